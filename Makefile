@@ -1,13 +1,13 @@
-# What one does with a clone of squall, as one word each; `make` lists them.
+# Everyday commands for a clone of squall; `make` lists them.
 #
-# Deliberately thin: the work is cargo's, and in scripts/, which install what a fresh Debian or Ubuntu machine
-# with git, make, a C compiler and Rust does not have. CI runs `lint` and `test` through .ci/run.
+# Deliberately thin: cargo and scripts/ do the work. The scripts install what a fresh Debian or Ubuntu machine with
+# git, make, a C compiler and Rust lacks. CI runs `lint` and `test` through .ci/run.
 
-# Where cargo builds; the same variable that cargo itself obeys.
+# Where cargo builds; cargo itself reads this variable too.
 CARGO_TARGET_DIR ?= target
-# Where `make lint` puts its tools; nothing is installed outside of it.
+# Where `make lint` installs its tools; nothing is installed elsewhere.
 SQUALL_TOOLS ?= $(CARGO_TARGET_DIR)/tools
-# More for every cargo call; .ci/run sets --locked.
+# Extra arguments for every cargo call; .ci/run sets --locked.
 CARGO_FLAGS ?=
 
 export CARGO_TARGET_DIR SQUALL_TOOLS
@@ -20,7 +20,7 @@ help: ## list the targets
 prerequisites: ## check what the build needs, install what is missing
 	@scripts/prerequisites
 
-peers: ## check what the tests need besides, install what is missing
+peers: ## check what else the tests need, install what is missing
 	@scripts/peers
 
 demo: prerequisites ## build squall and answer a real question: 90 seconds after the build
@@ -33,10 +33,10 @@ test: prerequisites peers ## run every test
 sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer; needs a nightly toolchain
 	@scripts/sanitize
 
-release: prerequisites ## build squall for speed, by a profile of its own work: as root, the time of two builds
+release: prerequisites ## build squall with profile-guided optimisation: as root, takes two builds
 	@scripts/release
 
-bench: prerequisites ## what link, analysis and engines cost, beside others in the same run: as root, on a quiet machine
+bench: prerequisites ## measure link, analysis and engines, next to other programs: as root, on a quiet machine
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
 	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
 	cargo bench -p squall --bench analysis $(CARGO_FLAGS)
@@ -46,7 +46,7 @@ bench: prerequisites ## what link, analysis and engines cost, beside others in t
 	RUSTFLAGS="-Cprofile-use=$(abspath $(CARGO_TARGET_DIR)/squall.profdata)" \
 		cargo bench -p squall --bench engines $(CARGO_FLAGS)
 
-lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
+lint: prerequisites ## formatting, clippy, docs, dependencies, spelling, turns of phrase
 	@scripts/tools
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
@@ -56,3 +56,4 @@ lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
 	"$(SQUALL_TOOLS)/bin/cargo-deny" check bans licenses sources
 	@scripts/advisories
 	"$(SQUALL_TOOLS)/bin/typos"
+	@scripts/words

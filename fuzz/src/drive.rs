@@ -1,7 +1,7 @@
-//! Drives a connection with the bytes of a hostile peer and checks what must hold whatever they are.
+//! Feeds a connection the bytes of a hostile peer, and checks what must hold for any bytes.
 //!
-//! The first byte of an input chooses how it is cut and how the connection is prepared, the rest is what
-//! the peer sends. Nothing may panic; the rest of the promises is in the assertions.
+//! The first byte of an input decides how the rest is cut and how the connection is prepared; the rest is what the peer
+//! sends. Nothing may panic; the assertions state what else must hold.
 
 use std::sync::Arc;
 
@@ -10,34 +10,34 @@ use squall_base::record::Way;
 use squall_base::{Bytes, Time};
 use squall_http::frames::{CLIENT_PREFACE, FRAME_HEADER_BYTES, FrameTap, FrameWalker};
 use squall_http::{
-    Body, ClientConnection, ClientEvent, Field, Inbox, Request, Response, Scheme, ServerConnection,
-    ServerEvent, StreamId, Trailers, Wants,
+    Body, ClientConnection, ClientEvent, Field, Inbox, InboxOptions, Request, Response, Scheme,
+    ServerConnection, ServerEvent, StreamId, Trailers,
 };
 
 use crate::laws;
 
-/// An empty SETTINGS frame: both sides must begin with one.
+/// An empty SETTINGS frame, with which both sides must begin.
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// A server's answer to a client that asked for HTTP/2 (RFC 7540, section 3.2).
+/// A server's response to a client that asked for HTTP/2 (RFC 7540, section 3.2).
 const AGREED: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
 
-/// More output than a connection ever holds back.
+/// More output than a connection ever holds.
 const MAX_OUTPUT_BYTES: usize = 128 * 1024;
 
-/// A server's bytes, at an HTTP/1.1 client.
+/// A server's bytes, sent to an HTTP/1.1 client.
 pub fn h1_client(input: &[u8]) {
     let connection = ClientConnection::plain(Version::Http1, &settings(input));
     client(connection.expect("these settings are valid"), &[], input);
 }
 
-/// A client's bytes, at an HTTP/1.1 server.
+/// A client's bytes, sent to an HTTP/1.1 server.
 pub fn h1_server(input: &[u8]) {
     server(Protocol::H1, &[], input);
 }
 
-/// A server's bytes, at an HTTP/2 client.
+/// A server's bytes, sent to an HTTP/2 client.
 pub fn h2_client(input: &[u8]) {
     let connection = ClientConnection::plain(Version::Http2, &settings(input));
     client(
@@ -47,7 +47,7 @@ pub fn h2_client(input: &[u8]) {
     );
 }
 
-/// A server's bytes, at a client that asks for HTTP/2 in HTTP/1.1: a polite one has agreed.
+/// A server's bytes, sent to a client that asks for HTTP/2 in HTTP/1.1; a polite server has agreed.
 pub fn h2_upgraded_client(input: &[u8]) {
     let connection = ClientConnection::upgrading(&settings(input));
     let opening = [AGREED, &SETTINGS].concat();
@@ -58,7 +58,7 @@ pub fn h2_upgraded_client(input: &[u8]) {
     );
 }
 
-/// A client's bytes, at an HTTP/2 server.
+/// A client's bytes, sent to an HTTP/2 server.
 pub fn h2_server(input: &[u8]) {
     server(
         Protocol::H2c,
@@ -67,7 +67,7 @@ pub fn h2_server(input: &[u8]) {
     );
 }
 
-/// A byte stream, at a frame walker.
+/// A byte stream, passed to a frame walker.
 pub fn frame_walker(input: &[u8]) {
     let (cut, _, bytes) = choices(input);
     let mut walker = FrameWalker::of_server();
@@ -86,7 +86,7 @@ pub fn frame_walker(input: &[u8]) {
     tap(cut, bytes);
 }
 
-/// The same bytes, in both directions of a tap.
+/// The bytes, passed through a tap in both directions.
 fn tap(cut: usize, bytes: &[u8]) {
     let mut tap = FrameTap::of_server();
     let mut facts = Vec::new();
@@ -106,7 +106,7 @@ fn tap(cut: usize, bytes: &[u8]) {
     );
 }
 
-/// How many bytes to give at a time, whether to begin as the protocol demands, and what to give.
+/// How many bytes to pass at a time, whether to begin as the protocol requires, and the bytes.
 fn choices(input: &[u8]) -> (usize, bool, &[u8]) {
     match input {
         [] => (1, false, &[]),
@@ -118,14 +118,14 @@ fn body() -> Vec<u8> {
     vec![b'x'; 40_000]
 }
 
-/// Everything that an inbox can take.
-const ALL: Wants = Wants {
+/// Everything that an inbox can collect.
+const ALL: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
     frames: true,
 };
 
-/// Settings that depend on the input, so that every policy meets every peer.
+/// Settings that depend on the input, so that every policy is combined with every kind of peer.
 fn settings(input: &[u8]) -> SideSettings {
     let n = Bytes::new(1 + u64::from(input.get(1).copied().unwrap_or(0)));
     let policies = [
@@ -145,12 +145,12 @@ fn settings(input: &[u8]) -> SideSettings {
     }
 }
 
-/// What a client asks for, in turns: without a body, with one, with one that comes piece by piece, and with a head of
-/// several frames.
+/// The requests that a client sends in turn: without a body, with one, with one that is sent in pieces, and with a head
+/// of several frames.
 fn requests() -> [Arc<Request>; 4] {
     let large = [("x-large".to_owned(), "~".repeat(40_000))];
     let of = [
-        // The first one, because only without a body may HTTP/1.1 become HTTP/2 at once.
+        // It comes first because only a request without a body lets HTTP/1.1 become HTTP/2 immediately.
         ("GET", &[][..], Body::EMPTY),
         ("POST", &[], body().into()),
         ("POST", &[], Body::Streamed { length: None }),
@@ -201,8 +201,8 @@ fn client(mut connection: ClientConnection, opening: &[u8], input: &[u8]) {
     );
 }
 
-/// What a client's owner may do with an exchange meanwhile: go on with its body, end it, take of the response's, or give
-/// it up.
+/// What a client's owner may do with an exchange meanwhile: continue its body, end it, consume the response's body, or
+/// reset the exchange.
 fn meddle(
     connection: &mut ClientConnection,
     stream: StreamId,
@@ -218,7 +218,7 @@ fn meddle(
         2 => {
             let before = connection.in_flight();
             connection.reset(stream, 0x8);
-            // Nothing more may be said of what we gave up ourselves.
+            // No more events may follow for an exchange that we reset.
             if connection.in_flight() < before {
                 let code = 0x8;
                 inbox.events.push(ClientEvent::StreamReset { stream, code });
@@ -257,7 +257,7 @@ fn server(protocol: Protocol, opening: &[u8], input: &[u8]) {
         }
         for event in &inbox.events[heard..] {
             if let ServerEvent::RequestHead { stream, .. } = event {
-                // The stream may have been reset in the same piece.
+                // The same piece may have reset the stream.
                 let _ = connection.respond(*stream, &response);
             }
         }

@@ -1,8 +1,8 @@
-//! Drives HTTP/3 behind its handshake: the peer speaks QUIC rightly (quiche's own), and on its streams whatever an input
-//! says. Bytes at the handshake itself are `drive_secure`'s.
+//! Drives HTTP/3 after its handshake: the peer speaks correct QUIC (quiche's own), and sends what the input contains on
+//! its streams. `drive_secure` covers bytes sent to the handshake itself.
 //!
-//! The first byte of an input chooses how the connection is prepared. Then come steps: a byte that says what is done and
-//! where, a length, and so many bytes. Every handshake is a real one, which is what an input costs.
+//! The first byte of an input decides how the connection is prepared. Then come steps: a byte that selects what is done
+//! and where, a length, and that many bytes. Every handshake is a real one, which is most of what an input costs.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -15,8 +15,8 @@ use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_http::h3::{self, Batch};
 use squall_http::tls::{Identity, Trust, Validity};
 use squall_http::{
-    Body, ClientEvent, Field, Inbox, Interim, Request, Response, Scheme, ServerEvent, StreamId,
-    Trailers, Wants,
+    Body, ClientEvent, Field, Inbox, InboxOptions, Interim, Request, Response, Scheme, ServerEvent,
+    StreamId, Trailers,
 };
 
 use crate::laws;
@@ -31,10 +31,10 @@ const OPENING: [u8; 3] = [0, 4, 0];
 const RESPONSE_HEAD: [u8; 3] = [0, 0, 0xd9];
 const REQUEST_HEAD: [u8; 8] = [0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
 
-/// More datagrams than what one step sets going.
+/// More datagrams than one step causes.
 const MAX_TURNS: usize = 2_000;
 
-/// More requests than an input makes of its own will.
+/// More requests than an input triggers.
 const MAX_REQUESTS: usize = 12;
 
 fn identity() -> &'static Identity {
@@ -44,7 +44,7 @@ fn identity() -> &'static Identity {
             not_before_unix_s: 1_700_000_000,
             days: 36_500,
         };
-        Identity::self_made(&["server"], validity).expect("this name is valid")
+        Identity::self_signed(&["server"], validity).expect("this name is valid")
     })
 }
 
@@ -54,27 +54,28 @@ struct Choices {
     is_polite: bool,
     /// Bodies are consumed by hand.
     is_manual: bool,
-    /// The peer takes what we send.
+    /// The peer reads what we send.
     is_reading: bool,
-    wants: Wants,
+    wants: InboxOptions,
     settings: Http3Settings,
 }
 
 impl Choices {
     fn of(first: u8) -> Choices {
         let is = |bit: u8| first & (1 << bit) != 0;
-        let window = match is(3) {
-            true => Bytes::new(1_000),
-            false => Http3Settings::default().stream_window,
+        let window = if is(3) {
+            Bytes::new(1_000)
+        } else {
+            Http3Settings::default().stream_window
         };
         Choices {
             is_polite: !is(0),
             is_manual: is(1),
             is_reading: !is(4),
-            wants: Wants {
+            wants: InboxOptions {
                 fields: true,
                 bodies: !is(5),
-                // quiche's log takes longer than all the rest.
+                // quiche's log takes longer than everything else.
                 frames: is(2),
             },
             settings: Http3Settings {
@@ -103,7 +104,7 @@ fn steps(mut rest: &[u8]) -> impl Iterator<Item = Step<'_>> {
 }
 
 impl Step<'_> {
-    /// Which of four streams it is about.
+    /// Which of four streams it concerns.
     fn place(&self) -> u64 {
         u64::from(self.how >> 3) & 3
     }
@@ -112,13 +113,14 @@ impl Step<'_> {
         self.how & 0x20 != 0
     }
 
-    /// Whether datagrams are carried before the next step.
+    /// Whether datagrams are exchanged before the next step.
     fn is_carried(&self) -> bool {
         self.how & 0x40 == 0
     }
 }
 
-/// The other end, and the time that both are told, ahead of the real one: what is paced is carried at once.
+/// The other end, and the time that both are given, which is ahead of real time so that paced packets are exchanged
+/// immediately.
 struct Peer {
     conn: quiche::Connection,
     /// The first of its unidirectional streams.
@@ -168,12 +170,12 @@ impl Peer {
         }
     }
 
-    /// What quiche does not allow is not said.
+    /// Sends, except for what quiche does not allow.
     fn say(&mut self, stream: u64, bytes: &[u8], is_last: bool) {
         let _ = self.conn.stream_send(stream, bytes, is_last);
     }
 
-    /// Does what a step says, but for what our own side is to do.
+    /// Performs a step, except for what our own side is to do.
     fn take(&mut self, step: &Step<'_>) {
         let (request, uni) = (step.place() * 4, self.first_uni + step.place() * 4);
         let bytes = step.bytes;
@@ -191,9 +193,10 @@ impl Peer {
                 self.say(uni, &frame(*kind & 0x3f, payload), step.is_last());
             }
             _ => {
-                let direction = match step.is_last() {
-                    true => Shutdown::Read,
-                    false => Shutdown::Write,
+                let direction = if step.is_last() {
+                    Shutdown::Read
+                } else {
+                    Shutdown::Write
                 };
                 let code = bytes.len() as u64 + 0x100;
                 let _ = self.conn.stream_shutdown(request, direction, code);
@@ -262,7 +265,7 @@ fn trailers() -> Trailers {
     Trailers::relayed(vec![Field::new("x-end", "1")]).expect("these trailers are valid")
 }
 
-/// Our client, what it was asked and what it told.
+/// Our client, its requests and its events.
 struct OurClient {
     client: h3::Client,
     requests: [Arc<Request>; 3],
@@ -271,7 +274,7 @@ struct OurClient {
     submitted: usize,
 }
 
-/// What a server says on its streams, at an HTTP/3 client.
+/// What a server sends on its streams, received by an HTTP/3 client.
 pub fn h3_client_streams(input: &[u8]) {
     let [first, rest @ ..] = input else { return };
     let choices = Choices::of(*first);
@@ -342,7 +345,7 @@ impl OurClient {
             (0, true) => {
                 let before = self.client.in_flight();
                 self.client.reset(stream, h3::code::REQUEST_CANCELLED);
-                // Nothing more may be said of what we gave up ourselves.
+                // No more events may follow for an exchange that we reset.
                 if self.client.in_flight() < before {
                     let code = h3::code::REQUEST_CANCELLED;
                     self.inbox
@@ -365,7 +368,7 @@ impl OurClient {
         }
     }
 
-    /// Carries datagrams both ways until there are none.
+    /// Exchanges datagrams in both directions until there are no more.
     fn carry(&mut self, peer: &mut Peer) {
         let mut buffer = [0; 1500];
         for _ in 0..MAX_TURNS {
@@ -393,17 +396,17 @@ impl OurClient {
     }
 }
 
-/// Our server, and what it told.
+/// Our server and its events.
 struct OurServer {
     server: h3::Server,
     answers: [Arc<Response>; 2],
     inbox: Inbox<ServerEvent>,
     batch: Batch,
-    /// How many events were answered.
+    /// How many events have been answered.
     seen: usize,
 }
 
-/// What a client says on its streams, at an HTTP/3 server.
+/// What a client sends on its streams, received by an HTTP/3 server.
 pub fn h3_server_streams(input: &[u8]) {
     let [first, rest @ ..] = input else { return };
     let choices = Choices::of(*first);
@@ -475,11 +478,11 @@ impl OurServer {
         }
     }
 
-    /// Answers what was asked: whole or in pieces, by its place.
+    /// Responds to requests, with a whole body or in pieces, depending on the stream.
     fn answer(&mut self) {
         for event in &self.inbox.events[self.seen..] {
             if let ServerEvent::RequestHead { stream, .. } = event {
-                // The stream may have been reset by the same datagram.
+                // The same datagram may have reset the stream.
                 let answer = &self.answers[(stream.0 / 4 % 2) as usize];
                 let _ = self.server.respond(0, *stream, answer);
             }

@@ -1,13 +1,13 @@
-//! Drives the imports with any bytes as a recording or a capture, and checks what must hold whatever they are.
+//! Feeds any bytes to the imports, as a recording or a capture, and checks what must hold for any bytes.
 //!
-//! Nothing may panic. What is imported is a script that squall writes and reads back, of no more requests than the input
-//! has bytes.
+//! Nothing may panic. The result of an import is a script that squall writes and reads back, with no more requests than
+//! the input has bytes.
 
 use squall_base::Duration;
 use squall_base::plan::{Script, ScriptRequest, ScriptStep};
 use squall_record::capture::{CaptureEntry, CaptureReader};
 use squall_record::import::{
-    HarOptions, ImportError, Imported, parse_har, parse_script, parse_timing_script,
+    HarOptions, Import, ImportError, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets, script_text,
 };
 
@@ -34,27 +34,27 @@ pub fn import_timing_script(input: &[u8]) {
     check(input, parse_timing_script(input));
 }
 
-/// Any bytes, as targets of vegeta in both formats.
+/// Any bytes, as vegeta targets in both formats.
 pub fn import_vegeta(input: &[u8]) {
     for result in [parse_vegeta_targets(input), parse_vegeta_json(input)] {
         check(input, result.map(one_after_the_other));
     }
 }
 
-/// Any bytes, as squall's own script: what is one is written as it is read.
+/// Any bytes, as squall's own script: a valid script is written as it was read.
 pub fn import_script(input: &[u8]) {
     check(input, parse_script(input).map(whole));
 }
 
-/// A script of which nothing was left out.
-fn whole(script: Script) -> Imported<Script> {
-    Imported {
+/// A script from which nothing was left out.
+fn whole(script: Script) -> Import<Script> {
+    Import {
         content: script,
         omissions: Vec::new(),
     }
 }
 
-/// Any bytes, as a capture: nothing that it holds is longer than it is.
+/// Any bytes, as a capture: none of its content is longer than the capture.
 pub fn import_pcap(input: &[u8]) {
     let Ok(mut capture) = CaptureReader::new(input) else {
         return;
@@ -63,7 +63,7 @@ pub fn import_pcap(input: &[u8]) {
     while let Ok(Some(entry)) = capture.next_entry() {
         read += match entry {
             CaptureEntry::Packet { bytes, .. } => bytes.len(),
-            // What is no UTF-8 is replaced by three bytes each.
+            // Each byte that is not valid UTF-8 is replaced by three bytes.
             CaptureEntry::Secrets(text) => text.len() / 3,
             CaptureEntry::Other => 1,
         };
@@ -71,14 +71,14 @@ pub fn import_pcap(input: &[u8]) {
     }
 }
 
-/// Requests as a script that sends each once.
-fn one_after_the_other(imported: Imported<Vec<ScriptRequest>>) -> Imported<Script> {
+/// A script that sends each request once.
+fn one_after_the_other(imported: Import<Vec<ScriptRequest>>) -> Import<Script> {
     let requests = imported.content;
     let steps = (0..requests.len() as u32).map(|request| ScriptStep {
         at: Duration::from_millis(request.into()),
         request,
     });
-    Imported {
+    Import {
         content: Script {
             steps: steps.collect(),
             requests,
@@ -87,7 +87,7 @@ fn one_after_the_other(imported: Imported<Vec<ScriptRequest>>) -> Imported<Scrip
     }
 }
 
-fn check(input: &[u8], result: Result<Imported<Script>, ImportError>) {
+fn check(input: &[u8], result: Result<Import<Script>, ImportError>) {
     let script = match result {
         Ok(imported) => imported.content,
         Err(error) => {

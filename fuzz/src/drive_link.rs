@@ -1,8 +1,7 @@
-//! Drives the link with any text as its settings and any bytes as its packets, and checks what must hold whatever
-//! they are.
+//! Feeds the link any text as its settings and any bytes as its packets, and checks what must hold for any input.
 //!
-//! Nothing may panic; the rest of the promises is in the assertions. The statistics of a model are no matter of this
-//! file: they are tested where the model is.
+//! Nothing may panic; the assertions state what else must hold. The statistics of a model are tested next to the model,
+//! not here.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use squall_link::settings::{Capacity, LaneSettings, Stretch};
 use squall_link::trace::Trace;
 use squall_link::{Departure, Link, LinkSettings, text};
 
-/// What packets may meet: everything that can be set, in both directions, at once or one after the other.
+/// The settings that packets may meet: every kind, in both directions, together or in turn.
 const LINKS: [&str; 14] = [
     "delay 25ms",
     "delay 5ms, jitter 10ms reordering",
@@ -31,14 +30,14 @@ const LINKS: [&str; 14] = [
     "trace slow, queue 10 packets, delay 3ms",
 ];
 
-/// What may change meanwhile.
+/// The settings that may change meanwhile.
 const SCHEDULE: &str = "at 2ms: loss 5%\nat 4ms: up rate unlimited, delay 1ms\nat 6ms: rate 2mbit, queue 1 packets\n\
     at 8ms: link 2 down queue codel, blackout 1ms at 9ms\nat 10ms: jitter none, trace slow, drop 20\n";
 
-/// More steps than these few packets need; beyond them some component would only tick.
+/// More steps than these few packets need; a component that takes more would tick forever.
 const MAX_STEPS: usize = 20_000;
 
-/// Any text, as a list of settings and as one of them.
+/// Any text, as a list of settings and as a single one.
 pub fn link_settings(input: &[u8]) {
     let input = String::from_utf8_lossy(input);
     let lone = text::setting(&input, &mut any_trace);
@@ -72,7 +71,7 @@ pub fn link_trace(input: &[u8]) {
     Journey::of(&LinkSettings::symmetric(lane, 1)).travel(&packets);
 }
 
-/// Any bytes, as packets: the first three choose settings and seed.
+/// Any bytes, as packets: the first three select the settings and the seed.
 pub fn link_packets(input: &[u8]) {
     let [up, down, seed, packets @ ..] = input else {
         return;
@@ -100,7 +99,7 @@ pub fn link_packets(input: &[u8]) {
     Journey::of(&settings).travel(packets);
 }
 
-/// A trace of any name.
+/// A trace with any name.
 fn any_trace(name: &str) -> Result<Arc<Trace>, String> {
     let trace = Trace::parse("1\n3\n3\n").map_err(|error| error.to_string())?;
     Ok(Arc::new(trace.named(name)))
@@ -111,7 +110,7 @@ fn joined<T: Display>(parts: &[T], between: &str) -> String {
     words.join(between)
 }
 
-/// A link, what was given to it, and how often each packet has left it, itself and as a copy.
+/// A link, the packets that were offered to it, and how often each has left it, as itself and as a copy.
 struct Journey {
     link: Link,
     now: Time,
@@ -129,7 +128,8 @@ impl Journey {
         }
     }
 
-    /// Sends packets, each a byte of gap and direction, a byte of length, and its own bytes; then waits for them.
+    /// Sends packets, each encoded as a byte of gap and direction, a byte of length, and its content; then waits for
+    /// them.
     fn travel(mut self, mut packets: &[u8]) {
         while let [gap, length, rest @ ..] = packets {
             let (packet, behind) = rest.split_at(usize::from(*length).min(rest.len()));

@@ -1,22 +1,22 @@
-//! Drives the observer with any bytes as packets, and checks what must hold whatever they are.
+//! Feeds the observer any bytes as packets, and checks what must hold for any bytes.
 //!
-//! Nothing may panic. A message ends behind its beginning and not before it began; what was seen at one end only is of no
-//! connection of the other.
+//! Nothing may panic. A message ends after its beginning, in bytes and in time. What was seen at one end only belongs
+//! to no connection of the other end.
 
 use squall_base::Time;
 use squall_base::record::{Direction, ExchangeRecord, Side};
-use squall_observe::{Checksums, Observations, Observer, Secrets, SeenPacket};
+use squall_observe::{Checksums, Observations, ObservedPacket, Observer, Secrets};
 
-/// Addresses and ports of the one connection that half-sensible packets belong to.
+/// Addresses of the one connection that half-sensible packets belong to.
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 0, 2];
 
-/// A random that the key log of every run has secrets for.
+/// A client random for which the key log of every run has secrets.
 const KEYS: &str = "CLIENT_RANDOM 0000000000000000000000000000000000000000000000000000000000000000 \
     000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\n";
 
-/// Packets: a byte says how each is made, then come a step of time, a length and so many bytes, which are an IP packet or
-/// what a segment of one connection carries.
+/// Packets: a byte determines how each is made, followed by a time step, a length and that many bytes, which are an IP
+/// packet or the payload of a segment of one connection.
 pub fn observe_packets(input: &[u8]) {
     for secrets in [Secrets::Complete, Secrets::MayCome] {
         let mut observer = Observer::new(Checksums::Ignored, secrets);
@@ -45,20 +45,20 @@ pub fn observe_packets(input: &[u8]) {
                 2 => Some(now + 5_000_000),
                 _ => None,
             };
-            let seen = SeenPacket {
+            let seen = ObservedPacket {
                 time_in: Time::from_nanos(now),
                 release: release.map(Time::from_nanos),
                 direction,
                 bytes: &packet,
             };
-            observer.see(&seen, &mut rows);
+            observer.observe(&seen, &mut rows);
         }
         observer.finish(&mut rows);
         check(&rows);
     }
 }
 
-/// Any bytes, as a key log: no more of its lines have a secret than there are.
+/// Any bytes, as a key log: it yields no more secrets than it has lines.
 pub fn key_log(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut observer = Observer::new(Checksums::Ignored, Secrets::MayCome);
@@ -68,7 +68,7 @@ pub fn key_log(input: &[u8]) {
     check(&rows);
 }
 
-/// A segment behind those before it, or somewhere near; with flags.
+/// A segment that follows those before it, or is near them; with flags.
 fn segment(how: u8, direction: Direction, payload: &[u8], next: &mut [u32; 2]) -> Vec<u8> {
     let at = &mut next[direction as usize];
     let (seq, flags) = match (how >> 2) & 0xf {
@@ -102,7 +102,7 @@ fn segment(how: u8, direction: Direction, payload: &[u8], next: &mut [u32; 2]) -
     packet
 }
 
-/// What holds of all rows.
+/// What must hold for all rows.
 pub fn check(rows: &Observations) {
     for row in &rows.exchanges {
         for extent in [row.request_extent, row.response_extent]

@@ -1,13 +1,12 @@
-//! Drives the readers of what load generators write with any bytes as their logs, and checks what must hold whatever they
-//! are.
+//! Feeds any bytes, as logs, to the readers of load generators' logs, and checks what must hold for any bytes.
 //!
-//! Nothing may panic. Rows are numbered in order, none ends before it began, and a line that is refused is one of the log.
+//! Nothing may panic. Rows are numbered in order, none ends before it began, and a refused line is a line of the log.
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_peers::client::{ReadError, RowContext, RowFormat};
 
-/// Any bytes, as a log of every program; the first byte says which protocol was asked for.
+/// Any bytes, as a log of every program; the first byte selects the requested protocol.
 pub fn program_logs(input: &[u8]) {
     let Some((&how, log)) = input.split_first() else {
         return;
@@ -20,7 +19,7 @@ pub fn program_logs(input: &[u8]) {
         let mut rows: Vec<RequestRecord> = Vec::new();
         let read = format.read(&mut &*log, context, &mut |row| rows.push(row));
         for (number, row) in (0..).zip(&rows) {
-            // Those of a browser are numbered by their pages.
+            // A browser's rows are numbered by page.
             let is_next = row.request == number || format == RowFormat::Chromium;
             assert!(is_next && row.request_body_bytes == 5, "{row:?}");
             assert!(row.intended <= row.end, "{row:?}");
@@ -35,7 +34,7 @@ pub fn program_logs(input: &[u8]) {
                 assert!((1..=lines).contains(&line));
                 assert!(excerpt.chars().count() <= 80);
             }
-            // A line without an end, of which there is none in so little.
+            // Only a line without an end causes this, for which the input is too short.
             Err(ReadError::Io { source, .. }) => panic!("{source}"),
         }
     }

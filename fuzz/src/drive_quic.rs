@@ -1,7 +1,7 @@
-//! Drives the observer's reading of QUIC behind its packet protection: the packets are sealed rightly, by secrets that are
-//! in the key log, and what is in them is whatever an input says.
+//! Drives the observer's parsing of QUIC inside its packet protection: the packets are sealed correctly, with secrets
+//! from the key log, and contain what the input provides.
 //!
-//! Bytes in place of whole packets are `drive_observe`'s too. Nothing may panic, and what must hold of rows holds.
+//! `drive_observe` also sends bytes in place of whole packets. Nothing may panic, and what must hold for rows holds.
 
 use boring::aead::{AeadCtx, Algorithm};
 use boring::hash::MessageDigest;
@@ -9,18 +9,18 @@ use boring::hkdf::HkdfSuite;
 use boring::symm::{Cipher, Crypter, Mode};
 use squall_base::Time;
 use squall_base::record::Direction;
-use squall_observe::{Checksums, Observations, Observer, Secrets, SeenPacket};
+use squall_observe::{Checksums, Observations, ObservedPacket, Observer, Secrets};
 
 const SALT: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
 ];
 
-/// The client's first destination connection ID; then what each direction's packets name their receiver by.
+/// The client's first destination connection ID, and then the IDs that each direction's packets use for their receiver.
 const FIRST_ID: [u8; 8] = [1; 8];
 const IDS: [[u8; 8]; 2] = [[3; 8], [2; 8]];
 
-/// The traffic secrets of each direction: of the handshake, then of application data.
+/// The traffic secrets of each direction: for the handshake, then for application data.
 const SECRETS: [[u8; 32]; 4] = [[0x11; 32], [0x22; 32], [0x33; 32], [0x44; 32]];
 
 /// The labels of [`SECRETS`] in a key log.
@@ -31,8 +31,8 @@ const LABELS: [&str; 4] = [
     "SERVER_TRAFFIC_SECRET_0",
 ];
 
-/// A ClientHello without a random of interest that offers h3; a ServerHello with TLS_AES_128_GCM_SHA256; and
-/// EncryptedExtensions that agree on h3.
+/// A ClientHello with a zero random that offers h3, a ServerHello with TLS_AES_128_GCM_SHA256, and EncryptedExtensions
+/// that select h3.
 const CLIENT_HELLO: &[u8] =
     b"\x01\x00\x00\x36\x03\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \x00\x00\x02\x13\x01\x01\x00\x00\x09\x00\x10\x00\x05\x00\x03\x02h3\x00\x00";
@@ -77,7 +77,7 @@ impl Sealer {
         self.phase = !self.phase;
     }
 
-    /// The next packet, behind a header whose last two bytes are the packet number.
+    /// The next packet, after a header that ends with two bytes of packet number.
     fn seal(&mut self, mut header: Vec<u8>, payload: &[u8]) -> Vec<u8> {
         let number = self.next;
         self.next += 1;
@@ -92,7 +92,7 @@ impl Sealer {
         let mut context = AeadCtx::new_default_tag(&Algorithm::aes_128_gcm(), &key)
             .expect("the key has its length");
         let mut text = payload.to_vec();
-        // Header protection takes a sample behind a number of four bytes.
+        // Header protection samples the bytes after a packet number of four bytes.
         text.resize(text.len().max(4), 0);
         let mut tag = [0; 16];
         context
@@ -138,7 +138,7 @@ impl Sealer {
     }
 }
 
-/// Both ends of a connection whose handshake is done, as far as the observer looks, and an observer of it.
+/// Both ends of a connection whose handshake is done as far as the observer looks, and its observer.
 pub struct Sealed {
     pub sealers: [Sealer; 2],
     observer: Observer,
@@ -147,7 +147,7 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// With the secrets before the first packet or, if they are late, behind the handshake's.
+    /// Adds the secrets before the first packet or, if they are late, after those of the handshake.
     pub fn new(are_late: bool) -> Sealed {
         let secrets = if are_late {
             Secrets::MayCome
@@ -189,17 +189,17 @@ impl Sealed {
         }
     }
 
-    /// Shows a datagram to the observer, a microsecond after the one before.
+    /// Shows a datagram to the observer, a microsecond after the previous one.
     pub fn see(&mut self, direction: Direction, datagram: &[u8], is_lost: bool) {
         self.now += 1_000;
         let packet = packet(direction, datagram);
-        let seen = SeenPacket {
+        let seen = ObservedPacket {
             time_in: Time::from_nanos(self.now),
             release: (!is_lost).then(|| Time::from_nanos(self.now + 500)),
             direction,
             bytes: &packet,
         };
-        self.observer.see(&seen, &mut self.rows);
+        self.observer.observe(&seen, &mut self.rows);
     }
 
     /// Sends a packet with these frames.
@@ -236,8 +236,8 @@ fn packet(direction: Direction, datagram: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Packets: a byte says which way each goes, whether it is lost, sealed, or behind a key update; then come its length and
-/// so many bytes, which are frames or all of a datagram.
+/// Packets: a byte determines each one's direction and whether it is lost, sealed, or follows a key update; then come
+/// its length and that many bytes, which are frames or a whole datagram.
 pub fn quic_frames(input: &[u8]) -> Observations {
     let [first, rest @ ..] = input else {
         return Observations::default();

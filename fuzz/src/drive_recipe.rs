@@ -1,22 +1,22 @@
-//! Drives the reader of recipes with any text, as a whole recipe that has no files and as one assignment of `--set`, and
-//! checks what must hold whatever it says.
+//! Feeds any text to the recipe parser, as a whole recipe without files and as one assignment of `--set`, and checks
+//! what must hold for any text.
 //!
-//! Nothing may panic. A mistake is in the text, and what is shown of it does nothing to a terminal; of what is understood
-//! plans can be made, the same each time, of no more trials than a recipe may have.
+//! Nothing may panic. A mistake lies within the text, and its excerpt cannot control a terminal. A valid recipe expands
+//! to plans, the same each time, with no more trials than a recipe may have.
 
 use squall_base::plan::{Protocol, Side, SideSettings};
-use squall_recipe::{NoFiles, Recipe, RecipeError, Stations, parse_with, settings};
+use squall_recipe::{NoFiles, Recipe, RecipeError, StationMode, parse_with, settings};
 
-/// What a recipe may have (docs/RECIPES.md).
+/// The most trials of a recipe (docs/RECIPES.md).
 const MAX_TRIALS: usize = 10_000;
 
-/// Profiles of which plans are made: each may have all the trials that a recipe can have.
+/// How many profiles are expanded to plans: each may have the most trials that a recipe can have.
 const PROFILES: usize = 3;
 
 /// Any text, as a recipe.
 pub fn recipe(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    for stations in [Stations::Real, Stations::Embedded] {
+    for stations in [StationMode::Real, StationMode::Embedded] {
         match parse_with(&text, stations, &NoFiles) {
             Ok(recipe) => check_plans(&recipe),
             Err(error) => check_mistakes(&error, &text),
@@ -39,7 +39,7 @@ fn check_plans(recipe: &Recipe) {
         for (index, trial) in plan.trials.iter().enumerate() {
             assert_eq!(trial.index as usize, index);
             assert!(recipe.variants().contains(&trial.variant));
-            // What can be known before a hop is there was checked.
+            // Everything that can be checked before a hop exists has been checked.
             for hop in &trial.variant.hops {
                 for side in [&hop.client, &hop.server] {
                     assert_eq!(settings::check(side, hop.protocol), Ok(()));
@@ -69,7 +69,7 @@ fn check_mistakes(error: &RecipeError, text: &str) {
     assert!(shown.chars().all(|c| !c.is_control() || "\n\t".contains(c)));
 }
 
-/// Any text, as an assignment; the first byte says of which side and protocol.
+/// Any text, as an assignment; the first byte selects the side and the protocol.
 pub fn assignment(input: &[u8]) {
     let Some((&how, text)) = input.split_first() else {
         return;
@@ -85,7 +85,7 @@ pub fn assignment(input: &[u8]) {
     match assign(&mut settings) {
         Ok(()) => {
             let _ = settings::check(&settings, protocol);
-            // It sets, and adds nothing.
+            // Applying it twice changes nothing more.
             let once = settings.clone();
             assert_eq!(assign(&mut settings), Ok(()));
             assert_eq!(settings, once);

@@ -1,7 +1,7 @@
-//! Drives TLS and HTTP/3 with the bytes of a hostile peer: an error or nothing, never a panic, and bounded output.
+//! Feeds TLS and HTTP/3 the bytes of a hostile peer: an error or nothing, never a panic, and bounded output.
 //!
-//! The first byte of an input says how the rest is cut: into reads of TLS, into datagrams of QUIC. Half of the QUIC
-//! inputs are changes to a real client's first flight, so that they get behind its encryption.
+//! The first byte of an input determines how the rest is cut, into reads of TLS or into datagrams of QUIC. Half of the
+//! QUIC inputs are changes to a real client's first flight, so that they get past its encryption.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -10,12 +10,12 @@ use squall_base::Time;
 use squall_base::plan::{Http3Settings, SideSettings, TlsSettings};
 use squall_http::h3::{self, Batch};
 use squall_http::tls::{ClientContext, Identity, ServerContext, Trust, Validity};
-use squall_http::{ClientConnection, Inbox, ServerConnection, Wants};
+use squall_http::{ClientConnection, Inbox, InboxOptions, ServerConnection};
 
 /// More output than a handshake ever has.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
-const ALL: Wants = Wants {
+const ALL: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
     frames: true,
@@ -31,11 +31,11 @@ fn identity() -> &'static Identity {
             not_before_unix_s: 1_700_000_000,
             days: 36_500,
         };
-        Identity::self_made(&["server"], validity).expect("this name is valid")
+        Identity::self_signed(&["server"], validity).expect("this name is valid")
     })
 }
 
-/// How many bytes to give at a time, and what to give.
+/// How many bytes to pass at a time, and the bytes.
 fn choices(input: &[u8]) -> (usize, &[u8]) {
     match input {
         [] => (1, &[]),
@@ -43,7 +43,7 @@ fn choices(input: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// A server's bytes, at a client of HTTP over TLS.
+/// A server's bytes, sent to a client of HTTP over TLS.
 pub fn tls_client(input: &[u8]) {
     let context = ClientContext::new(&TlsSettings::default(), &["h2", "http/1.1"], &Trust::Anyone);
     let context = context.expect("the default settings are valid");
@@ -71,7 +71,7 @@ pub fn tls_client(input: &[u8]) {
     assert_eq!(connection.protocol(), None);
 }
 
-/// A client's bytes, at a server of HTTP over TLS.
+/// A client's bytes, sent to a server of HTTP over TLS.
 pub fn tls_server(input: &[u8]) {
     let context = ServerContext::new(&TlsSettings::default(), &["h2", "http/1.1"], identity());
     let context = context.expect("the default settings are valid");
@@ -97,7 +97,7 @@ pub fn tls_server(input: &[u8]) {
     );
 }
 
-/// A client's datagrams, at a server of HTTP/3.
+/// A client's datagrams, sent to an HTTP/3 server.
 pub fn h3_server(input: &[u8]) {
     let made = h3::Server::new(
         &Http3Settings::default(),
@@ -131,7 +131,7 @@ pub fn h3_server(input: &[u8]) {
     );
 }
 
-/// A server's datagrams, at a client of HTTP/3.
+/// A server's datagrams, sent to an HTTP/3 client.
 pub fn h3_client(input: &[u8]) {
     let mut client = client();
     let mut inbox = Inbox::new(ALL);
@@ -155,14 +155,14 @@ fn client() -> h3::Client {
     h3::Client::new(&mut context, "server", CLIENT, SERVER).expect("this name is valid")
 }
 
-/// What a client sends first.
+/// A client's first datagrams.
 #[allow(
     clippy::disallowed_methods,
     reason = "quiche wants an instant, any one does"
 )]
 fn first_flight() -> Vec<Vec<u8>> {
     let mut client = client();
-    let (mut batch, mut inbox) = (Batch::new(), Inbox::new(Wants::default()));
+    let (mut batch, mut inbox) = (Batch::new(), Inbox::new(InboxOptions::default()));
     let mut datagrams = Vec::new();
     while client.output(std::time::Instant::now(), &mut batch, &mut inbox) {
         datagrams.extend(batch.datagrams().map(<[u8]>::to_vec));

@@ -1,11 +1,12 @@
-//! Drives the reader of thresholds with any text, and checks what must hold whatever it says.
+//! Feeds any text to the threshold parser, and checks what must hold for any text.
 //!
-//! Nothing may panic. What is understood is written in one way, which is understood as the same; a fault is in the text.
+//! Nothing may panic. A valid threshold prints as a text that parses to the same threshold; a fault lies within the
+//! text.
 
 use squall_analysis::change::ChangeThreshold;
 use squall_analysis::{Threshold, ThresholdError};
 
-/// Any text, as a limit on a load and on a change.
+/// Any text, as a threshold for a load and for a change.
 pub fn threshold(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
     match text.parse::<Threshold>() {

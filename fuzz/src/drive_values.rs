@@ -1,6 +1,6 @@
-//! Drives the readers of field values and checks what must hold whatever they say.
+//! Feeds any bytes to the parsers of field values, and checks what must hold for any bytes.
 //!
-//! Nothing may panic; what was understood, written again in one way, is understood as the same.
+//! Nothing may panic. A value that was parsed and written again parses to the same value.
 
 use squall_base::traceparent;
 use squall_http::values::alt_svc::{AltSvc, Alternative};

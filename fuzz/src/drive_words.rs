@@ -1,8 +1,8 @@
-//! Drives the readers of quantities and of the words of loads with any text, as a person may write it in a recipe or behind
-//! a flag, and checks what must hold whatever it says.
+//! Feeds any text to the parsers of quantities and of the notation of loads, as it may occur in a recipe or after a
+//! flag, and checks what must hold for any text.
 //!
-//! Nothing may panic. What is understood is within the limits that are told, and what is written of it is understood as the
-//! same; an error repeats the text.
+//! Nothing may panic. A valid value is within the documented limits, and prints as a text that parses to the same
+//! value; an error repeats the text.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub fn quantity(input: &[u8]) {
     }
     if let Some(rate) = same::<Rate>(&text) {
         assert!((1..=1_000_000_000).contains(&rate.events()), "{rate}");
-        // The first event that is not due within a period is that of the next one.
+        // The first event that is not due within one period is the first of the next.
         assert_eq!(rate.offset_of(rate.events()), rate.period());
         assert_eq!(rate.events_in(rate.period()), rate.events());
     }
@@ -35,13 +35,13 @@ pub fn quantity(input: &[u8]) {
     if let Some(share) = understood::<Probability>(&text) {
         let printed = share.to_string();
         let again: Probability = printed.parse().expect("what is printed is understood");
-        // It prints rounded: see its `Display`.
+        // It prints rounded; see its `Display`.
         assert!((share.get() - again.get()).abs() <= 1e-11, "{printed}");
         assert_eq!(again.to_string(), printed);
     }
 }
 
-/// What the text is, if it is such a quantity; printed, it is the same.
+/// The value of a text that is such a quantity; its printed form parses to the same value.
 fn same<T>(text: &str) -> Option<T>
 where
     T: FromStr<Err = ParseQuantityError> + Display + Debug + PartialEq,
@@ -60,7 +60,7 @@ fn understood<T: FromStr<Err = ParseQuantityError>>(text: &str) -> Option<T> {
         .ok()
 }
 
-/// Any text, as each of the words that have a value.
+/// Any text, in each of the notations that have a value.
 pub fn words(input: &[u8]) {
     let text = &*String::from_utf8_lossy(input);
     if let Ok(stages) = text.parse::<Stages>() {
@@ -82,7 +82,7 @@ pub fn words(input: &[u8]) {
     one_of::<QuicCongestionControl>(text);
 }
 
-/// Each of these has one name.
+/// Each value has only one name.
 fn one_of<T: FromStr + Display>(text: &str) {
     if let Ok(value) = text.parse::<T>() {
         assert_eq!(value.to_string(), text);

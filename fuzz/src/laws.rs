@@ -1,11 +1,11 @@
-//! What the events of a client's connection keep to, whoever the peer is and whatever it sends.
+//! Laws that the events of a client's connection obey, whatever the peer is and sends.
 
 use std::collections::BTreeSet;
 
 use squall_http::{ClientEvent, StreamId};
 
-/// How many exchanges have ended: each ends once, and of what has ended nothing follows but marks of its request, which may
-/// have been under way (`ClientEvent`).
+/// Returns how many exchanges have ended. Each ends once, and after that only marks of its request may follow, which
+/// may have been in flight (`ClientEvent`).
 pub fn ended(events: &[ClientEvent]) -> usize {
     let mut over: BTreeSet<StreamId> = BTreeSet::new();
     for event in events {
@@ -18,7 +18,7 @@ pub fn ended(events: &[ClientEvent]) -> usize {
             | ClientEvent::StreamReset { stream, .. }
             | ClientEvent::ResponseRefused { stream, .. }
             | ClientEvent::RequestRefused { stream } => (stream, true),
-            // The exchange goes on, and what it was called may be another's name.
+            // The exchange continues under a new id, and its old id may be reused.
             ClientEvent::Switched { .. } => {
                 assert!(over.is_empty(), "what has ended goes on: {events:?}");
                 continue;

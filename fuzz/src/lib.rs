@@ -1,12 +1,12 @@
-//! The functions that fuzzing drives; each target in fuzz_targets/ calls one of them.
+//! The functions that the fuzz targets in fuzz_targets/ call, one per target.
 //!
-//! Those of the connections live in `drive`, and those of field values in `drive_values`, which squall-http's test `garbage`
-//! includes as well, and in `drive_secure` and `drive_h3`, which its test `garbage_secure` includes; what all clients keep
-//! to is in `laws`; those of the link in `drive_link`, which a test of squall-link includes, and of its super-packets in
-//! `offload`; those of the imports in `drive_import`, which squall-record's test `import_garbage` includes; those of the
-//! observer in `drive_observe`, which squall-observe's test `garbage` includes. What people write is read in `drive_words` and
-//! `drive_recipe` (test `garbage` of squall-recipe) and in `drive_thresholds` (of squall-analysis); what load generators write
-//! in `drive_programs` (of squall-peers), and what clients ask of `squall serve` in `drive_query` (of squall-stations).
+//! `drive` covers connections and `drive_values` field values; squall-http's test `garbage` includes both.
+//! `drive_secure` and `drive_h3` cover encrypted connections (squall-http's test `garbage_secure`), and `laws` states
+//! what all clients obey. `drive_link` covers the link (a test of squall-link), `offload` its super-packets,
+//! `drive_import` imports (squall-record's test `import_garbage`), and `drive_observe` and `drive_quic` the observer
+//! (squall-observe's test `garbage`). `drive_words` and `drive_recipe` cover texts that users write (test `garbage` of
+//! squall-recipe), `drive_thresholds` thresholds (of squall-analysis), `drive_programs` logs of load generators (of
+//! squall-peers), and `drive_query` queries to `squall serve` (of squall-stations).
 
 pub mod drive;
 pub mod drive_h3;

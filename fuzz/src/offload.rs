@@ -1,16 +1,16 @@
-//! Drives the splitting and joining of super-packets with what a hostile driver could hand over.
+//! Feeds the splitting and joining of super-packets what a hostile driver could pass.
 //!
-//! The first bytes of an input are the driver's header, the rest is the packet. Nothing may panic, and what was split
-//! and joined must split to the same packets again.
+//! The first bytes of an input are the driver's header, the rest is the packet. Nothing may panic, and packets that
+//! were split and joined must split to the same packets again.
 
-use squall_linux::offload::join::Run;
-use squall_linux::offload::split::{Split, split};
+use squall_linux::offload::join::PacketRun;
+use squall_linux::offload::split::{WirePackets, split};
 use squall_linux::offload::{VIRTIO_HEADER_BYTES, VirtioHeader};
 
 /// More packets than a run ever has.
 const PACKETS: usize = 200;
 
-/// What a device hands over: header and packet.
+/// What a device passes: header and packet.
 pub fn link_offload(input: &[u8]) {
     let Some((header, packet)) = input.split_first_chunk::<VIRTIO_HEADER_BYTES>() else {
         return;
@@ -20,7 +20,7 @@ pub fn link_offload(input: &[u8]) {
     };
     let packets = taken(wire_packets);
     assert!(packets.iter().all(|one| one.len() <= packet.len()));
-    let Some(mut run) = packets.first().and_then(|first| Run::begin(first)) else {
+    let Some(mut run) = packets.first().and_then(|first| PacketRun::begin(first)) else {
         return;
     };
     let more = packets[1..]
@@ -36,7 +36,7 @@ pub fn link_offload(input: &[u8]) {
     assert!(again == packets[..=more], "the same packets come out again");
 }
 
-fn taken(mut wire_packets: Split<'_>) -> Vec<Vec<u8>> {
+fn taken(mut wire_packets: WirePackets<'_>) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let mut next = Vec::new();
     while packets.len() < PACKETS && wire_packets.next_into(&mut next) {

@@ -1,6 +1,6 @@
-// h2spec and all that it is built from, at fixed versions: it has no go.mod of its own, so `go install` would take
-// the newest of each, which want the newest Go. These are content with Go 1.18 (Debian 12 has 1.19). Not a part of
-// squall; scripts/peers builds it.
+// h2spec and its dependencies, at fixed versions: it has no go.mod itself, so `go install` would take the newest of
+// each, which require the newest Go. These build with Go 1.18 (Debian 12 has 1.19). Not a part of squall;
+// scripts/peers builds it.
 module squall/scripts/h2spec
 
 go 1.17

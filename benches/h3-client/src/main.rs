@@ -1,7 +1,7 @@
-//! Sends so many HTTP/3 requests over so many connections, so many at a time on each, and counts the answers.
+//! Sends HTTP/3 requests over a number of connections, with a number in flight on each, and counts the responses.
 //!
-//! One thread, as squall's client has. It takes any certificate and measures nothing: what it costs is measured from
-//! outside (crates/squall/benches/engines). Usage: h3-client -n REQUESTS -c CONNECTIONS -m STREAMS [-d FILE] URL
+//! It runs on one thread, like squall's client. It accepts any certificate and measures nothing: its cost is measured
+//! from outside (crates/squall/benches/engines). Usage: h3-client -n REQUESTS -c CONNECTIONS -m STREAMS [-d FILE] URL
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::task::LocalSet;
 
-/// What the command line asks for.
+/// The command-line arguments.
 struct Arguments {
     requests: u64,
     connections: u64,
@@ -97,7 +97,7 @@ async fn load(arguments: Rc<Arguments>) -> Result<u64> {
         let connection = h3_quinn::Connection::new(connection);
         let (mut driver, sender) = h3::client::new(connection).await?;
         tokio::task::spawn_local(async move {
-            // Its end is the connection's, which the requests notice.
+            // It ends with the connection, which the requests notice.
             let _ = std::future::poll_fn(|context| driver.poll_close(context)).await;
         });
         for _ in 0..arguments.streams {
@@ -112,7 +112,7 @@ async fn load(arguments: Rc<Arguments>) -> Result<u64> {
     Ok(succeeded)
 }
 
-/// Asks again as soon as the answer has come; how often that succeeded.
+/// Sends the next request as soon as a response has arrived. Returns how many succeeded.
 async fn user(mut sender: Sender, arguments: Rc<Arguments>, left: Rc<Cell<u64>>) -> Result<u64> {
     let mut succeeded = 0;
     while let Some(rest) = left.get().checked_sub(1) {
@@ -144,7 +144,7 @@ fn config() -> Result<quinn::ClientConfig> {
     )))
 }
 
-/// Takes any certificate, but no wrong signature.
+/// Accepts any certificate, but no invalid signature.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

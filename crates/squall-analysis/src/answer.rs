@@ -1,8 +1,8 @@
 //! The answer to a recipe's question: one plain sentence with numbers, then how sure it is, then why.
 //!
-//! It says nothing that the verdicts of the conditions do not say. If the recipe names a primary comparison, that is the
-//! answer; else the strongest difference by the leading measure that is proven, or seems to be there. Conditions one by one:
-//! `verdict`; their sentences: `sentence`.
+//! It says nothing beyond the verdicts of the conditions. If the recipe names a primary comparison, that comparison is the
+//! answer. Otherwise it is the most certain difference in the leading measure, and of equally certain ones the largest. For
+//! the individual conditions see `verdict`; for their sentences, `sentence`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Measure, Statistic};
@@ -12,42 +12,42 @@ use crate::figure;
 use crate::findings::{CellFindings, Severity};
 use crate::stats::sign_flip::smallest_sign_flip;
 use crate::summary::{ConditionSummary, RunSummary};
-use crate::value::name;
+use crate::value::measure_name;
 use crate::verdict::{
-    Comparison, Finding, LEVEL, Overload, PairResult, Unfit, Verdict, pairs_needed,
+    Comparison, Difference, LEVEL, Overload, PairResult, UnknownReason, Verdict, pairs_needed,
 };
 
-/// What a run answers.
+/// The answer to a run's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The answer in one sentence.
     pub sentence: String,
-    /// How sure it is, in a word.
+    /// How certain the answer is, in a word.
     pub confidence: Confidence,
-    /// The same in a sentence with numbers.
+    /// How certain the answer is, in a sentence with numbers.
     pub how_sure: String,
-    /// Why it is so: the cause that leads; `None` if no cause leads, or causes are not known.
+    /// Why: the leading cause. `None` if no cause leads or the causes are unknown.
     pub why: Option<String>,
-    /// What else these two variants differ by, and what the others do, a sentence each.
+    /// Further results, one sentence each: other differences between these two variants, and those of other variants.
     pub also: Vec<String>,
 }
 
-/// How sure an answer is.
+/// How certain an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// Chance alone does as much in at most 5 % of runs.
+    /// Chance alone would produce a difference this large in at most 5 % of runs.
     Proven,
-    /// All that was measured says so, and more repetitions could prove it.
+    /// The measurements point to a difference; more repetitions could prove it.
     Likely,
-    /// There may be no difference: what was measured shows none.
+    /// The measurements show no difference, and there may be none.
     NotShown,
-    /// What was measured cannot say.
+    /// The measurements do not allow an answer.
     Unknown,
 }
 
 impl Confidence {
-    /// Its word.
+    /// The word that reports use.
     pub const fn name(self) -> &'static str {
         match self {
             Confidence::Proven => "proven",
@@ -59,31 +59,31 @@ impl Confidence {
 
     fn of(comparison: &Comparison) -> Confidence {
         match comparison.finding {
-            Finding::Higher | Finding::Lower => Confidence::Proven,
-            Finding::SeemsHigher | Finding::SeemsLower => Confidence::Likely,
-            Finding::TooFewPairs if direction(comparison).is_some() => Confidence::Likely,
-            Finding::Same
-            | Finding::WithinOwnError
-            | Finding::WithinNoise
-            | Finding::NoDifference
-            | Finding::TooFewPairs => Confidence::NotShown,
-            Finding::Disagree | Finding::Unknown(_) => Confidence::Unknown,
+            Difference::Higher | Difference::Lower => Confidence::Proven,
+            Difference::SeemsHigher | Difference::SeemsLower => Confidence::Likely,
+            Difference::TooFewPairs if direction(comparison).is_some() => Confidence::Likely,
+            Difference::Same
+            | Difference::WithinOwnError
+            | Difference::WithinNoise
+            | Difference::NoDifference
+            | Difference::TooFewPairs => Confidence::NotShown,
+            Difference::Disagree | Difference::Unknown(_) => Confidence::Unknown,
         }
     }
 }
 
-/// A comparison and its condition.
-type At<'a> = (&'a ConditionSummary, &'a Comparison);
+/// A comparison with its condition.
+type ConditionComparison<'a> = (&'a ConditionSummary, &'a Comparison);
 
 /// The answer; `None` if there is nothing to compare.
 pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
-    let all = compared(summary);
+    let all = run_comparisons(summary);
     let (condition, leading) = leading(summary, &all)?;
     let is_leading = |it: &Comparison| std::ptr::eq(it, leading);
     let others = all
         .iter()
         .filter(|(at, it)| at.condition == condition.condition && !is_leading(it))
-        // Of the other measures, those that say something about this question.
+        // Keep what bears on the question: comparisons by the leading measure, and other measures of the leading variant.
         .filter(|(_, it)| it.measure == leading.measure || it.variant == leading.variant)
         .map(|(_, it)| claim(it) + ".");
     Some(Answer {
@@ -99,9 +99,10 @@ pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
     })
 }
 
-/// Says why with the worst finding of the slower variant, too. `cells` are the findings of the run's cells.
+/// Adds the worst finding of the slower variant to the answer's `why`, unless it is minor. `cells` holds the findings of
+/// the run's cells.
 pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
-    let found = leading(summary, &compared(summary)).and_then(|(condition, leading)| {
+    let found = leading(summary, &run_comparisons(summary)).and_then(|(condition, leading)| {
         let worse = match direction(leading)? {
             PairResult::Higher if !leading.measure.is_better_higher() => &leading.variant,
             PairResult::Lower if leading.measure.is_better_higher() => &leading.variant,
@@ -115,7 +116,7 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
         }
         let what_happens = worst.what_happens();
         let cell = condition.cells.iter().find(|cell| cell.variant == *worse)?;
-        // The number that says so, where a window is what is wrong.
+        // If a window is at fault, add the throughput that shows it.
         let is_window = ["stream_window", "connection_window"].contains(&worst.name.as_str());
         Some(match cell.beside_prediction().filter(|_| is_window) {
             Some(beside) => format!("{what_happens} Its throughput is {beside}."),
@@ -130,8 +131,8 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
     }
 }
 
-/// The comparisons of different variants that were tried, with their conditions.
-fn compared(summary: &RunSummary) -> Vec<At<'_>> {
+/// The comparisons of different variants, with their conditions; conditions without trials are skipped.
+fn run_comparisons(summary: &RunSummary) -> Vec<ConditionComparison<'_>> {
     let tried = summary
         .conditions
         .iter()
@@ -141,7 +142,7 @@ fn compared(summary: &RunSummary) -> Vec<At<'_>> {
     compared.collect()
 }
 
-/// How many connections it takes, a sentence for each condition and each variant that they are held against.
+/// How many connections it takes to match a baseline: one sentence for each condition and baseline.
 fn crossovers(summary: &RunSummary) -> impl Iterator<Item = String> {
     let conditions = summary.conditions.iter();
     conditions.flat_map(|of| {
@@ -150,9 +151,9 @@ fn crossovers(summary: &RunSummary) -> impl Iterator<Item = String> {
     })
 }
 
-/// `A difference is proven in 3 of 8 comparisons.`; nothing of a single one.
-fn shown(all: &[At<'_>]) -> Option<String> {
-    let is_shown = |(_, it): &&At<'_>| Confidence::of(it) == Confidence::Proven;
+/// `A difference is proven in 3 of 8 comparisons.`; `None` for a single comparison.
+fn shown(all: &[ConditionComparison<'_>]) -> Option<String> {
+    let is_shown = |(_, it): &&ConditionComparison<'_>| Confidence::of(it) == Confidence::Proven;
     let shown = all.iter().filter(is_shown).count();
     (all.len() > 1).then(|| {
         format!(
@@ -163,12 +164,15 @@ fn shown(all: &[At<'_>]) -> Option<String> {
 }
 
 /// The comparison that answers the question.
-fn leading<'a>(summary: &RunSummary, all: &[At<'a>]) -> Option<At<'a>> {
+fn leading<'a>(
+    summary: &RunSummary,
+    all: &[ConditionComparison<'a>],
+) -> Option<ConditionComparison<'a>> {
     if let Some(primary) = all.iter().find(|(_, it)| it.is_primary) {
         return Some(*primary);
     }
     let first = *summary.measures.first()?;
-    let is_by_first = |it: &Comparison| it.asked() == first;
+    let is_by_first = |it: &Comparison| it.requested_measure() == first;
     let candidates = || all.iter().filter(|(_, it)| is_by_first(it)).copied();
     let rank = |it: &Comparison| match Confidence::of(it) {
         Confidence::Proven => 3,
@@ -194,7 +198,8 @@ fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison
     compared.filter(|comparison| !comparison.is_same_variant)
 }
 
-/// What never ends differs more than any ratio; what only grows with the duration less than any.
+/// The size of a difference, for ranking. A value that never ends ranks above every ratio; one that only grows with the
+/// duration ranks below.
 fn size(comparison: &Comparison) -> f64 {
     match (comparison.ratio, comparison.overload) {
         (Some(ratio), _) => ratio.size(),
@@ -203,14 +208,14 @@ fn size(comparison: &Comparison) -> f64 {
     }
 }
 
-/// Which way the variant's value differs, if all that was measured agrees on it.
+/// The direction of the difference, if all measurements agree on it.
 fn direction(comparison: &Comparison) -> Option<PairResult> {
     let pairs = &comparison.pairs;
     let all = |result| !pairs.is_empty() && pairs.iter().all(|pair| pair.result() == result);
     match comparison.is_higher() {
         Some(true) => Some(PairResult::Higher),
         Some(false) => Some(PairResult::Lower),
-        None if comparison.finding != Finding::TooFewPairs => None,
+        None if comparison.finding != Difference::TooFewPairs => None,
         None if all(PairResult::Higher) => Some(PairResult::Higher),
         None if all(PairResult::Lower) => Some(PairResult::Lower),
         None => None,
@@ -220,8 +225,8 @@ fn direction(comparison: &Comparison) -> Option<PairResult> {
 /// `two envoys h2c is slower than two envoys h1: p99 2100 ms against 66 ms, 32x`, without a full stop.
 fn claim(comparison: &Comparison) -> String {
     let (variant, baseline) = (&comparison.variant, &comparison.baseline);
-    let what = name(comparison.measure);
-    let values = match comparison.against() {
+    let what = measure_name(comparison.measure);
+    let values = match comparison.values_in_words() {
         none if none.is_empty() => String::new(),
         values => format!(": {what} {values}"),
     };
@@ -253,7 +258,7 @@ fn is_range(measure: Measure) -> bool {
     measure.statistic() == Some(Statistic::Iqr)
 }
 
-/// How a variant differs from a baseline that it is said before.
+/// The words between the names of the variant and the baseline.
 fn verb(measure: Measure, is_higher: bool) -> &'static str {
     match (measure, is_higher) {
         (Measure::Throughput, true) => "has a higher throughput than",
@@ -273,15 +278,15 @@ fn verb(measure: Measure, is_higher: bool) -> &'static str {
 
 fn without_direction(comparison: &Comparison, values: &str) -> String {
     let (variant, baseline) = (&comparison.variant, &comparison.baseline);
-    let what = name(comparison.measure);
+    let what = measure_name(comparison.measure);
     match comparison.finding {
-        Finding::Unknown(Unfit::NoPair) => format!(
+        Difference::Unknown(UnknownReason::NoPair) => format!(
             "{variant} and {baseline} cannot be compared, because no pair of their trials is valid"
         ),
-        Finding::Unknown(unfit) => {
-            format!("{variant} and {baseline} cannot be compared by {what}, because {unfit}")
+        Difference::Unknown(reason) => {
+            format!("{variant} and {baseline} cannot be compared by {what}, because {reason}")
         }
-        Finding::Disagree => format!(
+        Difference::Disagree => format!(
             "The trials of {variant} and {baseline} disagree on which is better by {what}{values}"
         ),
         _ => match comparison.largest_hidden() {
@@ -309,7 +314,7 @@ fn how_sure(comparison: &Comparison) -> String {
             Some(p) => format!("Proven by {of_pairs}: {}{interval}", chance(p)),
             None => format!("Proven by {of_pairs}{interval}"),
         },
-        Confidence::Likely if comparison.finding == Finding::TooFewPairs => {
+        Confidence::Likely if comparison.finding == Difference::TooFewPairs => {
             let needed = pairs_needed(comparison.comparisons.max(1));
             let agree = if pairs == 1 { "says so" } else { "all say so" };
             format!("Likely, but not proven: {of_pairs} {agree}, and it takes {needed}")
@@ -327,10 +332,10 @@ fn how_sure(comparison: &Comparison) -> String {
         Confidence::Unknown => format!("Cannot be told from {of_pairs}"),
     };
     match comparison.instead_of {
-        Some(asked) => {
+        Some(requested) => {
             format!(
                 "{sure}. The trials have too few values for a {}",
-                name(asked)
+                measure_name(requested)
             ) + "."
         }
         None => sure + ".",
@@ -344,7 +349,7 @@ fn percent(p: f64) -> String {
     }
 }
 
-/// The cause that leads.
+/// The leading cause of the slower variant's tail, as a sentence.
 fn why(comparison: &Comparison) -> Option<String> {
     let tail = comparison.tail.as_ref()?;
     let direction = direction(comparison)?;
@@ -352,7 +357,7 @@ fn why(comparison: &Comparison) -> Option<String> {
         PairResult::Lower => (&comparison.baseline, &comparison.variant),
         _ => (&comparison.variant, &comparison.baseline),
     };
-    // A share that is rounded up to all of it would hide the rest.
+    // Rounded down: `100 %` would hide that there are other causes.
     let percent = (tail.share * 100.0).floor();
     Some(format!(
         "{percent} % of what the slowest requests of {whose} take longer than those of {other} is {}.",

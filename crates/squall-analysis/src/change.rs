@@ -1,9 +1,9 @@
-//! A run against an earlier one: what changed in the cells that both have, and how sure that is.
+//! Compares a run with an earlier one: what changed in the cells that both have, and how certain that is.
 //!
-//! Cells are matched by the variant's name and the condition. Trials of the same repetition and seed are pairs, if all valid
-//! trials of both runs are; else the runs are two groups, which takes more of them to show as much. Each figure is a family of
-//! its own for Holm's correction, since a reader looks at one; what makes a verdict is said in `verdict`. It knows nothing of
-//! the machines on which the runs were made: that is the caller's.
+//! Cells are matched by variant name and condition. Where the repetitions of both runs share their seeds, valid trials are
+//! compared as pairs. Otherwise the runs are compared as two groups, which takes more trials to show the same change.
+//! Holm's correction covers each figure separately, since a reader looks at one. `verdict` says what makes a verdict.
+//! Whether the two runs were made on comparable machines is left to the caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ use crate::summary::{CellSummary, RunSummary};
 use crate::threshold::{Aggregate, Latency, Measure, Percentile, Reading, Threshold};
 use crate::threshold_text::ThresholdError;
 use crate::trial::TrialStats;
-use crate::verdict::{Finding, LEVEL, Overload, Pair, Ratio, Unfit, log_nanos};
+use crate::verdict::{Difference, LEVEL, Overload, Pair, Ratio, UnknownReason, log_nanos};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,11 +40,11 @@ pub enum ChangeFigure {
     P99,
     /// The 99.9th percentile.
     P999,
-    /// Requests a second that succeeded.
+    /// Successful requests per second.
     Rate,
 }
 
-/// Every cell of two runs.
+/// All cells of two runs, compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
     /// The cells that both have, in the order of the later run.
@@ -53,21 +53,21 @@ pub struct Changes {
     pub unmatched: Vec<String>,
 }
 
-/// A cell of two runs.
+/// One cell in two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellChange {
     /// The variant's name.
     pub variant: String,
     /// The condition.
     pub condition: Condition,
-    /// True if trials of both runs are pairs of the same seed.
+    /// True if the trials of both runs were paired by seed.
     pub is_paired: bool,
     /// Valid trials of the earlier run.
     pub trials_before: u64,
     /// Valid trials of the later run.
     pub trials_after: u64,
-    /// When the load was not carried, if it was not: the variant is after, the baseline before. Then latencies grow with the
-    /// duration, and a change of them is one of how fast they do.
+    /// Which run could not carry the load, if either: the variant stands for the later run, the baseline for the earlier
+    /// one. Under overload latencies grow with the duration, so a change is one of how fast they grow.
     pub overload: Option<Overload>,
     /// Each figure, in the order of [`ChangeFigure`].
     pub figures: Vec<FigureChange>,
@@ -76,20 +76,20 @@ pub struct CellChange {
 /// A figure of a cell, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FigureChange {
-    /// Which.
+    /// Which figure.
     pub figure: ChangeFigure,
     /// The median over the trials of the earlier run.
     pub before: Reading,
     /// The median over the trials of the later run.
     pub after: Reading,
-    /// After by before; `None` if one has no end or is not known.
+    /// After divided by before; `None` if either is infinite or unknown.
     pub ratio: Option<Ratio>,
-    /// How often chance alone does as much; `None` if it cannot be known.
+    /// The p-value: how often chance alone produces a change this large. `None` if it cannot be known.
     pub p: Option<f64>,
-    /// The same for this figure of all cells together (Holm).
+    /// The p-value adjusted for testing this figure in all cells (Holm).
     pub p_adjusted: Option<f64>,
-    /// What that shows: [`Finding::Higher`] is higher after than before.
-    pub finding: Finding,
+    /// The conclusion; [`Difference::Higher`] means higher after than before.
+    pub finding: Difference,
 }
 
 /// A limit on how much a figure may change, as a ratio of after to before: `p(99)<=1.1x`.
@@ -99,14 +99,14 @@ pub struct ChangeThreshold {
     figure: ChangeFigure,
 }
 
-/// Why a text is no limit of a change.
+/// Why a text is not a valid limit on a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeThresholdError {
-    /// What stands before the `x` is no threshold.
+    /// The text before the `x` is not a threshold.
     Threshold(ThresholdError),
-    /// The figure is not one that is compared.
+    /// Changes of this figure are not compared.
     Figure(String),
-    /// A ratio has no unit, as limits of a run have.
+    /// The limit has a unit, like the limits of a run; a ratio has none.
     Unit(String),
 }
 
@@ -122,7 +122,7 @@ impl ChangeFigure {
         ChangeFigure::Rate,
     ];
 
-    /// As tables call it.
+    /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             ChangeFigure::Mean => "mean",
@@ -135,7 +135,7 @@ impl ChangeFigure {
         }
     }
 
-    /// A trial's value; `None` of the rate, which is no latency.
+    /// A trial's value; `None` for the rate, which is not a latency.
     fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
         Some(match self {
             ChangeFigure::Mean => trial.mean,
@@ -204,8 +204,8 @@ pub fn changes(before: &RunSummary, after: &RunSummary) -> Changes {
         for (change, p) in family.iter_mut().zip(holm(&p_values)) {
             change.p_adjusted = Some(p);
             change.finding = match change.finding {
-                Finding::Higher if p > LEVEL => Finding::SeemsHigher,
-                Finding::Lower if p > LEVEL => Finding::SeemsLower,
+                Difference::Higher if p > LEVEL => Difference::SeemsHigher,
+                Difference::Lower if p > LEVEL => Difference::SeemsLower,
                 finding => finding,
             };
         }
@@ -235,11 +235,14 @@ impl CellChange {
             .iter()
             .filter_map(|a| Some((*a, *old.iter().find(|b| same(a, b))?)))
             .collect();
-        // A trial without its pair has no place among pairs; but where seeds are the same, what is missing is invalid.
+        // A trial without a partner is left out of the pairs. Where the runs share seeds, a missing partner was invalid.
         let shared = all_seeds_shared(before, after);
-        let figures = ChangeFigure::ALL.map(|figure| match shared {
-            true => FigureChange::of_pairs(figure, &pairs),
-            false => FigureChange::of_groups(figure, &old, &new),
+        let figures = ChangeFigure::ALL.map(|figure| {
+            if shared {
+                FigureChange::of_pairs(figure, &pairs)
+            } else {
+                FigureChange::of_groups(figure, &old, &new)
+            }
         });
         CellChange {
             variant: after.variant.clone(),
@@ -258,7 +261,7 @@ impl CellChange {
     }
 }
 
-/// True if every repetition that both cells have is of the same seed in both, and there is one.
+/// True if the cells have a repetition in common, and each common repetition has the same seed in both.
 fn all_seeds_shared(before: &CellSummary, after: &CellSummary) -> bool {
     let mut both = after.trials.iter().filter_map(|a| {
         let same = |b: &&TrialStats| b.repetition == a.repetition;
@@ -269,7 +272,7 @@ fn all_seeds_shared(before: &CellSummary, after: &CellSummary) -> bool {
     first && both.all(|is_same| is_same)
 }
 
-/// The same trials give the same numbers.
+/// A seed for resampling, derived from the trials: the same trials always yield the same numbers.
 fn seed_of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> u64 {
     trials.fold(0, |seed, trial| splitmix64(seed, trial.seed))
 }
@@ -302,13 +305,13 @@ impl FigureChange {
             .collect();
         match values {
             Some(values) => {
-                (change.finding, change.p) = Finding::of(&values, effect.as_ref(), seed);
-                // What is hidden has no ratio.
-                if !matches!(change.finding, Finding::Unknown(_)) {
+                (change.finding, change.p) = Difference::of(&values, effect.as_ref(), seed);
+                // A hidden value has no ratio.
+                if !matches!(change.finding, Difference::Unknown(_)) {
                     change.ratio = Ratio::of(&values, effect.as_ref());
                 }
             }
-            None => change.finding = Finding::Unknown(Unfit::TooFewRequests),
+            None => change.finding = Difference::Unknown(UnknownReason::TooFewRequests),
         }
         change
     }
@@ -323,9 +326,10 @@ impl FigureChange {
             trials.iter().map(|trial| log(figure, trial)).collect()
         };
         let (Some(a), Some(b)) = (logs(new), logs(old)) else {
-            change.finding = Finding::Unknown(match has_all(figure, old) && has_all(figure, new) {
-                true => Unfit::Hidden,
-                false => Unfit::TooFewRequests,
+            change.finding = Difference::Unknown(if has_all(figure, old) && has_all(figure, new) {
+                UnknownReason::Hidden
+            } else {
+                UnknownReason::TooFewRequests
             });
             return change;
         };
@@ -344,17 +348,19 @@ impl FigureChange {
         change.p = Some(p);
         change.ratio = Some(Ratio::of_effect(&effect, None));
         change.finding = match effect.interval {
-            _ if !is_beyond => Finding::Same,
-            _ if is_few => Finding::TooFewPairs,
-            None => Finding::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => Finding::NoDifference,
-            Some((low, _)) if low > 0.0 => Finding::Higher,
-            Some(_) => Finding::Lower,
+            _ if !is_beyond => Difference::Same,
+            _ if is_few => Difference::TooFewPairs,
+            None => Difference::TooFewPairs,
+            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
+                Difference::NoDifference
+            }
+            Some((low, _)) if low > 0.0 => Difference::Higher,
+            Some(_) => Difference::Lower,
         };
         change
     }
 
-    /// A figure with its medians and nothing said yet.
+    /// A figure with its medians, and no conclusion yet.
     fn empty(figure: ChangeFigure, old: &[&TrialStats], new: &[&TrialStats]) -> FigureChange {
         let reading = |trials: &[&TrialStats]| {
             let readings: Vec<Reading> = trials.iter().map(|trial| figure.reading(trial)).collect();
@@ -367,11 +373,11 @@ impl FigureChange {
             ratio: None,
             p: None,
             p_adjusted: None,
-            finding: Finding::Unknown(Unfit::NoPair),
+            finding: Difference::Unknown(UnknownReason::NoPair),
         }
     }
 
-    /// Rates are known exactly: there is no error of ours in a count.
+    /// Judges pairs of rates. They are counts, so no measurement error of ours applies.
     fn judge_rates(&mut self, logs: &[f64], effect: Option<Effect>, seed: u64) {
         let Some(effect) = effect else {
             return;
@@ -380,15 +386,17 @@ impl FigureChange {
         self.p = Some(p);
         self.ratio = Some(Ratio::of_effect(&effect, Some(logs)));
         self.finding = match effect.interval {
-            None => Finding::TooFewPairs,
-            Some(_) if smallest_sign_flip(logs.len()) > LEVEL => Finding::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => Finding::NoDifference,
-            Some((low, _)) if low > 0.0 => Finding::Higher,
-            Some(_) => Finding::Lower,
+            None => Difference::TooFewPairs,
+            Some(_) if smallest_sign_flip(logs.len()) > LEVEL => Difference::TooFewPairs,
+            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
+                Difference::NoDifference
+            }
+            Some((low, _)) if low > 0.0 => Difference::Higher,
+            Some(_) => Difference::Lower,
         };
     }
 
-    /// How far the medians of a latency lie apart; `None` if it is none, or not known.
+    /// How far apart the medians of a latency are; `None` if the figure is not a latency, or a median is not known exactly.
     fn apart_ns(&self) -> Option<f64> {
         let nanos = |reading| match reading {
             Reading::Latency(Some(Quantile::Exact(span))) => Some(Duration::as_nanos(span) as f64),
@@ -397,26 +405,26 @@ impl FigureChange {
         Some((nanos(self.after)? - nanos(self.before)?).abs())
     }
 
-    /// In a word or two, for a table.
+    /// The finding in a word or two, for a table.
     pub fn words(&self) -> &'static str {
         match self.finding {
-            Finding::Higher => "higher",
-            Finding::Lower => "lower",
-            Finding::SeemsHigher => "seems higher",
-            Finding::SeemsLower => "seems lower",
-            Finding::TooFewPairs => "too few trials",
-            Finding::Same | Finding::WithinOwnError => "within our own error",
-            Finding::WithinNoise => "within noise",
-            Finding::NoDifference => "no difference",
-            Finding::Disagree => "trials disagree",
-            Finding::Unknown(Unfit::NoPair) => "no valid trials",
-            Finding::Unknown(Unfit::TooFewRequests) => "too few requests",
-            Finding::Unknown(Unfit::Hidden) => "hidden by unfinished requests",
+            Difference::Higher => "higher",
+            Difference::Lower => "lower",
+            Difference::SeemsHigher => "seems higher",
+            Difference::SeemsLower => "seems lower",
+            Difference::TooFewPairs => "too few trials",
+            Difference::Same | Difference::WithinOwnError => "within our own error",
+            Difference::WithinNoise => "within noise",
+            Difference::NoDifference => "no difference",
+            Difference::Disagree => "trials disagree",
+            Difference::Unknown(UnknownReason::NoPair) => "no valid trials",
+            Difference::Unknown(UnknownReason::TooFewRequests) => "too few requests",
+            Difference::Unknown(UnknownReason::Hidden) => "hidden by unfinished requests",
         }
     }
 }
 
-/// A trial's value as a logarithm; `None` if it is not known whole, or is zero.
+/// The logarithm of a trial's value; `None` if the value is not known exactly, or is zero.
 fn log(figure: ChangeFigure, trial: &TrialStats) -> Option<f64> {
     match figure.latency(trial) {
         Some(value) => Some(log_nanos(value?.exact()?)),
@@ -424,14 +432,14 @@ fn log(figure: ChangeFigure, trial: &TrialStats) -> Option<f64> {
     }
 }
 
-/// Whether every trial has the figure, if only in part.
+/// Whether every trial has the figure, even if only as a lower bound.
 fn has_all(figure: ChangeFigure, trials: &[&TrialStats]) -> bool {
     let has = |trial: &&TrialStats| figure.latency(trial).is_none_or(|value| value.is_some());
     trials.iter().all(has)
 }
 
 impl Changes {
-    /// What became of the p99s, in one sentence: `p99 is higher than before in 1 of 4 cells (...)`.
+    /// How the p99s changed, in one sentence: `p99 is higher than before in 1 of 4 cells (...)`.
     pub fn sentence(&self) -> String {
         let p99s = || {
             let cells = self.cells.iter();
@@ -439,7 +447,7 @@ impl Changes {
         };
         let of_all = figure::counted(self.cells.len() as u64, "cell", "cells");
         let mut parts = Vec::new();
-        for (finding, word) in [(Finding::Higher, "higher"), (Finding::Lower, "lower")] {
+        for (finding, word) in [(Difference::Higher, "higher"), (Difference::Lower, "lower")] {
             let found = || p99s().filter(move |(_, change)| change.finding == finding);
             let size = |change: &FigureChange| change.ratio.map_or(f64::INFINITY, |r| r.size());
             let most = found().max_by(|a, b| size(a.1).total_cmp(&size(b.1)));
@@ -466,7 +474,7 @@ impl Changes {
             ));
         }
         if parts.is_empty() {
-            let few = p99s().filter(|(_, change)| change.finding == Finding::TooFewPairs);
+            let few = p99s().filter(|(_, change)| change.finding == Difference::TooFewPairs);
             return match few.count() {
                 0 => format!("No change of p99 is shown in any of {of_all}"),
                 few => format!(
@@ -481,12 +489,12 @@ impl Changes {
     /// True if some cell's p99 is shown to be higher than before.
     pub fn is_worse(&self) -> bool {
         let mut p99s = self.cells.iter().map(|cell| cell.figure(ChangeFigure::P99));
-        p99s.any(|change| change.finding == Finding::Higher)
+        p99s.any(|change| change.finding == Difference::Higher)
     }
 }
 
 impl ChangeThreshold {
-    /// One sentence for a cell, and whether the limit is kept for certain: the whole interval keeps it.
+    /// One sentence for a cell, and whether the limit certainly holds, that is, holds for the whole interval.
     pub fn check(&self, cell: &CellChange) -> (String, bool) {
         let change = cell.figure(self.figure);
         let place = format!("{self} for {} at {}", cell.variant, cell.condition);
@@ -505,9 +513,9 @@ impl ChangeThreshold {
             .threshold
             .comparison
             .holds_all(interval.low, interval.high, limit);
-        let said = if holds { "holds" } else { "FAILED" };
+        let result = if holds { "holds" } else { "FAILED" };
         let text = format!(
-            "{place}: {said}, {measured} (95 % {} to {})",
+            "{place}: {result}, {measured} (95 % {} to {})",
             figure::ratio(interval.low),
             figure::ratio(interval.high)
         );
@@ -559,7 +567,7 @@ impl fmt::Display for ChangeThresholdError {
 impl std::error::Error for ChangeThresholdError {}
 
 impl Ratio {
-    /// Of an effect that is known whole; `logs` are the pairs, if it is one of pairs.
+    /// The ratio of an effect that is fully known; `logs` are the pairs' log ratios, if it is an effect of pairs.
     fn of_effect(effect: &Effect, logs: Option<&[f64]>) -> Ratio {
         let end = |pick: fn(f64, f64) -> f64| {
             let logs = logs.into_iter().flatten().copied();

@@ -1,10 +1,10 @@
-//! How many connections it takes: where variants that differ in nothing but their number of connections become as good as
-//! another variant.
+//! How many connections it takes: where variants that differ only in their number of connections become as good as another
+//! variant.
 //!
 //! The ratio to the other variant is interpolated between the numbers that were tried, linearly in the logarithms of both.
-//! The interval holds every number whose ratio the trials do not tell from 1, by the test of the verdicts (`stats::sign_flip`)
-//! at the same level, so it needs six repetitions, as they do. Nothing is extrapolated. Whether single variants differ is
-//! `verdict`'s.
+//! The interval holds every number whose ratio the trials cannot distinguish from 1, by the verdicts' test
+//! (`stats::sign_flip`) at the same level; like the verdicts, it needs six repetitions. Nothing is extrapolated. Whether
+//! individual variants differ is decided in `verdict`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Connections, Measure, Variant};
@@ -13,33 +13,33 @@ use crate::figure;
 use crate::stats::sign_flip::{sign_flip, smallest_sign_flip};
 use crate::summary::CellSummary;
 use crate::trial::TrialStats;
-use crate::value::name;
+use crate::value::measure_name;
 use crate::verdict::LEVEL;
 
-/// How finely the interval is looked for between two numbers that were tried.
+/// Search steps for the interval between two numbers that were tried.
 const STEPS: u32 = 64;
 
-/// Where variants with more and more connections become as good as another variant, under one condition.
+/// Where variants with ever more connections become as good as another variant, under one condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crossover {
     /// The other variant.
     pub baseline: String,
-    /// By what they are compared.
+    /// The measure they are compared by.
     pub measure: Measure,
     /// The numbers of connections that were tried, in ascending order.
     pub tried: Vec<Rung>,
     /// Repetitions in which all of them can be compared.
     pub repetitions: u64,
     /// How many connections it takes.
-    pub takes: Takes,
-    /// The least and the most that it may take, with 95 % confidence; `None` where there are too few repetitions.
-    pub interval: Option<Range>,
+    pub takes: ConnectionsNeeded,
+    /// The 95 % confidence interval of that number; `None` if there are too few repetitions.
+    pub interval: Option<ConnectionRange>,
 }
 
 /// One number of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
-    /// The variant that has it.
+    /// The variant with this number of connections.
     pub variant: String,
     /// Connections of the hop across the link.
     pub connections: u32,
@@ -50,7 +50,7 @@ pub struct Rung {
 /// How many connections it takes to be as good as the other variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Takes {
+pub enum ConnectionsNeeded {
     /// The fewest that were tried are enough.
     Fewest,
     /// This number of connections, interpolated between two that were tried.
@@ -61,30 +61,30 @@ pub enum Takes {
     Unclear,
 }
 
-/// The least and the most connections; `None` is beyond what was tried.
+/// A range of connection counts; an end is `None` if it lies beyond the numbers that were tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Range {
-    /// The least.
+pub struct ConnectionRange {
+    /// The fewest.
     pub low: Option<f64>,
     /// The most.
     pub high: Option<f64>,
 }
 
-/// The crossovers with each variant that is not one of those with more and more connections.
+/// The crossover with each variant that is not itself on the ladder of connection counts.
 pub(crate) fn crossovers(
     variants: &[Variant],
     cells: &[CellSummary],
-    asked: Measure,
+    requested: Measure,
 ) -> Vec<Crossover> {
     let ladder = ladder(variants);
     let is_other = |place: &usize| !ladder.iter().any(|(_, rung)| rung == place);
     let others = (0..variants.len()).filter(is_other);
-    let found = others.filter_map(|other| crossover(&ladder, &cells[other], cells, asked));
+    let found = others.filter_map(|other| crossover(&ladder, &cells[other], cells, requested));
     found.collect()
 }
 
-/// The variants that differ in nothing but how many connections they keep across the link, by that number; none if there are
-/// not two. Of several such groups, the largest.
+/// The variants that differ only in how many connections they keep across the link, sorted by that number; empty if there
+/// are fewer than two. Of several such groups, the largest.
 fn ladder(variants: &[Variant]) -> Vec<(u32, usize)> {
     let group = |first: &Variant| -> Vec<(u32, usize)> {
         let like = without_connections(first);
@@ -130,10 +130,10 @@ fn crossover(
     ladder: &[(u32, usize)],
     baseline: &CellSummary,
     cells: &[CellSummary],
-    asked: Measure,
+    requested: Measure,
 ) -> Option<Crossover> {
     let rungs = || ladder.iter().map(|(_, place)| &cells[*place]);
-    let measure = measured(asked, baseline, &rungs())?;
+    let measure = first_available(requested, baseline, &rungs())?;
     let blocks = blocks(measure, baseline, &rungs());
     if ladder.is_empty() || blocks.is_empty() {
         return None;
@@ -143,7 +143,7 @@ fn crossover(
         (*connections, logs.sum::<f64>() / blocks.len() as f64)
     });
     let means: Vec<(u32, f64)> = tried.collect();
-    let takes = takes(&means, measure.is_better_higher());
+    let takes = connections_needed(&means, measure.is_better_higher());
     Some(Crossover {
         baseline: baseline.variant.clone(),
         measure,
@@ -161,23 +161,23 @@ fn crossover(
     })
 }
 
-/// The first of the measure and its substitutes that all valid trials have.
-fn measured<'a>(
-    asked: Measure,
+/// The first of `requested` and its substitutes for which every valid trial has a value.
+fn first_available<'a>(
+    requested: Measure,
     baseline: &'a CellSummary,
     rungs: &(impl Iterator<Item = &'a CellSummary> + Clone),
 ) -> Option<Measure> {
     let trials = || std::iter::once(baseline).chain(rungs.clone());
-    let mut candidates = asked.with_substitutes().into_iter();
+    let mut candidates = requested.with_substitutes().into_iter();
     candidates.find(|measure| {
         let mut values = trials().flat_map(CellSummary::valid_trials);
         values.all(|trial| trial.value(*measure).is_some())
     })
 }
 
-/// One repetition, in which all variants met the same link.
+/// One repetition, in which all variants faced the same link.
 struct Block {
-    /// By place in the ladder: the logarithm of the ratio to the baseline.
+    /// The logarithm of the ratio to the baseline, by position on the ladder.
     logs: Vec<f64>,
     seed: u64,
 }
@@ -203,8 +203,8 @@ fn blocks<'a>(
     baseline.valid_trials().filter_map(block).collect()
 }
 
-/// Where the ratio goes from worse to better. `means` are logarithms, by number of connections.
-fn takes(means: &[(u32, f64)], is_better_higher: bool) -> Takes {
+/// Finds where the ratio goes from worse to better. `means` are logarithms, by number of connections.
+fn connections_needed(means: &[(u32, f64)], is_better_higher: bool) -> ConnectionsNeeded {
     let is_worse = |log: f64| {
         if is_better_higher {
             log < 0.0
@@ -217,27 +217,31 @@ fn takes(means: &[(u32, f64)], is_better_higher: bool) -> Takes {
         .filter(|pair| is_worse(pair[0].1) != is_worse(pair[1].1));
     let Some(crossing) = crossings.next() else {
         return if means.first().is_some_and(|(_, log)| is_worse(*log)) {
-            Takes::More
+            ConnectionsNeeded::More
         } else {
-            Takes::Fewest
+            ConnectionsNeeded::Fewest
         };
     };
     let [(few, before), (many, behind)] = [crossing[0], crossing[1]];
     if crossings.next().is_some() || !is_worse(before) {
-        return Takes::Unclear;
+        return ConnectionsNeeded::Unclear;
     }
     let (few, many) = (f64::from(few).ln(), f64::from(many).ln());
-    Takes::About((few + (many - few) * before / (before - behind)).exp())
+    ConnectionsNeeded::About((few + (many - few) * before / (before - behind)).exp())
 }
 
-/// Every number of connections whose ratio is not told from 1, and the one where it is 1.
-fn interval(ladder: &[(u32, usize)], blocks: &[Block], takes: Takes) -> Option<Range> {
+/// The range of connection counts whose ratio cannot be distinguished from 1, including the interpolated crossing.
+fn interval(
+    ladder: &[(u32, usize)],
+    blocks: &[Block],
+    takes: ConnectionsNeeded,
+) -> Option<ConnectionRange> {
     if smallest_sign_flip(blocks.len()) > LEVEL {
         return None;
     }
     let mut possible = match takes {
-        Takes::About(connections) => Some((connections, connections)),
-        Takes::Fewest | Takes::More | Takes::Unclear => None,
+        ConnectionsNeeded::About(connections) => Some((connections, connections)),
+        ConnectionsNeeded::Fewest | ConnectionsNeeded::More | ConnectionsNeeded::Unclear => None,
     };
     for (rung, pair) in ladder.windows(2).enumerate() {
         let (few, many) = (f64::from(pair[0].0).ln(), f64::from(pair[1].0).ln());
@@ -256,39 +260,39 @@ fn interval(ladder: &[(u32, usize)], blocks: &[Block], takes: Takes) -> Option<R
     }
     let (low, high) = possible?;
     let (fewest, most) = (f64::from(ladder.first()?.0), f64::from(ladder.last()?.0));
-    // The ends of what was tried are where the search ends, not the interval.
+    // At the ends of the numbers that were tried the search stops, not the interval.
     let is_at = |value: f64, end: f64| (value / end - 1.0).abs() < 1e-9;
-    Some(Range {
+    Some(ConnectionRange {
         low: (!is_at(low, fewest)).then_some(low),
         high: (!is_at(high, most)).then_some(high),
     })
 }
 
 impl Crossover {
-    /// The same in a sentence, without a full stop: `It takes about 5.30 connections to reach h1's p99 (3.90 to 8.10 with
-    /// 95 % confidence)`.
+    /// The crossover as a sentence, without a full stop: `It takes about 5.30 connections to reach h1's p99 (3.90 to 8.10
+    /// with 95 % confidence)`.
     pub fn sentence(&self) -> String {
-        let goal = format!("{}'s {}", self.baseline, name(self.measure));
+        let goal = format!("{}'s {}", self.baseline, measure_name(self.measure));
         let (Some(fewest), Some(most)) = (self.tried.first(), self.tried.last()) else {
             return format!("Nothing is known of {goal}");
         };
         let count =
             |rung: &Rung| figure::counted(u64::from(rung.connections), "connection", "connections");
         let text = match self.takes {
-            Takes::Fewest => format!("{} reaches {goal}", capital(&count(fewest))),
-            Takes::About(connections) => format!(
+            ConnectionsNeeded::Fewest => format!("{} reaches {goal}", capital(&count(fewest))),
+            ConnectionsNeeded::About(connections) => format!(
                 "It takes about {} connections to reach {goal}",
                 figure::three_digits(connections)
             ),
-            Takes::More => format!("{} do not reach {goal}", capital(&count(most))),
-            Takes::Unclear => format!(
+            ConnectionsNeeded::More => format!("{} do not reach {goal}", capital(&count(most))),
+            ConnectionsNeeded::Unclear => format!(
                 "No single number of connections reaches {goal}: more of them are not simply better"
             ),
         };
         let number = figure::three_digits;
         match self.interval {
             None => text,
-            Some(Range { low, high }) => {
+            Some(ConnectionRange { low, high }) => {
                 let range = match (low, high) {
                     (Some(low), Some(high)) => format!("{} to {}", number(low), number(high)),
                     (Some(low), None) => format!("{} or more", number(low)),
@@ -330,36 +334,56 @@ mod tests {
 
     #[test]
     fn the_ratio_is_interpolated_in_logarithms() {
-        // From 4 times to a quarter between 4 and 16 connections: half way, which is 8.
-        let Takes::About(connections) = takes(&means([16.0, 4.0, 0.25]), false) else {
+        // The ratio falls from 4 to 1/4 between 4 and 16 connections; half way in logarithms is 8.
+        let ConnectionsNeeded::About(connections) =
+            connections_needed(&means([16.0, 4.0, 0.25]), false)
+        else {
             panic!("there is a crossing");
         };
         assert!((connections - 8.0).abs() < 1e-9, "{connections}");
-        assert_eq!(takes(&means([8.0, 4.0, 2.0]), false), Takes::More);
-        assert_eq!(takes(&means([0.9, 0.5, 0.2]), false), Takes::Fewest);
+        assert_eq!(
+            connections_needed(&means([8.0, 4.0, 2.0]), false),
+            ConnectionsNeeded::More
+        );
+        assert_eq!(
+            connections_needed(&means([0.9, 0.5, 0.2]), false),
+            ConnectionsNeeded::Fewest
+        );
     }
 
     #[test]
-    fn of_throughput_higher_is_better() {
-        assert_eq!(takes(&means([0.2, 0.5, 0.9]), true), Takes::More);
+    fn higher_throughput_counts_as_better() {
+        assert_eq!(
+            connections_needed(&means([0.2, 0.5, 0.9]), true),
+            ConnectionsNeeded::More
+        );
         assert!(matches!(
-            takes(&means([0.2, 0.5, 2.0]), true),
-            Takes::About(_)
+            connections_needed(&means([0.2, 0.5, 2.0]), true),
+            ConnectionsNeeded::About(_)
         ));
     }
 
     #[test]
     fn a_ratio_that_gets_worse_or_crosses_twice_is_unclear() {
-        assert_eq!(takes(&means([0.5, 2.0, 4.0]), false), Takes::Unclear);
-        assert_eq!(takes(&means([2.0, 0.5, 2.0]), false), Takes::Unclear);
+        assert_eq!(
+            connections_needed(&means([0.5, 2.0, 4.0]), false),
+            ConnectionsNeeded::Unclear
+        );
+        assert_eq!(
+            connections_needed(&means([2.0, 0.5, 2.0]), false),
+            ConnectionsNeeded::Unclear
+        );
     }
 
     #[test]
     fn an_interval_needs_six_repetitions() {
         let same = [[16.0, 4.0, 0.25]; 5];
-        assert_eq!(interval(&LADDER, &blocks(&same), Takes::About(8.0)), None);
+        assert_eq!(
+            interval(&LADDER, &blocks(&same), ConnectionsNeeded::About(8.0)),
+            None
+        );
         let six = [[16.0, 4.0, 0.25]; 6];
-        let range = interval(&LADDER, &blocks(&six), Takes::About(8.0)).unwrap();
+        let range = interval(&LADDER, &blocks(&six), ConnectionsNeeded::About(8.0)).unwrap();
         // All repetitions cross at 8 exactly, so nothing else is possible.
         let (low, high) = (range.low.unwrap(), range.high.unwrap());
         assert!(
@@ -369,25 +393,30 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_the_crossing_of_each_half_of_the_repetitions() {
+    fn interval_covers_the_crossings_of_both_halves_of_the_repetitions() {
         let early = [16.0, 1.0, 0.25];
         let late = [16.0, 4.0, 1.0];
         let mixed = [early, late, early, late, early, late];
-        let range = interval(&LADDER, &blocks(&mixed), Takes::About(8.0)).unwrap();
+        let range = interval(&LADDER, &blocks(&mixed), ConnectionsNeeded::About(8.0)).unwrap();
         assert!(range.low.unwrap() < 8.0, "{range:?}");
         assert!(range.high.is_none_or(|high| high > 8.0), "{range:?}");
     }
 
     #[test]
-    fn an_interval_beyond_what_was_tried_is_open() {
+    fn interval_is_open_beyond_the_tried_connections() {
         let noisy = [[4.0, 2.0, 1.2], [4.0, 2.0, 0.8], [4.0, 2.0, 1.3]];
-        let range = interval(&LADDER, &blocks(&[noisy, noisy].concat()), Takes::More).unwrap();
+        let range = interval(
+            &LADDER,
+            &blocks(&[noisy, noisy].concat()),
+            ConnectionsNeeded::More,
+        )
+        .unwrap();
         assert!(range.low.is_some_and(|low| low > 4.0), "{range:?}");
         assert_eq!(range.high, None);
     }
 
     #[test]
-    fn it_is_said_in_a_sentence() {
+    fn crossover_reads_as_a_sentence() {
         let mut crossover = Crossover {
             baseline: "h1".to_owned(),
             measure: Measure::USUAL,
@@ -399,8 +428,8 @@ mod tests {
                 })
                 .to_vec(),
             repetitions: 6,
-            takes: Takes::About(5.3),
-            interval: Some(Range {
+            takes: ConnectionsNeeded::About(5.3),
+            interval: Some(ConnectionRange {
                 low: Some(3.9),
                 high: None,
             }),
@@ -409,9 +438,9 @@ mod tests {
             crossover.sentence(),
             "It takes about 5.30 connections to reach h1's p99 (3.90 or more with 95 % confidence)"
         );
-        (crossover.takes, crossover.interval) = (Takes::More, None);
+        (crossover.takes, crossover.interval) = (ConnectionsNeeded::More, None);
         assert_eq!(crossover.sentence(), "16 connections do not reach h1's p99");
-        crossover.takes = Takes::Fewest;
+        crossover.takes = ConnectionsNeeded::Fewest;
         assert_eq!(crossover.sentence(), "1 connection reaches h1's p99");
     }
 }

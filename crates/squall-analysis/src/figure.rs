@@ -42,7 +42,7 @@ pub fn span(span: Duration) -> String {
     }
 }
 
-/// How many times something is as large: `1.8x`, `0.55x`, `1.04x`, `12x`. Closer to 1, more digits.
+/// A ratio: `1.8x`, `0.55x`, `1.04x`, `12x`. The closer to 1, the more digits.
 pub fn ratio(value: f64) -> String {
     let distance = (value - 1.0).abs();
     let digits = match value {
@@ -54,7 +54,7 @@ pub fn ratio(value: f64) -> String {
     format!("{value:.digits$}x")
 }
 
-/// A probability with two digits that count: `0.031`, `0.5`, `0.0020`, `below 0.0001`.
+/// A probability with two significant digits: `0.031`, `0.5`, `0.0020`, `below 0.0001`.
 pub fn chance(p: f64) -> String {
     match p {
         p if p < 0.0001 => "below 0.0001".to_owned(),
@@ -74,7 +74,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// A whole number with its thousands set apart: `30,000`.
+/// A whole number with thousands separators: `30,000`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_read_as_in_a_sentence() {
+    fn numbers_are_formatted_for_sentences() {
         assert_eq!(span(Duration::from_nanos(84_100)), "85 us");
         assert_eq!(span(Duration::from_millis(212)), "212 ms");
         assert_eq!(

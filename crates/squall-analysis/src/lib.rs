@@ -1,18 +1,18 @@
-//! Records in; statistics and a verdict out, never stronger than the data.
+//! Turns records into statistics and verdicts, and claims no more than the data supports.
 //!
 //! It reads no file, no clock and no random source, and prints nothing: the same records always give the
 //! same summary. Latencies of different trials are never pooled, because the requests of one trial share
 //! their losses and their congestion windows; the trial is the unit (docs/METHOD.md).
 //!
-//! `quantile` is what can be known of a latency when some requests never finished, `trial` condenses one
-//! trial and `target_times` its requests of some targets, `tail` says what its slowest requests were slow by, `summary` lays trials out by condition and variant, `stats`
-//! says what chance does to numbers, `verdict` compares variants, `sentence` puts that into words and `answer` into one
-//! sentence for the whole run, `crossover` says how many connections it takes, `threshold` holds a number against a limit,
-//! `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows,
-//! and `figure` is how all of them write numbers. `causes` says what requests' time was spent on, `explain` shows one of
-//! them in full, `capture` says what packets seen at one point met beyond it, `findings` recognises what is wrong. `load`
-//! is for a load without trials: sums over more requests than anybody keeps.
-//! squall-report draws the result.
+//! `trial` condenses one trial, `target_times` its requests to some targets; `quantile` is what can be known of a latency
+//! when some requests never finished, and `tail` says what slowed down a trial's slowest requests. `summary` lays trials
+//! out by condition and variant. `stats` holds the statistics, `verdict` compares variants, `sentence` puts that into words
+//! and `answer` into one sentence for the whole run. `crossover` says how many connections it takes, `threshold` checks a
+//! number against a limit, `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts
+//! what flow control allows, and `figure` is how all of them write numbers. `causes` says what the requests' time was spent
+//! on, `explain` shows one request in full, `capture` infers from packets seen at one point what happened to them beyond
+//! it, and `findings` recognises what is wrong. `load` is for a load without trials: it keeps sums instead of rows, because
+//! there are too many requests to keep. squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -52,25 +52,26 @@ mod verdict;
 mod warning;
 mod window_rate;
 
-pub use crossover::{Crossover, Range, Rung, Takes};
+pub use crossover::{ConnectionRange, ConnectionsNeeded, Crossover, Rung};
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use summary::{
-    CellPages, CellSummary, CellThreshold, ConditionSummary, Facts, RunSummary, Spread,
+    CellPages, CellSummary, CellThreshold, ConditionSummary, RunEnvironment, RunSummary, Spread,
     TrialReadings, summarise,
 };
 pub use tail::{CauseMean, TailCauses, TailShare};
 pub use target_times::TargetTimes;
 pub use threshold::{
-    Aggregate, Certainty, Checked, Latency, Measure, Operator, Percentile, Reading, Source,
-    Threshold,
+    Aggregate, Certainty, Latency, Measure, Operator, Percentile, Reading, Threshold,
+    ThresholdResult, ThresholdSource,
 };
 pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
 pub use trial::{Figures, Interval, Intervals, TrialRows, TrialStats, trial_evidence, trial_stats};
 pub use trial_source::TrialSource;
 pub use value::Value;
 pub use verdict::{
-    Comparison, Finding, LEVEL, Overload, Pair, PairResult, Ratio, Unfit, Values, Verdict,
+    Comparison, Difference, LEVEL, Overload, Pair, PairResult, Ratio, UnknownReason, Values,
+    Verdict,
 };
 pub use warning::{Repeats, Warning};
 pub use window_rate::WindowRate;

@@ -1,8 +1,8 @@
 //! How long the pages of a trial took, from its requests.
 //!
-//! A page counts from when it was meant to begin to its last answer. One with a request that failed never came; one that
-//! was cut off by the end of the load took longer than it had: both are part of every quantile, as `quantile` explains.
-//! Which requests a page has stands in the plan (`Page`); loads that keep no rows have `load::PageTotals`.
+//! A page lasts from its intended start to its last response. A page with a failed request never loaded; one that was cut
+//! off by the end of the load took longer than its rows show. Both stay in every quantile, as `quantile` explains. The plan
+//! (`Page`) says which requests a page has. Loads that keep no rows have `load::PageTotals`.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::trial::Figures;
 /// The pages of a trial's measured phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageTimes {
-    /// Those of which every request succeeded.
+    /// Pages of which every request succeeded.
     pub loaded: u64,
-    /// Those with a request that failed.
+    /// Pages with a failed request.
     pub failed: u64,
-    /// Those that had begun and not ended when the load was over.
+    /// Pages that had begun but not ended when the load was over.
     pub unfinished: u64,
     /// Mean page time.
     pub mean: Option<Quantile>,
@@ -51,7 +51,7 @@ struct Visit {
 }
 
 impl PageTimes {
-    /// Of `requests`, those of the measured phase, in any order.
+    /// Computes the page times from the requests of the measured phase, in any order.
     pub(crate) fn of<'a>(
         page: &Page,
         requests: impl Iterator<Item = &'a RequestRecord>,
@@ -97,7 +97,7 @@ impl PageTimes {
         }
     }
 
-    /// Its figures; no trial has the pages for a p99.9.
+    /// Figures of the page time. No trial has enough pages for a p99.9.
     pub(crate) fn figures(&self) -> Figures {
         Figures {
             mean: self.mean,
@@ -112,7 +112,7 @@ impl PageTimes {
 }
 
 impl Visit {
-    /// How long it took, of so many requests.
+    /// The page time, for a page of `nodes` requests.
     fn time(&self, nodes: usize) -> Quantile {
         let took: Duration = self.end.since(self.start);
         match () {
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A page of three requests: two from the start, the second 10 ms later; one waits for the first.
+    /// A page of three requests: two start by themselves, the second 10 ms later; the third waits for the first.
     fn page() -> Page {
         Page::new(vec![
             node(0, None, 0),
@@ -153,7 +153,7 @@ mod tests {
         RequestRecord { request, ..row }
     }
 
-    /// Page `n`, begun at `n` s: its last answer came 40 ms later.
+    /// Page `n`, begun at `n` s; its last response arrives 40 ms later.
     fn whole(n: u64) -> [RequestRecord; 3] {
         let start_us = n * 1_000_000;
         [
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_counts_from_its_beginning_to_its_last_answer() {
+    fn a_page_lasts_from_its_start_to_its_last_response() {
         let mut rows: Vec<RequestRecord> = (0..6).flat_map(whole).collect();
         rows.reverse();
         let times = PageTimes::of(&page(), rows.iter());
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((times.loaded, times.failed, times.unfinished), (6, 0, 0));
         assert_eq!((times.median, times.mean, times.max), (took, took, took));
         assert_eq!(times.p90, None, "six are too few");
-        // It began with the one that was asked for first, though that is not here yet.
+        // The page began with its first request, although that one has no row yet.
         let late = [numbered(1, answered(10_000, 5_000))];
         let times = PageTimes::of(&page(), late.iter());
         let so_far = Quantile::AtLeast(Duration::from_millis(15));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_fail_or_are_cut_off_hide_nothing() {
+    fn failed_and_unfinished_pages_stay_in_the_quantiles() {
         let mut rows: Vec<RequestRecord> = (0..5).flat_map(whole).collect();
         let start_us = 7_000_000;
         rows.push(numbered(
@@ -193,7 +193,7 @@ mod tests {
             (of(&rows).failed, of(&rows).max),
             (1, Some(Quantile::Never))
         );
-        // What waits for an answer was never asked for: the load was over.
+        // The request that waits for a response was never sent: the load was over.
         rows.push(numbered(24, answered(8_000_000, 70_000)));
         rows.push(numbered(25, answered(8_010_000, 100)));
         rows.extend(whole(9));

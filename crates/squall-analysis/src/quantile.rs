@@ -1,9 +1,8 @@
 //! What can be known of a latency, and of a quantile, when some requests never finished.
 //!
-//! A request that was given up has a latency *longer* than its row says; one that failed has none at all.
-//! Leaving them out flatters exactly the variant that is worst, so they stay in, and every number says how
-//! much of it is known. Nothing is estimated here: no model of the missing part, no interval.
-//! From requests to a trial's numbers: `trial`.
+//! A request that was abandoned took *longer* than its row says; one that failed has no latency at all. Leaving them out
+//! would flatter exactly the worst variant, so they stay in, and every number says how much of it is known. Nothing is
+//! estimated here: no model of the missing part, no interval. `trial` goes from requests to a trial's numbers.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -14,23 +13,23 @@ pub const P95_NEEDS: u64 = 72;
 /// The fewest requests that a p99 needs: see [`Sample::quantile`].
 pub const P99_NEEDS: u64 = 368;
 
-/// A quantile is given only if chance puts the whole sample below the true one this rarely.
+/// A quantile is reported only if the whole sample lies below the true one with at most this probability.
 const SAMPLE_FALLS_SHORT: f64 = 0.025;
 
 /// A latency, or a quantile of latencies, with how much of it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantile {
-    /// It is this.
+    /// Exactly this value.
     Exact(Duration),
-    /// It is this or more: unfinished requests hide the rest.
+    /// This value or more: unfinished requests hide how much more.
     AtLeast(Duration),
-    /// It has no end: the request failed, or so many did that the quantile is one of theirs.
+    /// Infinite: the request failed, or enough requests failed that the quantile is one of them.
     Never,
 }
 
 impl Quantile {
-    /// The value that it has at least; `None` if it has no end.
+    /// The value or its lower bound; `None` if it is infinite.
     pub fn lower_bound(self) -> Option<Duration> {
         match self {
             Quantile::Exact(value) | Quantile::AtLeast(value) => Some(value),
@@ -38,7 +37,7 @@ impl Quantile {
         }
     }
 
-    /// The value, if it is known.
+    /// The value, if it is known exactly.
     pub fn exact(self) -> Option<Duration> {
         match self {
             Quantile::Exact(value) => Some(value),
@@ -55,7 +54,7 @@ impl Quantile {
         }
     }
 
-    /// Half way between two; as unknown as the less known of both.
+    /// The midpoint of two: a lower bound if either is one, `Never` if either is.
     fn midpoint(self, other: Quantile) -> Quantile {
         let (Some(a), Some(b)) = (self.lower_bound(), other.lower_bound()) else {
             return Quantile::Never;
@@ -68,7 +67,7 @@ impl Quantile {
     }
 }
 
-/// Latencies in order, ready to be asked for quantiles.
+/// Sorted latencies, to take quantiles from.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     sorted: Vec<Quantile>,
@@ -83,22 +82,22 @@ impl FromIterator<Quantile> for Sample {
 }
 
 impl Sample {
-    /// How many there are.
+    /// How many latencies there are.
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// True if there is none.
+    /// True if there are no latencies.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
     /// The nearest-rank quantile, such as 990 per mille for p99; below 1000.
     ///
-    /// `None` if there are so few that not even the largest is a 97.5 % upper bound of the true quantile:
-    /// all `n` lie below it with probability `q^n`, which is at most 2.5 % from 368 for p99, 72 for p95 and
-    /// 6 for the median (order statistics: David and Nagaraja, 2003, section 7.1). Fewer would give a
-    /// number that hides how little it is worth.
+    /// `None` if there are so few latencies that not even the largest is a 97.5 % upper bound of the true quantile. All `n`
+    /// lie below it with probability `q^n`, which is at most 2.5 % from 368 for p99, 72 for p95 and 6 for the median (order
+    /// statistics: David and Nagaraja, 2003, section 7.1). A smaller sample would yield a number that does not show how
+    /// unreliable it is.
     pub fn quantile(&self, per_mille: u32) -> Option<Quantile> {
         let count = i32::try_from(self.len()).unwrap_or(i32::MAX);
         let all_below = (f64::from(per_mille) / 1000.0).powi(count);
@@ -108,7 +107,7 @@ impl Sample {
             .flatten()
     }
 
-    /// The 75th percentile less the 25th; `None` below 13 values, or if it is not known where the 25th is.
+    /// The 75th percentile less the 25th; `None` below 13 values, or if the 25th is not known exactly.
     pub fn interquartile_range(&self) -> Option<Quantile> {
         let (low, high) = (self.quantile(250)?, self.quantile(750)?);
         match (low, high) {
@@ -129,16 +128,16 @@ impl Sample {
         self.at_rank(1)
     }
 
-    /// The middle one, or half way between the middle two: for a few values, such as one for each trial.
+    /// The middle value, or the midpoint of the middle two. Meant for few values, such as one per trial.
     pub fn median(&self) -> Option<Quantile> {
         let low = self.at_rank(self.len().div_ceil(2))?;
         let high = self.at_rank(self.len() / 2 + 1)?;
         Some(low.midpoint(high))
     }
 
-    /// The mean. If some failed or are unfinished it is a lower bound: the mean of all that did not fail.
-    /// (The true one has no end as soon as one request failed; any value of theirs would bound it, and with
-    /// the others' mean a variant that fails fast gains nothing by it.)
+    /// The mean. If requests failed or are unfinished it is a lower bound: the mean of those that did not fail. (One failed
+    /// request makes the true mean infinite, so any value bounds it. With the mean of the others, a variant gains nothing
+    /// by failing fast.)
     pub fn mean(&self) -> Option<Quantile> {
         let bounds: Vec<u64> = self
             .sorted
@@ -159,11 +158,11 @@ impl Sample {
         }
     }
 
-    /// The value of `rank` (from 1) in order.
+    /// The value at `rank` (from 1) in sorted order.
     ///
-    /// The lower bounds in order never exceed the true latencies in order, so the bound at this rank is
-    /// never above the true one. It is the true one if `rank` latencies are known to be no larger; else
-    /// the unfinished ones may all be slower, and the true one larger.
+    /// The sorted lower bounds never exceed the sorted true latencies, so the bound at this rank is never above the true
+    /// value. It is the true value if `rank` latencies are known to be no larger. Otherwise the unfinished requests may all
+    /// be slower, and the true value larger.
     pub(crate) fn at_rank(&self, rank: usize) -> Option<Quantile> {
         let found = *self.sorted.get(rank.checked_sub(1)?)?;
         let Some(bound) = found.lower_bound() else {
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_without_an_upper_bound_is_not_given() {
+    fn quantiles_are_withheld_below_the_minimum_sample_size() {
         let of = |n: u64| (1..=n).map(exact).collect::<Sample>();
         for (per_mille, needs) in [(990, P99_NEEDS), (950, P95_NEEDS), (500, 6)] {
             assert_eq!(of(needs - 1).quantile(per_mille), None);
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interquartile_range_is_known_as_far_as_its_ends_are() {
+    fn interquartile_range_is_only_as_certain_as_its_ends() {
         let sample: Sample = (1..=100).map(exact).collect();
         assert_eq!(sample.interquartile_range(), Some(exact(50)));
         let sample: Sample = (1..=70)
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_unknown_does_not_matter_where_enough_are_known() {
+    fn median_is_exact_if_enough_exact_values_support_it() {
         // Whether the unknown one is 1 or 10, the middle of the three is 5.
         let sample: Sample = [at_least(1), exact(5), exact(5)].into_iter().collect();
         assert_eq!(sample.median(), Some(exact(5)));
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn means_with_missing_ends_are_lower_bounds() {
+    fn means_with_unfinished_or_failed_requests_are_lower_bounds() {
         let mean = |values: &[Quantile]| values.iter().copied().collect::<Sample>().mean();
         assert_eq!(mean(&[exact(2), exact(4)]), Some(exact(3)));
         assert_eq!(mean(&[exact(2), at_least(4)]), Some(at_least(3)));

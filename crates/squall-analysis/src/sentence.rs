@@ -1,7 +1,6 @@
-//! What `verdict` found, as the sentences that people read: the same in the terminal and on the page.
+//! Writes what `verdict` found as the sentences that people read, identical in the terminal and on the report page.
 //!
-//! It decides nothing; a number that is not in the finding is in no sentence. How numbers are written is
-//! `figure`'s business.
+//! It decides nothing, and states no number that is not in the finding. `figure` formats the numbers.
 
 use std::fmt;
 
@@ -9,8 +8,10 @@ use squall_base::plan::Unit;
 
 use crate::figure;
 use crate::stats::sign_flip::smallest_sign_flip;
-use crate::value::{Value, name, written};
-use crate::verdict::{Comparison, Finding, LEVEL, Overload, PairResult, Ratio, Unfit, Verdict};
+use crate::value::{Value, format_value, measure_name};
+use crate::verdict::{
+    Comparison, Difference, LEVEL, Overload, PairResult, Ratio, UnknownReason, Verdict,
+};
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,50 +33,50 @@ impl fmt::Display for Verdict {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (variant, baseline, what) = (&self.variant, &self.baseline, name(self.measure));
+        let (variant, baseline, what) = (&self.variant, &self.baseline, measure_name(self.measure));
         if self.is_same_variant {
             write!(f, "A/A: ")?;
         }
         match self.finding {
-            Finding::Higher | Finding::SeemsHigher => self.fmt_difference(f, "higher")?,
-            Finding::Lower | Finding::SeemsLower => self.fmt_difference(f, "lower")?,
-            Finding::TooFewPairs => self.fmt_too_few(f)?,
-            Finding::Same if self.own_error() == 0.0 => write!(
+            Difference::Higher | Difference::SeemsHigher => self.fmt_difference(f, "higher")?,
+            Difference::Lower | Difference::SeemsLower => self.fmt_difference(f, "lower")?,
+            Difference::TooFewPairs => self.fmt_too_few(f)?,
+            Difference::Same if self.own_error() == 0.0 => write!(
                 f,
                 "{variant} and {baseline} have the same {what}{}",
-                self.both()
+                self.shared_value_in_words()
             )?,
-            Finding::Same | Finding::WithinOwnError => write!(
+            Difference::Same | Difference::WithinOwnError => write!(
                 f,
                 "{variant} and {baseline}: no difference of {what} beyond our own error of {}{}",
-                written(self.own_error(), self.measure.unit()),
-                self.measured(),
+                format_value(self.own_error(), self.measure.unit()),
+                self.ratio_in_words(),
             )?,
-            Finding::WithinNoise => write!(
+            Difference::WithinNoise => write!(
                 f,
                 "{variant} and {baseline}: no difference of {what} beyond the noise floor{}{}",
                 self.noise_floor
                     .map(|floor| format!(" of {}", figure::ratio(floor)))
                     .unwrap_or_default(),
-                self.measured(),
+                self.ratio_in_words(),
             )?,
-            Finding::NoDifference => {
+            Difference::NoDifference => {
                 write!(f, "{variant} and {baseline}: no difference of {what} ")?;
                 match self.largest_hidden() {
                     Some(largest) => write!(f, "larger than {}", figure::ratio(largest))?,
                     None => f.write_str("shown")?,
                 }
-                f.write_str(&self.measured())?;
+                f.write_str(&self.ratio_in_words())?;
             }
-            Finding::Disagree => write!(
+            Difference::Disagree => write!(
                 f,
                 "{variant} and {baseline}: no difference of {what} shown: the {} pairs disagree",
                 self.pairs.len(),
             )?,
-            Finding::Unknown(unfit) => {
+            Difference::Unknown(reason) => {
                 write!(
                     f,
-                    "{variant} and {baseline} cannot be compared by {what}: {unfit}"
+                    "{variant} and {baseline} cannot be compared by {what}: {reason}"
                 )?;
             }
         }
@@ -83,22 +84,26 @@ impl fmt::Display for Comparison {
             let pairs = figure::counted(self.invalid_pairs, "invalid pair", "invalid pairs");
             write!(f, "; {pairs} left out")?;
         }
-        if let Some(asked) = self.instead_of {
-            write!(f, "; there are too few values for a {}", name(asked))?;
+        if let Some(requested) = self.instead_of {
+            write!(
+                f,
+                "; there are too few values for a {}",
+                measure_name(requested)
+            )?;
         }
         Ok(())
     }
 }
 
 impl Comparison {
-    /// The largest own error of the pairs.
+    /// The largest measurement error of ours among the pairs.
     fn own_error(&self) -> f64 {
         let errors = self.pairs.iter().map(|pair| pair.own_error);
         errors.fold(0.0, f64::max)
     }
 
     /// ` (16, 6 pairs)`: the value that both have.
-    fn both(&self) -> String {
+    fn shared_value_in_words(&self) -> String {
         let value = self
             .values
             .map(|values| values.variant.in_words(self.measure.unit()));
@@ -109,10 +114,10 @@ impl Comparison {
         )
     }
 
-    /// `direction` is what to say without a ratio.
+    /// `direction` is the word to use without a ratio.
     fn fmt_difference(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
         self.fmt_stated(f, direction, self.verb())?;
-        if self.seems() {
+        if self.is_unproven() {
             write!(
                 f,
                 "; not proved, as chance shows one so large among {}",
@@ -122,26 +127,29 @@ impl Comparison {
         self.fmt_tail(f)
     }
 
-    fn seems(&self) -> bool {
-        matches!(self.finding, Finding::SeemsHigher | Finding::SeemsLower)
+    fn is_unproven(&self) -> bool {
+        matches!(
+            self.finding,
+            Difference::SeemsHigher | Difference::SeemsLower
+        )
     }
 
     fn verb(&self) -> &'static str {
         match self.finding {
-            Finding::SeemsHigher | Finding::SeemsLower => "seems",
-            Finding::TooFewPairs => "was",
+            Difference::SeemsHigher | Difference::SeemsLower => "seems",
+            Difference::TooFewPairs => "was",
             _ => "is",
         }
     }
 
-    /// That the variant's value is so many times the baseline's, or higher or lower.
+    /// States the ratio of the variant's value to the baseline's, or only which is higher.
     fn fmt_stated(&self, f: &mut fmt::Formatter<'_>, direction: &str, verb: &str) -> fmt::Result {
-        let (variant, baseline, what) = (&self.variant, &self.baseline, name(self.measure));
+        let (variant, baseline, what) = (&self.variant, &self.baseline, measure_name(self.measure));
         let endless = self
             .values
             .is_some_and(|values| [values.variant, values.baseline].contains(&Value::Never));
         match (self.overload, self.ratio) {
-            // What is never answered does not get worse with time.
+            // A value of `Never` does not get worse with time.
             (Some(overload), _) if !endless => {
                 write!(f, "{variant}'s {what} {verb} {direction} than {baseline}'s")?;
                 if self.pairs.len() > 1 {
@@ -164,15 +172,15 @@ impl Comparison {
                     f,
                     "{variant}'s {what} {verb} {limit}{} {baseline}'s ({}; {}{})",
                     figure::ratio(ratio.median),
-                    self.against(),
-                    limited(ratio, limit, self.pairs.len()),
+                    self.values_in_words(),
+                    interval_in_words(ratio, limit, self.pairs.len()),
                     self.p_in_words(),
                 )
             }
             (_, None) => write!(
                 f,
                 "{variant}'s {what} {verb} {direction} than {baseline}'s ({}; {}{})",
-                self.against(),
+                self.values_in_words(),
                 self.pairs_in_words(),
                 self.p_in_words(),
             ),
@@ -195,7 +203,7 @@ impl Comparison {
                 self.variant,
                 self.baseline,
                 self.pairs_in_words(),
-                name(self.measure),
+                measure_name(self.measure),
             )?,
         }
         let pairs = self.pairs.len();
@@ -227,13 +235,13 @@ impl Comparison {
         } else {
             "of its extra tail time"
         };
-        // A share that is rounded up to all of it would hide the rest.
+        // Rounded down: `100 %` would hide that there are other causes.
         let percent = (tail.share * 100.0).floor();
         Some(format!("{percent} % {what} is {}", tail.words()))
     }
 
     /// ` (1.05x, 95 % 0.9x to 1.2x, 10 pairs; p 0.4, MDE 1.3x)`, as far as it is known.
-    fn measured(&self) -> String {
+    fn ratio_in_words(&self) -> String {
         let Some(ratio) = self.ratio else {
             return match self.pairs.len() {
                 0 => String::new(),
@@ -243,7 +251,7 @@ impl Comparison {
         format!(
             " ({}; {}{})",
             figure::ratio(ratio.median),
-            limited(ratio, "", self.pairs.len()),
+            interval_in_words(ratio, "", self.pairs.len()),
             self.p_in_words(),
         )
     }
@@ -252,8 +260,8 @@ impl Comparison {
         figure::counted(self.pairs.len() as u64, "pair", "pairs")
     }
 
-    /// `; p 0.0020 (0.018 among 9), MDE 1.2x`: how often chance alone does as much, in this comparison and in any of all,
-    /// and the smallest difference that such pairs show.
+    /// `; p 0.0020 (0.018 among 9), MDE 1.2x`: how often chance alone produces this difference, in this comparison and in
+    /// any of all comparisons, and the smallest difference that such pairs can show.
     fn p_in_words(&self) -> String {
         let least = self.ratio.and_then(|ratio| ratio.least_visible);
         let least = least.map_or_else(|| "n/a".to_owned(), figure::ratio);
@@ -272,7 +280,7 @@ impl Comparison {
     }
 
     /// The values of both: `212 ms against 118 ms`.
-    pub(crate) fn against(&self) -> String {
+    pub(crate) fn values_in_words(&self) -> String {
         let unit: Unit = self.measure.unit();
         self.values.map_or_else(String::new, |values| {
             format!(
@@ -284,8 +292,8 @@ impl Comparison {
     }
 }
 
-/// `95 % 2.7x to 3.6x, 10 pairs`, or what the pairs themselves span.
-fn limited(ratio: Ratio, limit: &str, pairs: usize) -> String {
+/// `95 % 2.7x to 3.6x, 10 pairs`, or the range of the pairs.
+fn interval_in_words(ratio: Ratio, limit: &str, pairs: usize) -> String {
     let words = figure::counted(pairs as u64, "pair", "pairs");
     match ratio.interval {
         Some(interval) => format!(
@@ -302,12 +310,14 @@ fn limited(ratio: Ratio, limit: &str, pairs: usize) -> String {
     }
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::NoPair => f.write_str("there is no pair of valid trials"),
-            Unfit::TooFewRequests => f.write_str("trials have too few values, or none"),
-            Unfit::Hidden => f.write_str("unfinished or failed requests hide which is higher"),
+            UnknownReason::NoPair => f.write_str("there is no pair of valid trials"),
+            UnknownReason::TooFewRequests => f.write_str("trials have too few values, or none"),
+            UnknownReason::Hidden => {
+                f.write_str("unfinished or failed requests hide which is higher")
+            }
         }
     }
 }

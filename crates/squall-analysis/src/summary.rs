@@ -1,7 +1,7 @@
-//! A run laid out for a reader: by condition, by variant, with what its trials came to.
+//! Lays a run out for a reader: by condition and variant, with the results of its trials.
 //!
-//! It takes the median over a cell's valid trials of each trial's own number; it never pools requests of
-//! different trials. Which variant is better is `verdict`'s business, what to doubt is `warning`'s.
+//! A cell's number is the median over its valid trials of each trial's own number; requests of different trials are never
+//! pooled. `verdict` decides which variant is better, `warning` what to doubt.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use squall_base::Duration;
 use squall_base::plan::{Condition, Measure, Plan, Primary, Targets, Variant};
 
 use crate::answer::{Answer, answer};
-use crate::causes::RunCauses;
+use crate::causes::RunBandTimes;
 use crate::crossover::{Crossover, crossovers};
 use crate::family::correct;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::effect::Effect;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::{Interval, Intervals, TrialStats};
-use crate::value::{Value, name};
-use crate::verdict::{Asked, Verdict, log_nanos, verdicts};
+use crate::value::{Value, measure_name};
+use crate::verdict::{ComparisonPlan, Verdict, log_nanos, verdicts};
 use crate::warning::{Warning, warnings};
 use crate::window_rate::WindowRate;
 
-/// A number of each trial of a cell: the middle one, the range, and how sure the middle one is.
+/// One number over the trials of a cell: the median, the range, and how certain the median is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread<T> {
     /// The median over the trials.
@@ -31,22 +31,22 @@ pub struct Spread<T> {
     pub low: T,
     /// The largest of the trials.
     pub high: T,
-    /// The 95 % interval of the median: over six trials or more, that of the median over such trials; of a single one,
-    /// what chance within it leaves open. `None` of two to five trials, and where a number is not known whole.
+    /// The 95 % interval of the median. With six trials or more, it covers the median over such trials; with a single
+    /// trial, the variation by chance within it. `None` for two to five trials, and where a value is not known exactly.
     pub interval: Option<Interval<T>>,
 }
 
-/// A figure of a trial's latencies: its value, and where its uncertainty within the trial is.
-struct Column {
+/// A figure of a trial's latencies: how to read its value, and its interval within the trial.
+struct LatencyColumn {
     value: fn(&TrialStats) -> Option<Quantile>,
     within: fn(&Intervals) -> Option<Interval<Quantile>>,
 }
 
 impl Spread<Quantile> {
-    /// The spread of those values that there are; `None` if there is none.
+    /// The spread over the trials that have the value; `None` if no trial has it.
     fn of_column<'a>(
         trials: impl Iterator<Item = &'a TrialStats>,
-        column: &Column,
+        column: &LatencyColumn,
     ) -> Option<Spread<Quantile>> {
         let known: Vec<(&TrialStats, Quantile)> = trials
             .filter_map(|trial| Some((trial, (column.value)(trial)?)))
@@ -76,7 +76,7 @@ impl Spread<Quantile> {
 }
 
 impl Spread<f64> {
-    /// The spread of `values`; `None` if there is none.
+    /// The spread of `values`; `None` if there are no values.
     fn of_numbers(values: impl Iterator<Item = f64>) -> Option<Spread<f64>> {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -95,14 +95,14 @@ impl Spread<f64> {
 
 /// All trials of one variant under one condition.
 ///
-/// Spreads are over the valid trials, and `None` if there is no valid one that has the number.
+/// Spreads are over the valid trials, and `None` if no valid trial has the number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellSummary {
     /// The variant's name.
     pub variant: String,
     /// The condition.
     pub condition: Condition,
-    /// Every trial that has a record, also the invalid ones, in order of repetition.
+    /// Every trial that has a record, including invalid ones, in order of repetition.
     pub trials: Vec<TrialStats>,
     /// Requests of all valid trials.
     pub asked: u64,
@@ -128,25 +128,26 @@ pub struct CellSummary {
     pub max: Option<Spread<Quantile>>,
     /// Median service time.
     pub service_median: Option<Spread<Quantile>>,
-    /// Of a load of pages, how long they took.
+    /// Page times, for a load of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<CellPages>,
-    /// Bytes of bodies in a second of transfers.
+    /// Body bytes per second of the transfers.
     #[serde(default)]
     pub throughput_bytes_per_s: Option<Spread<f64>>,
-    /// What flow control allows a transfer, to hold that against; `None` where no window can stop one, or none is known.
+    /// The throughput that flow control allows, to compare with the measured one; `None` if no window limits a transfer, or
+    /// no window is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_rate: Option<WindowRate>,
     /// Connections opened.
     pub connections_opened: Option<Spread<f64>>,
-    /// Requests a second that the schedule asked for while measuring.
+    /// Requests per second that the schedule asked for while measuring.
     pub rate_asked_per_s: Option<Spread<f64>>,
-    /// Requests a second that succeeded within the measured window.
+    /// Successful requests per second within the measured window.
     pub rate_achieved_per_s: Option<Spread<f64>>,
 }
 
 impl CellSummary {
-    /// The trials that may be used as evidence.
+    /// The trials that count as evidence.
     pub fn valid_trials(&self) -> impl Iterator<Item = &TrialStats> + Clone {
         self.trials.iter().filter(|trial| trial.is_valid())
     }
@@ -157,8 +158,7 @@ impl CellSummary {
         Some(self.window_rate?.beside(measured))
     }
 
-    /// The figures of its valid trials for those of `measures` that no other field has: what each is called, and the
-    /// median over the trials in words.
+    /// Those of `measures` that no other field holds: the name of each, and its median over the valid trials in words.
     pub fn measured(&self, measures: &[Measure]) -> Vec<(String, String)> {
         let is_elsewhere = |measure: &Measure| match measure {
             Measure::ResponseTime(_, targets) => *targets == Targets::ALL,
@@ -169,7 +169,10 @@ impl CellSummary {
         let others = others.map(|&measure| {
             let values = self.valid_trials().filter_map(|trial| trial.value(measure));
             let median = Value::median(values).map(|value| value.in_words(measure.unit()));
-            (name(measure), median.unwrap_or_else(|| "n/a".to_owned()))
+            (
+                measure_name(measure),
+                median.unwrap_or_else(|| "n/a".to_owned()),
+            )
         });
         others.collect()
     }
@@ -178,11 +181,11 @@ impl CellSummary {
         trials.sort_by_key(|trial| trial.repetition);
         let valid = || trials.iter().filter(|trial| trial.is_valid());
         let spread = |value, within| {
-            let column = Column { value, within };
+            let column = LatencyColumn { value, within };
             Spread::of_column(valid(), &column)
         };
         let plain = |value| {
-            let column = Column {
+            let column = LatencyColumn {
                 value,
                 within: |_| None,
             };
@@ -210,7 +213,7 @@ impl CellSummary {
             throughput_bytes_per_s: Spread::of_numbers(
                 valid().filter_map(|trial| trial.throughput_bytes_per_s),
             ),
-            // The same of all trials: their windows are the plan's.
+            // Identical in all trials: the plan sets the windows.
             window_rate: valid().find_map(|trial| trial.window_rate),
             connections_opened: Spread::of_numbers(
                 valid().map(|trial| f64::from(trial.connections_opened)),
@@ -222,14 +225,14 @@ impl CellSummary {
     }
 }
 
-/// The pages of a cell's valid trials: counts in all, and of each trial's own figures what is said of any.
+/// The pages of a cell's valid trials: total counts, and the spread of each trial's own figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellPages {
-    /// Those of which every request succeeded.
+    /// Pages of which every request succeeded.
     pub loaded: u64,
-    /// Those with a request that failed.
+    /// Pages with a failed request.
     pub failed: u64,
-    /// Those that were cut off by the end of the load.
+    /// Pages that were cut off by the end of the load.
     pub unfinished: u64,
     /// Mean page time.
     pub mean: Option<Spread<Quantile>>,
@@ -244,12 +247,12 @@ pub struct CellPages {
 }
 
 impl CellPages {
-    /// `None` if no trial is one of pages.
+    /// `None` if no trial loads pages.
     fn of<'a>(valid: &(impl Iterator<Item = &'a TrialStats> + Clone)) -> Option<CellPages> {
         let pages = || valid.clone().filter_map(|trial| trial.pages.as_ref());
         pages().next()?;
         let spread = |value| {
-            let column = Column {
+            let column = LatencyColumn {
                 value,
                 within: |_| None,
             };
@@ -275,23 +278,23 @@ pub struct ConditionSummary {
     pub condition: Condition,
     /// Its cells, in the order of the plan's variants; the first is the baseline.
     pub cells: Vec<CellSummary>,
-    /// What can be said, most important first.
+    /// The verdicts, most important first.
     pub verdicts: Vec<Verdict>,
-    /// How many connections it takes, where variants differ in that alone.
+    /// How many connections it takes, if variants differ only in that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crossovers: Vec<Crossover>,
 }
 
 impl ConditionSummary {
-    /// True if no cell has any trial yet, as after an interrupted run.
+    /// True if no cell has a trial yet, as after an interrupted run.
     pub fn is_untried(&self) -> bool {
         self.cells.iter().all(|cell| cell.trials.is_empty())
     }
 }
 
-/// What was in force during the run, as the trials recorded it. More than one of a kind if they differ.
+/// The environment of the run, as its trials recorded it. A list has several entries if trials differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct RunEnvironment {
     /// When the first trial began, in nanoseconds since 1970-01-01 UTC; `None` without trials.
     pub started_unix_ns: Option<u64>,
     /// The kernel's release.
@@ -302,19 +305,19 @@ pub struct Facts {
     pub seeds: Vec<u64>,
 }
 
-/// summary.json: what a run came to.
+/// The results of a run, as written to summary.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// The recipe's name.
     pub recipe: String,
     /// The question that the recipe asks.
     pub question: String,
-    /// What variants are compared by; the first answers the question.
+    /// The measures that variants are compared by; the first answers the question.
     pub measures: Vec<Measure>,
     /// The comparison that the question is about, if the recipe names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<Primary>,
-    /// The answer to the question, as far as there is one; `None` of a single variant.
+    /// The answer to the question; `None` for a single variant.
     pub answer: Option<Answer>,
     /// The profile that was run.
     pub profile: String,
@@ -322,21 +325,21 @@ pub struct RunSummary {
     pub variants: Vec<String>,
     /// How many trials were planned.
     pub trials_planned: u64,
-    /// What was in force.
-    pub facts: Facts,
+    /// The environment that the trials recorded.
+    pub facts: RunEnvironment,
     /// Each condition, in the plan's order.
     pub conditions: Vec<ConditionSummary>,
-    /// What the requests' time was spent on, as far as it is known; whoever has the rows fills it in.
+    /// What the requests' time was spent on, as far as it is known. The caller, which has the rows, fills it in.
     #[serde(default)]
-    pub causes: RunCauses,
+    pub causes: RunBandTimes,
     /// What a reader should doubt, and what to do about it.
     pub warnings: Vec<Warning>,
-    /// The thresholds that were asked for, held against each cell.
+    /// The requested thresholds, checked for each cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<CellThreshold>,
 }
 
-/// A threshold held against a cell.
+/// A threshold, checked for one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellThreshold {
     /// The variant.
@@ -347,23 +350,23 @@ pub struct CellThreshold {
     pub threshold: String,
     /// The median over the cell's valid trials, in the unit of the threshold; a lower bound if part of it is hidden.
     pub measured: Option<f64>,
-    /// True if it is certain that the threshold holds.
+    /// True if the threshold certainly holds.
     pub holds: bool,
-    /// The same in a sentence.
+    /// The result as a sentence.
     pub sentence: String,
 }
 
-/// A trial's numbers for thresholds.
+/// A trial's numbers, to be checked against thresholds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialReadings {
     /// The trial's folder within the run.
     pub folder: String,
-    /// What each threshold is held against.
+    /// The number for each threshold.
     pub readings: Vec<Reading>,
 }
 
 impl RunSummary {
-    /// `No trials yet: ...` with each condition that has none; `None` if all have some.
+    /// `No trials yet: ...` with the conditions that have no trial; `None` if all have some.
     pub fn untried(&self) -> Option<String> {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
         let names: Vec<String> = untried.map(|c| c.condition.to_string()).collect();
@@ -372,14 +375,15 @@ impl RunSummary {
 }
 
 impl RunSummary {
-    /// Holds `thresholds` against every cell that has trials: the median over its valid trials of each trial's own number.
-    /// Each trial has as many readings as there are thresholds, in their order. A cell without a valid trial keeps none.
-    pub fn hold(&mut self, thresholds: &[Threshold], trials: &[TrialReadings]) {
+    /// Checks `thresholds` for every cell that has trials, against the median over its valid trials of each trial's own
+    /// number. Each trial has one reading per threshold, in the same order. A cell without a valid trial meets no
+    /// threshold.
+    pub fn check_thresholds(&mut self, thresholds: &[Threshold], trials: &[TrialReadings]) {
         let cells = self
             .conditions
             .iter()
             .flat_map(|condition| &condition.cells);
-        let mut held = Vec::new();
+        let mut checked_cells = Vec::new();
         for cell in cells.filter(|cell| !cell.trials.is_empty()) {
             for (place, threshold) in thresholds.iter().enumerate() {
                 let of_trial = |stats: &TrialStats| {
@@ -388,7 +392,7 @@ impl RunSummary {
                 };
                 let readings: Vec<Reading> = cell.valid_trials().filter_map(of_trial).collect();
                 let checked = threshold.judge(Reading::median(&readings));
-                held.push(CellThreshold {
+                checked_cells.push(CellThreshold {
                     variant: cell.variant.clone(),
                     condition: cell.condition.clone(),
                     threshold: threshold.to_string(),
@@ -403,21 +407,21 @@ impl RunSummary {
                 });
             }
         }
-        self.thresholds = held;
+        self.thresholds = checked_cells;
     }
 }
 
-/// Lays out the trials of a run. Trials of no cell of the plan are left out; cells may lack trials.
+/// Lays out the trials of a run. Trials that belong to no cell of the plan are left out; cells may lack trials.
 pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
     let facts = facts(&trials);
-    let mut left = trials;
+    let mut remaining = trials;
     let mut conditions = Vec::with_capacity(plan.conditions.len());
     for condition in &plan.conditions {
-        let (here, elsewhere) = left
+        let (here, elsewhere) = remaining
             .into_iter()
             .partition(|trial| trial.condition == *condition);
         conditions.push(condition_summary(plan, condition, here));
-        left = elsewhere;
+        remaining = elsewhere;
     }
     let mut summary = RunSummary {
         recipe: plan.recipe.clone(),
@@ -434,7 +438,7 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
         trials_planned: plan.trials.len() as u64,
         facts,
         conditions,
-        causes: RunCauses::default(),
+        causes: RunBandTimes::default(),
         warnings: Vec::new(),
         thresholds: Vec::new(),
     };
@@ -450,20 +454,20 @@ fn condition_summary(
     condition: &Condition,
     trials: Vec<TrialStats>,
 ) -> ConditionSummary {
-    let mut left = trials;
+    let mut remaining = trials;
     let mut cells = Vec::with_capacity(plan.variants.len());
     for variant in &plan.variants {
-        let (own, others) = left
+        let (own, others) = remaining
             .into_iter()
             .partition(|trial| trial.variant == variant.name);
         cells.push(CellSummary::of(&variant.name, condition, own));
-        left = others;
+        remaining = others;
     }
     let copies = copies(&plan.variants);
     let place = |name: &str| cells.iter().position(|cell| cell.variant == name);
     let primary = plan.primary.as_ref();
     let primary = primary.filter(|primary| primary.condition == *condition);
-    let asked = Asked {
+    let comparison_plan = ComparisonPlan {
         measures: &plan.measures,
         copies: &copies,
         primary: primary
@@ -471,13 +475,13 @@ fn condition_summary(
     };
     ConditionSummary {
         condition: condition.clone(),
-        verdicts: verdicts(&cells, &asked),
+        verdicts: verdicts(&cells, &comparison_plan),
         crossovers: crossovers(&plan.variants, &cells, plan.measures[0]),
         cells,
     }
 }
 
-/// For each variant the place of the first that is the same in all but its name, if there is one before it.
+/// For each variant, the position of the first earlier variant that is identical but for its name.
 fn copies(variants: &[Variant]) -> Vec<Option<usize>> {
     let is_same = |a: &Variant, b: &Variant| a.stations == b.stations && a.hops == b.hops;
     let first = |(place, variant): (usize, &Variant)| {
@@ -487,7 +491,7 @@ fn copies(variants: &[Variant]) -> Vec<Option<usize>> {
     variants.iter().enumerate().map(first).collect()
 }
 
-fn facts(trials: &[TrialStats]) -> Facts {
+fn facts(trials: &[TrialStats]) -> RunEnvironment {
     let distinct = |names: &mut dyn Iterator<Item = &String>| -> Vec<String> {
         names
             .collect::<BTreeSet<_>>()
@@ -495,7 +499,7 @@ fn facts(trials: &[TrialStats]) -> Facts {
             .cloned()
             .collect()
     };
-    Facts {
+    RunEnvironment {
         started_unix_ns: trials.iter().map(|trial| trial.started_unix_ns).min(),
         kernels: distinct(&mut trials.iter().map(|trial| &trial.kernel)),
         congestion_controls: distinct(

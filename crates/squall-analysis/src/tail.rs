@@ -1,19 +1,19 @@
-//! What the slowest requests of a trial were slow by, and what that says of two variants.
+//! What made the slowest requests of a trial slow, and what that says about two variants.
 //!
-//! Causes are `causes`' work; here they are only averaged over the slowest 1 %, which are those that a p99 leaves out.
-//! Nothing is said where a trial has no causes.
+//! `causes` finds the causes; here they are only averaged over the slowest 1 %, the requests that a p99 leaves out. A trial
+//! without causes yields nothing.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Outcome, Phase, RequestRecord};
 
-/// How many of the requests are the slowest: one of so many.
+/// One request in this many counts as slowest.
 const ONE_OF: usize = 100;
 
 /// The mean time that the slowest 1 % of a trial's requests spent on each cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailCauses {
-    /// How many requests they are.
+    /// How many requests that is.
     pub requests: u64,
     /// The mean of each cause, in the order of [`Cause::ALL`].
     pub means: Vec<CauseMean>,
@@ -22,24 +22,24 @@ pub struct TailCauses {
 /// The mean time on one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseMean {
-    /// The word of the record: [`Cause::name`].
+    /// The cause's name in the record: [`Cause::name`].
     pub cause: String,
     /// The mean.
     pub mean: Duration,
 }
 
-/// Which cause makes up most of what one variant's tail is longer than the other's.
+/// The cause that accounts for most of the difference between the tails of two variants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TailShare {
-    /// The word of the record.
+    /// The cause's name in the record.
     pub cause: String,
-    /// Its share of all causes that take longer there, from 0 to 1: the median over the pairs.
+    /// Its share of all causes that take longer in the longer tail, from 0 to 1: the median over the pairs.
     pub share: f64,
 }
 
 impl TailCauses {
-    /// Of a trial's measured requests that did not fail, with their causes, both in any order; `None` if there are no
-    /// causes of them.
+    /// From a trial's measured requests that did not fail, and their causes, both in any order; `None` if none of them has
+    /// causes.
     pub fn of(requests: &[RequestRecord], causes: &[CausesRecord]) -> Option<TailCauses> {
         let has_end = |r: &&RequestRecord| r.succeeded() || r.outcome == Outcome::Censored;
         let measured = requests.iter().filter(|r| r.phase == Phase::Measure);
@@ -58,7 +58,7 @@ impl TailCauses {
         if rows.is_empty() {
             return None;
         }
-        // A wait in a queue is a wait for those in front: what they waited for made the request slow.
+        // A wait in a queue is a wait for the requests ahead: whatever those waited for made this request slow.
         let roots: Vec<CauseSpans> = rows.iter().map(|row| row.root_spans()).collect();
         let mean = |cause: Cause| {
             let own = roots
@@ -80,7 +80,7 @@ impl TailCauses {
         })
     }
 
-    /// For each cause, by how many nanoseconds it is longer than `other`'s.
+    /// For each cause, how many nanoseconds longer it takes than in `other`.
     fn beyond<'a>(&'a self, other: &'a TailCauses) -> impl Iterator<Item = (&'a str, f64)> {
         self.means.iter().map(|own| {
             let same = other.means.iter().find(|mean| mean.cause == own.cause);
@@ -94,8 +94,8 @@ impl TailCauses {
 }
 
 impl TailShare {
-    /// Of pairs of trials, each the one with the longer tail before the other. `None` unless every pair has causes and a
-    /// longer tail, and one cause leads in more than half of them.
+    /// From pairs of trials, the one with the longer tail first. `None` unless every pair has causes and a longer tail, and
+    /// one cause leads in more than half of the pairs.
     pub(crate) fn of(pairs: &[(Option<&TailCauses>, Option<&TailCauses>)]) -> Option<TailShare> {
         let mut leaders: Vec<(&str, f64)> = Vec::with_capacity(pairs.len());
         for (longer, shorter) in pairs {
@@ -125,7 +125,7 @@ impl TailShare {
         })
     }
 
-    /// The cause as a reader would say it.
+    /// The cause in a reader's words.
     pub fn words(&self) -> &str {
         match self.cause.as_str() {
             "queue" => "waiting for a connection or stream",
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(share.words(), "head-of-line blocking");
         // 80 of 100 and 90 of 150: half way between.
         assert!((share.share - 0.7).abs() < 1e-9, "{share:?}");
-        // A tail that is not longer has nothing to share out, nor has one without causes.
+        // There is nothing to share out if the tail is not longer, or has no causes.
         assert_eq!(of(&[(&slow, &base), (&base, &slow)]), None);
         assert_eq!(TailShare::of(&[(Some(&slow), None)]), None);
         assert_eq!(TailShare::of(&[]), None);

@@ -1,8 +1,8 @@
-//! The times of a trial's requests of some targets, such as those of `/video` alone.
+//! The times of a trial's requests to some targets, such as `/video` alone.
 //!
-//! Which target a request has stands in the plan: its row names one of the plan's requests. At a server the exchange says
-//! whose it is, by the `traceparent` that the client writes where a station stands between. What a measure's figure is,
-//! and the figures of all requests, are in `trial`.
+//! A request's row names one of the plan's requests, which has the target. At a server, the exchange is matched to its
+//! request by the `traceparent` header, which the client writes if there is a station in between. What a figure is, and the
+//! figures of all requests, are in `trial`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use squall_base::record::{ExchangeRecord, Phase, RequestRecord, TrialRecord};
 use crate::quantile::{Quantile, Sample};
 use crate::trial::{Figures, latency_since, server_time, transfer_time};
 
-/// The times of the measured phase's requests whose targets begin with a path.
+/// The times of measured requests whose targets begin with a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetTimes {
     /// The path.
@@ -22,11 +22,11 @@ pub struct TargetTimes {
     pub response: Figures,
     /// Transfer times.
     pub transfer: Figures,
-    /// Server times; `None` if they were not asked for.
+    /// Server times; `None` if they were not requested.
     pub server: Option<Figures>,
 }
 
-/// Of each path that a measure of the plan names, once.
+/// The times for each path that a measure of the plan names, each path once.
 pub(crate) fn target_times(
     plan: &Plan,
     record: &TrialRecord,
@@ -43,7 +43,11 @@ pub(crate) fn target_times(
         .filter_map(|row| Some((row.request, target(plan, row)?)))
         .collect();
     let of = |targets: &Targets| {
-        let is_own = |request: u64| asked_for.get(&request).is_some_and(|it| targets.have(it));
+        let is_own = |request: u64| {
+            asked_for
+                .get(&request)
+                .is_some_and(|it| targets.contains(it))
+        };
         let own = || {
             let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
             measured.filter(|row| is_own(row.request))

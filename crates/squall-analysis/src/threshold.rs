@@ -1,9 +1,9 @@
-//! A condition on what was measured, in k6's words: `p(99)<50`, `errors:rate<0.01`.
+//! A condition on a measurement, in k6's notation: `p(99)<50`, `errors:rate<0.01`.
 //!
-//! What can be said of a number that is known only in part is said here: a lower bound above a limit breaks it, one
-//! below proves nothing, and a condition that nothing was measured for does not hold. What was measured is the business
-//! of a [`Source`]; which conditions there are and what follows from one that does not hold is the caller's. How a
-//! condition is read and written is in `threshold_text`.
+//! This module decides what follows from a number that is known only in part: a lower bound above a limit breaks it, one
+//! below proves nothing, and a condition on something that was not measured does not hold. A [`ThresholdSource`]
+//! supplies the measurements. The caller decides which conditions there are, and what follows from one that does not
+//! hold. `threshold_text` parses and writes conditions.
 //!
 //! ```
 //! use squall_analysis::Threshold;
@@ -21,16 +21,16 @@ use squall_base::Duration;
 use crate::figure;
 use crate::quantile::{Quantile, Sample};
 
-/// A percentile is given only if chance puts all values below the true one this rarely: the rule of
-/// [`Sample::quantile`](crate::Sample::quantile), where its reason is.
+/// A percentile is reported only if all values lie below the true one with at most this probability. That is the rule of
+/// [`Sample::quantile`](crate::Sample::quantile), where the reason is given.
 const SAMPLE_FALLS_SHORT: f64 = 0.025;
 
-/// The latencies that a threshold can be on.
+/// The latencies that a threshold can apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Latency {
-    /// From when the schedule wanted a request to its end.
+    /// From a request's scheduled time to its end.
     ResponseTime,
-    /// From when a connection was the request's own to its end.
+    /// From when a request got a connection or stream to its end.
     ServiceTime,
 }
 
@@ -40,7 +40,7 @@ pub struct Percentile {
     per_million: u32,
 }
 
-/// What is asked of all latencies together.
+/// How all latencies are condensed to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aggregate {
     /// The mean.
@@ -49,28 +49,28 @@ pub enum Aggregate {
     Min,
     /// The largest.
     Max,
-    /// The median: the same as `p(50)`.
+    /// The median, equal to `p(50)`.
     Median,
     /// Another percentile.
     Percentile(Percentile),
 }
 
-/// A number that a threshold can be on.
+/// A number that a threshold can apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
-    /// One of latencies, in milliseconds.
+    /// An aggregate of latencies, in milliseconds.
     Latency(Latency, Aggregate),
-    /// How many requests there were.
+    /// The number of requests.
     RequestCount,
-    /// Requests a second.
+    /// Requests per second.
     RequestRate,
-    /// How many requests failed.
+    /// The number of failed requests.
     ErrorCount,
-    /// Which share of the requests failed, from 0 to 1.
+    /// The share of failed requests, from 0 to 1.
     ErrorRate,
 }
 
-/// How a number is held against a limit.
+/// How a number is compared with a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {
     /// `<`
@@ -92,18 +92,18 @@ pub enum Operator {
 pub struct Threshold {
     /// What is measured.
     pub measure: Measure,
-    /// How it must be to the limit.
+    /// How it must compare with the limit.
     pub comparison: Operator,
-    /// The limit: milliseconds, requests, requests a second, or a share, as the measure has it.
+    /// The limit: milliseconds, requests, requests per second, or a share, depending on the measure.
     pub limit: f64,
 }
 
-/// What a threshold is held against: the measured phase of a load, a warm-up not included.
+/// What a threshold is checked against: the measured phase of a load, without the warm-up.
 ///
-/// Latencies are those of `trial_stats`: a request that was given up has a lower bound, one that failed has no end, and
-/// none is left out. `None` is what was not measured, or of which there is too little to say.
-pub trait Source {
-    /// The percentile by nearest rank, as [`Percentile::rank`] says.
+/// Latencies are those of `trial_stats`: an abandoned request has a lower bound, a failed one is infinite, and none is left
+/// out. `None` means that it was not measured, or that there are too few values.
+pub trait ThresholdSource {
+    /// The nearest-rank percentile; see [`Percentile::rank`].
     fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile>;
 
     /// The mean.
@@ -115,17 +115,17 @@ pub trait Source {
     /// The largest.
     fn max(&self, of: Latency) -> Option<Quantile>;
 
-    /// How many requests there were, those that failed included.
+    /// The number of requests, including failed ones.
     fn requests(&self) -> u64;
 
-    /// Requests a second that succeeded.
+    /// Successful requests per second.
     fn requests_per_s(&self) -> Option<f64>;
 
-    /// How many requests did not succeed.
+    /// The number of requests that failed.
     fn errors(&self) -> u64;
 }
 
-/// A number as it was taken, in the unit of its measure; `None` if it was not measured, or of too little.
+/// A measured number, in the unit of its measure; `None` if it was not measured, or there are too few values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -135,14 +135,14 @@ pub enum Reading {
     Number(Option<f64>),
 }
 
-/// What a threshold came to.
+/// The result of checking a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Checked {
-    /// The number, in the unit of the limit; a lower bound where `certainty` says so. `None` if there is none.
+pub struct ThresholdResult {
+    /// The number, in the unit of the limit; a lower bound if `certainty` says so. `None` if there is no number.
     pub measured: Option<f64>,
     /// How much of it is known.
     pub certainty: Certainty,
-    /// True if it is certain that the number is as the threshold wants it.
+    /// True if the threshold certainly holds.
     pub holds: bool,
 }
 
@@ -151,9 +151,9 @@ pub struct Checked {
 pub enum Certainty {
     /// All of it.
     Exact,
-    /// It is this or more: unfinished requests hide the rest.
+    /// This value or more: unfinished requests hide how much more.
     LowerBound,
-    /// It has no end: so many requests failed that the number would be one of theirs.
+    /// Infinite: so many requests failed that the number would be one of theirs.
     Endless,
     /// It was not measured, or there are too few requests for it.
     Unmeasured,
@@ -165,7 +165,7 @@ impl Percentile {
         per_million: 500_000,
     };
 
-    /// So many millionths; `None` for 0 and for 1,000,000 or more, which are `min` and `max`.
+    /// From millionths; `None` for 0 and for 1,000,000 or more, which are `min` and `max`.
     pub const fn new(per_million: u32) -> Option<Percentile> {
         match per_million {
             1..1_000_000 => Some(Percentile { per_million }),
@@ -178,8 +178,8 @@ impl Percentile {
         self.per_million
     }
 
-    /// Its place, from 1, among so many values in order: the nearest rank, as in [`Sample`](crate::Sample). `None` if
-    /// there are so few that not even the largest is a 97.5 % upper bound of the true percentile
+    /// The rank, from 1, among `count` sorted values: the nearest rank, as in [`Sample`](crate::Sample). `None` if there
+    /// are so few values that not even the largest is a 97.5 % upper bound of the true percentile
     /// ([`Sample::quantile`](crate::Sample::quantile) says why).
     pub fn rank(self, count: u64) -> Option<u64> {
         let share = f64::from(self.per_million) / 1e6;
@@ -190,13 +190,13 @@ impl Percentile {
 }
 
 impl Measure {
-    /// Takes the number from what was measured.
-    pub fn read(self, source: &impl Source) -> Reading {
+    /// Reads the measure's number from `source`.
+    pub fn read(self, source: &impl ThresholdSource) -> Reading {
         match self {
             Measure::Latency(of, aggregate) => Reading::Latency(aggregate.of(of, source)),
             Measure::RequestCount => Reading::Number(Some(source.requests() as f64)),
             Measure::RequestRate => Reading::Number(source.requests_per_s()),
-            // Of no requests none failed, but nothing was shown to be well either.
+            // Without requests none failed, but that does not show that all is well.
             _ if source.requests() == 0 => Reading::Number(None),
             Measure::ErrorCount => Reading::Number(Some(source.errors() as f64)),
             Measure::ErrorRate => {
@@ -207,8 +207,8 @@ impl Measure {
 }
 
 impl Reading {
-    /// The middle one of several trials' readings, which are all of the same kind; unmeasured if one of them is, as those
-    /// that answered the fewest requests would be missing.
+    /// The median of several trials' readings, which are all of the same kind. Unmeasured if any of them is, because
+    /// otherwise the trials with the fewest responses would be missing.
     pub fn median(readings: &[Reading]) -> Reading {
         let latencies: Option<Sample> = readings
             .iter()
@@ -234,32 +234,34 @@ impl Reading {
 }
 
 impl Threshold {
-    /// Holds what was measured against the limit.
-    pub fn check(&self, source: &impl Source) -> Checked {
+    /// Checks what `source` measured against the limit.
+    pub fn check(&self, source: &impl ThresholdSource) -> ThresholdResult {
         self.judge(self.measure.read(source))
     }
 
-    /// Holds a number that was taken against the limit.
-    pub fn judge(&self, reading: Reading) -> Checked {
+    /// Checks a reading against the limit.
+    pub fn judge(&self, reading: Reading) -> ThresholdResult {
         match reading {
             Reading::Latency(latency) => self.latency(latency),
-            Reading::Number(number) => number.map_or(Checked::UNMEASURED, |n| self.known(n)),
+            Reading::Number(number) => {
+                number.map_or(ThresholdResult::UNMEASURED, |n| self.known(n))
+            }
         }
     }
 
-    fn latency(&self, measured: Option<Quantile>) -> Checked {
+    fn latency(&self, measured: Option<Quantile>) -> ThresholdResult {
         match measured {
-            None => Checked::UNMEASURED,
+            None => ThresholdResult::UNMEASURED,
             Some(Quantile::Exact(value)) => self.known(value.as_millis_f64()),
             Some(Quantile::AtLeast(bound)) => {
                 let bound = bound.as_millis_f64();
-                Checked {
+                ThresholdResult {
                     measured: Some(bound),
                     certainty: Certainty::LowerBound,
                     holds: self.comparison.holds_from(bound, self.limit),
                 }
             }
-            Some(Quantile::Never) => Checked {
+            Some(Quantile::Never) => ThresholdResult {
                 measured: None,
                 certainty: Certainty::Endless,
                 holds: false,
@@ -267,8 +269,8 @@ impl Threshold {
         }
     }
 
-    fn known(&self, measured: f64) -> Checked {
-        Checked {
+    fn known(&self, measured: f64) -> ThresholdResult {
+        ThresholdResult {
             measured: Some(measured),
             certainty: Certainty::Exact,
             holds: self.comparison.holds(measured, self.limit),
@@ -277,7 +279,7 @@ impl Threshold {
 }
 
 impl Aggregate {
-    fn of(self, latency: Latency, source: &impl Source) -> Option<Quantile> {
+    fn of(self, latency: Latency, source: &impl ThresholdSource) -> Option<Quantile> {
         match self {
             Aggregate::Mean => source.mean(latency),
             Aggregate::Min => source.min(latency),
@@ -318,14 +320,14 @@ impl Operator {
     }
 }
 
-impl Checked {
-    const UNMEASURED: Checked = Checked {
+impl ThresholdResult {
+    const UNMEASURED: ThresholdResult = ThresholdResult {
         measured: None,
         certainty: Certainty::Unmeasured,
         holds: false,
     };
 
-    /// In a sentence: `p(99)<50: holds, 31.2 ms`.
+    /// The result as a sentence: `p(99)<50: holds, 31.2 ms`.
     pub fn sentence(&self, threshold: &Threshold) -> String {
         let verdict = if self.holds { "holds" } else { "FAILED" };
         let found = match (self.measured, self.certainty) {

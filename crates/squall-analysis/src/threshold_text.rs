@@ -1,8 +1,8 @@
 //! How thresholds are written: `METRIC:AGGREGATE OPERATOR LIMIT`, after k6.
 //!
-//! The metric is the response time unless another is named; a limit of a latency is in milliseconds unless it has a
-//! unit. Everything that this takes it also writes, in k6's notation without units. What a threshold means is in
-//! `threshold`.
+//! The metric is the response time unless another is named; a latency limit is in milliseconds unless it has a unit.
+//! Everything that can be parsed can also be written, in k6's notation without units. `threshold` says what a threshold
+//! means.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +12,7 @@ use squall_base::Duration;
 
 use crate::threshold::{Aggregate, Latency, Measure, Operator, Percentile, Threshold};
 
-/// The longer of two that begin alike first.
+/// Of operators with a common prefix, the longer comes first.
 const COMPARISONS: [(&str, Operator); 6] = [
     ("<=", Operator::AtMost),
     (">=", Operator::AtLeast),
@@ -22,7 +22,7 @@ const COMPARISONS: [(&str, Operator); 6] = [
     (">", Operator::Above),
 ];
 
-/// A text that is no threshold: what is wrong, from which character on, and what would be right.
+/// A text that is not a threshold: what is wrong, from which character on, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdError {
     /// The whole text.
@@ -42,24 +42,24 @@ pub enum ThresholdFault {
     Metric,
     /// The aggregate is not known.
     Aggregate,
-    /// The percentile is no number above 0 and below 100 with at most four decimals.
+    /// The percentile is not a number above 0 and below 100 with at most four decimals.
     Percentile,
     /// A latency has no count and no rate.
     CountOfLatency,
-    /// Only counts and rates are known of requests and errors.
+    /// Requests and errors have only a count and a rate.
     LatencyOfCount,
-    /// The limit is no number in a unit of the metric.
+    /// The limit is not a number in a unit of the metric.
     Limit(Unit),
 }
 
 /// The units of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Milliseconds, or what else is written.
+    /// Milliseconds, or the unit that is written.
     Time,
-    /// None.
+    /// No unit.
     Count,
-    /// A second.
+    /// Per second.
     PerSecond,
     /// A share.
     Share,
@@ -128,7 +128,7 @@ impl FromStr for Threshold {
     type Err = ThresholdError;
 
     fn from_str(text: &str) -> Result<Threshold, ThresholdError> {
-        // Every part is a slice of `text`, so that its place is known.
+        // Every part is a slice of `text`, so that its position is known.
         let fault = |part: &str, fault| {
             let offset = part.as_ptr() as usize - text.as_ptr() as usize;
             ThresholdError {
@@ -157,7 +157,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// What stands before the comparison; or the part of it that is wrong.
+/// Parses the text before the comparison; the error is the part of it that is wrong.
 fn measure(text: &str) -> Result<Measure, (&str, ThresholdFault)> {
     let (metric, aggregate) = match text.split_once(':') {
         Some((metric, aggregate)) => (metric.trim(), aggregate.trim()),
@@ -195,7 +195,7 @@ fn measure(text: &str) -> Result<Measure, (&str, ThresholdFault)> {
     Ok(Measure::Latency(latency, aggregate))
 }
 
-/// `99.9`: exact, since a percentile next to it is another one.
+/// Parses `99.9` exactly, because a neighbouring percentile is a different one.
 fn percentile(text: &str) -> Option<Percentile> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let is_plain = |digits: &str, most| {
@@ -217,7 +217,7 @@ fn unit_of(measure: Measure) -> Unit {
     }
 }
 
-/// A limit in the unit that a measure has: milliseconds, a count, a rate in a second, a share.
+/// Parses a limit in the unit of the measure: milliseconds, a count, a rate per second, a share.
 fn read_limit(text: &str, unit: Unit) -> Option<f64> {
     let number = |text: &str| {
         let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -234,7 +234,7 @@ fn read_limit(text: &str, unit: Unit) -> Option<f64> {
         Unit::Count => number(text),
         Unit::PerSecond => number(text.strip_suffix("/s").unwrap_or(text).trim_end()),
         Unit::Share => match text.strip_suffix('%') {
-            // As the nearest number that there is; a division would round twice.
+            // Parsed as the nearest float; dividing by 100 would round twice.
             Some(percent) => number(percent).and_then(|_| format!("{percent}e-2").parse().ok()),
             None => number(text),
         },
@@ -284,7 +284,7 @@ impl fmt::Display for Aggregate {
     }
 }
 
-/// In hundredths, as in `p(99.9)`.
+/// In percent, as in `p(99.9)`.
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.per_million() / 10_000, self.per_million() % 10_000);

@@ -1,9 +1,8 @@
 //! One trial condensed: counts, quantiles and what is needed to judge them.
 //!
-//! Only the measured phase counts; the warm-up is in no number. Requests that failed or never finished are
-//! part of every quantile, as `quantile` explains. `trial_stats` is quick; `trial_evidence` also says how far chance may
-//! have moved the figures (`stats::within`) and what the slowest requests were slow by (`tail`). Trials are put side by
-//! side in `summary`.
+//! Only the measured phase counts; the warm-up is in no number. Requests that failed or never finished are part of every
+//! quantile, as `quantile` explains. `trial_stats` is quick; `trial_evidence` also says how far chance may have moved the
+//! figures (`stats::within`) and what made the slowest requests slow (`tail`). `summary` puts trials side by side.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Condition, LoadKind, Measure, Plan, Statistic, Variant};
@@ -20,12 +19,12 @@ use crate::target_times::{TargetTimes, target_times};
 use crate::value::Value;
 use crate::window_rate::WindowRate;
 
-/// Batches are at least so long, and at least as long as so many round trips: what hangs together in a connection, a
-/// recovery or a time-out, takes so long at least.
+/// Minimum length of a batch: this duration, and this many round trips. Whatever correlates requests, such as a connection,
+/// a loss recovery or a timeout, lasts at least that long.
 const BATCH_AT_LEAST: Duration = Duration::from_secs(1);
 const BATCH_ROUND_TRIPS: u64 = 10;
 
-/// Between which values a figure lies, as far as chance is concerned: a 95 % interval.
+/// The 95 % interval of a figure, as far as chance is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval<T> {
     /// Its lower end.
@@ -34,7 +33,7 @@ pub struct Interval<T> {
     pub high: T,
 }
 
-/// How far chance within the trial may have moved its figures; `None` where the trial is too short to say.
+/// How far chance within the trial may have moved its figures; `None` if the trial is too short to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     /// Of the mean.
@@ -53,7 +52,7 @@ pub struct Intervals {
     pub p999: Option<Interval<Quantile>>,
 }
 
-/// Figures of many latencies; each is `None` where there are too few.
+/// Figures of many latencies; each is `None` if there are too few latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// The mean.
@@ -99,10 +98,10 @@ impl Figures {
     }
 }
 
-/// What a trial's measured phase came to.
+/// The results of a trial's measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialStats {
-    /// The trial's place in the order of the run, from 0.
+    /// The trial's position in the order of the run, from 0.
     pub index: u32,
     /// The trial's folder within the run.
     pub folder: String,
@@ -114,21 +113,21 @@ pub struct TrialStats {
     pub repetition: u32,
     /// The seed of its link.
     pub seed: u64,
-    /// Which attempt it is, from 1: above that, the ones before it were disturbed.
+    /// Which attempt this is, from 1; the attempts before it were disturbed.
     pub attempt: u32,
     /// Wall-clock time when it began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// The congestion control that was asked for, of both sides, without repetition.
+    /// The congestion control that was configured for both sides, without duplicates.
     pub congestion_control_asked: Vec<String>,
-    /// The congestion control of both sides' sockets as read back from the kernel, without repetition.
+    /// The congestion control of both sides' sockets as read back from the kernel, without duplicates.
     pub congestion_control_used: Vec<String>,
     /// Requests of the measured phase: `answered + failed + censored`.
     pub asked: u64,
-    /// Requests that were answered in whole with a status below 400.
+    /// Requests with a complete response and a status below 400.
     pub answered: u64,
-    /// Requests that ended without an answer, or with a status of 400 or more.
+    /// Requests that ended without a response, or with a status of 400 or more.
     pub failed: u64,
     /// Requests still unfinished when the trial ended.
     pub censored: u64,
@@ -150,61 +149,62 @@ pub struct TrialStats {
     pub p999: Option<Quantile>,
     /// The longest response time.
     pub max: Option<Quantile>,
-    /// How far chance within the trial may have moved these.
+    /// How far chance within the trial may have moved the figures above.
     pub intervals: Intervals,
-    /// What the slowest requests were slow by; `None` if the trial's causes are not known.
+    /// What made the slowest requests slow; `None` if the trial's causes are not known.
     pub tail: Option<TailCauses>,
     /// Median service time: end - slot, without the wait for a connection or stream.
     pub service_median: Option<Quantile>,
     /// Transfer times: from a request's first byte written to its response's last byte read.
     #[serde(default)]
     pub transfer: Figures,
-    /// Server times, if they were asked for: from a request's first byte at the server across the link to its response's
+    /// Server times, if they were requested: from a request's first byte at the server across the link to its response's
     /// last byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Figures>,
-    /// The times of those requests alone whose targets begin with a path, for each path that a measure names.
+    /// Times of only those requests whose targets begin with a path, for each path that a measure names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetTimes>,
-    /// Bytes of bodies of succeeded requests in a second of their transfers, which may overlap; `None` without any.
+    /// Body bytes of successful requests per second of their transfers, which may overlap; `None` without any.
     #[serde(default)]
     pub throughput_bytes_per_s: Option<f64>,
-    /// What flow control allows a transfer of its longest bodies; `None` where no window can stop one, or none is known.
+    /// The throughput that flow control allows for the longest bodies; `None` if no window limits a transfer, or no window
+    /// is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_rate: Option<WindowRate>,
     /// Connections across the link, in warm-up and measurement together.
     #[serde(default)]
     pub link_connections: u64,
-    /// Handshakes of TLS and QUIC on them, as far as a station of ours counted them.
+    /// TLS and QUIC handshakes on them, as far as one of squall's own stations counted them.
     #[serde(default)]
     pub handshakes: Option<u64>,
-    /// Of a load of pages, how long they took.
+    /// Page times, for a load of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageTimes>,
-    /// Requests a second that the schedule asked for while measuring.
+    /// Requests per second that the schedule asked for while measuring.
     pub rate_asked_per_s: f64,
-    /// Requests a second that succeeded within the measured window: whose responses were complete within the
-    /// measured phase shifted by a round trip, whenever they were asked for (docs/METHOD.md). A variant that
-    /// keeps up comes to the rate asked for.
+    /// Successful requests per second within the measured window. A request counts if its response completed within the
+    /// measured phase shifted by a round trip, whenever it was scheduled (docs/METHOD.md). A variant that keeps up reaches
+    /// the rate asked for.
     pub rate_achieved_per_s: f64,
-    /// How far squall itself may have moved a p99: the 99.9th percentiles of the generator's lag, of the
-    /// link's wake-up and of its lateness in each direction, added up.
+    /// How far squall itself may have moved a p99: the sum of the 99.9th percentiles of the generator's lag, of the link's
+    /// wake-up delay, and of the link's lateness in each direction.
     ///
-    /// Not their p99, for a request crosses the link in 3 to 5 packets, and any late one makes it late: if
-    /// 1 % of the packets are late, 4 to 6 % of the requests may be, which is more than a p99 leaves out.
-    /// With 0.1 % late of each it is about half a percent of the requests.
+    /// Not the sum of their p99s: a request crosses the link in 3 to 5 packets, and any late packet makes it late. If 1 %
+    /// of the packets are late, 4 to 6 % of the requests may be, which is more than a p99 leaves out. With 0.1 % of each
+    /// late, about half a percent of the requests are.
     pub own_error: Duration,
-    /// Whether it may be used as evidence.
+    /// Whether the trial may be used as evidence.
     pub validity: Validity,
 }
 
 impl TrialStats {
-    /// True if nothing speaks against using it as evidence.
+    /// True if the trial may be used as evidence.
     pub fn is_valid(&self) -> bool {
         self.validity == Validity::Valid
     }
 
-    /// Its value of a measure; `None` if it has too few requests, pages or exchanges, or if nothing counted it.
+    /// The trial's value of a measure; `None` if it has too few requests, pages or exchanges, or if nothing counted it.
     pub fn value(&self, measure: Measure) -> Option<Value> {
         let time = |figures: &Figures, statistic| figures.get(statistic).map(Value::from);
         let path = measure.targets().unwrap_or_default();
@@ -252,7 +252,7 @@ impl TrialStats {
 pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialStats {
     let measured = || requests.iter().filter(|r| r.phase == Phase::Measure);
     let response: Sample = measured().map(|r| latency_since(r, r.intended)).collect();
-    // A request that never had a slot had no service yet: at least nothing.
+    // A request that never had a slot was not served yet: its service time is zero or more.
     let service: Sample = measured()
         .map(|r| latency_since(r, r.slot.unwrap_or(r.end)))
         .collect();
@@ -311,7 +311,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
     }
 }
 
-/// Bytes of bodies a second of the time that each transfer took.
+/// Body bytes per second of the time that the transfers took, added up.
 fn throughput<'a>(requests: impl Iterator<Item = &'a RequestRecord>) -> Option<f64> {
     let (mut bytes, mut seconds) = (0, 0.0);
     for request in requests.filter(|request| request.succeeded()) {
@@ -325,8 +325,8 @@ fn throughput<'a>(requests: impl Iterator<Item = &'a RequestRecord>) -> Option<f
     (seconds > 0.0).then(|| bytes as f64 / seconds)
 }
 
-/// Connections across the link, and handshakes on them: by its client if that is ours, else by its server, else by the
-/// packets, which show no handshakes.
+/// Connections across the link, and handshakes on them. They are counted by the link's client if that is squall's own,
+/// otherwise by its server, otherwise from the packets, which show no handshakes.
 fn across_link(record: &TrialRecord) -> (u64, Option<u64>) {
     let (number, _) = record.trial.variant.link_hop();
     let hop = record.hops.iter().find(|hop| hop.hop == number);
@@ -341,8 +341,8 @@ fn across_link(record: &TrialRecord) -> (u64, Option<u64>) {
     }
 }
 
-/// The server time of an exchange that is one of the link's server in the measured phase and was answered with a status
-/// below 400.
+/// The server time of an exchange, if the server across the link recorded it, it began in the measured phase, and its
+/// status is below 400.
 pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Option<Duration> {
     let (number, _) = record.trial.variant.link_hop();
     let load = &record.trial.load;
@@ -361,21 +361,21 @@ fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
     Figures::of(&times.map(Quantile::Exact).collect())
 }
 
-/// What a trial's evidence is made of: all its rows, the warm-up's included or not, in any order.
+/// A trial's rows, in any order, with or without those of the warm-up.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialRows<'a> {
     /// The requests.
     pub requests: &'a [RequestRecord],
-    /// Their causes, if they are known.
+    /// The requests' causes, if they are known.
     pub causes: Option<&'a [CausesRecord]>,
     /// The exchanges, if server times are wanted.
     pub exchanges: Option<&'a [ExchangeRecord]>,
-    /// The plan, whose measures may be of some targets only; `None` where nobody asks for those.
+    /// The plan, for measures of some targets only; `None` if those are not wanted.
     pub plan: Option<&'a Plan>,
 }
 
-/// Condenses a trial to its numbers, with how far chance may have moved them and, of its causes, what the slowest requests
-/// were slow by.
+/// Condenses a trial to its numbers. Adds how far chance may have moved them and, if there are causes, what made the
+/// slowest requests slow.
 pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
     let TrialRows {
         requests,
@@ -397,7 +397,7 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
         })
         .collect();
     let trial = &record.trial;
-    // The requests of one batch at least: those that were wanted in its time.
+    // The fewest requests in a batch: those scheduled within its minimum length.
     let wanted_in = match (measured.first(), measured.last()) {
         (Some(first), Some(last)) => last.intended.since(first.intended).as_secs_f64(),
         _ => 0.0,
@@ -422,10 +422,13 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
 
 fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Intervals {
     let found = within::intervals(series, batch_at_least);
-    // An end beyond the requests that never ended is open, and so is one of a figure that is not known itself.
-    let end = |nanos: f64| match nanos.is_finite() {
-        true => Quantile::Exact(Duration::from_nanos(nanos.round() as u64)),
-        false => Quantile::Never,
+    // An end among the requests that never ended is open, and so is the upper end of a figure that is not known exactly.
+    let end = |nanos: f64| {
+        if nanos.is_finite() {
+            Quantile::Exact(Duration::from_nanos(nanos.round() as u64))
+        } else {
+            Quantile::Never
+        }
     };
     let of = |figure: SeriesFigure, value: Option<Quantile>| {
         let (low, high) = found[figure as usize]?;
@@ -451,7 +454,8 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
     }
 }
 
-/// From its first byte written, or if nobody saw that from when it had a connection, to its response's end.
+/// From the request's first byte written to the end of its response. If that byte was not seen, from when the request had a
+/// connection.
 pub(crate) fn transfer_time(request: &RequestRecord) -> Quantile {
     let start = request.written_first.or(request.slot);
     latency_since(request, start.unwrap_or(request.end))

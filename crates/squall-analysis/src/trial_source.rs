@@ -1,15 +1,15 @@
-//! A trial's requests as what thresholds are held against.
+//! A trial's requests as the source that thresholds are checked against.
 //!
-//! Only the measured phase counts, and every percentile can be asked for, not just those of `trial`. A cell's number is the
-//! median over its valid trials of each trial's own (`Reading::median`); that is the caller's.
+//! Only the measured phase counts. Every percentile is available, not just those of `trial`. The caller takes the median
+//! over a cell's valid trials (`Reading::median`).
 
 use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord};
 
 use crate::quantile::{Quantile, Sample};
-use crate::threshold::{Latency, Percentile, Source};
+use crate::threshold::{Latency, Percentile, ThresholdSource};
 use crate::trial::latency_since;
 
-/// A trial, ready to be asked.
+/// The latencies and counts of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialSource {
     response: Sample,
@@ -19,7 +19,7 @@ pub struct TrialSource {
 }
 
 impl TrialSource {
-    /// Of all requests of the trial, the warm-up included or not.
+    /// From all requests of the trial, with or without the warm-up.
     pub fn of(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSource {
         let measured = || requests.iter().filter(|r| r.phase == Phase::Measure);
         let is_error = |r: &&RequestRecord| !r.succeeded() && r.outcome != Outcome::Censored;
@@ -41,7 +41,7 @@ impl TrialSource {
     }
 }
 
-impl Source for TrialSource {
+impl ThresholdSource for TrialSource {
     fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
         let sample = self.sample(of);
         let rank = percentile.rank(sample.len() as u64)?;

@@ -1,7 +1,7 @@
 //! A trial's value of a measure, with how much of it is known, and how values are written.
 //!
-//! Times are nanoseconds here, so that times, counts, rates and shares are compared by one code (`verdict`). What is known
-//! of a single latency is `quantile`'s.
+//! Times are in nanoseconds here, so that `verdict` compares times, counts, rates and shares with the same code. What is
+//! known of a single latency is in `quantile`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -14,17 +14,17 @@ use crate::quantile::Quantile;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// It is this.
+    /// Exactly this value.
     Exact(f64),
-    /// It is this or more: unfinished requests hide the rest.
+    /// This value or more: unfinished requests hide how much more.
     AtLeast(f64),
-    /// It has no end: the requests that it depends on failed.
+    /// Infinite: the requests that it depends on failed.
     Never,
 }
 
 impl From<Quantile> for Value {
     fn from(quantile: Quantile) -> Value {
-        // A ratio needs more than no time.
+        // At least 1 ns, so that ratios exist.
         let nanos = |span: Duration| span.as_nanos().max(1) as f64;
         match quantile {
             Quantile::Exact(span) => Value::Exact(nanos(span)),
@@ -35,7 +35,7 @@ impl From<Quantile> for Value {
 }
 
 impl Value {
-    /// What it is at least; `None` if it has no end.
+    /// The value or its lower bound; `None` if it is infinite.
     pub fn lower_bound(self) -> Option<f64> {
         match self {
             Value::Exact(value) | Value::AtLeast(value) => Some(value),
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// The value, if all of it is known.
+    /// The value, if it is known exactly.
     pub fn exact(self) -> Option<f64> {
         match self {
             Value::Exact(value) => Some(value),
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// Its logarithm, for ratios; `None` if it has no end or is zero.
+    /// The logarithm of its lower bound, for ratios; `None` if it is infinite or zero.
     pub(crate) fn log(self) -> Option<f64> {
         let value = self.lower_bound()?;
         (value > 0.0).then(|| value.ln())
@@ -65,7 +65,7 @@ impl Value {
         }
     }
 
-    /// The middle one of several, or half way between the middle two, as little known as the less known of both.
+    /// The middle value, or the midpoint of the middle two, which is as uncertain as the less certain of both.
     pub fn median(values: impl IntoIterator<Item = Value>) -> Option<Value> {
         let mut sorted: Vec<Value> = values.into_iter().collect();
         sorted.sort_by(|a, b| {
@@ -85,18 +85,18 @@ impl Value {
         })
     }
 
-    /// With its unit, as in a sentence: `212 ms`, `more than 4870 ms`, `42.5 Mbit/s`, `16`, `3 %`.
+    /// The value with its unit, for a sentence: `212 ms`, `more than 4870 ms`, `42.5 Mbit/s`, `16`, `3 %`.
     pub fn in_words(self, unit: Unit) -> String {
         match self {
-            Value::Exact(value) => written(value, unit),
-            Value::AtLeast(value) => format!("more than {}", written(value, unit)),
+            Value::Exact(value) => format_value(value, unit),
+            Value::AtLeast(value) => format!("more than {}", format_value(value, unit)),
             Value::Never => "never answered".to_owned(),
         }
     }
 }
 
 /// A value with its unit: `212 ms`, `42.5 Mbit/s`, `16`, `3 %`.
-pub(crate) fn written(value: f64, unit: Unit) -> String {
+pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Time => figure::span(Duration::from_nanos(value.max(0.0).round() as u64)),
         Unit::BytesPerSecond => format!("{} Mbit/s", figure::three_digits(value * 8.0 / 1e6)),
@@ -105,13 +105,13 @@ pub(crate) fn written(value: f64, unit: Unit) -> String {
     }
 }
 
-/// What a sentence calls a measure behind a variant's name: `p99`, `median page time`, `mean response time`.
-pub(crate) fn name(measure: Measure) -> String {
+/// The name of a measure after a variant's name: `p99`, `median page time`, `mean response time`.
+pub(crate) fn measure_name(measure: Measure) -> String {
     let targets = measure.targets().unwrap_or_default();
     let (of, statistic) = match measure {
         Measure::ResponseTime(statistic, _) => match statistic {
             Statistic::Mean | Statistic::P50 | Statistic::Iqr => ("response time", statistic),
-            // The p99 of a service is that of its response times.
+            // A percentile of nothing in particular is one of the response time.
             percentile if targets.path().is_none() => return percentile.name().to_owned(),
             percentile => ("response time", percentile),
         },
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_have_names_that_stand_in_sentences() {
+    fn measures_have_names_that_fit_into_sentences() {
         for (measure, expected) in [
             ("response time p99", "p99"),
             ("response time p50", "median response time"),
@@ -163,12 +163,12 @@ mod tests {
             ),
             ("connections", "number of connections"),
         ] {
-            assert_eq!(name(measure.parse().expect("a measure")), expected);
+            assert_eq!(measure_name(measure.parse().expect("a measure")), expected);
         }
     }
 
     #[test]
-    fn median_is_as_little_known_as_its_parts() {
+    fn median_is_as_uncertain_as_the_values_it_is_taken_from() {
         use Value::{AtLeast, Exact, Never};
         assert_eq!(
             Value::median([Exact(3.0), Exact(1.0), Never]),

@@ -1,12 +1,13 @@
-//! Which variant is better by a measure under a condition, by how much, how sure that is, and whether it can be said at all.
+//! Decides which variant is better by a measure under a condition, by how much, how certain that is, and whether it can be
+//! decided at all.
 //!
-//! Only pairs are compared: trials of one condition and repetition, whose links had the same seed. "Higher" and "lower" are
-//! said only if the 95 % interval of the median ratio leaves out 1, chance alone would do as much in at most 5 % of runs
-//! (sign flips, corrected for the run's other comparisons), and the difference is larger than squall's own
-//! measurement error and than what the same variant differs from itself by, where the recipe has it twice (the noise
-//! floor). Else at most "no difference larger than". Its size is given only if both variants carried the load. How the
-//! numbers come about is in `stats`, what a trial's values are in `value`, in which order a run's comparisons are tested in
-//! `family`, sentences are in `sentence`, the answer to the recipe's question in `answer`.
+//! Only pairs are compared: trials of one condition and repetition, whose links had the same seed. A variant is "higher" or
+//! "lower" only if all of the following hold: the 95 % interval of the median ratio excludes 1; chance alone would do as
+//! much in at most 5 % of runs (sign flips, corrected for the run's other comparisons); and the difference exceeds both
+//! squall's own measurement error and the noise floor, which is what a variant differs from itself by if the recipe has it
+//! twice. Otherwise the most that is said is "no difference larger than". The size of a difference is reported only if both
+//! variants carried the load. `stats` computes the numbers, `value` has a trial's values, `family` the order in which a
+//! run's comparisons are tested, `sentence` the sentences, and `answer` the answer to the recipe's question.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -20,32 +21,32 @@ use crate::tail::TailShare;
 use crate::trial::{Interval, TrialStats};
 use crate::value::Value;
 
-/// How often chance alone may make a run call a difference that is none.
+/// How often chance alone may make a run report a difference that does not exist.
 pub const LEVEL: f64 = 0.05;
 
-/// Below this share of the rate asked for, a variant did not carry the load. Requests count that succeed
-/// while the measured window lasts, whenever they were asked for, so an open-loop generator that is on time
-/// falls short only where requests fail or pile up. 5 % leaves room for a stall at the window's end.
+/// A variant that achieves less than this share of the rate asked for did not carry the load. Requests count if they
+/// succeed within the measured window, whenever they were scheduled, so a punctual open-loop generator falls short only if
+/// requests fail or pile up. 5 % leaves room for a stall at the window's end.
 const CARRIED_SHARE: f64 = 0.95;
 
-/// Something that can be said about a condition.
+/// A statement about a condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Verdict {
     /// Within the measured window, fewer than 95 % of the requests that were asked for succeeded.
     Overloaded {
-        /// Which.
+        /// Which variant.
         variant: String,
-        /// Requests a second that succeeded within the measured window: median over its valid trials.
+        /// Successful requests per second within the measured window: median over its valid trials.
         achieved_per_s: f64,
-        /// Requests a second that the schedule asked for.
+        /// Requests per second that the schedule asked for.
         asked_per_s: f64,
     },
-    /// A variant against another.
+    /// A comparison of two variants.
     Compared(Box<Comparison>),
 }
 
-/// A variant against another one, by a measure.
+/// A comparison of two variants by a measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The measure.
@@ -58,37 +59,38 @@ pub struct Comparison {
     pub is_primary: bool,
     /// The variant.
     pub variant: String,
-    /// What it is compared with: the plan's first variant, the recipe's choice, or one that is the same but for its name.
+    /// What it is compared with: the plan's first variant, the recipe's choice, or an identical one under another name.
     pub baseline: String,
-    /// True if both are the same variant under two names (A/A): what they differ by is noise.
+    /// True if both are the same variant under two names (A/A): any difference between them is noise.
     pub is_same_variant: bool,
     /// The pairs of valid trials that have a value, in order of repetition.
     pub pairs: Vec<Pair>,
     /// Pairs left out because one of their trials is invalid.
     pub invalid_pairs: u64,
-    /// Who of the two did not carry the load, if anybody; then no ratio is given.
+    /// Which of the two did not carry the load, if either; then there is no ratio.
     pub overload: Option<Overload>,
     /// Both values: medians over the pairs; `None` without pairs.
     pub values: Option<Values>,
-    /// By how much they differ; `None` if a value has no end, is zero, or grows with the duration ([`Overload`]).
+    /// How much they differ; `None` if a value is infinite, is zero, or grows with the duration ([`Overload`]).
     pub ratio: Option<Ratio>,
-    /// How often chance alone would set equal variants as far apart; `None` if it cannot be known.
+    /// The p-value: how often chance alone would set equal variants as far apart. `None` if it cannot be known.
     pub p: Option<f64>,
-    /// The same for all comparisons of the run that are tested with it (`family`).
+    /// The p-value adjusted for all comparisons of the run that are tested with it (`family`).
     pub p_adjusted: Option<f64>,
-    /// How many comparisons these are.
+    /// The number of those comparisons.
     pub comparisons: u64,
-    /// Differences up to this ratio, 1 or more, are noise: the same variant shows them against itself. `None` if the
-    /// recipe has no variant twice.
+    /// Differences up to this ratio, 1 or more, are noise: a variant shows them against itself. `None` if the recipe has no
+    /// variant twice.
     pub noise_floor: Option<f64>,
-    /// What makes up most of the longer tail; `None` of other measures, if no cause leads, or if causes are not known.
+    /// The cause of most of the longer tail; `None` unless the measure is a high percentile, if no cause leads, or if
+    /// causes are not known.
     pub tail: Option<TailShare>,
-    /// What all that shows.
-    pub finding: Finding,
+    /// The conclusion.
+    pub finding: Difference,
 }
 
-/// Who of a comparison did not carry the load. Requests pile up there for as long as the load lasts, and with
-/// them the p99: it is a number of the trial's duration as much as of the variant.
+/// Which side of a comparison did not carry the load. Its requests pile up for as long as the load lasts, and its p99 grows
+/// with them: the p99 depends on the trial's duration as much as on the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overload {
@@ -96,7 +98,7 @@ pub enum Overload {
     Variant,
     /// The baseline.
     Baseline,
-    /// Neither did.
+    /// Neither carried it.
     Both,
 }
 
@@ -109,7 +111,7 @@ pub struct Pair {
     pub variant: Value,
     /// The value of the baseline's trial.
     pub baseline: Value,
-    /// The own measurement errors of both trials, added up, in the unit of the values.
+    /// Our measurement errors in both trials, added up, in the unit of the values.
     pub own_error: f64,
 }
 
@@ -137,7 +139,7 @@ pub struct Values {
 
 /// Ratios of the variant's value to the baseline's, over the pairs.
 ///
-/// If `bound` is set, unfinished or failed requests hide part of a value, and the ratios are limits.
+/// If `bound` is set, unfinished or failed requests hide part of a value, and the ratios are only limits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The median over the pairs.
@@ -146,28 +148,28 @@ pub struct Ratio {
     pub low: f64,
     /// The largest.
     pub high: f64,
-    /// True if some value is only known to be at least so high.
+    /// True if some value is only a lower bound.
     pub bound: bool,
-    /// The 95 % interval of the median; `None` below six pairs, and of limits.
+    /// The 95 % interval of the median; `None` below six pairs, and for limits.
     pub interval: Option<Interval<f64>>,
-    /// The smallest ratio above 1 that so many such pairs show in 4 of 5 runs (the minimum detectable effect); `None` of
-    /// one pair, and of limits.
+    /// The minimum detectable effect: the smallest ratio above 1 that this many such pairs show in 4 of 5 runs. `None` for
+    /// one pair, and for limits.
     pub least_visible: Option<f64>,
 }
 
 /// What the pairs of a comparison show together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Finding {
+pub enum Difference {
     /// A higher value.
     Higher,
     /// A lower value.
     Lower,
-    /// A higher value, if this were the only comparison: of so many, chance alone shows as much too often.
+    /// A higher value, if this were the only comparison. Among all of them, chance alone shows as much too often.
     SeemsHigher,
-    /// The same of a lower one.
+    /// A lower value, if this were the only comparison.
     SeemsLower,
-    /// Whatever they show, so few pairs could have come about by chance.
+    /// There are so few pairs that chance could produce whatever they show.
     TooFewPairs,
     /// No pair shows a difference beyond our own error.
     Same,
@@ -175,18 +177,18 @@ pub enum Finding {
     WithinOwnError,
     /// A difference, but no larger than the noise floor.
     WithinNoise,
-    /// None that chance would not show as well.
+    /// No difference that chance would not show as well.
     NoDifference,
-    /// Part of a value is hidden or has no end, and the pairs point both ways.
+    /// Part of a value is hidden or infinite, and the pairs disagree on the direction.
     Disagree,
-    /// Nothing can be said.
-    Unknown(Unfit),
+    /// Nothing can be concluded.
+    Unknown(UnknownReason),
 }
 
-/// Why nothing can be said.
+/// Why nothing can be concluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "because")]
-pub enum Unfit {
+pub enum UnknownReason {
     /// There is no pair of valid trials.
     NoPair,
     /// Not every pair has the requests, pages or exchanges that the measure needs.
@@ -213,7 +215,7 @@ impl Pair {
     fn of(measure: Measure, variant: &TrialStats, baseline: &TrialStats) -> Option<Pair> {
         let own_error = match measure.unit() {
             Unit::Time => (variant.own_error + baseline.own_error).as_nanos() as f64,
-            // Counts are exact; how late squall was moves a rate by no more than that share of a transfer.
+            // Counts are exact. Lateness of squall moves a rate by no more than its share of the transfer time.
             Unit::BytesPerSecond | Unit::Count | Unit::Share => 0.0,
         };
         Some(Pair {
@@ -224,32 +226,32 @@ impl Pair {
         })
     }
 
-    /// The logarithm of the ratio of both values' known parts; `None` if one has no end.
+    /// The logarithm of the ratio of both values' known parts; `None` if either is infinite or zero.
     fn log_ratio(&self) -> Option<f64> {
         Some(self.variant.log()? - self.baseline.log()?)
     }
 
-    /// The same if both are known whole.
+    /// The logarithm of the ratio, if both values are known exactly.
     pub(crate) fn exact_log_ratio(&self) -> Option<f64> {
         self.variant.exact()?;
         self.baseline.exact()?;
         self.log_ratio()
     }
 
-    /// By how much the values are further apart than our own error; negative if they are not. `None` if one has no end.
+    /// How much further apart the values are than our own error; negative if they are closer. `None` if either is infinite.
     fn beyond_error(&self) -> Option<f64> {
         let (a, b) = (self.variant.lower_bound()?, self.baseline.lower_bound()?);
         Some((a - b).abs() - self.own_error)
     }
 }
 
-/// A span's logarithm; that of less than a nanosecond is a nanosecond's.
+/// The logarithm of a span in nanoseconds; a span below 1 ns counts as 1 ns.
 pub(crate) fn log_nanos(span: Duration) -> f64 {
     (span.as_nanos().max(1) as f64).ln()
 }
 
 impl Ratio {
-    /// `effect` is that of the pairs if all of them are exact.
+    /// `effect` is the effect of the pairs, if all of them are exact.
     pub(crate) fn of(pairs: &[Pair], effect: Option<&Effect>) -> Option<Ratio> {
         let logs: Vec<f64> = pairs.iter().map(Pair::log_ratio).collect::<Option<_>>()?;
         let end = |pick: fn(f64, f64) -> f64| logs.iter().copied().reduce(pick).map(f64::exp);
@@ -267,13 +269,13 @@ impl Ratio {
         })
     }
 
-    /// The ratio or its inverse, whichever is above 1: so much larger or smaller.
+    /// The ratio or its inverse, whichever is above 1.
     pub(crate) fn size(&self) -> f64 {
         self.median.max(1.0 / self.median)
     }
 
-    /// The largest difference, as a ratio above 1, that the pairs leave room for: what they would hardly have shown, and
-    /// what their interval does not exclude.
+    /// The largest difference, as a ratio above 1, that the pairs cannot rule out: the minimum detectable effect or the far
+    /// end of the interval, whichever is larger.
     fn largest_hidden(&self) -> Option<f64> {
         let interval = self.interval?;
         let ends = interval.high.max(1.0 / interval.low);
@@ -292,27 +294,31 @@ impl Overload {
     }
 }
 
-impl Finding {
-    /// What pairs show by themselves, and the p-value of that; before it is known how many other comparisons there are,
-    /// and how much noise.
-    pub(crate) fn of(pairs: &[Pair], effect: Option<&Effect>, seed: u64) -> (Finding, Option<f64>) {
+impl Difference {
+    /// What the pairs show by themselves, and the p-value of that. The other comparisons and the noise are not yet
+    /// considered.
+    pub(crate) fn of(
+        pairs: &[Pair],
+        effect: Option<&Effect>,
+        seed: u64,
+    ) -> (Difference, Option<f64>) {
         let all = |result| pairs.iter().all(|pair| pair.result() == result);
         let one_way = all(PairResult::Higher) || all(PairResult::Lower);
         let is_few = smallest_sign_flip(pairs.len()) > LEVEL;
         if pairs.is_empty() {
-            return (Finding::Unknown(Unfit::NoPair), None);
+            return (Difference::Unknown(UnknownReason::NoPair), None);
         }
         if pairs.iter().any(|pair| pair.result() == PairResult::Hidden) {
-            return (Finding::Unknown(Unfit::Hidden), None);
+            return (Difference::Unknown(UnknownReason::Hidden), None);
         }
         let Some(effect) = effect else {
-            // Of limits and of what has no end only the direction is known: the sign test, where all agree.
+            // Lower bounds and infinite values show only the direction: this is the sign test, for pairs that all agree.
             let p = smallest_sign_flip(pairs.len());
             return match () {
-                () if !one_way => (Finding::Disagree, None),
-                () if is_few => (Finding::TooFewPairs, Some(p)),
-                () if all(PairResult::Higher) => (Finding::Higher, Some(p)),
-                () => (Finding::Lower, Some(p)),
+                () if !one_way => (Difference::Disagree, None),
+                () if is_few => (Difference::TooFewPairs, Some(p)),
+                () if all(PairResult::Higher) => (Difference::Higher, Some(p)),
+                () => (Difference::Lower, Some(p)),
             };
         };
         let logs: Vec<f64> = pairs.iter().filter_map(Pair::log_ratio).collect();
@@ -320,13 +326,15 @@ impl Finding {
         let beyond: Vec<f64> = pairs.iter().filter_map(Pair::beyond_error).collect();
         let is_beyond = crate::stats::effect::median(&beyond).is_some_and(|ns| ns > 0.0);
         let finding = match effect.interval {
-            _ if all(PairResult::Same) => Finding::Same,
-            _ if is_few => Finding::TooFewPairs,
-            None => Finding::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => Finding::NoDifference,
-            Some(_) if !is_beyond => Finding::WithinOwnError,
-            Some((low, _)) if low > 0.0 => Finding::Higher,
-            Some(_) => Finding::Lower,
+            _ if all(PairResult::Same) => Difference::Same,
+            _ if is_few => Difference::TooFewPairs,
+            None => Difference::TooFewPairs,
+            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
+                Difference::NoDifference
+            }
+            Some(_) if !is_beyond => Difference::WithinOwnError,
+            Some((low, _)) if low > 0.0 => Difference::Higher,
+            Some(_) => Difference::Lower,
         };
         (finding, Some(p))
     }
@@ -336,7 +344,7 @@ impl Comparison {
     fn of(
         variant: &CellSummary,
         baseline: &CellSummary,
-        asked: Measure,
+        requested: Measure,
         is_same_variant: bool,
     ) -> Comparison {
         let matched: Vec<_> = variant
@@ -349,12 +357,12 @@ impl Comparison {
             .collect();
         let valid = matched.iter().filter(|(a, b)| a.is_valid() && b.is_valid());
         let valid: Vec<(&TrialStats, &TrialStats)> = valid.copied().collect();
-        let measure = measured(asked, &valid);
+        let measure = first_available(requested, &valid);
         let with_value = valid
             .iter()
             .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
         let (pairs, trials): (Vec<Pair>, Vec<_>) = with_value.unzip();
-        // The same pairs give the same numbers.
+        // A seed derived from the pairs: the same pairs always yield the same numbers.
         let seed = pairs.len() as u64;
         let seed = trials
             .iter()
@@ -362,17 +370,17 @@ impl Comparison {
         let logs = pairs.iter().map(Pair::exact_log_ratio);
         let logs: Option<Vec<f64>> = logs.collect();
         let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
-        // Only times grow for as long as requests pile up.
+        // Only times grow while requests pile up.
         let overload = Overload::of(variant, baseline).filter(|_| measure.unit() == Unit::Time);
         let (finding, p) = if pairs.is_empty() && !valid.is_empty() {
-            (Finding::Unknown(Unfit::TooFewRequests), None)
+            (Difference::Unknown(UnknownReason::TooFewRequests), None)
         } else {
-            Finding::of(&pairs, effect.as_ref(), seed)
+            Difference::of(&pairs, effect.as_ref(), seed)
         };
         let median = |value: fn(&Pair) -> Value| Value::median(pairs.iter().map(value));
         let values = median(|pair| pair.variant).zip(median(|pair| pair.baseline));
         let ratio = match (overload, finding) {
-            (Some(_), _) | (_, Finding::Unknown(_)) => None,
+            (Some(_), _) | (_, Difference::Unknown(_)) => None,
             _ => Ratio::of(&pairs, effect.as_ref()),
         };
         let is_shorter = values.is_some_and(|(variant, baseline)| {
@@ -385,7 +393,7 @@ impl Comparison {
                 (a.tail.as_ref(), b.tail.as_ref())
             }
         });
-        // The slowest requests say nothing about a mean, a median or a count, and those of all targets nothing about some.
+        // The slowest requests explain no mean, median or count, and those of all targets explain no subset of targets.
         let is_of_all = measure.targets().unwrap_or_default() == Targets::ALL;
         let tail = match measure.statistic() {
             None | Some(Statistic::Mean | Statistic::P50 | Statistic::Iqr) => None,
@@ -394,7 +402,7 @@ impl Comparison {
         };
         Comparison {
             measure,
-            instead_of: (measure != asked).then_some(asked),
+            instead_of: (measure != requested).then_some(requested),
             is_primary: false,
             variant: variant.variant.clone(),
             baseline: baseline.variant.clone(),
@@ -414,21 +422,21 @@ impl Comparison {
     }
 
     /// The measure that was asked for.
-    pub(crate) fn asked(&self) -> Measure {
+    pub(crate) fn requested_measure(&self) -> Measure {
         self.instead_of.unwrap_or(self.measure)
     }
 
-    /// Whether the variant's value is the higher one, if that was found.
+    /// Whether the variant's value is the higher one; `None` if neither was found to be.
     pub(crate) fn is_higher(&self) -> Option<bool> {
         match self.finding {
-            Finding::Higher | Finding::SeemsHigher => Some(true),
-            Finding::Lower | Finding::SeemsLower => Some(false),
+            Difference::Higher | Difference::SeemsHigher => Some(true),
+            Difference::Lower | Difference::SeemsLower => Some(false),
             _ => None,
         }
     }
 
-    /// The largest difference, as a ratio above 1, that may be there all the same: what the pairs leave room for, what our
-    /// own error may hide, and what is noise. `None` if no interval is known.
+    /// The largest difference, as a ratio above 1, that may exist undetected: one that the pairs cannot rule out, that our
+    /// own error may hide, or that is no more than noise. `None` if there is no interval.
     pub fn largest_hidden(&self) -> Option<f64> {
         let by_pairs = self.ratio?.largest_hidden()?;
         let errors = self.pairs.iter().map(|pair| {
@@ -440,8 +448,8 @@ impl Comparison {
         Some(errors.fold(by_pairs.max(noise), f64::max))
     }
 
-    /// What equal variants differ by, of a comparison of such: the end of the interval that is further from 1, or of the
-    /// pairs themselves where there are too few for one.
+    /// How much equal variants differ, from an A/A comparison: the end of the interval that is further from 1, or of the
+    /// pairs' range if there are too few pairs for an interval.
     fn noise(&self) -> Option<f64> {
         let ratio = self.ratio.filter(|ratio| !ratio.bound)?;
         let (low, high) = match ratio.interval {
@@ -451,61 +459,61 @@ impl Comparison {
         Some(high.max(1.0 / low))
     }
 
-    /// Takes back what is no more than noise.
-    fn hold_against_noise(&mut self, floor: f64) {
+    /// Withdraws a finding that does not exceed the noise floor.
+    fn withdraw_within_noise(&mut self, floor: f64) {
         self.noise_floor = Some(floor);
         let logs: Vec<f64> = self.pairs.iter().filter_map(Pair::log_ratio).collect();
         let size = crate::stats::effect::median(&logs).map(|log| log.abs().exp());
-        if matches!(self.finding, Finding::Higher | Finding::Lower)
+        if matches!(self.finding, Difference::Higher | Difference::Lower)
             && logs.len() == self.pairs.len()
             && size.is_some_and(|size| size <= floor)
         {
-            self.finding = Finding::WithinNoise;
+            self.finding = Difference::WithinNoise;
         }
     }
 
-    /// Takes back what so many comparisons show by chance alone.
-    pub(crate) fn hold_against_others(&mut self, p_adjusted: f64, comparisons: usize) {
+    /// Withdraws a finding that this many comparisons show by chance alone.
+    pub(crate) fn apply_correction(&mut self, p_adjusted: f64, comparisons: usize) {
         self.p_adjusted = Some(p_adjusted);
         self.comparisons = comparisons as u64;
         if p_adjusted > LEVEL {
             self.finding = match self.finding {
-                Finding::Higher => Finding::SeemsHigher,
-                Finding::Lower => Finding::SeemsLower,
+                Difference::Higher => Difference::SeemsHigher,
+                Difference::Lower => Difference::SeemsLower,
                 finding => finding,
             };
         }
     }
 }
 
-/// The first of a measure and its substitutes that all of these pairs of trials have; if there is none, the one that was
-/// asked for.
-fn measured(asked: Measure, pairs: &[(&TrialStats, &TrialStats)]) -> Measure {
+/// The first of a measure and its substitutes for which all of these trials have a value; `requested` if none
+/// qualifies.
+fn first_available(requested: Measure, pairs: &[(&TrialStats, &TrialStats)]) -> Measure {
     let has = |trial: &TrialStats, measure: Measure| trial.value(measure).is_some();
     let all_have = |measure: &Measure| {
         let mut trials = pairs.iter().flat_map(|(a, b)| [a, b]);
         !pairs.is_empty() && trials.all(|trial| has(trial, *measure))
     };
-    let candidates = asked.with_substitutes();
-    candidates.into_iter().find(all_have).unwrap_or(asked)
+    let candidates = requested.with_substitutes();
+    candidates.into_iter().find(all_have).unwrap_or(requested)
 }
 
-/// What is compared under a condition.
-pub(crate) struct Asked<'a> {
-    /// By what, the leading measure first.
+/// What to compare under a condition.
+pub(crate) struct ComparisonPlan<'a> {
+    /// The measures, the leading one first.
     pub(crate) measures: &'a [Measure],
-    /// For each cell the place of the one before it that is the same variant.
+    /// For each cell, the position of an earlier cell with the same variant, if any.
     pub(crate) copies: &'a [Option<usize>],
-    /// The places of the primary comparison's variant and baseline, if it is under this condition.
+    /// The positions of the primary comparison's variant and baseline, if it is under this condition.
     pub(crate) primary: Option<(usize, usize)>,
 }
 
-/// What can be said about the cells of one condition: first which did not carry the load, then by each measure the primary
-/// comparison and each variant against the first, or against the one that it is a copy of.
-pub(crate) fn verdicts(cells: &[CellSummary], asked: &Asked<'_>) -> Vec<Verdict> {
+/// The verdicts on the cells of one condition: first the variants that did not carry the load, then for each measure the
+/// primary comparison and each variant against the first, or against the one that it is a copy of.
+pub(crate) fn verdicts(cells: &[CellSummary], plan: &ComparisonPlan<'_>) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = cells.iter().filter_map(overloaded).collect();
-    for (place, measure) in asked.measures.iter().enumerate() {
-        let mut compared = compared(cells, *measure, asked, place == 0);
+    for (place, measure) in plan.measures.iter().enumerate() {
+        let mut compared = compare_cells(cells, *measure, plan, place == 0);
         let noise = compared
             .iter()
             .filter(|comparison| comparison.is_same_variant);
@@ -513,7 +521,7 @@ pub(crate) fn verdicts(cells: &[CellSummary], asked: &Asked<'_>) -> Vec<Verdict>
             let others = compared
                 .iter_mut()
                 .filter(|comparison| !comparison.is_same_variant);
-            others.for_each(|comparison| comparison.hold_against_noise(floor));
+            others.for_each(|comparison| comparison.withdraw_within_noise(floor));
         }
         let compared = compared.into_iter().map(Box::new);
         verdicts.extend(compared.map(Verdict::Compared));
@@ -521,23 +529,23 @@ pub(crate) fn verdicts(cells: &[CellSummary], asked: &Asked<'_>) -> Vec<Verdict>
     verdicts
 }
 
-fn compared(
+fn compare_cells(
     cells: &[CellSummary],
     measure: Measure,
-    asked: &Asked<'_>,
+    plan: &ComparisonPlan<'_>,
     is_leading: bool,
 ) -> Vec<Comparison> {
     let mut compared = Vec::new();
-    if let Some((variant, baseline)) = asked.primary {
+    if let Some((variant, baseline)) = plan.primary {
         let (variant, baseline) = (&cells[variant], &cells[baseline]);
         compared.push(Comparison {
             is_primary: is_leading,
             ..Comparison::of(variant, baseline, measure, false)
         });
     }
-    for (place, copy) in asked.copies.iter().enumerate().skip(1) {
+    for (place, copy) in plan.copies.iter().enumerate().skip(1) {
         let baseline = copy.unwrap_or(0);
-        let is_there = asked
+        let is_there = plan
             .primary
             .is_some_and(|primary| [(place, baseline), (baseline, place)].contains(&primary));
         if !is_there {
@@ -548,14 +556,14 @@ fn compared(
     compared
 }
 
-/// How many pairs each of so many comparisons needs at least, to show a difference that all of its pairs agree on.
+/// How many pairs each of this many comparisons needs to prove a difference that all of its pairs agree on.
 pub(crate) fn pairs_needed(comparisons: u64) -> u64 {
     let proves = |pairs: &usize| smallest_sign_flip(*pairs) * comparisons.max(1) as f64 <= LEVEL;
     // 2^-63 is enough for any number of comparisons that a run can have.
     (1..64usize).find(proves).unwrap_or(64) as u64
 }
 
-/// That a cell's variant did not carry the load, if so.
+/// The verdict that a cell's variant did not carry the load, if it did not.
 fn overloaded(cell: &CellSummary) -> Option<Verdict> {
     let achieved_per_s = cell.rate_achieved_per_s?.median;
     let asked_per_s = cell.rate_asked_per_s?.median;

@@ -1,7 +1,7 @@
 //! What a reader of a run should doubt, each ending in what to do about it (as hyperfine does).
 //!
-//! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded
-//! (docs/METHOD.md has the thresholds); here that is only told.
+//! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded (docs/METHOD.md has
+//! the thresholds); here that is only reported.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::figure;
 use crate::quantile::{P95_NEEDS, P99_NEEDS};
 use crate::summary::{CellSummary, ConditionSummary, RunSummary};
 use crate::trial::TrialStats;
-use crate::verdict::{Comparison, Finding, Verdict, pairs_needed};
+use crate::verdict::{Comparison, Difference, Verdict, pairs_needed};
 
 /// A reason to doubt a run, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,9 +32,9 @@ pub enum Warning {
         /// Why.
         reasons: Vec<String>,
     },
-    /// Trials that are there only because the attempts before them were disturbed.
+    /// Trials that had to be repeated because earlier attempts were disturbed.
     RepeatedTrials {
-        /// How many of each variant, under all conditions; every variant is there, also those without.
+        /// How many of each variant, under all conditions; variants without any are listed too.
         by_variant: Vec<Repeats>,
         /// How many trials have a record.
         trials: u64,
@@ -52,9 +52,9 @@ pub enum Warning {
     FailedRequests {
         /// The variant.
         variant: String,
-        /// How many failed in its valid trials, under all conditions.
+        /// How many requests failed in its valid trials, under all conditions.
         failed: u64,
-        /// How many were asked in its valid trials, under all conditions.
+        /// How many requests its valid trials sent, under all conditions.
         asked: u64,
     },
     /// Trials too short for a p99.
@@ -62,16 +62,16 @@ pub enum Warning {
         /// The fewest requests that a valid trial had.
         asked: u64,
     },
-    /// Comparisons that rest on so few pairs that they can prove nothing, whatever these show.
+    /// Comparisons with so few pairs that they can prove nothing, whatever those pairs show.
     FewPairs {
-        /// The fewest pairs that a comparison rests on.
+        /// The fewest pairs of any comparison.
         pairs: u64,
         /// How many comparisons there are.
         comparisons: u64,
-        /// With how many pairs each of them could prove a difference.
+        /// How many pairs each comparison needs to be able to prove a difference.
         needed: u64,
     },
-    /// A variant that is twice in the recipe and differs from itself.
+    /// A variant that the recipe has twice and that differs from itself.
     NotTheSame {
         /// Under which condition.
         condition: String,
@@ -85,11 +85,11 @@ pub enum Warning {
 pub struct Repeats {
     /// The variant.
     pub variant: String,
-    /// How many, each counted once however often it was repeated.
+    /// How many of its trials; each counts once, however often it was repeated.
     pub trials: u64,
 }
 
-/// Everything about the run that is worth a warning, the worst first.
+/// Everything about the run that is worth a warning, worst first.
 pub(crate) fn warnings(summary: &RunSummary) -> Vec<Warning> {
     let cells = || {
         summary
@@ -187,7 +187,7 @@ fn other_congestion_control(trial: &TrialStats) -> Option<Warning> {
     })
 }
 
-fn compared(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
+fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
     condition
         .verdicts
         .iter()
@@ -198,9 +198,9 @@ fn compared(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
 }
 
 fn few_pairs(summary: &RunSummary) -> Option<Warning> {
-    let all = || summary.conditions.iter().flat_map(compared);
+    let all = || summary.conditions.iter().flat_map(comparisons);
     let has_primary = all().any(|comparison| comparison.is_primary);
-    // The others are there to be looked at: what the question is about must have its pairs.
+    // If there is a primary comparison, only that one must have enough pairs; the others are there to look at.
     let different = || {
         all().filter(|comparison| {
             !comparison.is_same_variant
@@ -222,9 +222,9 @@ fn few_pairs(summary: &RunSummary) -> Option<Warning> {
 
 fn not_the_same(condition: &ConditionSummary) -> impl Iterator<Item = Warning> {
     let differs = |c: &&Comparison| {
-        c.is_same_variant && matches!(c.finding, Finding::Higher | Finding::Lower)
+        c.is_same_variant && matches!(c.finding, Difference::Higher | Difference::Lower)
     };
-    compared(condition)
+    comparisons(condition)
         .filter(differs)
         .map(|comparison| Warning::NotTheSame {
             condition: condition.condition.to_string(),

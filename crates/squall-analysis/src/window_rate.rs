@@ -1,30 +1,30 @@
-//! What flow control allows a transfer: one window in a round trip, as a prediction to hold a measured throughput against.
+//! What flow control allows a transfer: one window per round trip, a prediction to compare with a measured throughput.
 //!
-//! It follows from what the receiver across the link is set to, so it is known only where the receiver is squall's own. It is
-//! an upper bound: the link's rate and the congestion window are no part of it. Whether the window really stopped a trial,
-//! its frames tell: `findings::stream_window`.
+//! It follows from the settings of the receiver across the link, so it is known only if the receiver is squall's own. It is
+//! an upper bound: it ignores the link's rate and the congestion window. Whether the window really stopped a trial is seen
+//! in its frames: `findings::stream_window`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Hop, Runs, Unit, Variant, Version, WindowUpdates};
+use squall_base::plan::{Hop, Implementation, Unit, Variant, Version, WindowUpdates};
 use squall_base::record::{Phase, RequestRecord, TrialRecord};
 
 use crate::figure;
-use crate::value::written;
+use crate::value::format_value;
 
-/// The most that flow control lets a transfer have.
+/// The highest throughput that flow control allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowRate {
-    /// What the sender may have sent without an update: the smaller of the stream's and the connection's window.
+    /// Bytes that may be sent without an update: the smaller of the stream's and the connection's window.
     pub window_bytes: u64,
     /// Two delays of the link, without queues.
     pub round_trip: Duration,
-    /// One window in each round trip.
+    /// One window per round trip.
     pub at_most_bytes_per_s: f64,
 }
 
 impl WindowRate {
-    /// That of a window; `None` without a round trip, in which it would be used up.
+    /// The rate of a window; `None` if the round trip takes no time.
     pub fn of(window_bytes: u64, round_trip: Duration) -> Option<WindowRate> {
         let seconds = round_trip.as_secs_f64();
         (seconds > 0.0).then(|| WindowRate {
@@ -34,7 +34,7 @@ impl WindowRate {
         })
     }
 
-    /// That of a trial; `None` if no body is longer than the window, or nobody knows the window.
+    /// The rate for a trial; `None` if no body is longer than the window, or the window is unknown.
     pub(crate) fn of_trial(record: &TrialRecord, requests: &[RequestRecord]) -> Option<WindowRate> {
         let measured = || requests.iter().filter(|row| row.phase == Phase::Measure);
         let up = measured().map(|row| row.request_body_bytes).max()?;
@@ -49,8 +49,8 @@ impl WindowRate {
     pub fn beside(&self, measured_bytes_per_s: f64) -> String {
         format!(
             "{}, of {} that a window of {} bytes in a round trip of {} allows ({})",
-            written(measured_bytes_per_s, Unit::BytesPerSecond),
-            written(self.at_most_bytes_per_s, Unit::BytesPerSecond),
+            format_value(measured_bytes_per_s, Unit::BytesPerSecond),
+            format_value(self.at_most_bytes_per_s, Unit::BytesPerSecond),
             figure::count(self.window_bytes),
             figure::span(self.round_trip),
             figure::ratio(measured_bytes_per_s / self.at_most_bytes_per_s),
@@ -58,25 +58,23 @@ impl WindowRate {
     }
 }
 
-/// What the receiver across the link lets the sender have in flight.
+/// How much the receiver across the link lets the sender have in flight.
 fn window(variant: &Variant, is_upload: bool) -> Option<u64> {
     let (number, hop) = variant.link_hop();
-    let receiver = match is_upload {
-        true => usize::from(number),
-        false => usize::from(number) - 1,
+    let receiver = if is_upload {
+        usize::from(number)
+    } else {
+        usize::from(number) - 1
     };
     match variant.stations[receiver].runs {
-        Runs::Embedded => own_window(hop, is_upload),
-        // What a program really does is not in the plan.
-        Runs::Program { .. } | Runs::Own(_) => None,
+        Implementation::Embedded => own_window(hop, is_upload),
+        // The plan does not say which window a program uses.
+        Implementation::Program { .. } | Implementation::Own(_) => None,
     }
 }
 
 fn own_window(hop: &Hop, is_upload: bool) -> Option<u64> {
-    let settings = match is_upload {
-        true => &hop.server,
-        false => &hop.client,
-    };
+    let settings = if is_upload { &hop.server } else { &hop.client };
     match hop.protocol.version() {
         Version::Http1 => None,
         Version::Http2 => {
@@ -86,9 +84,9 @@ fn own_window(hop: &Hop, is_upload: bool) -> Option<u64> {
                 WindowUpdates::Half | WindowUpdates::Every(_) | WindowUpdates::EachData(_) => {
                     Some(first)
                 }
-                // The grant comes with the first DATA, on top of the window.
+                // The grant comes with the first DATA frame, on top of the window.
                 WindowUpdates::Grant(grant) => Some(first + grant.get()),
-                // All that there ever is, in however many round trips.
+                // The window is all there ever is, in however many round trips.
                 WindowUpdates::Never => None,
             }
         }
@@ -108,7 +106,7 @@ mod tests {
     use crate::findings::made_trial;
     use crate::load::requests::answered;
 
-    /// An upload, and the trial that it is of.
+    /// An upload, and the trial it belongs to.
     fn upload(protocol: Protocol, bytes: u64) -> (TrialRecord, RequestRecord) {
         let row = RequestRecord {
             request_body_bytes: bytes,
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_window_goes_in_a_round_trip() {
+    fn one_window_per_round_trip_is_the_limit() {
         let (record, row) = upload(Protocol::H2, 1 << 20);
         let found = rate(&record, &row).expect("the window is known");
         assert_eq!(found.window_bytes, 65_535);
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_comes_on_top_of_the_window() {
+    fn a_grant_adds_to_the_window() {
         let (mut record, row) = upload(Protocol::H2, 20_000_000);
         let grant = WindowUpdates::Grant(Bytes::new(8_000_000));
         record.trial.variant.hops[0].server.http2.window_updates = grant;
@@ -152,7 +150,7 @@ mod tests {
         record.trial.condition.delay = Duration::ZERO.into();
         assert_eq!(rate(&record, &row), None);
         let (mut record, row) = upload(Protocol::H2, 1 << 20);
-        record.trial.variant.stations[1].runs = Runs::Program {
+        record.trial.variant.stations[1].runs = Implementation::Program {
             program: "nginx".to_owned(),
         };
         assert_eq!(rate(&record, &row), None);

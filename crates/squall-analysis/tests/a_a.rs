@@ -1,15 +1,15 @@
-//! The same variant twice, from requests to verdicts: simulated trials whose requests hang together, as those of one
-//! connection do, and whose luck differs from trial to trial. Nobody may be told apart but by chance, and who does differ
-//! must be.
+//! A/A tests, from requests to verdicts: simulated trials whose requests are autocorrelated, as those of one connection
+//! are, and whose speed varies randomly from trial to trial. Equal variants may differ only by chance, and different ones
+//! must be told apart.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use squall_analysis::answer::Confidence;
 use squall_analysis::stats::random::Random;
-use squall_analysis::{Finding, RunSummary, TrialRows, Verdict, summarise, trial_evidence};
+use squall_analysis::{Difference, RunSummary, TrialRows, Verdict, summarise, trial_evidence};
 use squall_base::Duration;
 use squall_base::plan::{Plan, Trial};
 use squall_base::record::{Outcome, RequestRecord};
@@ -24,9 +24,9 @@ fn normal(random: &mut Random) -> f64 {
     radius * (std::f64::consts::TAU * random.uniform()).cos()
 }
 
-/// 20 ms and a skewed, slowly changing rest; all of it `factor` times as long.
+/// Latencies of 20 ms plus a skewed, slowly changing part, all multiplied by `factor`.
 fn requests(random: &mut Random, factor: f64) -> Vec<RequestRecord> {
-    // Some trials are slower than others, by 5 % or so.
+    // Some trials are slower than others, by about 5 %.
     let luck = (0.05 * normal(random)).exp();
     let mut state = normal(random);
     let mut one = |n| {
@@ -82,7 +82,7 @@ fn run(seed: u64, factor: f64) -> RunSummary {
     summarise(&plan, trials)
 }
 
-fn findings(summary: &RunSummary) -> Vec<Finding> {
+fn findings(summary: &RunSummary) -> Vec<Difference> {
     let verdicts = summary
         .conditions
         .iter()
@@ -96,30 +96,34 @@ fn findings(summary: &RunSummary) -> Vec<Finding> {
 }
 
 #[test]
-fn the_same_variant_twice_shows_no_difference() {
+fn equal_variants_show_no_difference() {
     let (mut runs_fooled, mut by_interval) = (0, 0);
     const RUNS: u64 = 6;
     for seed in 0..RUNS {
         let findings = findings(&run(seed, 1.0));
         assert_eq!(findings.len(), 20);
-        let shown = |finding: &&Finding| matches!(finding, Finding::Higher | Finding::Lower);
-        let seems = |f: &&Finding| matches!(f, Finding::SeemsHigher | Finding::SeemsLower);
+        let shown =
+            |finding: &&Difference| matches!(finding, Difference::Higher | Difference::Lower);
+        let seems = |f: &&Difference| matches!(f, Difference::SeemsHigher | Difference::SeemsLower);
         let shown = findings.iter().filter(shown).count();
         assert!(shown <= 1, "run {seed}: {shown} of 20");
         runs_fooled += usize::from(shown > 0);
         by_interval += shown + findings.iter().filter(seems).count();
     }
-    // 5 % of runs are, at most: 3 of 6 would be by chance in 1 of 450 tests like this.
+    // At most 5 % of runs may be: 3 of 6 would be by chance in 1 of 450 tests like this.
     assert!(runs_fooled <= 2, "{runs_fooled} of {RUNS} runs");
-    // Without Holm, 5 % of 120 comparisons at most: more than 14 of them 1 time in 1,000.
+    // Without Holm's correction, at most 5 % of 120 comparisons: more than 14 would be by chance 1 time in 1,000.
     assert!(by_interval <= 14, "{by_interval} of 120");
 }
 
 #[test]
-fn a_variant_that_is_half_as_slow_again_is_found_everywhere() {
+fn slower_variant_is_found_under_every_condition() {
     let summary = run(77, 1.5);
     let findings = findings(&summary);
-    let found = findings.iter().filter(|&&f| f == Finding::Higher).count();
+    let found = findings
+        .iter()
+        .filter(|&&f| f == Difference::Higher)
+        .count();
     assert_eq!(found, 20, "{findings:?}");
     let answer = summary.answer.unwrap();
     let shown = "A difference is proven in 20 of 20 comparisons.".to_owned();
@@ -137,14 +141,14 @@ fn a_variant_that_is_half_as_slow_again_is_found_everywhere() {
         .iter()
         .flat_map(|condition| &condition.verdicts);
     let held = verdicts.filter(holds_truth).count();
-    // Of 20 intervals, 19 hold the truth; fewer than 17 do so 1 time in 60.
+    // On average 19 of 20 intervals contain the truth; fewer than 17 do 1 time in 60.
     assert!(held >= 17, "{held} of 20");
-    // 600 requests are 6 s, and batches last a second: no interval within a trial is given.
+    // 600 requests take 6 s and batches last a second, so there is no interval within a trial.
     let trial = &summary.conditions[0].cells[0].trials[0];
     assert_eq!(trial.intervals.median, None);
 }
 
 #[test]
-fn the_same_records_give_the_same_numbers() {
+fn equal_records_have_equal_summaries() {
     assert_eq!(run(3, 1.0), run(3, 1.0));
 }

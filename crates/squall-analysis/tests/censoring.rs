@@ -1,7 +1,7 @@
-//! The law of censored quantiles: whatever the true latencies were and whoever was given up on, an exact
+//! The property of censored quantiles: whatever the true latencies were and whichever requests were given up, an exact
 //! quantile is the true one and a lower bound is not above it.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -11,9 +11,9 @@ use squall_base::Duration;
 /// What really happened to a request, and how long we waited for it.
 #[derive(Clone, Copy, Debug)]
 struct Truth {
-    /// `None`: no answer would ever have come.
+    /// `None`: no response would ever have arrived.
     latency: Option<u64>,
-    /// `Some`: we gave up after so long, at most its latency.
+    /// `Some`: we gave up after this time, which is at most the latency.
     given_up: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Truth {
     }
 }
 
-/// Few distinct values, so that ties are common: they are where the rule could go wrong.
+/// Few distinct values, so that ties are common, because they are where the rule could go wrong.
 fn truth() -> impl Strategy<Value = Truth> {
     (0u64..20, 0u64..20, 0u8..10).prop_map(|(latency, waited, kind)| match kind {
         0 => Truth {
@@ -84,10 +84,10 @@ proptest! {
         check(sample.min().unwrap(), true_at_rank(&truths, 1))?;
     }
 
-    /// The rule gives nothing away either: where it says "at least", slower unfinished requests would
-    /// really have moved the quantile.
+    /// The rule is not too cautious either: where it says "at least", slower unfinished requests would really have moved
+    /// the quantile.
     #[test]
-    fn a_lower_bound_is_only_given_where_the_truth_is_open(
+    fn quantile_is_a_lower_bound_only_if_unfinished_requests_could_move_it(
         truths in prop::collection::vec(truth(), 2..60),
         per_mille in 1u32..1000,
     ) {

@@ -1,18 +1,18 @@
-//! Two runs side by side: which cells are matched, what is paired, and what may be said to have changed.
+//! Two runs side by side: which cells are matched, which trials are paired, and which changes are reported.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use squall_analysis::Quantile::{AtLeast, Exact};
 use squall_analysis::change::{ChangeFigure, ChangeThreshold, Changes, changes};
-use squall_analysis::{Finding, Quantile, RunSummary, TrialStats, Unfit, summarise};
+use squall_analysis::{Difference, Quantile, RunSummary, TrialStats, UnknownReason, summarise};
 use squall_base::Duration;
 use squall_base::record::Validity;
 use support::{plan, trials};
 
-/// A run whose variants have these p99s in ms, each give or take 3 %, after `change`.
+/// A run in which h1 has these p99s in ms and h2c x1 has `h2c` ms, give or take 3 %, after `change`.
 fn run(p99s: &[f64], h2c: f64, change: impl FnOnce(&mut [TrialStats])) -> RunSummary {
     let plan = plan(p99s.len() as u32);
     let exact = |ms: f64| Exact(Duration::from_micros((ms * 1000.0) as u64));
@@ -26,7 +26,7 @@ fn run(p99s: &[f64], h2c: f64, change: impl FnOnce(&mut [TrialStats])) -> RunSum
     summarise(&plan, trials)
 }
 
-fn p99(found: &Changes, variant: &str) -> Finding {
+fn p99(found: &Changes, variant: &str) -> Difference {
     let cell = found.cells.iter().find(|cell| cell.variant == variant);
     cell.unwrap().figure(ChangeFigure::P99).finding
 }
@@ -37,28 +37,28 @@ fn reseed(trials: &mut [TrialStats]) {
 
 const CALM: [f64; 6] = [100.0, 102.0, 98.0, 101.0, 99.0, 100.5];
 
-/// `CALM`, but slower.
+/// `CALM`, slower by `factor`.
 fn slower(factor: f64) -> [f64; 6] {
     CALM.map(|ms| ms * factor)
 }
 
 #[test]
-fn the_same_seeds_are_pairs_and_show_more() {
+fn trials_of_equal_seeds_are_compared_in_pairs() {
     let before = run(&CALM, 200.0, |_| {});
     let after = run(&slower(1.05), 200.0, |_| {});
     let found = changes(&before, &after);
     assert!(found.cells.iter().all(|cell| cell.is_paired));
-    // Two cells: the p-value of six pairs, 0.031, becomes 0.0625; the other cell did not change at all.
+    // With two cells, the p-value of six pairs, 0.031, becomes 0.0625; the other cell did not change at all.
     let h1 = found.cells[0].figure(ChangeFigure::P99);
-    assert_eq!((h1.finding, h1.p), (Finding::SeemsHigher, Some(0.03125)));
-    assert_eq!(p99(&found, "h2c x1"), Finding::Same);
+    assert_eq!((h1.finding, h1.p), (Difference::SeemsHigher, Some(0.03125)));
+    assert_eq!(p99(&found, "h2c x1"), Difference::Same);
     let seven = |factor: f64| {
         let mut seven = slower(factor).to_vec();
         seven.push(103.0 * factor);
         run(&seven, 200.0, |_| {})
     };
     let found = changes(&seven(1.0), &seven(1.05));
-    assert_eq!(p99(&found, "h1"), Finding::Higher);
+    assert_eq!(p99(&found, "h1"), Difference::Higher);
     assert!(found.is_worse());
     let sentence = found.sentence();
     assert!(
@@ -69,22 +69,22 @@ fn the_same_seeds_are_pairs_and_show_more() {
 }
 
 #[test]
-fn other_seeds_are_groups() {
+fn trials_of_different_seeds_are_compared_as_groups() {
     let before = run(&CALM, 200.0, |_| {});
     let found = changes(&before, &run(&slower(1.5), 200.0, reseed));
     let h1 = found.cells[0].figure(ChangeFigure::P99);
     assert!(!found.cells[0].is_paired);
-    // All of 6 against all of 6: 2 of 924 deals; of two cells, twice that.
+    // All 6 are above all of the other 6: 2 of 924 permutations; for two cells, twice that.
     assert_eq!(h1.p, Some(2.0 / 924.0));
     assert_eq!(
         (h1.finding, h1.p_adjusted),
-        (Finding::Higher, Some(4.0 / 924.0))
+        (Difference::Higher, Some(4.0 / 924.0))
     );
-    assert_eq!(p99(&found, "h2c x1"), Finding::Same);
+    assert_eq!(p99(&found, "h2c x1"), Difference::Same);
     let three =
         |factor: f64, change: fn(&mut [TrialStats])| run(&slower(factor)[..3], 200.0, change);
     let found = changes(&three(1.0, |_| {}), &three(1.5, reseed));
-    assert_eq!(p99(&found, "h1"), Finding::TooFewPairs);
+    assert_eq!(p99(&found, "h1"), Difference::TooFewPairs);
     assert!(
         found.sentence().contains("too few trials"),
         "{}",
@@ -93,14 +93,20 @@ fn other_seeds_are_groups() {
 }
 
 #[test]
-fn what_is_not_known_is_not_compared() {
+fn unknown_figures_are_not_compared() {
     let before = run(&CALM, 200.0, |_| {});
     let hide = |trials: &mut [TrialStats]| trials[0].p99 = Some(AtLeast(Duration::from_millis(50)));
     let found = changes(&before, &run(&CALM, 200.0, hide));
-    assert_eq!(p99(&found, "h1"), Finding::Unknown(Unfit::Hidden));
+    assert_eq!(
+        p99(&found, "h1"),
+        Difference::Unknown(UnknownReason::Hidden)
+    );
     let short = |trials: &mut [TrialStats]| trials[0].p99 = None;
     let found = changes(&before, &run(&CALM, 200.0, short));
-    assert_eq!(p99(&found, "h1"), Finding::Unknown(Unfit::TooFewRequests));
+    assert_eq!(
+        p99(&found, "h1"),
+        Difference::Unknown(UnknownReason::TooFewRequests)
+    );
     let spoil = |trials: &mut [TrialStats]| {
         for trial in trials {
             trial.validity = Validity::Invalid {
@@ -109,12 +115,15 @@ fn what_is_not_known_is_not_compared() {
         }
     };
     let found = changes(&before, &run(&CALM, 200.0, spoil));
-    assert_eq!(p99(&found, "h1"), Finding::Unknown(Unfit::NoPair));
+    assert_eq!(
+        p99(&found, "h1"),
+        Difference::Unknown(UnknownReason::NoPair)
+    );
     assert_eq!(found.cells[0].trials_after, 0);
 }
 
 #[test]
-fn cells_of_one_run_only_are_named() {
+fn cells_of_only_one_run_are_listed() {
     let before = run(&CALM, 200.0, |_| {});
     let mut after = run(&CALM, 200.0, |_| {});
     after.conditions[0].cells[1].variant = "h3".to_owned();
@@ -130,7 +139,7 @@ fn cells_of_one_run_only_are_named() {
 }
 
 #[test]
-fn a_limit_holds_if_the_whole_interval_keeps_it() {
+fn threshold_holds_only_if_the_whole_interval_meets_it() {
     let before = run(&CALM, 200.0, |_| {});
     let found = changes(&before, &run(&slower(1.05), 200.0, |_| {}));
     let check = |text: &str| {
@@ -145,7 +154,7 @@ fn a_limit_holds_if_the_whole_interval_keeps_it() {
     );
     assert!(!check("p(99)<1.05x").1);
     assert!(check("p(99)>1.04x").1);
-    // All rates are the same.
+    // All rates are equal.
     assert!(check("requests:rate>=1x").1);
     // Three pairs have no interval.
     let few = |factor: f64| run(&slower(factor)[..3], 200.0, |_| {});

@@ -1,7 +1,7 @@
-//! The columns that attribution reads are those that its rows are made of: read alone, they make the same rows as all
-//! columns of the table do.
+//! Attribution reads only the columns that its row types name. Read alone, they must produce the same rows as all columns
+//! of the table do.
 //!
-//! A row type that took a cell of a column it does not name would hold zeros there.
+//! A row type that used a column without naming it would find zeros there.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use squall_record::{TableRow, TableWriter, each_projected};
 #[path = "../../squall-record/tests/rows/mod.rs"]
 mod rows;
 
-/// Enough that every optional cell is there and missing.
+/// Enough rows for every optional cell to be both present and missing.
 const ROWS: usize = 1_000;
 
 fn check<P>(row: impl Strategy<Value = P::Row>)
@@ -36,21 +36,21 @@ where
 }
 
 #[test]
-fn columns_of_requests_make_their_rows() {
+fn request_columns_alone_produce_the_rows_of_all_columns() {
     check::<RequestCells>(rows::request());
 }
 
 #[test]
-fn columns_of_packets_make_their_rows() {
+fn packet_columns_alone_produce_the_rows_of_all_columns() {
     check::<PacketCells>(rows::packet());
 }
 
 #[test]
-fn columns_of_exchanges_make_their_rows() {
+fn exchange_columns_alone_produce_the_rows_of_all_columns() {
     check::<ExchangeCells>(rows::exchange());
 }
 
 #[test]
-fn columns_of_sockets_make_their_rows() {
+fn socket_columns_alone_produce_the_rows_of_all_columns() {
     check::<SocketCells>(rows::socket());
 }

@@ -1,7 +1,8 @@
-//! What the intervals are worth: how often they hold the truth, where the truth is known, and how often two equal variants
-//! are told apart. Simulated, with seeds, so that a failure repeats.
+//! How reliable the intervals are: how often they contain the truth, where the truth is known, and how often the least
+//! visible effect is found. Simulated with fixed seeds, so that a failure repeats. How often equal variants are told apart
+//! is tested in `a_a`.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use squall_analysis::stats::effect::Effect;
@@ -10,8 +11,8 @@ use squall_analysis::stats::random::Random;
 use squall_analysis::stats::within::{SeriesFigure, intervals};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Of so many simulated experiments, 95 % +- 2 must hold: the promise is 95 %, and 4,000 of them know it to +- 0.7 %
-/// (two standard errors).
+/// The number of simulated experiments. The promise is 95 %, so 95 % +- 2 of the intervals must contain the truth; 4,000
+/// experiments measure the share to +- 0.7 % (two standard errors).
 const EXPERIMENTS: u64 = 4_000;
 
 fn check(what: &str, held: usize, experiments: u64) {
@@ -35,8 +36,8 @@ fn normal(random: &mut Random) -> f64 {
     radius * (std::f64::consts::TAU * random.uniform()).cos()
 }
 
-/// Values that hang together: each is `memory` of the one before, and something new. Their distribution is the standard
-/// normal one.
+/// Autocorrelated values: each is `memory` times the previous one plus noise. Their distribution is the standard normal
+/// one.
 fn autocorrelated(random: &mut Random, count: usize, memory: f64) -> Vec<f64> {
     let fresh = (1.0 - memory * memory).sqrt();
     let mut value = normal(random);
@@ -48,7 +49,7 @@ fn autocorrelated(random: &mut Random, count: usize, memory: f64) -> Vec<f64> {
 }
 
 #[test]
-fn order_statistics_hold_the_quantile_of_independent_values() {
+fn order_statistics_contain_the_quantile_of_independent_values() {
     for (count, quantile) in [(2_000u64, 0.5), (2_000, 0.95), (2_000, 0.99)] {
         let mut random = Random::new(31);
         let ranks = interval_ranks(count, quantile);
@@ -71,19 +72,19 @@ fn order_statistics_hold_the_quantile_of_independent_values() {
 enum Kind {
     /// exp of independent normal values: skewed, as latencies are.
     Independent,
-    /// exp of values each of which is so much of the one before.
+    /// exp of autocorrelated normal values with this memory.
     Autocorrelated(f64),
-    /// The same without exp.
+    /// Autocorrelated normal values with this memory.
     Symmetric(f64),
     /// Pareto's distribution with exponent 3: its third moment is infinite.
     HeavyTail,
-    /// 8 values in a row, in the mean, that are ten times as large; 192 between.
+    /// Bursts of on average 8 values that are ten times as large, with on average 192 values between them.
     Bursts,
 }
 
 const BURST: f64 = 8.0;
 const GAP: f64 = 192.0;
-/// Of the logarithm of values in and between bursts.
+/// The standard deviation of the logarithm of values, within and between bursts.
 const WIDTH: f64 = 0.3;
 
 impl Kind {
@@ -159,9 +160,9 @@ impl Kind {
         }
     }
 
-    /// How often the intervals of such runs hold the truth. Where at least half of the runs have one, those do in the
-    /// `expected` share of cases. Where fewer have, the run hardly suffices, and which run has one is itself chance: then a
-    /// wrong one is no more frequent among all runs than it may be.
+    /// Checks how often the intervals of such runs contain the truth. If at least half of the runs have an interval, the
+    /// `expected` share of these must. If fewer have one, the run is barely long enough and chance decides which runs have
+    /// one; then wrong intervals must only not be more frequent among all runs than allowed.
     fn check(self, name: &str, count: usize, runs: u64, expected: &std::ops::RangeInclusive<f64>) {
         let mut random = Random::new(32);
         let mut held = [(0usize, 0usize); SeriesFigure::ALL.len()];
@@ -193,8 +194,8 @@ impl Kind {
         assert!(off.is_empty(), "{name}, {count} values: {off:?} of {runs}");
     }
 
-    /// 95 % +- 2; 4,000 runs know a share to +- 0.7 % (two standard errors). The last one again with fewer, in less time:
-    /// 1,000 know it to +- 1.4 %.
+    /// Expects 95 % +- 2; 4,000 runs measure a share to +- 0.7 % (two standard errors). Long series have fewer runs, to
+    /// save time: 1,000 measure it to +- 1.4 %.
     fn check_all(self, name: &str, counts: &[usize]) {
         for &count in counts {
             self.check(name, count, 4_000, &PROMISED);
@@ -216,49 +217,49 @@ const KINDS: [(&str, Kind); 7] = [
 ];
 
 #[test]
-fn intervals_within_a_run_hold_the_figures_of_independent_values() {
+fn intervals_within_a_run_contain_the_figures_of_independent_values() {
     Kind::Independent.check_all("independent", &[300, 1_000, 3_000]);
 }
 
 #[test]
-fn intervals_within_a_run_hold_the_figures_of_values_that_hang_together() {
+fn intervals_within_a_run_contain_the_figures_of_autocorrelated_values() {
     Kind::Autocorrelated(0.5).check_all("memory 0.5", &[300, 1_000, 3_000]);
 }
 
 #[test]
-fn intervals_within_a_run_hold_the_figures_of_values_that_hang_together_for_long() {
+fn intervals_within_a_run_contain_the_figures_of_strongly_autocorrelated_values() {
     Kind::Autocorrelated(0.8).check_all("memory 0.8", &[300, 1_000, 3_000]);
 }
 
 #[test]
-fn intervals_within_a_run_hold_the_figures_of_symmetric_values() {
+fn intervals_within_a_run_contain_the_figures_of_symmetric_values() {
     Kind::Symmetric(0.5).check_all("symmetric, memory 0.5", &[300, 1_000, 3_000]);
     Kind::Symmetric(0.8).check_all("symmetric, memory 0.8", &[300, 1_000, 3_000]);
 }
 
 #[test]
-fn intervals_within_a_run_hold_the_figures_of_a_heavy_tail() {
+fn intervals_within_a_run_contain_the_figures_of_a_heavy_tail() {
     Kind::HeavyTail.check_all("heavy tail", &[300, 1_000, 3_000]);
 }
 
-// A run of 1,000 has five bursts, or none: no interval knows of what did not happen in its run (docs/METHOD.md).
+// A run of 1,000 values has five bursts, or none: no interval can cover what did not happen in its run (docs/METHOD.md).
 #[test]
-fn intervals_within_a_run_hold_the_figures_of_bursts_of_which_it_has_thirty() {
+fn intervals_within_a_run_of_thirty_bursts_contain_the_figures() {
     Kind::Bursts.check_all("bursts", &[6_000]);
 }
 
-// Minutes: 4,000 runs of 10,000 values of each kind. The tests above have 1,000 of them.
+// Takes minutes: 4,000 runs of 10,000 values of each kind. The tests above have only 1,000 such runs.
 #[test]
 #[ignore = "takes minutes"]
-fn intervals_within_long_runs_hold_the_truth() {
+fn intervals_within_long_runs_contain_the_truth() {
     for (name, kind) in KINDS {
         kind.check(name, 10_000, 4_000, &PROMISED);
     }
 }
 
 #[test]
-fn single_requests_would_promise_too_much() {
-    // What batches are for: the same data taken one by one holds the truth far too rarely.
+fn intervals_without_batches_contain_the_truth_too_rarely() {
+    // The reason for batches: intervals of the single values of the same data contain the truth far too rarely.
     let mut random = Random::new(33);
     let held = (0..200).filter(|_| {
         let series = autocorrelated(&mut random, 2_000, 0.9);
@@ -272,17 +273,17 @@ fn single_requests_would_promise_too_much() {
     assert!(held < 140, "{held} of 200");
 }
 
-/// One value.
+/// Draws one value.
 type Draw = fn(&mut Random) -> f64;
 
-/// A value that lies far outside now and then: of t with 3 degrees of freedom.
+/// A value that is an outlier now and then: Student's t with 3 degrees of freedom.
 fn outlying(random: &mut Random) -> f64 {
     let squares: f64 = (0..3).map(|_| normal(random).powi(2)).sum();
     normal(random) / (squares / 3.0).sqrt()
 }
 
 #[test]
-fn intervals_over_pairs_hold_the_truth() {
+fn intervals_over_pairs_contain_the_truth() {
     let kinds: [(&str, Draw); 3] = [
         ("normal", normal),
         ("outlying", outlying),
@@ -317,7 +318,7 @@ fn share_of_groups(
 }
 
 #[test]
-fn intervals_over_groups_hold_the_truth() {
+fn intervals_over_groups_contain_the_truth() {
     for (a, b) in [(4, 4), (5, 5), (4, 10), (6, 10), (7, 7), (10, 10), (20, 20)] {
         for spread in [1.0, 3.0] {
             let held = share_of_groups((a, b), |random, group| {
@@ -329,9 +330,9 @@ fn intervals_over_groups_hold_the_truth() {
     }
 }
 
-// Runs of which some lie far outside: t with 3 degrees of freedom. Such an interval errs on the side of saying too little.
+// Runs with outliers: Student's t with 3 degrees of freedom. Their intervals err on the wide side.
 #[test]
-fn intervals_over_groups_with_outliers_hold_the_truth_and_more() {
+fn intervals_over_groups_with_outliers_err_on_the_wide_side() {
     for (a, b) in [(4, 4), (5, 5), (6, 10), (10, 10)] {
         let held = share_of_groups((a, b), |random, _| outlying(random));
         let what = format!("{a} against {b} runs with outliers");
@@ -340,8 +341,8 @@ fn intervals_over_groups_with_outliers_hold_the_truth_and_more() {
 }
 
 #[test]
-fn the_least_visible_effect_is_seen_in_four_of_five_runs() {
-    // The mean of 20 pairs of standard deviation 1, tested at a level of 5 %; 2.8 / sqrt(20) is the promise.
+fn least_visible_effect_is_found_in_four_of_five_runs() {
+    // The mean of 20 pairs of standard deviation 1, tested at a level of 5 %. The promised least effect is 2.8 / sqrt(20).
     let mut random = Random::new(36);
     let truth = 2.8 / 20f64.sqrt();
     let seen = (0..EXPERIMENTS).filter(|&seed| {
@@ -349,6 +350,6 @@ fn the_least_visible_effect_is_seen_in_four_of_five_runs() {
         squall_analysis::stats::sign_flip::sign_flip(&values, seed) <= 0.05
     });
     let share = seen.count() as f64 / EXPERIMENTS as f64;
-    // 80 % by the normal distribution, a little less by that of t.
+    // 80 % by the normal distribution, a little less by Student's t.
     assert!((0.74..0.83).contains(&share), "{share}");
 }

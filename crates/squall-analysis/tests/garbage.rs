@@ -1,6 +1,6 @@
-//! What people write: the function of fuzz/ for thresholds, driven with random and half-sensible text on stable Rust.
+//! Runs the fuzz target for thresholds (fuzz/) on stable Rust, with random and half-valid text.
 
-// It is public for the fuzz targets, which are a crate of their own.
+// Its function is public because the fuzz targets are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_thresholds.rs"]
 mod drive_thresholds;
@@ -20,12 +20,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn noise(input in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn threshold_parser_survives_random_bytes(input in prop::collection::vec(any::<u8>(), 0..60)) {
         drive_thresholds::threshold(&input);
     }
 
     #[test]
-    fn thresholds_in_disorder(text in prop_oneof![
+    fn threshold_parser_survives_half_valid_text(text in prop_oneof![
         4 => thresholds(),
         1 => r"[a-z:()<>=!0-9.%/é ]{0,24}",
     ]) {

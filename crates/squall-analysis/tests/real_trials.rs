@@ -1,7 +1,8 @@
-//! Causes of real trials: the binary runs a small recipe over every protocol, clean and with loss, and what is known of
-//! the link must be what attribution finds.
+//! Attribution of real trials: the binary runs a small recipe over every protocol, without and with loss, and attribution
+//! must find what is known about the link.
 //!
-//! It takes the binary that `cargo build -p squall` left beside it, and root; without them it says so and ends.
+//! It needs the binary of `cargo build -p squall` in the same target folder, and root. Without them it prints that it was
+//! skipped. Hand-made records are tested in `causes`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -64,7 +65,7 @@ impl Trial {
         self.record.trial.condition.loss.up.get() == 0.0
     }
 
-    /// All requests' time on a cause, in ms, least first.
+    /// The time of each request on a cause, in ms, in ascending order.
     fn spans_ms(&self, cause: Cause) -> Vec<f64> {
         let rows = self.found.causes.iter();
         let mut spans: Vec<f64> = rows.map(|row| row.spans[cause].as_millis_f64()).collect();
@@ -80,8 +81,7 @@ impl Trial {
         Cause::ALL.into_iter().map(|cause| self.sum_ms(cause)).sum()
     }
 
-    /// How late squall's own threads were, which is host's: the 99.9th percentiles of all of them, as a verdict takes
-    /// them.
+    /// How late squall's own threads were, which counts as host: the sum of their 99.9th percentiles, as in verdicts.
     fn own_error_ms(&self) -> f64 {
         let health = &self.record.health;
         let link = health.link.iter().map(|direction| direction.lateness.p999);
@@ -147,9 +147,9 @@ fn recipe(response: &str, loss: &str) -> String {
     )
 }
 
-/// The binary, if it was built and may do what it has to.
+/// The binary, if it was built and this process is root.
 fn binary() -> Option<PathBuf> {
-    // This program is in the folder `deps` beside it, wherever cargo builds.
+    // Wherever cargo builds, this program is in the folder `deps` beside the binary.
     let ours = std::env::current_exe().expect("this program has a path");
     let path = ours.parent()?.parent()?.join("squall");
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -175,7 +175,7 @@ fn run(recipe: &str) -> Vec<Trial> {
         .current_dir(home.path())
         .args(["run", "./recipe.toml"]);
     let output = command.output().expect("squall starts");
-    // 3: other work disturbed the machine; its records are as good for this.
+    // 3: other work disturbed the machine. The records still serve this test.
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     let mut runs = std::fs::read_dir(home.path().join("runs")).expect("a folder of runs");
@@ -204,7 +204,7 @@ fn check_sums(trial: &Trial) {
     }
 }
 
-/// Of requests that are one packet each way, so that each meets few of the moments in which a thread is late.
+/// For requests of one packet each way, which meet few of the moments at which a thread is late.
 fn check_host_of_few_packets(trial: &Trial) {
     let name = trial.name();
     let p99 = quantile(&trial.spans_ms(Cause::Host), 0.99);
@@ -253,11 +253,11 @@ fn without_loss_the_time_is_the_distance() {
 }
 
 #[test]
-fn lost_packets_answer_for_what_they_cost() {
+fn delays_by_loss_are_attributed_to_the_lost_packets() {
     for trial in run(&recipe("1KiB", "2%")) {
         check_loss(&trial);
         check_host_of_few_packets(&trial);
-        // Every request is one packet each way: its own loss costs it what is above the bare round trip.
+        // Every request is one packet each way, so its own loss costs it everything beyond the bare round trip.
         let is_h3 = trial.name().contains("-h3-");
         let is_multiplexed = trial.name().contains("-h2");
         assert_eq!(
@@ -309,7 +309,8 @@ fn check_loss(trial: &Trial) {
             let blamed = blamed.get(&(row.request, cause as usize));
             blamed.copied().unwrap_or_default()
         };
-        // All of it for what its own bytes missed; at most all for others, which wait for room as well.
+        // Drops account for all of the loss of a request's own bytes, and for at most all of the other causes, which also
+        // include waiting for room.
         assert_eq!(of(Cause::Loss), row.spans[Cause::Loss], "{name}: {row:?}");
         for cause in Cause::ALL {
             assert!(of(cause) <= row.spans[cause], "{name}: {cause:?} {row:?}");

@@ -1,6 +1,6 @@
-//! The statistics against SciPy, statsmodels and arch, on fixed data: fixtures/statistics.py says what they find.
+//! Compares the statistics with SciPy, statsmodels and arch on fixed data; fixtures/statistics.py computed their results.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn intervals_of_quantiles_are_those_of_scipy() {
+fn quantile_intervals_match_scipy() {
     for row in rows(&expected(), "order_intervals") {
         let (count, quantile) = (row[0].as_u64().unwrap(), row[1].as_f64().unwrap());
         let found = interval_ranks(count, quantile);
@@ -47,11 +47,11 @@ fn intervals_of_quantiles_are_those_of_scipy() {
 }
 
 #[test]
-fn the_reach_is_that_of_archs_block_lengths() {
+fn reach_matches_the_block_lengths_of_arch() {
     for row in rows(&expected(), "block_lengths") {
         let length = row["length"].as_f64().unwrap();
         let series = numbers(&row["series"]);
-        // Politis and White, section 3.2: the length is the cube root of n times the reach's square, no longer than so much.
+        // Politis and White, section 3.2: the length is the cube root of n times the square of the reach, up to a maximum.
         let count = series.len() as f64;
         let longest = (3.0 * count.sqrt()).min(count / 3.0).ceil();
         let found = (windowed_reach(&series).powi(2) * count).cbrt();
@@ -60,7 +60,7 @@ fn the_reach_is_that_of_archs_block_lengths() {
 }
 
 #[test]
-fn exact_tests_are_those_of_scipy() {
+fn exact_tests_match_scipy() {
     for row in rows(&expected(), "sign_flips") {
         near(sign_flip(&numbers(&row[0]), 1), row[1].as_f64().unwrap());
     }
@@ -71,11 +71,11 @@ fn exact_tests_are_those_of_scipy() {
 }
 
 #[test]
-fn drawn_worlds_come_near_to_the_exact_test() {
+fn sampled_sign_flips_come_close_to_the_exact_test() {
     for row in rows(&expected(), "sign_flips_of_many") {
         let exact = row[1].as_f64().unwrap();
         let found = sign_flip(&numbers(&row[0]), 3);
-        // Five standard errors of a share among 20,000.
+        // Five standard errors of a share of 20,000.
         let error = (exact * (1.0 - exact) / 20_000.0).sqrt();
         assert!((found - exact).abs() < 5.0 * error, "{found} for {exact}");
         assert_eq!(found, sign_flip(&numbers(&row[0]), 3));
@@ -83,7 +83,7 @@ fn drawn_worlds_come_near_to_the_exact_test() {
 }
 
 #[test]
-fn holms_correction_is_that_of_statsmodels() {
+fn holm_correction_matches_statsmodels() {
     for row in rows(&expected(), "holm") {
         let found = holm(&numbers(&row[0]));
         for (found, expected) in found.into_iter().zip(numbers(&row[1])) {
@@ -94,7 +94,7 @@ fn holms_correction_is_that_of_statsmodels() {
 }
 
 #[test]
-fn effects_are_those_of_numpy() {
+fn effects_match_numpy() {
     for row in rows(&expected(), "effects") {
         let values = numbers(&row[0]);
         let effect = Effect::of_pairs(&values).unwrap();

@@ -1,6 +1,6 @@
-//! From records to a run's summary: what counts, what is left out, and what is warned of.
+//! From records to a run's summary: what counts, what is left out, and which warnings there are.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -32,13 +32,13 @@ fn only_the_measured_phase_counts() {
 }
 
 #[test]
-fn our_own_error_bounds_a_p99_of_requests_that_cross_the_link_several_times() {
+fn own_error_is_the_sum_of_the_p99_9s_of_generator_and_link() {
     // The 99.9th percentiles: 40 us of the generator, 20 us of the link's wake-up, 30 us each way.
     assert_eq!(stats(&[]).own_error, Duration::from_micros(120));
 }
 
 #[test]
-fn failures_and_the_unfinished_stay_in_the_sample() {
+fn failed_and_unfinished_requests_stay_in_the_sample() {
     let mut requests: Vec<_> = (0..394)
         .map(|n| request(n, n + 1, Outcome::Answered))
         .collect();
@@ -61,7 +61,7 @@ fn failures_and_the_unfinished_stay_in_the_sample() {
 }
 
 #[test]
-fn few_requests_give_no_tail() {
+fn tail_percentiles_need_enough_requests() {
     let tail = |count| {
         let requests: Vec<_> = (0..count)
             .map(|n| request(n, 5, Outcome::Answered))
@@ -77,7 +77,7 @@ fn few_requests_give_no_tail() {
 }
 
 #[test]
-fn a_cell_is_the_median_and_range_of_its_valid_trials() {
+fn cell_has_the_median_and_range_of_its_valid_trials() {
     let plan = plan(4);
     let p99 = |ms_| Quantile::Exact(ms(ms_));
     let mut trials = trials(&plan, &[1, 30, 10, 20].map(|n| (p99(n), p99(n))));
@@ -98,7 +98,7 @@ fn a_cell_is_the_median_and_range_of_its_valid_trials() {
 }
 
 #[test]
-fn a_summary_survives_its_file() {
+fn summary_round_trips_through_json() {
     let plan = plan(3);
     let p99s = [
         (Quantile::Never, Quantile::AtLeast(ms(3))),
@@ -154,7 +154,7 @@ fn every_warning_ends_in_advice() {
 }
 
 #[test]
-fn one_of_many_is_singular() {
+fn warnings_about_one_trial_are_in_the_singular() {
     let plan = plan(6);
     let p99 = Quantile::Exact(ms(1));
     let mut trials = trials(&plan, &[(p99, p99); 6]);
@@ -171,7 +171,7 @@ fn one_of_many_is_singular() {
 }
 
 #[test]
-fn conditions_without_trials_are_told_in_one_line() {
+fn conditions_without_trials_are_listed_in_one_line() {
     let plan = plan(1);
     let p99 = Quantile::Exact(ms(1));
     let untried = |p99s: &[_]| summarise(&plan, trials(&plan, p99s)).untried();
@@ -180,7 +180,7 @@ fn conditions_without_trials_are_told_in_one_line() {
 }
 
 #[test]
-fn few_pairs_are_said_to_prove_little() {
+fn too_few_pairs_cause_a_warning() {
     let p99 = Quantile::Exact(ms(1));
     let warning = |pairs: u32| {
         let plan = plan(pairs);
@@ -199,7 +199,7 @@ fn few_pairs_are_said_to_prove_little() {
 }
 
 #[test]
-fn repeats_are_told_by_variant() {
+fn repeated_trials_are_counted_by_variant() {
     let plan = plan(6);
     let p99 = Quantile::Exact(ms(1));
     let warnings = |attempts: &[u32]| -> Vec<String> {

@@ -1,8 +1,8 @@
-//! Measures of some targets: which requests and which exchanges their times are of.
+//! Measures of some targets: which requests and which exchanges they cover.
 //!
-//! How such measures are written is tested in squall-base; how a figure is made of times, in `quantile`.
+//! The syntax of such measures is tested in squall-base, how a figure is computed from times in `quantile`.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,13 +13,13 @@ use squall_base::plan::{Measure, Plan, Protocol, RequestTemplate, Side};
 use squall_base::record::{Beginning, ExchangeRecord, Outcome, Phase, RequestRecord};
 use support::{ms, plan, record, request};
 
-/// What the plan's requests ask for, by their places in it.
+/// The targets of the plan's requests, by index.
 const TARGETS: [&str; 3] = ["/video/1.m4s?size=9", "/audio/1.m4s?size=1", "/videos"];
 const VIDEO: u32 = 0;
 const AUDIO: u32 = 1;
 const OTHER: u32 = 2;
 
-/// A plan of these requests and measures.
+/// A plan with a request for each target, and these measures.
 fn asked(measures: &[&str]) -> Plan {
     let plan = plan(1);
     let request = |target: &&str| RequestTemplate {
@@ -33,7 +33,7 @@ fn asked(measures: &[&str]) -> Plan {
     }
 }
 
-/// Request `n` of this kind, answered after this time.
+/// Request `n`, for the target `what`, answered after `took_ms`.
 fn row(n: u64, what: u32, took_ms: u64) -> RequestRecord {
     RequestRecord {
         what,
@@ -66,7 +66,7 @@ fn exchange(n: u64, took_ms: u64) -> ExchangeRecord {
     }
 }
 
-/// Twenty requests of each kind by turns: 40 to 59 ms for video, 5 ms for audio, 900 ms for what is neither.
+/// Twenty requests for each target in turn: 40 to 59 ms for video, 5 ms for audio, 900 ms for the other one.
 fn rows() -> Vec<RequestRecord> {
     let round = |n: u64| {
         [
@@ -100,7 +100,7 @@ fn check(stats: &TrialStats, measure: &str, expected_ms: Option<u64>) {
 }
 
 #[test]
-fn times_of_a_path_are_of_the_requests_below_it() {
+fn times_of_a_path_cover_the_requests_below_it() {
     let plan = asked(&[
         "response time p50 of /video",
         "transfer time p50 of /video",
@@ -116,20 +116,20 @@ fn times_of_a_path_are_of_the_requests_below_it() {
     check(&stats, "response time iqr of /video", Some(10));
     check(&stats, "response time p50 of /audio", Some(5));
     check(&stats, "response time p90", Some(900));
-    // Nobody asked for these.
+    // The plan does not have these measures.
     check(&stats, "server time p50 of /video", None);
     check(&stats, "response time p50 of /videos", None);
 }
 
 #[test]
-fn an_exchange_is_of_the_path_that_its_request_asked_for() {
+fn exchanges_count_for_the_path_of_their_request() {
     let plan = asked(&["server time p50 of /video", "server time iqr of /video"]);
     let mut exchanges: Vec<ExchangeRecord> = (0..60).map(|n| exchange(n, n)).collect();
-    // Of 0, 3, ... 57 ms the tenth.
+    // The tenth of 0, 3, ... 57 ms.
     let found = stats(&plan, &rows(), Some(&exchanges));
     check(&found, "server time p50 of /video", Some(27));
     check(&found, "server time iqr of /video", Some(30));
-    // Neither what names no request, nor what the client saw, nor another hop's, nor a failure.
+    // Left out: an exchange without a request, one of the client's side, one of another hop, and a failure.
     exchanges[0].request = None;
     exchanges[3].side = Side::Client;
     exchanges[6].hop = 2;
@@ -139,21 +139,21 @@ fn an_exchange_is_of_the_path_that_its_request_asked_for() {
 }
 
 #[test]
-fn the_warm_up_is_in_no_time_of_a_path() {
+fn times_of_a_path_exclude_the_warm_up() {
     let plan = asked(&["response time p50 of /audio"]);
     let mut requests = rows();
     for row in &mut requests[..45] {
         row.phase = Phase::Warmup;
     }
-    // Five of audio are left, and of all fifteen the eighth is the third of 55 to 59 ms.
+    // Five requests for audio are left. The eighth of all fifteen requests is the third of 55 to 59 ms.
     let found = stats(&plan, &requests, None);
     check(&found, "response time p50 of /audio", None);
     check(&found, "response time p50", Some(57));
 }
 
-/// What has columns of its own is not said twice.
+/// Measures that have a column are not repeated.
 #[test]
-fn a_cell_says_what_was_measured_besides() {
+fn cell_lists_the_measures_without_a_column() {
     let plan = asked(&[
         "response time p50",
         "response time iqr of /video",

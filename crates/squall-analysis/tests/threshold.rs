@@ -1,11 +1,12 @@
-//! Thresholds are read as k6 has them, written so that they read back, and hold only where that is certain.
+//! Thresholds are parsed in k6's syntax, printed so that they parse back, and hold only if that is certain.
 
 use squall_analysis::{
-    Certainty, Checked, Latency, P99_NEEDS, Percentile, Quantile, Sample, Source, Threshold,
+    Certainty, Latency, P99_NEEDS, Percentile, Quantile, Sample, Threshold, ThresholdResult,
+    ThresholdSource,
 };
 use squall_base::Duration;
 
-/// What a load came to. The service time of a request is half of its response time.
+/// The figures of a load in which the service time of each request is half of its response time.
 struct Load {
     response: Sample,
     service: Sample,
@@ -37,7 +38,7 @@ impl Load {
     }
 }
 
-impl Source for Load {
+impl ThresholdSource for Load {
     fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
         self.of(of).quantile(percentile.per_million() / 1_000)
     }
@@ -75,12 +76,12 @@ fn threshold(text: &str) -> Threshold {
     text.parse().expect(text)
 }
 
-fn check(text: &str, load: &Load) -> Checked {
+fn check(text: &str, load: &Load) -> ThresholdResult {
     threshold(text).check(load)
 }
 
 #[test]
-fn thresholds_are_written_as_they_read() {
+fn printed_thresholds_parse_back() {
     for (text, written) in [
         ("p(99)<50", "p(99)<50"),
         (" response_time : p( 99.90 ) <= 1.5ms ", "p(99.9)<=1.5"),
@@ -109,7 +110,7 @@ fn thresholds_are_written_as_they_read() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place_and_an_example() {
+fn mistakes_are_reported_with_their_column_and_an_example() {
     for (text, column, words) in [
         ("p(99)", 5, "< <= > >= == !="),
         ("p(99)=50", 5, "< <= > >= == !="),
@@ -143,7 +144,7 @@ fn mistakes_are_told_with_their_place_and_an_example() {
 }
 
 #[test]
-fn what_is_known_is_held_against_the_limit() {
+fn known_values_are_checked_against_the_limit() {
     let latencies: Vec<Quantile> = (1..=1_000).map(ms).collect();
     let load = load(&latencies);
     for (text, measured, holds) in [
@@ -162,7 +163,7 @@ fn what_is_known_is_held_against_the_limit() {
         ("errors:count==0", 0.0, true),
     ] {
         let found = check(text, &load);
-        let expected = Checked {
+        let expected = ThresholdResult {
             measured: Some(measured),
             certainty: Certainty::Exact,
             holds,
@@ -177,7 +178,7 @@ fn what_is_known_is_held_against_the_limit() {
 }
 
 #[test]
-fn what_is_not_known_does_not_hold() {
+fn thresholds_on_unknown_values_do_not_hold() {
     let say = |text: &str, load: &Load| check(text, load).sentence(&threshold(text));
     let none = load(&[]);
     for text in [
@@ -195,10 +196,10 @@ fn what_is_not_known_does_not_hold() {
         assert!(!check(text, &none).holds, "{text}");
     }
     assert!(say("max>1", &none).ends_with("FAILED, not measured, or too few requests for it"));
-    // Too few for a p99, by squall's rule.
+    // Too few requests for a p99, by squall's rule.
     let few = load(&vec![ms(1); P99_NEEDS as usize - 1]);
     assert!(!check("p(99)<50", &few).holds && check("med<50", &few).holds);
-    // All failed: no latency has an end, however it is compared.
+    // All requests failed: no latency has an end, whatever the comparison.
     let failed = load(&[Quantile::Never; 400]);
     for text in ["p(99)<50", "p(99)>50", "avg!=1", "max>=0"] {
         assert_eq!(check(text, &failed).certainty, Certainty::Endless, "{text}");
@@ -208,7 +209,7 @@ fn what_is_not_known_does_not_hold() {
         say("errors:rate<1%", &failed),
         "errors:rate<1%".replace("1%", "0.01") + ": FAILED, 100 % errors"
     );
-    // Given up after 40 ms: longer than that for certain, shorter than anything for nobody.
+    // Given up after 40 ms: certainly not shorter than that, and not certainly shorter than anything.
     let censored = load(&vec![Quantile::AtLeast(Duration::from_millis(40)); 400]);
     for (text, holds) in [
         ("p(99)<50", false),
@@ -232,7 +233,7 @@ fn what_is_not_known_does_not_hold() {
 }
 
 #[test]
-fn ranks_are_those_of_a_sample() {
+fn ranks_of_percentiles_match_those_of_a_sample() {
     for count in [0, 1, 5, 6, 71, 72, 367, 368, 1_000, 12_345] {
         let sample: Sample = (1..=count).map(ms).collect();
         for per_mille in [500, 950, 990, 999] {

@@ -1,19 +1,19 @@
-//! What a run may claim of two variants, as the sentences that people read.
+//! What a run may claim about two variants, in the sentences that users read.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use squall_analysis::Quantile::{self, AtLeast, Exact, Never};
 use squall_analysis::answer::Confidence;
-use squall_analysis::{Finding, RunSummary, TrialStats, Verdict, summarise, trial_stats};
+use squall_analysis::{Difference, RunSummary, TrialStats, Verdict, summarise, trial_stats};
 use squall_base::Duration;
 use squall_base::plan::{Measure, Plan, Primary};
 use squall_base::record::Validity;
 use support::{ms, plan, trials};
 
-/// Everything that is said of trials with these p99s, h1's and h2c x1's, after `change`.
+/// All verdicts on trials with these p99s, h1's and h2c x1's, after `change`.
 fn said_after(p99s: &[(Quantile, Quantile)], change: impl FnOnce(&mut [TrialStats])) -> String {
     let plan = plan(p99s.len() as u32);
     let mut trials = trials(&plan, p99s);
@@ -34,7 +34,7 @@ fn exact(h1: u64, h2c: u64) -> (Quantile, Quantile) {
     (Exact(ms(h1)), Exact(ms(h2c)))
 }
 
-/// Six pairs, the fewest that can show anything: h1's p99 around 100 ms, h2c x1's `factor` times that, give or take 2 %.
+/// Six pairs, the fewest that can show anything: h1's p99 is 100 ms, h2c x1's `factor` times that, give or take 2 %.
 fn six(factor: f64) -> Vec<(Quantile, Quantile)> {
     pairs_of(factor, &[-2.0, -1.0, 0.0, 0.0, 1.0, 2.0])
 }
@@ -47,7 +47,7 @@ fn pairs_of(factor: f64, deviations: &[f64]) -> Vec<(Quantile, Quantile)> {
 }
 
 #[test]
-fn a_difference_is_stated_if_chance_would_not_show_it() {
+fn difference_is_reported_if_chance_hardly_explains_it() {
     assert_eq!(
         said(&six(2.0)),
         "h2c x1's p99 is 2.0x h1's (200 ms against 100 ms; 95 % 2.0x to 2.0x, 6 pairs; p 0.031, MDE 1.02x)\n"
@@ -81,7 +81,7 @@ fn few_pairs_prove_nothing_whatever_they_show() {
 
 /// The standard deviation of the logarithms is 0.0623; e^(2.8 x 0.0623 / sqrt(6)) = 1.074.
 #[test]
-fn pairs_that_disagree_show_no_difference_larger_than_they_could() {
+fn pairs_that_disagree_only_bound_the_difference() {
     let said = said(&pairs_of(1.0, &[-9.0, -5.0, -1.0, 2.0, 4.0, 8.0]));
     assert!(
         said.starts_with("h2c x1 and h1: no difference of p99 larger than 1."),
@@ -94,7 +94,7 @@ fn pairs_that_disagree_show_no_difference_larger_than_they_could() {
 }
 
 #[test]
-fn what_lies_within_our_own_error_is_no_difference() {
+fn differences_within_our_own_error_are_not_reported() {
     // Each trial's own error is 40 + 20 + 30 + 30 us.
     let off = |us: u64| (Exact(ms(100)), Exact(Duration::from_micros(100_000 + us)));
     assert_eq!(
@@ -102,7 +102,7 @@ fn what_lies_within_our_own_error_is_no_difference() {
         "h2c x1 and h1: no difference of p99 beyond our own error of 240 us (1.002x; 1.001x to 1.002x over 2 pairs; MDE \
          1.001x)\n"
     );
-    // All pairs agree, most of them by less than our own error.
+    // All pairs agree, but most of them differ by less than our own error.
     let six = [off(239), off(238), off(241), off(237), off(239), off(260)];
     let within = said(&six);
     assert!(
@@ -158,7 +158,7 @@ fn an_overloaded_variant_is_named_first() {
 }
 
 #[test]
-fn no_ratio_is_stated_where_the_p99_grows_with_the_duration() {
+fn overloaded_variants_are_compared_without_a_ratio() {
     let last = |p99s: &[(Quantile, Quantile)], variants| {
         let said = said_after(p99s, overload(variants));
         said.lines().last().unwrap().to_owned()
@@ -182,10 +182,10 @@ fn no_ratio_is_stated_where_the_p99_grows_with_the_duration() {
         "{undecided}"
     );
     assert!(!undecided.contains("0x"));
-    // A lower bound is no ratio either.
+    // A lower bound has no ratio either.
     let bound = (Exact(ms(10)), AtLeast(ms(900)));
     assert!(!last(&[bound; 6], &["h2c x1"]).contains("0x"));
-    // What fails does so for good: that does not depend on the duration.
+    // Failures are final, so they do not depend on the duration.
     assert_eq!(
         last(&[(Exact(ms(50)), Never); 6], &["h2c x1"]),
         "h2c x1's p99 is higher than h1's (never answered against 50.0 ms; 6 pairs; p 0.031, MDE n/a)"
@@ -193,12 +193,12 @@ fn no_ratio_is_stated_where_the_p99_grows_with_the_duration() {
 }
 
 #[test]
-fn five_percent_less_than_asked_is_still_carried() {
+fn variant_at_95_percent_of_the_rate_is_not_overloaded() {
     let slow = |trials: &mut [TrialStats]| trials[1].rate_achieved_per_s = 95.0;
     assert!(said_after(&[exact(100, 250)], slow).starts_with("h2c x1's p99 was 2.5x h1's"));
 }
 
-/// Makes these variants achieve less than half of what they are asked for.
+/// Makes these variants achieve less than half of the rate that was asked for.
 fn overload(variants: &'static [&str]) -> impl Fn(&mut [TrialStats]) {
     move |trials| {
         for trial in trials {
@@ -210,7 +210,7 @@ fn overload(variants: &'static [&str]) -> impl Fn(&mut [TrialStats]) {
 }
 
 #[test]
-fn invalid_trials_prove_nothing_and_that_is_said() {
+fn invalid_trials_are_left_out_and_counted() {
     let spoil = |trials: &mut [TrialStats]| {
         trials[0].validity = Validity::Invalid {
             reasons: vec!["late".to_owned()],
@@ -231,7 +231,7 @@ fn invalid_trials_prove_nothing_and_that_is_said() {
 }
 
 #[test]
-fn trials_of_different_seeds_are_no_pair() {
+fn trials_of_different_seeds_do_not_form_a_pair() {
     let reseed = |trials: &mut [TrialStats]| trials[1].seed += 1;
     assert_eq!(
         said_after(&[exact(100, 200)], reseed),
@@ -240,7 +240,7 @@ fn trials_of_different_seeds_are_no_pair() {
 }
 
 #[test]
-fn lower_percentiles_stand_in_where_there_are_too_few_requests_for_a_p99() {
+fn lower_percentile_replaces_a_p99_that_lacks_requests() {
     let shorten = |trials: &mut [TrialStats]| {
         for (place, trial) in trials.iter_mut().enumerate() {
             (trial.p99, trial.p95) = (None, None);
@@ -265,13 +265,13 @@ fn lower_percentiles_stand_in_where_there_are_too_few_requests_for_a_p99() {
     );
 }
 
-/// A plan of these variants under so many conditions, six times, and its trials; `p99` gives microseconds by variant,
-/// condition and repetition.
+/// The summary of a run of these variants under this number of conditions, with six repetitions. `p99` returns
+/// microseconds for a variant, condition and repetition.
 fn run_of(names: &[&str], conditions: u32, p99: impl Fn(usize, u32, u32) -> f64) -> RunSummary {
     run_after(names, conditions, p99, |_| {})
 }
 
-/// The same after `change` of the plan.
+/// As `run_of`, after `change` of the plan.
 fn run_after(
     names: &[&str],
     conditions: u32,
@@ -282,7 +282,7 @@ fn run_after(
     let twin = plan.variants[1].clone();
     plan.variants.truncate(names.len().min(2));
     for name in &names[plan.variants.len()..] {
-        // The same as the second but for its name.
+        // Equal to the second variant except for its name.
         plan.variants.push(squall_base::plan::Variant {
             name: (*name).to_owned(),
             ..twin.clone()
@@ -328,7 +328,7 @@ fn all_said(summary: &RunSummary) -> Vec<String> {
 }
 
 #[test]
-fn of_many_comparisons_a_small_p_proves_less() {
+fn small_p_proves_less_among_many_comparisons() {
     // Four conditions with six pairs each: p is 0.031 for each, 0.125 for all.
     let summary = run_of(&["h1", "h2c x1"], 4, |variant, _, repetition| {
         100_000.0 * (1.0 + variant as f64) + 1_000.0 * f64::from(repetition)
@@ -360,8 +360,8 @@ fn of_many_comparisons_a_small_p_proves_less() {
 }
 
 #[test]
-fn what_a_variant_differs_from_itself_by_is_noise() {
-    // The second variant is 4 % slower than the first, in every pair; its twin is 6 % slower than it, give or take.
+fn difference_of_a_variant_from_itself_is_the_noise_floor() {
+    // The second variant is about 4 % slower than the first in every pair; its twin differs from it by up to 6 %.
     let summary = run_of(
         &["h1", "h2c x1", "h2c x1 again"],
         1,
@@ -387,7 +387,7 @@ fn what_a_variant_differs_from_itself_by_is_noise() {
 }
 
 #[test]
-fn a_variant_that_differs_from_itself_is_a_reason_to_doubt_everything() {
+fn variant_that_differs_from_itself_causes_a_warning() {
     let summary = run_of(
         &["h1", "h2c x1", "h2c x1 again"],
         1,
@@ -401,7 +401,7 @@ fn a_variant_that_differs_from_itself_is_a_reason_to_doubt_everything() {
     );
 }
 
-/// The primary comparison of h2c x1 with h1 under the first condition.
+/// Makes the comparison of h2c x1 with h1 under the first condition the primary one.
 fn with_primary(plan: &mut Plan) {
     plan.primary = Some(Primary {
         variant: "h2c x1".to_owned(),
@@ -410,7 +410,7 @@ fn with_primary(plan: &mut Plan) {
     });
 }
 
-fn compared(summary: &RunSummary) -> Vec<(bool, Finding, Option<f64>)> {
+fn compared(summary: &RunSummary) -> Vec<(bool, Difference, Option<f64>)> {
     let verdicts = summary
         .conditions
         .iter()
@@ -429,20 +429,20 @@ fn primary_comparison_is_tested_at_the_full_level_before_the_others() {
     };
     let summary = run_after(&["h1", "h2c x1"], 4, twice, with_primary);
     let found = compared(&summary);
-    assert_eq!(found[0], (true, Finding::Higher, Some(0.03125)));
+    assert_eq!(found[0], (true, Difference::Higher, Some(0.03125)));
     // Six pairs cannot prove anything among three comparisons.
     for other in &found[1..] {
-        assert_eq!(*other, (false, Finding::SeemsHigher, Some(0.09375)));
+        assert_eq!(*other, (false, Difference::SeemsHigher, Some(0.09375)));
     }
     let answer = summary.answer.unwrap();
     assert_eq!(answer.confidence, Confidence::Proven);
-    // Without a primary comparison all four are alike.
+    // Without a primary comparison, all four are treated alike.
     let summary = run_of(&["h1", "h2c x1"], 4, twice);
     assert!(compared(&summary).iter().all(|it| it.2 == Some(0.125)));
 }
 
 #[test]
-fn nothing_else_is_proven_where_the_primary_comparison_is_not() {
+fn nothing_is_proven_if_the_primary_comparison_is_not() {
     let summary = run_after(
         &["h1", "h2c x1"],
         2,
@@ -453,14 +453,14 @@ fn nothing_else_is_proven_where_the_primary_comparison_is_not() {
         with_primary,
     );
     let found = compared(&summary);
-    assert!(found[0].0 && found[0].1 == Finding::Same, "{found:?}");
-    assert_eq!(found[1].1, Finding::SeemsHigher);
+    assert!(found[0].0 && found[0].1 == Difference::Same, "{found:?}");
+    assert_eq!(found[1].1, Difference::SeemsHigher);
     let answer = summary.answer.unwrap();
     assert_eq!(answer.confidence, Confidence::NotShown);
 }
 
 #[test]
-fn counts_are_compared_beside_the_measure_that_answers() {
+fn counts_are_compared_in_addition_to_the_first_measure() {
     let summary = run_after(
         &["h1", "h2c x1"],
         1,
@@ -476,7 +476,7 @@ fn counts_are_compared_beside_the_measure_that_answers() {
 }
 
 #[test]
-fn an_interquartile_range_says_which_variant_varies_more() {
+fn interquartile_range_shows_which_variant_varies_more() {
     let measure = "response time iqr".parse().unwrap();
     let plan = Plan {
         measures: vec![measure],
@@ -495,7 +495,7 @@ fn an_interquartile_range_says_which_variant_varies_more() {
 }
 
 #[test]
-fn answer_is_a_sentence_with_numbers_then_how_sure_it_is() {
+fn answer_is_a_sentence_with_numbers_and_its_certainty() {
     let summary = run_of(&["h1", "h2c x1"], 1, |variant, _, repetition| {
         100_000.0 * (1.0 + 2.1 * variant as f64) + 1_000.0 * f64::from(repetition)
     });

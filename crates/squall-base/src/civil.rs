@@ -1,4 +1,4 @@
-//! Wall-clock time as people write it, in UTC. It knows no time zone and no leap second.
+//! Civil time in UTC. It knows no time zones and no leap seconds.
 
 /// A second of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct CivilTime {
 }
 
 impl CivilTime {
-    /// The calendar's name for a number of seconds since 1970-01-01 UTC.
+    /// Converts seconds since 1970-01-01 UTC.
     pub const fn from_unix_secs(secs: u64) -> CivilTime {
         const SECS_PER_DAY: u64 = 86_400;
         let (year, month, day) = date(secs / SECS_PER_DAY);
@@ -34,8 +34,8 @@ impl CivilTime {
 }
 
 /// Year, month and day of a number of days since 1970-01-01, after Howard Hinnant's `civil_from_days`
-/// ("chrono-Compatible Low-Level Date Algorithms"): years begin in March, so that the leap day is their last,
-/// and eras are 400 years long.
+/// ("chrono-Compatible Low-Level Date Algorithms"): years begin in March, so that the leap day is the last one, and
+/// eras are 400 years long.
 const fn date(days_since_1970: u64) -> (u64, u64, u64) {
     let days = days_since_1970 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         let at = |secs| {
             let CivilTime {
                 year,

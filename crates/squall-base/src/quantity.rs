@@ -1,7 +1,7 @@
-//! Sizes, rates and probabilities, and how people write them.
+//! Sizes, rates and probabilities, and their notation.
 //!
-//! Each type has one spelling rule, used by recipes and by the command line alike; errors say what was
-//! expected, not where it stood (the recipe parser adds file, line and column).
+//! Each type has one notation, shared by recipes and the command line. Errors state what was expected but not where;
+//! the recipe parser adds file, line and column.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,44 +23,44 @@ pub struct Bytes(u64);
 #[serde(transparent)]
 pub struct Probability(f64);
 
-/// So many events in so long a period, kept as a ratio so that the n-th event's time is exact.
-/// In text: `1000/s`, `90/min`.
+/// A number of events per period, kept as a ratio so that the time of the n-th event is exact. In text: `1000/s`,
+/// `90/min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     events: u64,
     period: Duration,
 }
 
-/// Bits in a second, more than none. In text: `20mbit`, `500kbit`, `1.5gbit`, `20Mbit/s`.
+/// Bits per second, more than zero. In text: `20mbit`, `500kbit`, `1.5gbit`, `20Mbit/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BitRate(u64);
 
-/// A text that is not the quantity it should be.
+/// Why a text is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseQuantityError {
-    /// No number where one must stand.
+    /// A number is missing.
     #[error("{text:?} is not {expected}")]
     NotANumber {
-        /// What was found.
+        /// The text.
         text: String,
-        /// What would be right.
+        /// What was expected.
         expected: &'static str,
     },
-    /// A number with a unit that this quantity does not have.
+    /// The number has a unit that this quantity does not have.
     #[error("unknown unit {unit:?} in {text:?}: expected {expected}")]
     Unit {
-        /// What was found.
+        /// The text.
         text: String,
         /// The unit in it.
         unit: String,
-        /// What would be right.
+        /// What was expected.
         expected: &'static str,
     },
-    /// A value that cannot be.
+    /// The value is out of range.
     #[error("{text:?} is out of range: expected {expected}")]
     Range {
-        /// What was found.
+        /// The text.
         text: String,
         /// The range.
         expected: &'static str,
@@ -91,8 +91,8 @@ impl ParseQuantityError {
     }
 }
 
-/// A number as it was written, exact: `digits / 10^decimals`. Floating point would make 8.2 MB a fraction
-/// of a byte less than 8,200,000.
+/// A decimal number, exact: `digits / 10^decimals`. In floating point, 8.2 MB would be a fraction of a byte less than
+/// 8,200,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     digits: u128,
@@ -100,11 +100,11 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// So many digits times the largest unit, nanoseconds in an hour (3.6e12), fit into 128 bits.
+    /// This many digits times the largest unit, nanoseconds in an hour (3.6e12), fit into 128 bits.
     const MAX_DIGITS: usize = 25;
 
-    /// Only digits and one point make a number here: signs, exponents, `inf` and `nan` are mistakes in a
-    /// recipe. `None` if `text` is something else, or has too many digits.
+    /// Only digits and one point make a number here: signs, exponents, `inf` and `nan` are mistakes in a recipe. `None`
+    /// for anything else, or for too many digits.
     fn parse(text: &str) -> Option<Decimal> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         if whole.is_empty() && fraction.is_empty() {
@@ -119,19 +119,19 @@ impl Decimal {
         })
     }
 
-    /// This many times `units`, or `None` if that is no whole number.
+    /// This number times `units`, or `None` if that is not a whole number.
     pub(crate) fn times(self, units: u64) -> Option<u128> {
         let (product, divisor) = (self.digits * u128::from(units), self.divisor());
         product.is_multiple_of(divisor).then(|| product / divisor)
     }
 
-    /// This many times `units`, to the nearest whole number.
+    /// This number times `units`, rounded to the nearest whole number.
     pub(crate) fn times_rounded(self, units: u64) -> u128 {
         let (product, divisor) = (self.digits * u128::from(units), self.divisor());
         product / divisor + u128::from(product % divisor >= divisor.div_ceil(2))
     }
 
-    /// This divided by `10^places`, as the nearest number that there is.
+    /// This number divided by `10^places`, as the nearest `f64`.
     fn shifted_f64(self, places: u32) -> f64 {
         let text = format!("{}e-{}", self.digits, self.decimals + places);
         text.parse().unwrap_or(f64::NAN)
@@ -142,7 +142,7 @@ impl Decimal {
     }
 }
 
-/// Splits `12.5ms` into the number and its unit.
+/// Splits `12.5ms` into its number and its unit.
 pub(crate) fn split_number<'a>(
     text: &'a str,
     expected: &'static str,
@@ -209,10 +209,10 @@ impl FromStr for Bytes {
 }
 
 impl Probability {
-    /// Never.
+    /// Zero.
     pub const ZERO: Probability = Probability(0.0);
 
-    /// The probability `value`, or `None` if it is not within 0 and 1.
+    /// The probability `value`, or `None` if it is not between 0 and 1.
     pub fn new(value: f64) -> Option<Probability> {
         (0.0..=1.0).contains(&value).then_some(Probability(value))
     }
@@ -241,7 +241,7 @@ impl FromStr for Probability {
             "" => number.shifted_f64(0),
             _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
         };
-        // A bare 1 may mean one per cent, as it does to tc, or all.
+        // A bare 1 may mean one per cent, as in tc, or everything.
         let is_ambiguous = unit.is_empty() && value == 1.0;
         if is_ambiguous {
             let expected = "\"1%\" or \"100%\": a bare 1 may be meant as either";
@@ -262,7 +262,7 @@ impl Rate {
         self.events
     }
 
-    /// The period that the events are counted in.
+    /// The period over which the events are counted.
     pub const fn period(self) -> Duration {
         self.period
     }
@@ -321,7 +321,7 @@ impl FromStr for Rate {
 }
 
 impl BitRate {
-    /// `bits_per_s` bits a second, or `None` if that is none.
+    /// `bits_per_s` bits per second, or `None` if that is zero.
     pub const fn new(bits_per_s: u64) -> Option<BitRate> {
         match bits_per_s {
             0 => None,

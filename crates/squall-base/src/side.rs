@@ -1,4 +1,4 @@
-//! The two sides of a hop. Settings and records are of one or the other.
+//! The two sides of a hop. Settings and records belong to one or the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ impl Side {
     /// Both sides.
     pub const ALL: [Side; 2] = [Side::Client, Side::Server];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Side::Client => "client",

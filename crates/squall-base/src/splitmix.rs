@@ -1,11 +1,10 @@
-//! SplitMix64: the one source of seeds and of counted randomness.
+//! SplitMix64: the only source of seeds and of counted randomness.
 //!
-//! Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, with the constants of
-//! the reference implementation (prng.di.unimi.it/splitmix64.c). It keeps no state: outputs are asked for by
-//! number.
+//! Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, with the constants of the
+//! reference implementation (prng.di.unimi.it/splitmix64.c). It keeps no state: outputs are addressed by number.
 
-/// Output number `n`, from 0, of SplitMix64 started at `seed`. For one seed, no two numbers have the same
-/// output: the increment is odd and the mixing steps can be undone.
+/// Output number `n`, from 0, of SplitMix64 started at `seed`. For one seed, all numbers have different outputs: the
+/// increment is odd and the mixing steps are invertible.
 pub const fn splitmix64(seed: u64, n: u64) -> u64 {
     const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut z = seed.wrapping_add(n.wrapping_add(1).wrapping_mul(INCREMENT));
@@ -20,7 +19,7 @@ mod tests {
 
     /// The first outputs of the reference implementation for these seeds.
     #[test]
-    fn outputs_are_those_of_the_reference() {
+    fn outputs_match_the_reference_implementation() {
         assert_eq!(splitmix64(0, 0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(splitmix64(0, 1), 0x6e78_9e6a_a1b9_65f4);
         assert_eq!(splitmix64(1_234_567, 0), 6_457_827_717_110_365_317);

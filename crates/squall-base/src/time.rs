@@ -1,8 +1,8 @@
 //! Points in time and spans of time, in whole nanoseconds.
 //!
-//! Both are plain integers: no clock is read here (squall-linux does that), and no floating point can
-//! make a sum of causes miss its total. A `Time` counts from an origin that its holder states:
-//! CLOCK_MONOTONIC's while a trial runs, the trial's own epoch in its records.
+//! Both are plain integers: no clock is read here (squall-linux does that), and floating point cannot make a sum of
+//! causes miss its total. A `Time` counts from an origin that its holder states: that of CLOCK_MONOTONIC while a trial
+//! runs, the trial's own epoch in its records.
 
 use std::fmt;
 use std::num::NonZero;
@@ -15,8 +15,8 @@ use crate::quantity::{ParseQuantityError, split_number};
 
 /// A point in time: nanoseconds since the origin of its clock, less than `u64::MAX`.
 ///
-/// It is kept as one more than they are, so that there is a number for no time: an `Option<Time>` takes eight bytes,
-/// and records have many.
+/// It is stored plus one, so that zero can stand for no time: an `Option<Time>` takes eight bytes, and records have
+/// many of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 pub struct Time(NonZero<u64>);
@@ -44,12 +44,12 @@ impl Time {
         self.0.get() - 1
     }
 
-    /// The span from `earlier` to `self`; zero if `earlier` is in fact later.
+    /// The span from `earlier` to `self`; zero if `earlier` is actually later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration(self.0.get().saturating_sub(earlier.0.get()))
     }
 
-    /// The same instant counted from `epoch` instead of the clock's origin; zero if it was before it.
+    /// This instant counted from `epoch` instead of the clock's origin; zero if it is before `epoch`.
     pub const fn relative_to(self, epoch: Time) -> Time {
         Time::from_nanos(self.since(epoch).as_nanos())
     }
@@ -158,7 +158,7 @@ impl From<Duration> for std::time::Duration {
     }
 }
 
-/// The largest unit that leaves the number exact and short: `25ms`, `1.5s`, `250us`.
+/// Uses the largest unit that keeps the number exact and short: `25ms`, `1.5s`, `250us`.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (decimals, unit) = match self.0 {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_parse_and_print_the_same() {
+    fn durations_parse_as_they_print() {
         for text in [
             "250us",
             "25ms",
@@ -218,7 +218,7 @@ mod tests {
             "7ns",
             "0ms",
             "1.001us",
-            // More digits than a float has.
+            // More digits than an `f64` has.
             "9007199.254740993s",
         ] {
             assert_eq!(text.parse::<Duration>().unwrap().to_string(), text);

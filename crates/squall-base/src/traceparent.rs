@@ -1,32 +1,33 @@
-//! The `traceparent` field by which a trial's requests are known on every hop of a path (W3C Trace Context, section 3.2).
+//! The `traceparent` field, by which a trial's requests are recognised on every hop of a path (W3C Trace Context,
+//! section 3.2).
 //!
-//! The client writes it, proxies pass it on, and whoever reads a request's head learns which of the schedule's it is. The
-//! id says which request, so nothing has to be looked up; what other traces mean is nobody's business here.
+//! The client writes it, proxies pass it on, and a reader of a request's head learns which request of the schedule it
+//! is. The id contains the request's number, so no lookup is needed. Other traces are not interpreted here.
 
 /// Its length in bytes: `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
 pub const TRACEPARENT_BYTES: usize = 55;
 /// The field's name.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The first half of every trace id of ours, in digits: `squall` and a version.
-const OURS: &[u8; 16] = b"737175616c6c0001";
+/// The first half of all our trace ids, in digits: `squall` and a version.
+const TRACE_ID_PREFIX: &[u8; 16] = b"737175616c6c0001";
 
-/// The field's value for a request, by its place in the schedule: its number is the second half of the trace id. The
-/// flags say that nobody is known to record it.
+/// The field's value for a request, by its place in the schedule: that number is the second half of the trace id. The
+/// flags do not claim that anything records the trace.
 pub fn traceparent(request: u64) -> String {
-    let ours = OURS.escape_ascii();
+    let prefix = TRACE_ID_PREFIX.escape_ascii();
     // The parent's id must not be 0 (section 3.2.2.4).
     let parent = request.wrapping_add(1).max(1);
-    format!("00-{ours}{request:016x}-{parent:016x}-00")
+    format!("00-{prefix}{request:016x}-{parent:016x}-00")
 }
 
-/// The request that a value of the field names; `None`: it is of another trace, or none. Who passes it on may put itself
-/// in the place of the parent.
+/// The request that a value of the field names; `None` if it belongs to another trace or is invalid. A hop that passes
+/// it on may have replaced the parent.
 pub fn traced_request(value: &[u8]) -> Option<u64> {
     let (version, rest) = value.split_at_checked(3)?;
-    let (ours, rest) = rest.split_at_checked(OURS.len())?;
+    let (prefix, rest) = rest.split_at_checked(TRACE_ID_PREFIX.len())?;
     let (request, rest) = rest.split_at_checked(16)?;
-    if version != b"00-" || ours != OURS || rest.first() != Some(&b'-') {
+    if version != b"00-" || prefix != TRACE_ID_PREFIX || rest.first() != Some(&b'-') {
         return None;
     }
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_it_was_written() {
+    fn request_number_survives_a_round_trip() {
         for request in [0, 1, 0x1234, u64::MAX] {
             let value = traceparent(request);
             assert_eq!(value.len(), TRACEPARENT_BYTES);
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_may_be_the_parent_and_other_traces_name_no_request() {
+    fn proxies_may_replace_the_parent_and_other_traces_name_no_request() {
         let value = traceparent(7);
         let passed_on = format!("{}-b7ad6b7169203331-01", &value[..35]);
         assert_eq!(traced_request(passed_on.as_bytes()), Some(7));

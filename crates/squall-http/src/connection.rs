@@ -1,45 +1,45 @@
-//! A connection over TCP, of HTTP/1.1 or HTTP/2, in the clear or over TLS, for stations that drive all alike.
+//! A TCP connection that speaks HTTP/1.1 or HTTP/2, in cleartext or over TLS, behind one interface for stations.
 //!
-//! Only layers and dispatch: the work is done in [`h1`], [`h2`] and [`tls`], and so are the exact meanings. Bytes are
-//! those of the wire; offsets of events are those of HTTP, and [`ClientConnection::locate`] says which bytes of the wire
-//! carried them. HTTP/3 has datagrams instead of a byte stream: see [`crate::h3`].
+//! This is only layering and dispatch. [`h1`], [`h2`] and [`tls`] do the work and document the details. Bytes in and
+//! out are those of the wire. Event offsets count bytes of HTTP, and [`ClientConnection::locate`] maps them to wire
+//! bytes. HTTP/3 uses datagrams instead of a byte stream: see [`crate::h3`].
 
 use std::sync::Arc;
 
 use squall_base::Time;
 use squall_base::plan::{Http2Settings, Protocol, SideSettings, Version};
-use squall_base::record::{Endings, Way};
+use squall_base::record::{EndingCounts, Way};
 
 use crate::error::{ConnectionError, CreateError, RespondError, SubmitError};
 use crate::event::{ClientEvent, ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::layers::{Engine, Layers, Place};
+use crate::layers::{Engine, Layers, WireExtent};
 use crate::message::{Interim, Request, Response, Trailers};
 use crate::{h1, h2, tls};
 
-/// SETTINGS of both sides of an HTTP/2 connection, as identifiers and values, and what they have given up.
+/// The SETTINGS of both sides of an HTTP/2 connection, as identifiers and values, and counts of GOAWAYs and resets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Http2Announced<'a> {
-    /// Ours.
+pub struct Http2Announcements<'a> {
+    /// The settings we sent.
     pub sent: &'a [(u16, u32)],
-    /// The peer's.
+    /// The settings the peer sent.
     pub received: &'a [(u16, u32)],
-    /// Those of each of our newest SETTINGS frames, oldest first, at most eight.
+    /// The settings of each of our most recent SETTINGS frames, oldest first, at most eight.
     pub recent_sent: &'a [Vec<(u16, u32)>],
-    /// Those of the peer's.
+    /// The settings of each of the peer's most recent SETTINGS frames.
     pub recent_received: &'a [Vec<(u16, u32)>],
     /// GOAWAYs and resets so far.
-    pub endings: Endings,
+    pub endings: EndingCounts,
 }
 
 /// The client's side of a connection.
 pub struct ClientConnection {
     layers: Layers<ClientEngine>,
-    /// What a switch to HTTP/2 needs, while it may still come.
+    /// State for a switch to HTTP/2, while one is still possible.
     upgrade: Option<Box<Upgrade>>,
 }
 
-/// A connection that asks for HTTP/2 with its first request.
+/// A connection that requests HTTP/2 with its first request.
 struct Upgrade {
     settings: Http2Settings,
     request: Option<Arc<Request>>,
@@ -50,7 +50,7 @@ pub struct ServerConnection {
     layers: Layers<ServerEngine>,
 }
 
-/// The stream of the request that asked for HTTP/2 (RFC 7540, section 3.2).
+/// The stream of the request that requested HTTP/2 (RFC 7540, section 3.2).
 const UPGRADED_STREAM: StreamId = StreamId(1);
 
 enum ClientEngine {
@@ -63,7 +63,7 @@ enum ServerEngine {
     H2(h2::Server),
 }
 
-/// Calls the same method of whichever protocol it is.
+/// Calls the same method on either protocol's engine.
 macro_rules! either {
     ($kind:ident, $connection:expr, $inner:ident => $call:expr) => {
         match $connection {
@@ -79,7 +79,7 @@ macro_rules! engine {
             type Event = $event;
 
             fn new(version: Version, settings: &SideSettings) -> Result<Self, CreateError> {
-                $kind::make(version, settings)
+                $kind::create(version, settings)
             }
 
             fn receive(
@@ -117,7 +117,7 @@ engine!(ClientEngine, ClientEvent);
 engine!(ServerEngine, ServerEvent);
 
 impl ClientEngine {
-    fn make(version: Version, settings: &SideSettings) -> Result<ClientEngine, CreateError> {
+    fn create(version: Version, settings: &SideSettings) -> Result<ClientEngine, CreateError> {
         match version {
             Version::Http1 => Ok(ClientEngine::H1(Box::new(h1::Client::new(
                 &settings.http1,
@@ -129,7 +129,7 @@ impl ClientEngine {
 }
 
 impl ServerEngine {
-    fn make(version: Version, settings: &SideSettings) -> Result<ServerEngine, CreateError> {
+    fn create(version: Version, settings: &SideSettings) -> Result<ServerEngine, CreateError> {
         match version {
             Version::Http1 => Ok(ServerEngine::H1(Box::new(h1::Server::new(
                 &settings.http1,
@@ -140,12 +140,12 @@ impl ServerEngine {
     }
 }
 
-/// What both sides have, over the layers.
+/// Methods that both sides share.
 macro_rules! common {
     ($connection:ident, $kind:ident, $event:ty) => {
         impl $connection {
-            /// The peer closed its side: the proper end of some HTTP/1.1 messages, an error inside of others, and over
-            /// TLS without its close_notify.
+            /// Handles the peer closing its side. That properly ends some HTTP/1.1 messages. It is an error inside
+            /// other messages, and over TLS if no close_notify preceded it.
             pub fn receive_end(
                 &mut self,
                 inbox: &mut Inbox<$event>,
@@ -153,45 +153,45 @@ macro_rules! common {
                 self.layers.receive_end(inbox)
             }
 
-            /// Whether the peer said over TLS that nothing follows (close_notify). It may wait for the same from us,
-            /// and keep its side of the TCP connection open until then (RFC 8446, section 6.1). To `receive` it is
-            /// what the end of the byte stream is to `receive_end`, and everything behind it is ignored.
-            pub fn has_heard_end(&self) -> bool {
-                self.layers.has_heard_end()
+            /// Whether the peer sent a TLS close_notify. The peer may wait for ours and keep its side of the TCP
+            /// connection open until then (RFC 8446, section 6.1). `receive` treats close_notify as `receive_end`
+            /// treats the end of the byte stream, and ignores everything after it.
+            pub fn has_received_end(&self) -> bool {
+                self.layers.has_received_end()
             }
 
-            /// Bytes for the socket, empty if there are none now; at least those of before until they are taken. Over
-            /// TLS, `now` decides on the sizes of new records (`RecordSizes::Dynamic`).
+            /// Bytes to write to the socket; empty if there are none now. Bytes stay in the output until they are
+            /// taken. Over TLS, `now` determines the sizes of new records (`RecordSizes::Dynamic`).
             pub fn output(&mut self, now: Time) -> &[u8] {
                 self.layers.output(now)
             }
 
-            /// The socket took the first `n` bytes of the output; at most its length counts.
+            /// Reports that the socket took the first `n` bytes of the output, capped at its length.
             pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<$event>) {
                 self.layers.advance_output(n, inbox);
             }
 
-            /// From now on, body bytes count against the peer's flow-control windows until
-            /// `consume` gives them back. HTTP/1.1 has no windows: not reading the socket is its way.
+            /// Makes body bytes count against the peer's flow-control windows until `consume` returns them. HTTP/1.1
+            /// has no windows; there, the caller stops reading the socket instead.
             pub fn set_manual_consumption(&mut self) {
                 self.layers.set_manual_consumption();
             }
 
-            /// The owner is done with `n` body bytes of this stream.
+            /// Returns `n` body bytes of this stream to the peer's windows.
             pub fn consume(&mut self, stream: StreamId, n: u64) {
                 if let Some(engine) = self.layers.engine_mut() {
                     either!($kind, engine, engine => engine.consume(stream, n));
                 }
             }
 
-            /// How many bytes of a streamed body would be taken now.
+            /// How many bytes of a streamed body could be taken now.
             pub fn body_room(&self, stream: StreamId) -> usize {
                 self.layers
                     .engine()
                     .map_or(0, |engine| either!($kind, engine, engine => engine.body_room(stream)))
             }
 
-            /// Takes the next bytes of a streamed body and says how many; none if there is no room, or no such body.
+            /// Takes the next bytes of a streamed body and returns how many; 0 if there is no room or no such body.
             pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
                 self.layers.engine_mut().map_or(
                     0,
@@ -199,28 +199,28 @@ macro_rules! common {
                 )
             }
 
-            /// The streamed body is complete.
+            /// Completes a streamed body.
             pub fn end_body(&mut self, stream: StreamId) {
                 if let Some(engine) = self.layers.engine_mut() {
                     either!($kind, engine, engine => engine.end_body(stream));
                 }
             }
 
-            /// The same with trailers behind the body. HTTP/1.1 leaves them out if it does not send chunks.
+            /// Completes a streamed body with trailers. HTTP/1.1 drops the trailers if the body is not chunked.
             pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
                 if let Some(engine) = self.layers.engine_mut() {
                     either!($kind, engine, engine => engine.end_body_with(stream, trailers));
                 }
             }
 
-            /// Gives an exchange up. HTTP/1.1 can only give its connection up.
+            /// Abandons an exchange. HTTP/1.1 can only do so by abandoning the connection.
             pub fn reset(&mut self, stream: StreamId, code: u64) {
                 if let Some(engine) = self.layers.engine_mut() {
                     either!($kind, engine, engine => engine.reset(stream, code));
                 }
             }
 
-            /// What is really spoken; `None` until a TLS handshake has decided.
+            /// The protocol in use; `None` until a TLS handshake has selected it.
             pub fn protocol(&self) -> Option<Protocol> {
                 let is_http2 = matches!(self.layers.engine()?, $kind::H2(_));
                 Some(match (is_http2, self.layers.is_tls()) {
@@ -231,24 +231,24 @@ macro_rules! common {
                 })
             }
 
-            /// What the TLS handshake has agreed on; `None` before and without TLS.
-            pub fn secured(&self) -> Option<&tls::Secured> {
+            /// The outcome of the TLS handshake; `None` before it completes and without TLS.
+            pub fn secured(&self) -> Option<&tls::HandshakeOutcome> {
                 self.layers.secured()
             }
 
-            /// New lines of the TLS key log (the format of NSS, SSLKEYLOGFILE).
+            /// New lines of the TLS key log (the NSS format used by SSLKEYLOGFILE).
             pub fn take_key_log(&mut self) -> Vec<String> {
                 self.layers.take_key_log()
             }
 
-            /// Which bytes of the wire carried one byte of HTTP. Over TLS only for bytes of the last call of `receive` or
-            /// `advance_output`, whose events say where they are; `None` for others.
-            pub fn locate(&self, way: Way, offset: u64) -> Option<Place> {
+            /// Which bytes of the wire carried one byte of HTTP. Over TLS, only bytes reported by events of the last
+            /// call of `receive` or `advance_output` can be located; the result is `None` for others.
+            pub fn locate(&self, way: Way, offset: u64) -> Option<WireExtent> {
                 self.layers.locate(way, offset)
             }
 
-            /// SETTINGS of both sides of HTTP/2, as far as they were sent and came.
-            pub fn http2_settings(&self) -> Option<Http2Announced<'_>> {
+            /// The HTTP/2 SETTINGS sent and received so far.
+            pub fn http2_settings(&self) -> Option<Http2Announcements<'_>> {
                 match self.layers.engine()? {
                     $kind::H1(_) => None,
                     $kind::H2(engine) => Some(engine.announced()),
@@ -262,16 +262,16 @@ common!(ClientConnection, ClientEngine, ClientEvent);
 common!(ServerConnection, ServerEngine, ServerEvent);
 
 impl ClientConnection {
-    /// A connection in the clear.
+    /// A cleartext connection.
     pub fn plain(version: Version, settings: &SideSettings) -> Result<Self, CreateError> {
         Ok(ClientConnection {
-            layers: Layers::plain(ClientEngine::make(version, settings)?),
+            layers: Layers::plain(ClientEngine::create(version, settings)?),
             upgrade: None,
         })
     }
 
-    /// A connection of HTTP/1.1 in the clear that asks for HTTP/2 with its first request (RFC 7540, section 3.2; RFC
-    /// 9113 has dropped it, servers have not). If the server does not want it, it stays HTTP/1.1.
+    /// A cleartext HTTP/1.1 connection that requests HTTP/2 with its first request (RFC 7540, section 3.2). RFC 9113
+    /// dropped this mechanism, but servers have not. If the server declines, the connection stays on HTTP/1.1.
     pub fn upgrading(settings: &SideSettings) -> Result<Self, CreateError> {
         let header = h2::Client::upgrade_header(&settings.http2)?;
         let engine = h1::Client::with_upgrade(&settings.http1, &header)?;
@@ -284,8 +284,8 @@ impl ClientConnection {
         })
     }
 
-    /// A connection over TLS to the server of that name, if it has one; HTTP's version is what ALPN says, HTTP/1.1 if it
-    /// says nothing.
+    /// A connection over TLS to the server of that name, if it has one. ALPN selects the HTTP version; without ALPN it
+    /// is HTTP/1.1.
     pub fn secure(
         context: &tls::ClientContext,
         server_name: Option<&str>,
@@ -298,8 +298,8 @@ impl ClientConnection {
         })
     }
 
-    /// Takes bytes that the server sent over the wire. After an error it stays in error, and what is in flight is lost;
-    /// `output` may still hold a last word for the server.
+    /// Takes bytes that the server sent over the wire. After an error the connection stays failed and its exchanges in
+    /// flight are lost; `output` may still hold a final message for the server.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -312,12 +312,12 @@ impl ClientConnection {
         }
     }
 
-    /// Goes on with HTTP/2, if the server has just said so.
+    /// Continues with HTTP/2 if the server has just switched.
     fn switch(&mut self, inbox: &mut Inbox<ClientEvent>) -> Result<(), ConnectionError> {
         let Some(ClientEngine::H1(engine)) = self.layers.engine_mut() else {
             return Ok(());
         };
-        let switched = engine.take_switched();
+        let switched = engine.take_switch();
         let is_answered = switched.is_none() && engine.in_flight() == 0;
         let request = self.upgrade.as_ref().and_then(|u| u.request.clone());
         if let (Some(switched), Some(upgrade), Some(request)) = (switched, &self.upgrade, request) {
@@ -332,31 +332,31 @@ impl ClientConnection {
             return self.layers.receive(&switched.unread, inbox);
         }
         if is_answered && self.upgrade.as_ref().is_some_and(|u| u.request.is_some()) {
-            // It was answered in HTTP/1.1, and so will be the rest.
+            // The server responded in HTTP/1.1, so the connection stays on it.
             self.upgrade = None;
         }
         Ok(())
     }
 
-    /// Whether a request submitted now would be serialised at once, with nothing of an earlier request
-    /// before it.
+    /// Whether a request submitted now would be serialised immediately, with no bytes of an earlier request before it.
     pub fn is_ready(&self) -> bool {
         self.layers
             .engine()
             .is_some_and(|engine| either!(ClientEngine, engine, engine => engine.is_ready()))
     }
 
-    /// Serialises what was submitted, so that other requests can share its write; true if one may be submitted now,
-    /// though [`ClientConnection::is_ready`] is false until the socket has taken all. It ends with the next output.
+    /// Serialises submitted requests so that more requests can share their write. Returns true if another may be
+    /// submitted now, even though [`ClientConnection::is_ready`] stays false until the socket has taken everything. The
+    /// next call of `output` ends the batch.
     pub fn gather(&mut self) -> bool {
         self.layers
             .engine_mut()
             .is_some_and(|engine| either!(ClientEngine, engine, engine => engine.gather()))
     }
 
-    /// Whether nothing of the server is still to come that requests hang on: its handshake is done and, of HTTP/2, its
-    /// SETTINGS have come, without which a request has only the windows that every connection begins with (RFC 9113,
-    /// section 3.4).
+    /// Whether everything that requests depend on has arrived from the server: its handshake is complete and, with
+    /// HTTP/2, so are its SETTINGS. Before the SETTINGS, a request has only the initial windows of every connection
+    /// (RFC 9113, section 3.4).
     pub fn is_settled(&self) -> bool {
         match self.layers.engine() {
             None => false,
@@ -365,8 +365,7 @@ impl ClientConnection {
         }
     }
 
-    /// How many exchanges have neither been answered nor failed: those that are lost if the connection
-    /// ends now.
+    /// How many exchanges have neither completed nor failed. These are lost if the connection ends now.
     pub fn in_flight(&self) -> usize {
         self.layers.engine().map_or(
             0,
@@ -374,18 +373,17 @@ impl ClientConnection {
         )
     }
 
-    /// False once it can never take another request. Exchanges in flight may still be answered, unless
-    /// an error ended it.
+    /// False once it can never take another request. Responses in flight may still arrive, unless an error ended it.
     pub fn is_open(&self) -> bool {
         self.layers.is_open()
     }
 
-    /// Over TLS: says goodbye (close_notify) behind everything that is in `output` by now.
+    /// Over TLS: sends close_notify after everything currently in `output`.
     pub fn close(&mut self) {
         self.layers.close();
     }
 
-    /// Over HTTP/1.1: the head with which it sends the request that it took last, which is `request`.
+    /// HTTP/1.1: the head it sends for `request`, which must be the request it took last.
     pub fn sent_head(&self, request: &Request) -> Option<Vec<u8>> {
         match self.layers.engine()? {
             ClientEngine::H1(engine) => Some(engine.sent_head(request)),
@@ -393,7 +391,7 @@ impl ClientConnection {
         }
     }
 
-    /// Takes a request, only when [`ClientConnection::is_ready`] or as [`ClientConnection::gather`] says.
+    /// Takes a request; only allowed when [`ClientConnection::is_ready`] or [`ClientConnection::gather`] returns true.
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         let engine = self.layers.engine_mut().ok_or(SubmitError::NotReady)?;
         let stream = either!(ClientEngine, engine, engine => engine.submit(request))?;
@@ -407,16 +405,17 @@ impl ClientConnection {
 }
 
 impl ServerConnection {
-    /// Sends an interim response (RFC 9110, section 15.2) before the final one. A stream that is gone or answered gets
-    /// none, nor does a client of HTTP/1.0. One for which there is no room, because the client does not read, is dropped.
+    /// Sends an interim response (RFC 9110, section 15.2) before the final one. Does nothing if the stream is gone or
+    /// already answered, or if the client speaks HTTP/1.0. Drops the response if there is no room because the client is
+    /// not reading.
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
         if let Some(engine) = self.layers.engine_mut() {
             either!(ServerEngine, engine, engine => engine.inform(stream, interim));
         }
     }
 
-    /// Takes bytes that the client sent over the wire. After an error it stays in error, and what is in flight is lost;
-    /// `output` may still hold a last word for the client.
+    /// Takes bytes that the client sent over the wire. After an error the connection stays failed and its exchanges in
+    /// flight are lost; `output` may still hold a final message for the client.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -425,14 +424,14 @@ impl ServerConnection {
         self.layers.receive(bytes, inbox)
     }
 
-    /// A connection in the clear.
+    /// A cleartext connection.
     pub fn plain(version: Version, settings: &SideSettings) -> Result<Self, CreateError> {
         Ok(ServerConnection {
-            layers: Layers::plain(ServerEngine::make(version, settings)?),
+            layers: Layers::plain(ServerEngine::create(version, settings)?),
         })
     }
 
-    /// A connection over TLS; HTTP's version is what ALPN says, HTTP/1.1 if it says nothing.
+    /// A connection over TLS. ALPN selects the HTTP version; without ALPN it is HTTP/1.1.
     pub fn secure(
         context: &tls::ServerContext,
         settings: &SideSettings,
@@ -443,51 +442,50 @@ impl ServerConnection {
         })
     }
 
-    /// False once no more requests can come and every response was written: close it when
+    /// False once no more requests can arrive and every response has been written. Close it when
     /// [`ServerConnection::output`] is empty.
     pub fn is_open(&self) -> bool {
         self.layers.is_open()
     }
 
-    /// Whether something of an answer is in what the socket has not taken. What HTTP/2 says about a connection, such as
-    /// the acknowledgement of a PING, is none.
-    pub fn holds_answer(&self) -> bool {
+    /// Whether the output not yet taken by the socket contains part of a response. HTTP/2 frames about the connection,
+    /// such as a PING acknowledgement, do not count.
+    pub fn holds_response(&self) -> bool {
         (self.layers.engine())
-            .is_some_and(|engine| either!(ServerEngine, engine, engine => engine.holds_answer()))
+            .is_some_and(|engine| either!(ServerEngine, engine, engine => engine.holds_response()))
     }
 
-    /// HTTP/2: says by GOAWAY that no further request is taken, as one does before closing (RFC 9113, section 9.1).
-    /// HTTP/1.1 has no words for it.
+    /// HTTP/2: announces with GOAWAY that no further requests are accepted, as is recommended before closing (RFC 9113,
+    /// section 9.1). HTTP/1.1 has no equivalent, so nothing happens.
     pub fn shut_down(&mut self) {
         if let Some(ServerEngine::H2(engine)) = self.layers.engine_mut() {
             engine.shut_down();
         }
     }
 
-    /// Whether the end of the connection would complete an answer that is not complete: its body goes to that end, because
-    /// it has no length and its client knows no chunks (RFC 9112, section 6.3). What is left then is to reset the
-    /// connection.
-    pub fn cuts_off(&self) -> bool {
+    /// Whether closing the connection now would make an incomplete response look complete. That is so when the
+    /// connection's end delimits the body, because the body has no length and the client does not support chunks (RFC
+    /// 9112, section 6.3). The only safe way to end is then to reset the connection.
+    pub fn must_reset(&self) -> bool {
         match self.layers.engine() {
-            Some(ServerEngine::H1(engine)) => engine.cuts_off(),
+            Some(ServerEngine::H1(engine)) => engine.must_reset(),
             Some(ServerEngine::H2(_)) | None => false,
         }
     }
 
-    /// Over TLS: says goodbye (close_notify) behind everything that is in `output` by now, unless that would be false
-    /// ([`ServerConnection::cuts_off`]).
+    /// Over TLS: sends close_notify after everything currently in `output`, unless that would make a truncated response
+    /// look complete ([`ServerConnection::must_reset`]).
     pub fn close(&mut self) {
-        if !self.cuts_off() {
+        if !self.must_reset() {
             self.layers.close();
         }
     }
 
-    /// Answers a request whose head has come, once. HTTP/1.1 sends answers in the order of requests.
+    /// Answers a request whose head has arrived, once. HTTP/1.1 sends responses in the order of the requests.
     ///
-    /// # Errors
-    /// [`RespondError::NotWaiting`] is no fault of the caller's if the client has cancelled: one
-    /// [`ServerConnection::receive`] may yield both the end of a request and its
-    /// [`ServerEvent::StreamReset`], and a caller that answers at the end has not seen the reset yet.
+    /// # Errors [`RespondError::NotWaiting`] is not the caller's fault if the client has cancelled. One
+    /// [`ServerConnection::receive`] may yield both the end of a request and its [`ServerEvent::StreamReset`], and a
+    /// caller that responds at the end has not seen the reset yet.
     pub fn respond(
         &mut self,
         stream: StreamId,

@@ -1,10 +1,11 @@
-//! Recognises HTTP/2 frames in a byte stream that comes in arbitrary pieces.
+//! Recognises HTTP/2 frames in a byte stream that arrives in arbitrary pieces.
 //!
-//! It reads the nine bytes of each frame header (RFC 9113, section 4.1) and steps over the payload; it
-//! judges nothing and keeps nothing, so it serves both directions, and rubbish only makes rubbish frames.
-//! The connections use it on their own output; a recorder can use it on any tapped byte stream.
-//! [`FrameTap`] adds what a frame says and the windows after it, for both directions of a connection; [`Inflater`] decodes
-//! the header sections of one direction.
+//! It reads the nine bytes of each frame header (RFC 9113, section 4.1) and skips the payload. It validates nothing and
+//! keeps nothing, so it works for both directions, and garbage only produces garbage frames. The connections use it on
+//! their own output; a recorder can use it on any tapped byte stream.
+//!
+//! [`FrameTap`] adds the facts of each frame and the resulting windows, for both directions of a connection.
+//! [`Inflater`] decodes the header sections of one direction.
 
 mod tap;
 mod windows;
@@ -12,19 +13,19 @@ mod windows;
 pub use squall_nghttp2::{FrameKind, Inflater};
 pub use tap::{FrameTap, TapStep};
 
-/// What a client sends first (RFC 9113, section 3.4).
+/// The client preface (RFC 9113, section 3.4).
 pub const CLIENT_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of a frame header.
+/// Length of a frame header in bytes.
 pub const FRAME_HEADER_BYTES: usize = 9;
 
 const FLAG_END_STREAM: u8 = 0x1;
 const FLAG_END_HEADERS: u8 = 0x4;
 
-/// Where a frame is, and what its header says.
+/// The position of a frame and the content of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Offset of its first byte in the byte stream, the client preface included.
+    /// Offset of its first byte in the byte stream, counting the client preface.
     pub offset: u64,
     /// Payload length in bytes, without the frame header.
     pub length_bytes: u32,
@@ -32,7 +33,7 @@ pub struct Frame {
     pub kind: FrameKind,
     /// Its flags.
     pub flags: u8,
-    /// Its stream, 0 for the connection.
+    /// Its stream; 0 for the connection.
     pub stream: u32,
 }
 
@@ -42,12 +43,12 @@ impl Frame {
         self.offset + FRAME_HEADER_BYTES as u64 + self.length_bytes as u64
     }
 
-    /// Its bytes, header and payload.
+    /// Its length in bytes, header and payload.
     const fn len(&self) -> usize {
         FRAME_HEADER_BYTES + self.length_bytes as usize
     }
 
-    /// Whether it says that its sender is done with the stream.
+    /// Whether it ends its sender's side of the stream.
     pub const fn ends_stream(&self) -> bool {
         matches!(self.kind, FrameKind::DATA | FrameKind::HEADERS)
             && self.flags & FLAG_END_STREAM != 0
@@ -72,23 +73,23 @@ impl Frame {
     }
 }
 
-/// Walks from frame to frame.
+/// Walks a byte stream from frame to frame.
 #[derive(Clone, Debug)]
 pub struct FrameWalker {
     /// Offset of the next byte.
     offset: u64,
-    /// Bytes to step over before the next frame header.
+    /// Bytes to skip before the next frame header.
     skip: u64,
     header: [u8; FRAME_HEADER_BYTES],
     header_len: usize,
 }
 
-/// A stride of a [`FrameWalker`]: within a frame header, within a payload, or within the preface.
+/// One step of a [`FrameWalker`]: within a frame header, a payload or the preface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How many bytes it covers, at least 1 if there were any.
+    /// Bytes covered; at least 1 unless the input was empty.
     pub len: usize,
-    /// The frame whose header is complete with it.
+    /// The frame whose header this step completes.
     pub begun: Option<Frame>,
 }
 
@@ -98,7 +99,7 @@ impl FrameWalker {
         FrameWalker::of_client_at(0)
     }
 
-    /// For the client's direction when `offset` bytes of HTTP/1.1 came before the preface.
+    /// For the client's direction when `offset` bytes of HTTP/1.1 precede the preface.
     pub fn of_client_at(offset: u64) -> FrameWalker {
         FrameWalker::new(offset, CLIENT_PREFACE.len() as u64)
     }
@@ -108,7 +109,7 @@ impl FrameWalker {
         FrameWalker::of_server_at(0)
     }
 
-    /// For the server's direction when `offset` bytes of HTTP/1.1 came before the first frame.
+    /// For the server's direction when `offset` bytes of HTTP/1.1 precede the first frame.
     pub fn of_server_at(offset: u64) -> FrameWalker {
         FrameWalker::new(offset, 0)
     }
@@ -127,9 +128,8 @@ impl FrameWalker {
         self.offset
     }
 
-    /// Takes the next piece of the byte stream, and calls `on_frame` for each frame whose header is
-    /// complete with it. Its payload may still be to come: compare [`Frame::end`] with
-    /// [`FrameWalker::offset`].
+    /// Takes the next piece of the byte stream and calls `on_frame` for each frame whose header it completes. The
+    /// payload may still be outstanding: compare [`Frame::end`] with [`FrameWalker::offset`].
     pub fn walk(&mut self, mut bytes: &[u8], mut on_frame: impl FnMut(Frame)) {
         while !bytes.is_empty() {
             if let Some(frame) = self.step_over(bytes) {
@@ -145,8 +145,7 @@ impl FrameWalker {
         }
     }
 
-    /// Takes the whole frame that `bytes` begin with, if they do and it is complete: what a connection mostly
-    /// has, in one stride.
+    /// Takes the whole frame at the start of `bytes`, if it is complete. This is the usual case and takes one step.
     pub fn step_over(&mut self, bytes: &[u8]) -> Option<Frame> {
         let header = bytes.first_chunk()?;
         if self.skip > 0 || self.header_len > 0 {
@@ -160,7 +159,7 @@ impl FrameWalker {
         Some(frame)
     }
 
-    /// Takes bytes up to the end of the frame header or payload that they begin in.
+    /// Takes bytes up to the end of the frame header or payload they start in.
     pub fn step(&mut self, bytes: &[u8]) -> Step {
         if self.skip > 0 {
             let len = self.skip.min(bytes.len() as u64);
@@ -171,7 +170,7 @@ impl FrameWalker {
                 begun: None,
             };
         }
-        // Mostly the header is in one piece.
+        // Usually the header is in one piece.
         if self.header_len == 0
             && let Some(header) = bytes.first_chunk()
         {
@@ -193,7 +192,7 @@ impl FrameWalker {
         Step { len, begun }
     }
 
-    /// Begins the frame of this header, which stands at the offset.
+    /// Begins the frame with this header, which is at the current offset.
     fn begin(&mut self, header: [u8; FRAME_HEADER_BYTES]) -> Frame {
         let frame = Frame::parse(self.offset, header);
         self.offset += FRAME_HEADER_BYTES as u64;
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_their_offsets_whatever_the_pieces() {
+    fn frames_are_the_same_however_the_stream_is_split() {
         let mut stream = CLIENT_PREFACE.to_vec();
         stream.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
         stream.extend([0, 0, 2, 0, 1, 0x80, 0, 0, 5, b'h', b'i']);

@@ -1,16 +1,16 @@
-//! Where a connection puts what it learns: events, and on request header fields, body bytes and frames.
+//! Where a connection puts its output for the owner: events and, on request, header fields, body bytes and frames.
 //!
-//! A load generator wants marks only and pays for nothing else; a proxy wants everything. The owner empties the inbox
-//! after each call, so that it can stamp what it finds with the time of that call.
+//! A load generator wants only the marks and pays for nothing else; a proxy wants everything. The owner empties the
+//! inbox after each call, so that it can stamp the contents with the time of that call.
 
 use squall_base::record::FrameFacts;
 
 use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 
-/// What an inbox takes besides events.
+/// What an inbox collects in addition to events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// Header fields, in the events of heads, and trailers.
+pub struct InboxOptions {
+    /// Header fields, in the events for heads, and trailers.
     pub fields: bool,
     /// The bytes of bodies.
     pub bodies: bool,
@@ -18,23 +18,23 @@ pub struct Wants {
     pub frames: bool,
 }
 
-/// What a connection learned, in order.
+/// What a connection has reported, in order.
 #[derive(Clone, Debug)]
 pub struct Inbox<E> {
-    wants: Wants,
+    wants: InboxOptions,
     /// The events.
     pub events: Vec<E>,
-    /// If wanted: the bytes of all body events among `events`, one after another, in their order.
+    /// If wanted: the bytes of all body events in `events`, concatenated in order.
     pub bodies: Vec<u8>,
-    /// If fields are wanted: the trailers of messages whose ends are among `events`, if they have any.
+    /// If fields are wanted: the trailers, if any, of messages that end in `events`.
     pub trailers: Vec<(StreamId, Vec<Field>)>,
-    /// If wanted: the frames that were read by `receive`, or whose last byte the socket took.
+    /// If wanted: the frames read by `receive`, and those whose last byte the socket took.
     pub frames: Vec<FrameFacts>,
 }
 
 impl<E> Inbox<E> {
     /// An empty inbox.
-    pub fn new(wants: Wants) -> Inbox<E> {
+    pub fn new(wants: InboxOptions) -> Inbox<E> {
         Inbox {
             wants,
             events: Vec::new(),
@@ -44,17 +44,17 @@ impl<E> Inbox<E> {
         }
     }
 
-    /// What it takes besides events.
-    pub fn wants(&self) -> Wants {
+    /// What it collects in addition to events.
+    pub fn wants(&self) -> InboxOptions {
         self.wants
     }
 
-    /// Whether nothing is in it.
+    /// Whether it holds no events and no frames.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.frames.is_empty()
     }
 
-    /// Throws away what is in it and keeps its memory.
+    /// Discards the contents and keeps the memory.
     pub fn clear(&mut self) {
         self.events.clear();
         self.bodies.clear();
@@ -67,7 +67,7 @@ impl<E> Inbox<E> {
         self.events.push(event);
     }
 
-    /// Moves everything of `other`, which wants the same, behind what is here.
+    /// Moves everything from `other`, which must have the same wants, to the end of this inbox.
     pub fn append(&mut self, other: &mut Inbox<E>) {
         self.events.append(&mut other.events);
         self.bodies.append(&mut other.bodies);
@@ -82,7 +82,7 @@ impl<E> Inbox<E> {
         }
     }
 
-    /// The trailers of a message that has ended.
+    /// Takes the trailers of a message that has ended.
     pub fn take_trailers(&mut self, of: StreamId) -> Option<Vec<Field>> {
         let index = self.trailers.iter().position(|(stream, _)| *stream == of)?;
         Some(self.trailers.swap_remove(index).1)
@@ -97,13 +97,13 @@ impl<E> Inbox<E> {
 
 impl<E> Default for Inbox<E> {
     fn default() -> Self {
-        Inbox::new(Wants::default())
+        Inbox::new(InboxOptions::default())
     }
 }
 
 impl Inbox<ClientEvent> {
-    /// Adds body bytes of a response, to the last event if that is one of the same body: a peer that sends tiny
-    /// pieces shall not make many events.
+    /// Adds body bytes of a response. Extends the last event if it is for the same body, so that a peer that sends tiny
+    /// pieces does not cause many events.
     pub(crate) fn push_body(&mut self, of: StreamId, bytes: &[u8]) {
         self.keep_body(bytes);
         match self.events.last_mut() {
@@ -120,7 +120,7 @@ impl Inbox<ClientEvent> {
 }
 
 impl Inbox<ServerEvent> {
-    /// As for responses.
+    /// Adds body bytes of a request, as for responses.
     pub(crate) fn push_body(&mut self, of: StreamId, bytes: &[u8]) {
         self.keep_body(bytes);
         match self.events.last_mut() {

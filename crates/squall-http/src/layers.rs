@@ -1,8 +1,8 @@
-//! An engine of HTTP over a byte stream, with or without TLS between.
+//! An HTTP engine over a byte stream, with or without TLS in between.
 //!
-//! The engine keeps what it gave out until the *wire* has taken it, so that its marks mean the same with and without TLS:
-//! a byte of HTTP is written when the socket took the last byte of the record that holds it. What is spoken over TLS is
-//! decided by ALPN, so there the engine is made when the handshake is done.
+//! The engine keeps its output until the *wire* has taken it, so its marks mean the same with and without TLS: a byte
+//! of HTTP counts as written when the socket has taken the last byte of the record that holds it. Over TLS, ALPN
+//! selects the protocol, so the engine is created when the handshake completes.
 
 use squall_base::Time;
 use squall_base::plan::{SideSettings, Version};
@@ -12,7 +12,7 @@ use crate::error::{ConnectionError, CreateError};
 use crate::inbox::Inbox;
 use crate::tls;
 
-/// What the layers need of an engine; `h1` and `h2` say what each method means.
+/// What the layers require of an engine; `h1` and `h2` document each method.
 pub(crate) trait Engine: Sized {
     /// What its inbox holds.
     type Event;
@@ -30,30 +30,30 @@ pub(crate) trait Engine: Sized {
     fn is_open(&self) -> bool;
 }
 
-/// What carries a byte of HTTP, in the byte stream of the wire: itself in the clear, a record over TLS.
+/// What carries a byte of HTTP in the wire's byte stream: the byte itself in cleartext, a record over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The TLS record, by number among those with application data.
+pub struct WireExtent {
+    /// The TLS record, numbered among those that carry application data.
     pub record: Option<u64>,
-    /// Offset of the first byte that carries it.
+    /// Offset of the first byte of the carrier.
     pub wire_start: u64,
-    /// Offset after the last byte that carries it.
+    /// Offset just past its last byte.
     pub wire_end: u64,
 }
 
-/// An engine and what is below it.
+/// An engine and the TLS session below it, if any.
 pub(crate) struct Layers<E> {
-    /// `None` while the handshake has not said which.
+    /// `None` until the TLS handshake has selected one.
     engine: Option<E>,
     tls: Option<Box<Tls>>,
     is_manual: bool,
 }
 
-/// TLS below an engine.
+/// The TLS session below an engine.
 struct Tls {
     session: tls::Session,
     settings: SideSettings,
-    /// How many bytes of the engine's output were encrypted, and how many of them the engine knows to be taken.
+    /// How many bytes of the engine's output have been encrypted, and how many the engine knows the wire has taken.
     encrypted: u64,
     taken: u64,
     failure: Option<ConnectionError>,
@@ -90,7 +90,7 @@ impl<E: Engine> Layers<E> {
         self.engine.as_mut()
     }
 
-    /// Goes on with another engine.
+    /// Replaces the engine, as after an upgrade.
     pub(crate) fn replace(&mut self, mut engine: E) {
         if self.is_manual {
             engine.set_manual_consumption();
@@ -138,7 +138,8 @@ impl<E: Engine> Layers<E> {
         result
     }
 
-    /// Hands each record's plaintext to the engine, which the end of the handshake makes, and close_notify as the end.
+    /// Hands each record's plaintext to the engine, creating the engine when the handshake completes. Passes
+    /// close_notify on as the end of the stream.
     fn decrypt(
         tls: &mut Tls,
         engine: &mut Option<E>,
@@ -154,27 +155,27 @@ impl<E: Engine> Layers<E> {
             if outcome.is_err() {
                 return;
             }
-            outcome = made(engine, secured, settings, is_manual)
+            outcome = engine_or_new(engine, secured, settings, is_manual)
                 .and_then(|engine| engine.receive(record.bytes, inbox));
         });
-        // What the engine says comes first: a record that TLS cannot read came behind it.
+        // The engine's error comes first: a record that TLS cannot read came after the data the engine rejected.
         outcome?;
         received?;
-        if let Some(secured) = tls.session.info() {
-            made(engine, secured, settings, is_manual)?;
+        if let Some(secured) = tls.session.handshake_outcome() {
+            engine_or_new(engine, secured, settings, is_manual)?;
         }
         if !tls.session.received_close_notify() {
             return Ok(());
         }
         match engine {
             Some(engine) => engine.receive_end(inbox),
-            // Not after a handshake; inside of one BoringSSL has failed before.
+            // Cannot happen after a handshake; during one, BoringSSL has already failed.
             None => Err(ConnectionError::UnexpectedEnd),
         }
     }
 
-    /// Whether the peer said over TLS that nothing follows, and the engine knows.
-    pub(crate) fn has_heard_end(&self) -> bool {
+    /// Whether the peer sent close_notify, which the engine then knows as the end of the stream.
+    pub(crate) fn has_received_end(&self) -> bool {
         (self.tls.as_ref()).is_some_and(|tls| tls.session.received_close_notify())
     }
 
@@ -188,7 +189,7 @@ impl<E: Engine> Layers<E> {
                     return Err(failure.clone());
                 }
                 if tls.session.received_close_notify() {
-                    // The engine has known since then.
+                    // The engine has known since close_notify arrived.
                     return Ok(());
                 }
                 tls.session.receive_end().err()
@@ -196,10 +197,10 @@ impl<E: Engine> Layers<E> {
             None => None,
         };
         match (&mut self.engine, truncated) {
-            // An end that nothing vouches for does not end a message; if nothing was open, it does no harm.
+            // An unauthenticated end must not complete a message. If nothing was open, it does no harm.
             (Some(engine), None) => engine.receive_end(inbox),
             (Some(engine), Some(truncated)) => {
-                // What was due before does not follow from this end.
+                // Flush events already due, which this end did not cause.
                 engine.advance_output(0, inbox);
                 let before = inbox.events.len();
                 engine.receive_end(inbox)?;
@@ -244,10 +245,10 @@ impl<E: Engine> Layers<E> {
         let written = tls.session.plain_written();
         if let Some(engine) = &mut self.engine {
             if written == tls.taken {
-                // It may have something to say all the same.
+                // Nothing more was written, but the engine may still have events to report.
                 engine.advance_output(0, inbox);
             }
-            // An engine may give its output in pieces, and counts only within the one that it gives now.
+            // An engine may hand out its output in pieces, and `advance_output` counts only within the current piece.
             while written > tls.taken {
                 let piece = engine.output().len().min((written - tls.taken) as usize);
                 if piece == 0 {
@@ -265,8 +266,8 @@ impl<E: Engine> Layers<E> {
         }
     }
 
-    pub(crate) fn secured(&self) -> Option<&tls::Secured> {
-        self.tls.as_ref()?.session.info()
+    pub(crate) fn secured(&self) -> Option<&tls::HandshakeOutcome> {
+        self.tls.as_ref()?.session.handshake_outcome()
     }
 
     pub(crate) fn take_key_log(&mut self) -> Vec<String> {
@@ -275,26 +276,26 @@ impl<E: Engine> Layers<E> {
             .map_or_else(Vec::new, |tls| tls.session.take_key_log())
     }
 
-    pub(crate) fn locate(&self, way: Way, offset: u64) -> Option<Place> {
+    pub(crate) fn locate(&self, way: Way, offset: u64) -> Option<WireExtent> {
         match &self.tls {
-            None => Some(Place {
+            None => Some(WireExtent {
                 record: None,
                 wire_start: offset,
                 wire_end: offset + 1,
             }),
-            Some(tls) => tls.session.locate(way, offset).map(|place| Place {
-                record: Some(place.record),
-                wire_start: place.wire.start,
-                wire_end: place.wire.end,
+            Some(tls) => tls.session.locate(way, offset).map(|location| WireExtent {
+                record: Some(location.record),
+                wire_start: location.wire.start,
+                wire_end: location.wire.end,
             }),
         }
     }
 }
 
-/// The engine that ALPN asks for, made if there is none yet.
-fn made<'e, E: Engine>(
+/// Returns the engine, creating the one that ALPN selected if there is none yet.
+fn engine_or_new<'e, E: Engine>(
     engine: &'e mut Option<E>,
-    secured: &tls::Secured,
+    secured: &tls::HandshakeOutcome,
     settings: &SideSettings,
     is_manual: bool,
 ) -> Result<&'e mut E, ConnectionError> {
@@ -304,11 +305,11 @@ fn made<'e, E: Engine>(
             None | Some("http/1.1") => Version::Http1,
             Some(other) => return Err(ConnectionError::Alpn(other.to_owned())),
         };
-        let mut made = E::new(version, settings)?;
+        let mut created = E::new(version, settings)?;
         if is_manual {
-            made.set_manual_consumption();
+            created.set_manual_consumption();
         }
-        *engine = Some(made);
+        *engine = Some(created);
     }
     Ok(engine.as_mut().expect("made above"))
 }

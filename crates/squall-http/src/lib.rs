@@ -3,14 +3,14 @@
 //! A connection opens no socket, reads no clock and never waits. Its owner, a station, moves the bytes:
 //!
 //! 1. [`ClientConnection::submit`] a [`Request`] when [`ClientConnection::is_ready`];
-//! 2. write [`ClientConnection::output`] to the socket and tell [`ClientConnection::advance_output`] how
-//!    much the socket took;
-//! 3. give what was read to [`ClientConnection::receive`], and the end of the stream to
+//! 2. write [`ClientConnection::output`] to the socket and pass the number of bytes it took to
+//!    [`ClientConnection::advance_output`];
+//! 3. pass received bytes to [`ClientConnection::receive`], and the end of the stream to
 //!    [`ClientConnection::receive_end`].
 //!
-//! Steps 2 and 3 yield [`ClientEvent`]s: the marks of each request. [`ServerConnection`] is the other
-//! side. Marks of sent messages come from byte ranges of the output stream, so they are exact even though
-//! nghttp2 reports late.
+//! Steps 2 and 3 yield [`ClientEvent`]s: the marks of each request. [`ServerConnection`] is the other side. The marks
+//! of sent messages are derived from byte ranges of the output stream, so they are exact even though nghttp2 reports
+//! late. HTTP/3 uses datagrams and its QUIC library reads the clock, so it has a separate interface in [`h3`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where to go next: `message` for what is sent, `h1` and `h2` for the two protocols, [`frames`] for
+//! Where to go next: `message` for outgoing messages, `h1`, `h2` and [`h3`] for the protocols, [`frames`] for
 //! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them.
 
 mod connection;
@@ -49,12 +49,12 @@ pub mod trace;
 pub mod values;
 
 pub use bytes::Bytes;
-pub use connection::{ClientConnection, Http2Announced, ServerConnection};
+pub use connection::{ClientConnection, Http2Announcements, ServerConnection};
 pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };
 pub use event::{ClientEvent, Field, ServerEvent, StreamId, traced_request};
-pub use inbox::{Inbox, Wants};
-pub use layers::Place;
-pub use message::{Body, Interim, Line, Request, Response, Scheme, Trailers};
+pub use inbox::{Inbox, InboxOptions};
+pub use layers::WireExtent;
+pub use message::{Body, Interim, Request, RequestLine, Response, Scheme, Trailers};
 pub use streams::Streams;

@@ -1,17 +1,18 @@
-//! A header section while it is being read: its fields in one piece of memory, because to allocate two for each field
-//! costs a proxy more than to read it.
+//! A header section being read. All its fields share one allocation, because allocating twice per field costs a proxy
+//! more than reading the field.
 //!
-//! It checks nothing; engines do, before or after.
+//! Nothing is checked here; the engines do that, before or after.
 
 use bytes::Bytes;
 
 use crate::event::Field;
 
-/// What an owner adds to a section that it passes on (`via`, ids, a length), without moving its fields.
+/// Spare capacity for the fields a caller adds to a section it forwards (`via`, ids, a length), so the `Vec` does not
+/// grow.
 const ROOM_FOR_MORE: usize = 4;
 
-/// Fields that are all there, their names in lower case.
-pub(crate) fn together<'a>(
+/// Builds a section from all its fields at once and lowercases their names.
+pub(crate) fn build_section<'a>(
     pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
 ) -> Vec<Field> {
     let (mut count, mut len) = (0, 0);
@@ -47,28 +48,28 @@ fn split(
     fields
 }
 
-/// The fields of a section, as far as they have come.
+/// The fields of a section received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     text: Vec<u8>,
-    /// Lengths of names and values.
+    /// Lengths of each name and value.
     lengths: Vec<(usize, usize)>,
 }
 
 impl Section {
-    /// Adds a field, whose name is in lower case.
+    /// Adds a field; its name must be in lower case.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
         add(&mut self.text, name, value);
         self.lengths.push((name.len(), value.len()));
     }
 
-    /// Forgets them all.
+    /// Discards all fields.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.lengths.clear();
     }
 
-    /// Takes them all; what they were gathered in is used again.
+    /// Takes all fields and keeps the buffers for the next section.
     pub(crate) fn take(&mut self) -> Vec<Field> {
         if self.lengths.is_empty() {
             return Vec::new();
@@ -99,9 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_lower_case() {
+    fn together_lowercases_field_names() {
         let pairs = [(&b"X-A"[..], &b"1 A"[..]), (b"b", b"")];
         let fields = [Field::new("x-a", "1 A"), Field::new("b", "")];
-        assert_eq!(together(pairs.into_iter()), fields);
+        assert_eq!(build_section(pairs.into_iter()), fields);
     }
 }

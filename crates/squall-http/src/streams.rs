@@ -1,15 +1,15 @@
-//! What is open on a connection, by stream: for the protocols here and for the stations that use them.
+//! State per open stream of a connection, for the protocols here and for the stations that use them.
 //!
-//! Ids only grow and streams mostly end in order, so a sorted queue does: no tree, no hash. It knows nothing of what a
-//! stream is; an id is whatever has an order.
+//! Ids only grow and streams usually end in order, so a sorted queue is enough: no tree, no hash table. It knows
+//! nothing about streams; an id can be anything ordered.
 
 use std::collections::VecDeque;
 
-/// A state for each open stream. Large ones had better be in a box: to end a stream moves those behind it.
+/// A state for each open stream. Box large states, because removing a stream moves the ones after it.
 #[derive(Clone, Debug)]
 pub struct Streams<Id, T> {
     open: VecDeque<(Id, T)>,
-    /// The place that was asked for last: mostly it is asked for again, or what has moved up to it.
+    /// The position looked up last. Usually the next lookup is for it, or for the stream that has moved up to it.
     recent: usize,
 }
 
@@ -23,17 +23,17 @@ impl<Id, T> Default for Streams<Id, T> {
 }
 
 impl<Id: Copy + Ord, T> Streams<Id, T> {
-    /// How many there are.
+    /// How many streams are open.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether there is none.
+    /// Whether no stream is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// All of them, oldest first.
+    /// All streams, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         self.open.iter().map(|(id, state)| (*id, state))
     }
@@ -50,7 +50,7 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         self.open.get_mut(index).map(|(_, state)| state)
     }
 
-    /// The state of a stream, which is open then.
+    /// The state of a stream, which is opened if necessary.
     pub fn find_or_insert(&mut self, id: Id) -> &mut T
     where
         T: Default,
@@ -62,7 +62,7 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         &mut self.open[index].1
     }
 
-    /// Adds a stream; one that is known already is replaced.
+    /// Adds a stream; replaces the state of one that is already open.
     pub fn insert(&mut self, id: Id, state: T) {
         match self.index(id) {
             Ok(index) => self.open[index].1 = state,
@@ -70,30 +70,30 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         }
     }
 
-    /// Forgets a stream; gives its state, if it was open.
+    /// Removes a stream; returns its state, if it was open.
     pub fn remove(&mut self, id: Id) -> Option<T> {
         let index = self.index(id).ok()?;
         let ended = match index {
-            // Mostly the oldest ends first, and to take it moves nothing.
+            // Usually the oldest ends first, and removing it moves nothing.
             0 => self.open.pop_front(),
             _ => self.open.remove(index),
         };
         ended.map(|(_, state)| state)
     }
 
-    /// Forgets the oldest.
+    /// Removes the oldest stream.
     pub fn pop_oldest(&mut self) {
         self.open.pop_front();
     }
 
-    /// Forgets those that are newer than `last`.
+    /// Removes the streams that are newer than `last`.
     pub fn truncate_after(&mut self, last: Id) {
         while self.open.back().is_some_and(|(id, _)| *id > last) {
             self.open.pop_back();
         }
     }
 
-    /// Takes all of them, oldest first.
+    /// Takes all streams, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = (Id, T)> {
         self.open.drain(..)
     }
@@ -106,7 +106,7 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         }
     }
 
-    /// Where a stream is, or would be: mostly it is the one that was asked for last, or the newest.
+    /// The position of a stream, or where it would be. Usually it is the one looked up last, or the newest.
     #[inline]
     fn index(&mut self, id: Id) -> Result<usize, usize> {
         let newest = self.open.len().wrapping_sub(1);
@@ -120,14 +120,14 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         self.search(id)
     }
 
-    /// The same of any other.
+    /// The position of any other stream, or where it would be.
     #[inline(never)]
     fn search(&mut self, id: Id) -> Result<usize, usize> {
-        // What is new goes behind all, and says nothing of what is asked for next.
+        // A new stream goes to the end, and does not predict the next lookup.
         if self.open.back().is_none_or(|(newest, _)| *newest < id) {
             return Err(self.open.len());
         }
-        // Answers mostly come in the order of their requests.
+        // Responses usually come in the order of their requests.
         let next = self.open.get(self.recent + 1);
         if next.is_some_and(|(known, _)| *known == id) {
             self.recent += 1;
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_an_ordered_map(steps in prop::collection::vec((0..4_u8, 0..12_u32), 0..200)) {
+        fn streams_behave_like_an_ordered_map(steps in prop::collection::vec((0..4_u8, 0..12_u32), 0..200)) {
             let (mut streams, mut map) = (Streams::default(), BTreeMap::new());
             for (n, (step, id)) in steps.into_iter().enumerate() {
                 match step {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_of_order_is_kept_in_order() {
+    fn streams_inserted_out_of_order_are_kept_sorted() {
         let mut streams = Streams::default();
         for (id, state) in [(1, 'a'), (9, 'd'), (7, 'x'), (3, 'b'), (7, 'c')] {
             streams.insert(id, state);

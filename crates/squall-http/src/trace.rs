@@ -1,7 +1,7 @@
-//! One HTTP/2 frame as text, in the layout of `nghttp -v`, which people who debug HTTP/2 can read already.
+//! Formats one HTTP/2 frame as text, in the layout of `nghttp -v`, which is familiar to anyone who debugs HTTP/2.
 //!
-//! Pure text without colour: that is the terminal's matter. What [`FrameFacts`] do not hold, and nghttp prints, may be
-//! given as [`Details`]; without them its lines are left out or say less.
+//! Plain text only; colour is up to the terminal. [`FrameFacts`] lack some details that nghttp prints. A caller can
+//! supply them as [`Details`]; otherwise the lines concerned are omitted or shorter.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,46 +11,46 @@ use squall_base::record::{FrameFacts, Way, frame_name};
 use crate::event::Field;
 use crate::frames::FrameKind;
 
-/// As far as nghttp moves in what follows the first line of a frame.
+/// How far nghttp indents the lines after the first line of a frame.
 pub const INDENT: &str = "          ";
 
-/// Flags by their bits.
+/// Flag bits and their names.
 const END_STREAM: (u8, &str) = (0x1, "END_STREAM");
 const ACK: (u8, &str) = (0x1, "ACK");
 const END_HEADERS: (u8, &str) = (0x4, "END_HEADERS");
 const PADDED: (u8, &str) = (0x8, "PADDED");
 const PRIORITY: (u8, &str) = (0x20, "PRIORITY");
 
-/// What a frame says besides its facts.
+/// Details of a frame beyond its facts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Details<'a> {
     /// SETTINGS: its entries.
     pub settings: &'a [(u16, u32)],
     /// HEADERS: its fields, pseudo-header fields included.
     pub fields: &'a [Field],
-    /// HEADERS: what it begins.
+    /// HEADERS: what it begins, if anything.
     pub begins: Option<Beginning>,
     /// GOAWAY: the last stream that was or will be processed.
     pub last_stream: Option<u32>,
 }
 
-/// What a HEADERS frame begins, if it does.
+/// What a HEADERS frame begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// A stream, by a request.
+    /// A stream, with a request.
     Stream,
-    /// The response of a stream.
+    /// The response on a stream.
     Response,
 }
 
-/// A frame at a time since the start, as `nghttp -v` prints it; several lines without the last line end.
+/// A timestamped frame as `nghttp -v` prints it: several lines, with no newline after the last.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
-    /// When it was sent or received.
+    /// When it was sent or received, since the start.
     pub at: Duration,
     /// The frame.
     pub frame: &'a FrameFacts,
-    /// What else is known of it.
+    /// Details that the facts do not hold.
     pub details: Details<'a>,
 }
 
@@ -99,7 +99,7 @@ fn kind(frame: &FrameFacts) -> Option<FrameKind> {
     u8::try_from(frame.kind).ok().map(FrameKind)
 }
 
-/// Seconds and milliseconds in brackets, cut off as nghttp does.
+/// Seconds and milliseconds in brackets, truncated as nghttp does.
 pub fn clock(at: Duration) -> String {
     let millis = at.as_nanos() / 1_000_000;
     format!("[{:3}.{:03}]", millis / 1000, millis % 1000)
@@ -112,7 +112,7 @@ pub fn line(field: &Field) -> String {
         String::from_utf8_lossy(&field.value),
     );
     let text = format!("{name}: {value}");
-    // A peer may send what a terminal would obey.
+    // A peer may send control characters that a terminal would interpret.
     let shown = text.chars().map(|c| if c.is_control() { '.' } else { c });
     shown.collect()
 }
@@ -131,7 +131,7 @@ fn flag_names(frame: &FrameFacts) -> Vec<&'static str> {
 }
 
 fn headers(f: &mut Formatter<'_>, frame: &FrameFacts, details: &Details<'_>) -> fmt::Result {
-    // How much padding there is, and on which stream it depends, is within the payload.
+    // With PADDED set, the padding length is inside the payload, which is not available here.
     if frame.flags & PADDED.0 == 0 {
         write!(f, "\n{INDENT}(padlen=0)")?;
     }
@@ -165,14 +165,14 @@ fn goaway(f: &mut Formatter<'_>, frame: &FrameFacts, details: &Details<'_>) -> f
     if let Some(last) = details.last_stream {
         write!(f, "last_stream_id={last}, ")?;
     }
-    // Last stream and code take eight bytes of the payload.
+    // The last stream and the error code take eight bytes of the payload.
     let opaque = frame.length.saturating_sub(8);
     let code = frame.value.map_or_else(String::new, error);
     let text = if opaque == 0 { "=[]" } else { "" };
     write!(f, "error_code={code}, opaque_data({opaque}){text})")
 }
 
-/// The name of a setting (RFC 9113, section 6.5.2, and its registry).
+/// The name of a setting (RFC 9113, section 6.5.2, and its IANA registry).
 pub const fn setting_name(id: u16) -> Option<&'static str> {
     Some(match id {
         0x1 => "SETTINGS_HEADER_TABLE_SIZE",
@@ -249,9 +249,9 @@ mod tests {
         Field::new(name, value)
     }
 
-    // What nghttp 1.52 prints, but for what is in no facts.
+    // What nghttp 1.52 prints, except for details that facts lack.
     #[test]
-    fn frames_look_as_nghttp_prints_them() {
+    fn frames_print_as_in_nghttp() {
         let none = Details::default;
         assert_eq!(
             text(Way::Received, 8, (4, 0), 13, 16_375, none()),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_before_a_received_head_and_after_a_sent_one() {
+    fn fields_precede_a_received_head_and_follow_a_sent_one() {
         let fields = [field(":status", "200"), field("a", "b\u{1b}[0m")];
         let details = |begins| Details {
             fields: &fields,

@@ -1,5 +1,5 @@
-//! What a connection hears does not depend on how its bytes were cut.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! The events of a connection do not depend on how its input is split.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use squall_base::plan::{Http2Settings, Protocol};
 use squall_http::{ClientConnection, ClientEvent, Inbox, ServerEvent};
 
-/// A client whose requests have been written, and what the server sends to it.
+/// A client whose requests have been written, and the server's output for it.
 fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
     let mut pair = Pair::new(protocol);
     pair.answers = Answers::Never;
@@ -30,7 +30,7 @@ fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
     (pair.client, bytes)
 }
 
-/// What a client sends.
+/// A client's output.
 fn client_bytes(protocol: Protocol) -> Vec<u8> {
     let mut pair = Pair::new(protocol);
     let mut bytes = Vec::new();
@@ -63,7 +63,7 @@ fn server_hears(protocol: Protocol, bytes: &[u8], cuts: &[usize]) -> Vec<ServerE
     merge_server(inbox.events)
 }
 
-/// Pieces of the lengths `cuts`, again and again.
+/// Pieces with the lengths in `cuts`, repeated as needed.
 fn cut<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     for len in cuts.iter().cycle() {
@@ -78,7 +78,7 @@ fn cut<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 }
 
 #[test]
-fn byte_by_byte_is_the_same_as_at_once() {
+fn single_bytes_and_one_piece_give_the_same_events() {
     for protocol in PROTOCOLS {
         let (mut client, bytes) = answered_client(protocol);
         let (mut same_client, same_bytes) = answered_client(protocol);
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_cuts_are_the_same(
+    fn any_pieces_give_the_same_events(
         is_h2: bool,
         cuts in proptest::collection::vec(1usize..600, 1..20),
     ) {

@@ -1,5 +1,6 @@
-//! What a server may send (RFC 9113), case by case: what a client ignores, what ends a stream and what the connection.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! What a server may send (RFC 9113), case by case: what a client ignores, what ends a stream and what ends the
+//! connection.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,18 +15,19 @@ use squall_base::record::Way;
 use squall_http::h2::Client;
 use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId};
 
-/// What the client makes of it.
+/// How the client reacts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The first request is answered with this status and so many bytes; the second one likewise, later.
+    /// The first request gets a response with this status and this many body bytes; the second one gets its response
+    /// later.
     Answered(u16, u64),
-    /// The first request waits on, and the second one is answered.
+    /// The first request keeps waiting, and the second one gets its response.
     Waits,
-    /// RST_STREAM with this code for the first one, and the second one is answered.
+    /// It sends RST_STREAM with this code for the first request, and the second one gets its response.
     Stream(u64),
-    /// The server's reset is heard with this code, and the second one is answered.
+    /// It reports the server's reset with this code, and the second request gets its response.
     WasReset(u64),
-    /// GOAWAY with this code.
+    /// It sends GOAWAY with this code.
     Connection(u64),
 }
 use Verdict::{Answered, Connection, Stream, Waits, WasReset};
@@ -40,7 +42,7 @@ const ENHANCE_YOUR_CALM: u64 = 11;
 
 const ACK: u8 = 1;
 
-/// `:status: 200` of HPACK's static table.
+/// `:status: 200` from HPACK's static table.
 const OK: &[u8] = &[0x88];
 
 fn status(code: &str) -> Vec<u8> {
@@ -60,12 +62,12 @@ fn data(flags: u8, payload: &[u8]) -> Vec<u8> {
     frame(DATA, flags, 1, payload)
 }
 
-/// What a client makes of these frames when two requests wait, on streams 1 and 3. Each piece is given by itself, or cut
-/// into bytes.
+/// How a client with two requests in flight, on streams 1 and 3, reacts to these frames. Each frame is passed
+/// separately, in pieces of `step` bytes.
 fn judge(method: &str, frames: &[Vec<u8>], step: usize) -> Verdict {
     let mut client = Client::new(&Http2Settings::default()).unwrap();
     let mut inbox = Inbox::new(ALL);
-    // More than any window, so that such a request is not at its end.
+    // More than any window, so that such a request is not completely sent.
     let body = if method == "POST" { 1_000_000 } else { 0 };
     let flush = |client: &mut Client, inbox: &mut Inbox<ClientEvent>| {
         while !client.output().is_empty() {
@@ -141,7 +143,7 @@ fn check(cases: Vec<Case>) {
 }
 
 #[test]
-fn responses() {
+fn valid_responses_are_reported() {
     let length = |n: &str| field("content-length", n);
     let ok = || OK.to_vec();
     check(vec![
@@ -175,7 +177,7 @@ fn responses() {
 }
 
 #[test]
-fn malformed_heads() {
+fn malformed_heads_are_stream_errors() {
     let ok = || OK.to_vec();
     check(vec![
         (
@@ -232,7 +234,7 @@ fn malformed_heads() {
 }
 
 #[test]
-fn malformed_bodies() {
+fn malformed_bodies_are_stream_errors() {
     let length = |n: &str| field("content-length", n);
     let ok = || OK.to_vec();
     check(vec![
@@ -297,7 +299,7 @@ fn malformed_bodies() {
 }
 
 #[test]
-fn frames_and_their_sizes() {
+fn unknown_frames_are_ignored_and_bad_sizes_are_errors() {
     let large = vec![0; 16_385];
     check(vec![
         (
@@ -344,7 +346,7 @@ fn frames_and_their_sizes() {
 }
 
 #[test]
-fn fixed_sizes_and_places() {
+fn frames_of_the_wrong_size_or_on_the_wrong_stream_are_errors() {
     check(vec![
         (
             "a short PING",
@@ -390,7 +392,7 @@ fn fixed_sizes_and_places() {
 }
 
 #[test]
-fn padding_and_priorities() {
+fn padding_and_priorities_are_removed_or_refused() {
     let padded = |flags, payload: &[u8]| frame(HEADERS, WHOLE | PADDED | flags, 1, payload);
     check(vec![
         (
@@ -437,7 +439,7 @@ fn padding_and_priorities() {
 }
 
 #[test]
-fn header_sections_in_pieces() {
+fn header_sections_must_be_contiguous() {
     let begin = frame(HEADERS, END, 1, OK);
     let more = |flags| frame(CONTINUATION, flags, 1, &field("x", "y"));
     check(vec![
@@ -470,8 +472,8 @@ fn header_sections_in_pieces() {
 }
 
 #[test]
-fn header_sections_that_unpack_to_much() {
-    // "x: yyy..." of 3,000 bytes is put into the dynamic table and then named so many times by one byte each.
+fn header_sections_that_decompress_to_too_much_are_stream_errors() {
+    // "x: yyy..." of 3,000 bytes is inserted into the dynamic table, then referenced `times` times by one byte each.
     let section = |times: usize| {
         let mut block = [OK, &[0x40, 1, b'x', 0x7f, 0xb9, 0x16]].concat();
         block.extend([b'y'; 3_000]);
@@ -485,7 +487,7 @@ fn header_sections_that_unpack_to_much() {
 }
 
 #[test]
-fn streams_that_are_not_open() {
+fn frames_on_idle_and_closed_streams_are_refused_or_ignored() {
     let reset = |stream| frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]);
     check(vec![
         (
@@ -547,7 +549,7 @@ fn streams_that_are_not_open() {
 }
 
 #[test]
-fn answers_before_the_end_of_the_request() {
+fn early_responses_are_reported_and_end_the_stream() {
     let opening = [frame(SETTINGS, 0, 0, &[])];
     check_after(
         &opening,
@@ -574,7 +576,7 @@ fn answers_before_the_end_of_the_request() {
 }
 
 #[test]
-fn settings_and_windows() {
+fn invalid_settings_are_connection_errors() {
     check(vec![
         (
             "an unknown setting",
@@ -640,7 +642,7 @@ fn settings_and_windows() {
 }
 
 #[test]
-fn windows() {
+fn invalid_window_updates_and_floods_of_empty_data_are_errors() {
     let update = |stream, by: u32| frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes());
     check(vec![
         (
@@ -677,8 +679,8 @@ fn windows() {
 }
 
 #[test]
-fn data_beyond_windows() {
-    // 65,535 bytes are the stream's window, and the connection's; updates of ours wait until half is used.
+fn data_beyond_a_window_is_an_error() {
+    // The windows of the stream and of the connection are 65,535 bytes; our updates wait until half of them is used.
     let mut whole = vec![ok(0)];
     whole.extend((0..4).map(|_| data(0, &[0; 16_000])));
     whole.push(data(END, &[0; 1_535]));
@@ -699,7 +701,7 @@ fn data_beyond_windows() {
 }
 
 #[test]
-fn endings_and_beginnings() {
+fn goaway_may_not_be_raised_and_settings_must_come_first() {
     let goaway = |last: u32| {
         let payload = [&last.to_be_bytes()[..], &[0, 0, 0, 0]].concat();
         frame(GOAWAY, 0, 0, &payload)

@@ -1,5 +1,5 @@
-//! HTTP/1.1 and HTTP/2 over TLS whose peer says that nothing follows (close_notify), and leaves TCP open.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! HTTP/1.1 and HTTP/2 over TLS when the peer sends close_notify but leaves TCP open.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -19,7 +19,7 @@ use squall_http::{
 const VERSIONS: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 const HTTP: [&str; 2] = ["http/1.1", "h2"];
 
-/// Both contexts of a version, which agree on this protocol.
+/// Both contexts for a version, with this protocol as the only one.
 fn contexts(version: TlsVersion, alpn: &str) -> (ClientContext, ServerContext) {
     let settings = TlsSettings {
         min_version: version,
@@ -30,14 +30,14 @@ fn contexts(version: TlsVersion, alpn: &str) -> (ClientContext, ServerContext) {
         not_before_unix_s: 1_577_836_800,
         days: 36_500,
     };
-    let identity = Identity::self_made(&["server"], validity).unwrap();
+    let identity = Identity::self_signed(&["server"], validity).unwrap();
     (
         ClientContext::new(&settings, &[alpn], &Trust::Anyone).unwrap(),
         ServerContext::new(&settings, &[alpn], &identity).unwrap(),
     )
 }
 
-/// A client, and a server of bare TLS, which can say what ours never does.
+/// A client, and a bare TLS server that can send what ours never does.
 struct AtClient {
     client: ClientConnection,
     inbox: Inbox<ClientEvent>,
@@ -60,7 +60,7 @@ impl AtClient {
         pair
     }
 
-    /// Everything to the server; returns how much that was.
+    /// Moves everything to the server; returns how much.
     fn up(&mut self) -> usize {
         let output = self.client.output(NOW).to_vec();
         self.client.advance_output(output.len(), &mut self.inbox);
@@ -68,14 +68,14 @@ impl AtClient {
         output.len()
     }
 
-    /// Everything to the client, in one read.
+    /// Moves everything to the client, in one read.
     fn down(&mut self) -> Result<(), ConnectionError> {
         let output = self.peer.output().to_vec();
         self.peer.advance_output(output.len());
         self.client.receive(&output, &mut self.inbox)
     }
 
-    /// What the server says to a request, and then close_notify.
+    /// Sends the server's response to a request, followed by close_notify.
     fn answer(&mut self, answer: &str) -> Result<(), ConnectionError> {
         self.client.submit(&request("GET", 0)).unwrap();
         self.up();
@@ -91,21 +91,21 @@ impl AtClient {
 }
 
 #[test]
-fn it_completes_a_body_until_the_end() {
+fn close_notify_completes_a_body_until_the_end() {
     for version in VERSIONS {
         let mut pair = AtClient::new(version);
         pair.answer("HTTP/1.0 200 OK\r\n\r\nall of it").unwrap();
         assert_eq!(pair.ends(), 1);
-        assert!(pair.client.has_heard_end());
+        assert!(pair.client.has_received_end());
         assert_eq!((pair.client.in_flight(), pair.client.is_open()), (0, false));
-        // The end of TCP behind it says nothing new.
+        // The end of TCP after it reports nothing new.
         assert_eq!(pair.client.receive_end(&mut pair.inbox), Ok(()));
         assert_eq!(pair.ends(), 1);
     }
 }
 
 #[test]
-fn the_connection_takes_no_further_request() {
+fn after_close_notify_no_request_is_taken() {
     for version in VERSIONS {
         let mut pair = AtClient::new(version);
         pair.answer("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
@@ -118,18 +118,18 @@ fn the_connection_takes_no_further_request() {
 }
 
 #[test]
-fn inside_a_response_it_cuts_off() {
+fn close_notify_inside_a_response_is_an_error() {
     let mut pair = AtClient::new(TlsVersion::Tls13);
     let cut = pair.answer("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nn");
     assert_eq!(cut, Err(ConnectionError::UnexpectedEnd));
-    assert!(pair.client.has_heard_end());
+    assert!(pair.client.has_received_end());
     let again = pair.client.receive(b"more", &mut pair.inbox);
     assert_eq!(again, cut);
     assert_eq!(pair.client.receive_end(&mut pair.inbox), cut);
 }
 
 #[test]
-fn an_end_without_it_is_truncation() {
+fn an_end_without_close_notify_is_truncation() {
     let mut pair = AtClient::new(TlsVersion::Tls13);
     pair.client.submit(&request("GET", 0)).unwrap();
     pair.up();
@@ -137,17 +137,17 @@ fn an_end_without_it_is_truncation() {
     pair.down().unwrap();
     let truncated = Err(ConnectionError::Tls(TlsError::Truncated));
     assert_eq!(pair.client.receive_end(&mut pair.inbox), truncated);
-    assert!(!pair.client.has_heard_end());
+    assert!(!pair.client.has_received_end());
     assert_eq!(pair.ends(), 0);
 }
 
 #[test]
-fn what_floods_in_behind_it_is_ignored() {
+fn input_after_close_notify_is_ignored() {
     let mut pair = AtClient::new(TlsVersion::Tls13);
     pair.answer("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         .unwrap();
     let heard = pair.inbox.events.len();
-    // A record's header that promises more than comes, many times over.
+    // A record header that promises more than follows, many times.
     for _ in 0..10_000 {
         let flood = [0x17, 3, 3, 0x40, 0].repeat(100);
         assert_eq!(pair.client.receive(&flood, &mut pair.inbox), Ok(()));
@@ -156,7 +156,7 @@ fn what_floods_in_behind_it_is_ignored() {
     assert!(pair.client.output(NOW).is_empty());
 }
 
-/// A client and a server of ours.
+/// Our client and our server.
 struct Both {
     client: ClientConnection,
     client_inbox: Inbox<ClientEvent>,
@@ -205,30 +205,30 @@ impl Both {
 }
 
 #[test]
-fn an_idle_connection_is_over_on_both_sides() {
+fn close_notify_ends_an_idle_connection_on_both_sides() {
     for version in VERSIONS {
         for alpn in HTTP {
             let mut pair = Both::new(version, alpn);
             pair.client.close();
             assert!(pair.up().unwrap() > 0);
-            assert!(pair.server.has_heard_end() && !pair.server.is_open());
+            assert!(pair.server.has_received_end() && !pair.server.is_open());
             assert!(pair.server.output(NOW).is_empty());
             pair.server.close();
             assert!(pair.down() > 0, "{alpn}: it is answered");
-            assert!(pair.client.has_heard_end() && !pair.client.is_open());
+            assert!(pair.client.has_received_end() && !pair.client.is_open());
         }
     }
 }
 
 #[test]
-fn a_server_still_gives_the_answer_that_is_under_way() {
+fn a_server_still_answers_requests_received_before_close_notify() {
     for version in VERSIONS {
         for alpn in HTTP {
             let mut pair = Both::new(version, alpn);
             let stream = pair.submit(10);
             pair.client.close();
             pair.up().unwrap();
-            assert!(pair.server.has_heard_end());
+            assert!(pair.server.has_received_end());
             assert!(pair.server.is_open(), "{alpn}: a request waits");
             // The end of TCP changes nothing.
             assert_eq!(pair.server.receive_end(&mut pair.server_inbox), Ok(()));
@@ -236,16 +236,16 @@ fn a_server_still_gives_the_answer_that_is_under_way() {
             while pair.down() > 0 {}
             assert!(!pair.server.is_open(), "{alpn}: all was written");
             assert_eq!(pair.client.in_flight(), 0);
-            assert!(!pair.client.has_heard_end());
+            assert!(!pair.client.has_received_end());
         }
     }
 }
 
 #[test]
-fn inside_a_request_it_ends_the_server() {
+fn close_notify_inside_a_request_is_an_error() {
     for alpn in HTTP {
         let mut pair = Both::new(TlsVersion::Tls13, alpn);
-        // More than the windows of HTTP/2 and one write hold.
+        // More than HTTP/2's windows and one write hold.
         pair.submit(1_000_000);
         pair.client.close();
         assert_eq!(pair.up(), Err(ConnectionError::UnexpectedEnd), "{alpn}");
@@ -256,19 +256,19 @@ fn inside_a_request_it_ends_the_server() {
 }
 
 #[test]
-fn inside_a_handshake_it_is_a_failure_of_tls() {
+fn close_notify_inside_a_handshake_is_a_tls_error() {
     let (client, server) = contexts(TlsVersion::Tls12, "h2");
     let hello = Session::client(&client, Some("server")).unwrap();
     let mut server = ServerConnection::secure(&server, &SideSettings::default()).unwrap();
     let mut inbox = Inbox::default();
     server.receive(hello.output(), &mut inbox).unwrap();
-    // An alert in the clear: warning, close_notify (RFC 5246, section 7.2).
+    // An unencrypted alert: warning, close_notify (RFC 5246, section 7.2).
     let ended = server.receive(&[0x15, 3, 3, 0, 2, 1, 0], &mut inbox);
     assert!(matches!(ended, Err(ConnectionError::Tls(_))), "{ended:?}");
     assert!(!server.is_open());
 }
 
-/// A client of bare TLS and HTTP/1.0, whose body of unknown length has begun.
+/// A bare TLS client that speaks HTTP/1.0, with a partly sent response of unknown length.
 fn half_answered() -> (ServerConnection, Inbox<ServerEvent>, Session) {
     let (client, server) = contexts(TlsVersion::Tls13, "http/1.1");
     let mut peer = Session::client(&client, Some("server")).unwrap();
@@ -283,14 +283,14 @@ fn half_answered() -> (ServerConnection, Inbox<ServerEvent>, Session) {
     server.receive(peer.output(), &mut inbox).unwrap();
     let unknown = Response::new(200, &[], Body::Streamed { length: None }).unwrap();
     server.respond(StreamId(0), &Arc::new(unknown)).unwrap();
-    assert!(!server.cuts_off(), "nothing was sent");
+    assert!(!server.must_reset(), "nothing was sent");
     server.send_body(StreamId(0), b"abc");
     let heard = hear(&mut peer, &mut server, &mut inbox);
     assert!(heard.ends_with(b"\r\n\r\nabc"));
     (server, inbox, peer)
 }
 
-/// Everything to that client.
+/// Moves everything to that client.
 fn hear(
     peer: &mut Session,
     server: &mut ServerConnection,
@@ -305,25 +305,25 @@ fn hear(
 }
 
 #[test]
-fn a_server_does_not_say_it_behind_a_part_of_an_answer() {
+fn a_server_sends_no_close_notify_after_a_partial_response() {
     let (mut server, mut inbox, mut peer) = half_answered();
-    assert!(server.cuts_off());
+    assert!(server.must_reset());
     server.close();
     assert_eq!(hear(&mut peer, &mut server, &mut inbox), b"");
     assert!(!peer.received_close_notify());
-    // Nor when it has given the answer up.
+    // Nor after it has abandoned the response.
     server.reset(StreamId(0), 0);
-    assert!(server.cuts_off() && !server.is_open());
+    assert!(server.must_reset() && !server.is_open());
     server.close();
     hear(&mut peer, &mut server, &mut inbox);
     assert!(!peer.received_close_notify());
 }
 
 #[test]
-fn a_server_says_it_behind_an_answer_that_has_no_other_end() {
+fn a_server_sends_close_notify_to_end_a_response_without_length() {
     let (mut server, mut inbox, mut peer) = half_answered();
     server.end_body(StreamId(0));
-    assert!(!server.cuts_off() && !server.is_open());
+    assert!(!server.must_reset() && !server.is_open());
     inbox.clear();
     server.advance_output(0, &mut inbox);
     let written = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
@@ -333,9 +333,9 @@ fn a_server_says_it_behind_an_answer_that_has_no_other_end() {
     assert!(peer.received_close_notify());
 }
 
-/// Of truncation that is no news: the client had all that there was.
+/// This is not truncation: the client has received everything.
 #[test]
-fn an_answer_that_was_over_before_the_end_of_tcp_is_written() {
+fn a_complete_response_counts_as_written_when_tcp_ends() {
     let (mut server, mut inbox, _peer) = half_answered();
     server.end_body(StreamId(0));
     inbox.clear();

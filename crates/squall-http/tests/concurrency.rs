@@ -1,5 +1,5 @@
-//! The server's limit of concurrent streams, and ours until the server has stated one.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! The server's limit of concurrent streams, and ours until the server has announced one.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ fn limited_to(streams: u32) -> Http2Settings {
     }
 }
 
-/// Lets the socket take all output of the client, and returns its HEADERS frames.
+/// Lets the socket take all output of the client, and returns the number of HEADERS frames.
 fn take_headers(client: &mut Client, walker: &mut FrameWalker) -> usize {
     let mut headers = 0;
     while !client.output().is_empty() {
@@ -56,7 +56,7 @@ fn our_own_limit_holds_until_settings_arrive() {
 }
 
 #[test]
-fn requests_that_gather_share_the_next_output() {
+fn gathered_requests_share_the_next_output() {
     let mut client = Client::new(&limited_to(3)).unwrap();
     let (get, post) = (request("GET", 0), request("POST", 100));
     client.submit(&post).unwrap();
@@ -67,7 +67,7 @@ fn requests_that_gather_share_the_next_output() {
     assert!(!client.gather(), "the limit of streams holds for them too");
     assert_eq!(client.submit(&get), Err(SubmitError::NotReady));
 
-    // Whole requests, one after another, in one piece.
+    // Complete requests, one after another, in one piece.
     let output = client.output().to_vec();
     let (mut walker, mut kinds) = (FrameWalker::of_client(), Vec::new());
     walker.walk(&output, |frame| kinds.push((frame.kind, frame.stream)));
@@ -84,12 +84,12 @@ fn requests_that_gather_share_the_next_output() {
         ]
     );
 
-    // What was offered to the socket takes nothing more in.
+    // Output that was offered to the socket takes no more requests.
     assert!(!client.gather() && !client.is_ready());
 }
 
 #[test]
-fn a_server_without_a_limit_has_none() {
+fn streams_are_unlimited_if_the_server_announces_no_limit() {
     let mut client = Client::new(&limited_to(1)).unwrap();
     let mut walker = FrameWalker::of_client();
     // An empty SETTINGS frame.
@@ -105,7 +105,7 @@ fn a_server_without_a_limit_has_none() {
 }
 
 #[test]
-fn a_place_is_free_again_after_the_answer() {
+fn a_response_frees_its_stream_slot() {
     let mut pair = Pair::with(Protocol::H2c, &limited_to(2));
     pair.answers = Answers::Never;
     let request = request("POST", 10);

@@ -1,5 +1,5 @@
-//! What h2spec asks of a server (RFC 9113), case by case: what is ignored, what ends a stream and what the connection.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! h2spec's cases for a server (RFC 9113): what is ignored, what ends a stream and what ends the connection.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,14 +15,14 @@ use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Server;
 use squall_http::{ConnectionError, Inbox, ServerEvent};
 
-/// What the server makes of it.
+/// How the server reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing: requests are answered on.
+    /// It ignores the input, and keeps answering requests.
     Fine,
-    /// RST_STREAM with this code, and requests are answered on.
+    /// It sends RST_STREAM with this code, and keeps answering requests.
     Stream(u64),
-    /// GOAWAY with this code.
+    /// It sends GOAWAY with this code.
     Connection(u64),
 }
 use Verdict::{Connection, Fine, Stream};
@@ -33,7 +33,7 @@ const STREAM_CLOSED: u64 = 5;
 const FRAME_SIZE_ERROR: u64 = 6;
 const COMPRESSION_ERROR: u64 = 9;
 
-/// ":method: GET", ":scheme: http", ":path: /" of HPACK's static table, and ":authority: a".
+/// ":method: GET", ":scheme: http", ":path: /" from HPACK's static table, and ":authority: a".
 const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
 const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
 
@@ -41,12 +41,12 @@ fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, WHOLE | END, stream, GET)
 }
 
-/// A POST that goes on.
+/// A POST whose body is still to come.
 fn post(stream: u32) -> Vec<u8> {
     frame(HEADERS, WHOLE, stream, POST)
 }
 
-/// A GET with another field, or a POST if it goes on.
+/// A GET with an additional field, or a POST if the flags leave the stream open.
 fn with(flags: u8, name: &str, value: &str) -> Vec<u8> {
     let base = if flags & END == 0 { POST } else { GET };
     frame(
@@ -57,7 +57,7 @@ fn with(flags: u8, name: &str, value: &str) -> Vec<u8> {
     )
 }
 
-/// What a fresh server makes of these frames, each given by itself. It answers whole requests.
+/// How a new server reacts to these frames, each passed separately. It answers complete requests.
 fn judge(frames: &[Vec<u8>]) -> Verdict {
     let mut server = Server::new(&Http2Settings::default()).unwrap();
     let mut inbox = Inbox::new(ALL);
@@ -70,7 +70,7 @@ fn judge(frames: &[Vec<u8>]) -> Verdict {
         answered = inbox.events.len();
         for event in due {
             if let ServerEvent::RequestEnd { stream, .. } = event {
-                // It may have been reset at once.
+                // It may already have been reset.
                 let _ = server.respond(stream, &response(200, 10));
             }
         }
@@ -115,7 +115,7 @@ fn check(cases: Vec<Case>) {
 }
 
 #[test]
-fn frames_and_their_sizes() {
+fn unknown_frames_are_ignored_and_bad_sizes_are_errors() {
     let large = vec![0; 16_385];
     check(vec![
         ("unknown type", vec![frame(0x16, 0xff, 0, &[0; 8])], Fine),
@@ -155,7 +155,7 @@ fn frames_and_their_sizes() {
 }
 
 #[test]
-fn idle_streams() {
+fn only_priority_is_allowed_on_idle_streams() {
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let update = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 100]);
     let more = frame(CONTINUATION, WHOLE, 1, GET);
@@ -189,12 +189,12 @@ fn idle_streams() {
 }
 
 #[test]
-fn closed_streams() {
+fn frames_on_closed_streams_are_ignored_or_refused_as_h2spec_asks() {
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let update = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 100]);
     let more = frame(CONTINUATION, WHOLE, 1, GET);
     check(vec![
-        // Our answer to the GET leaves before the next frame comes, so that the stream is closed.
+        // Our response to the GET is sent before the next frame arrives, so the stream is closed.
         (
             "closed: DATA",
             vec![get(1), frame(DATA, END, 1, b"x")],
@@ -236,7 +236,7 @@ fn closed_streams() {
 }
 
 #[test]
-fn what_opens_streams() {
+fn streams_must_be_opened_in_order_by_whole_header_sections() {
     check(vec![
         ("even stream", vec![get(2)], Connection(PROTOCOL_ERROR)),
         (
@@ -265,7 +265,7 @@ fn what_opens_streams() {
             Connection(PROTOCOL_ERROR),
         ),
         (
-            // RFC 7540 (section 5.3.1) had it as an error; RFC 9113 has no dependencies any more.
+            // RFC 7540 (section 5.3.1) made this an error; RFC 9113 has no dependencies any more.
             "PRIORITY depends on itself",
             vec![frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 9])],
             Fine,
@@ -283,7 +283,7 @@ fn what_opens_streams() {
 }
 
 #[test]
-fn frames_of_streams() {
+fn malformed_stream_frames_are_connection_errors() {
     check(vec![
         (
             "DATA on stream 0",
@@ -324,7 +324,7 @@ fn frames_of_streams() {
 }
 
 #[test]
-fn settings() {
+fn invalid_settings_are_connection_errors() {
     check(vec![
         (
             "SETTINGS ACK with payload",
@@ -366,7 +366,7 @@ fn settings() {
 }
 
 #[test]
-fn frames_of_the_connection() {
+fn malformed_connection_frames_are_connection_errors() {
     let max = 0x7fff_ffffu32.to_be_bytes();
     check(vec![
         ("PING with ACK", vec![frame(PING, 1, 0, &[0; 8])], Fine),
@@ -414,10 +414,11 @@ fn frames_of_the_connection() {
 }
 
 #[test]
-fn requests() {
+fn malformed_requests_are_connection_errors() {
     let trailers = |fields: &[u8]| frame(HEADERS, WHOLE | END, 1, fields);
     let lone = |fields: Vec<Vec<u8>>| vec![frame(HEADERS, WHOLE | END, 1, &fields.concat())];
-    // A stream error by the RFC, which allows to take it for one of the connection (section 5.4.2), as nghttp2 does.
+    // A stream error according to the RFC, which allows treating it as a connection error (section 5.4.2), as nghttp2
+    // does.
     let bad = Connection(PROTOCOL_ERROR);
     check(vec![
         ("upper case name", vec![with(END, "X-Y", "z")], bad),
@@ -485,7 +486,7 @@ fn requests() {
 }
 
 #[test]
-fn what_does_not_begin_as_it_must() {
+fn a_wrong_preface_or_missing_settings_end_the_connection() {
     let mut inbox = Inbox::default();
     for bytes in [
         &b"INVALID CONNECTION PREFACE\r\n\r\n"[..],
@@ -499,7 +500,7 @@ fn what_does_not_begin_as_it_must() {
         );
         assert!(!server.is_open());
     }
-    // The preface is followed by SETTINGS (RFC 9113, section 3.4).
+    // The preface must be followed by SETTINGS (RFC 9113, section 3.4).
     let mut server = Server::new(&Http2Settings::default()).unwrap();
     let bytes = [&CLIENT_PREFACE[..], &get(1)].concat();
     let result = server.receive(&bytes, &mut inbox);
@@ -510,7 +511,7 @@ fn what_does_not_begin_as_it_must() {
 }
 
 #[test]
-fn a_ping_is_answered_with_what_it_said() {
+fn a_ping_is_answered_with_its_payload() {
     let mut server = Server::new(&Http2Settings::default()).unwrap();
     let mut inbox = Inbox::default();
     let ping = frame(PING, 0, 0, b"squalls!");
@@ -519,7 +520,7 @@ fn a_ping_is_answered_with_what_it_said() {
     let answer = frame(PING, 1, 0, b"squalls!");
     let output = server.output();
     assert!(output.windows(answer.len()).any(|bytes| bytes == answer));
-    // And SETTINGS with an acknowledgement.
+    // The SETTINGS are acknowledged too.
     let ack = frame(SETTINGS, 1, 0, &[]);
     assert!(output.windows(ack.len()).any(|bytes| bytes == ack));
 }

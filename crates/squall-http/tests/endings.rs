@@ -1,7 +1,7 @@
-//! How HTTP/2 exchanges and connections end other than well: RST_STREAM, GOAWAY, errors, end of stream.
+//! Abnormal ends of HTTP/2 exchanges and connections: RST_STREAM, GOAWAY, errors, end of stream.
 //!
-//! The peer is a bare nghttp2 session, which can be told to do what our own sides never do.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! The peer is a bare nghttp2 session, which can do what our own sides never do.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -69,7 +69,7 @@ fn a_reset_fails_its_stream_only() {
 }
 
 #[test]
-fn a_reset_without_an_error_is_a_reset_too() {
+fn a_reset_with_no_error_is_reported_too() {
     let (mut client, mut peer) = client_and_peer(1);
     peer.submit_reset(1, 0).unwrap();
     let events = hear(&mut client, &mut peer);
@@ -84,7 +84,7 @@ fn a_reset_without_an_error_is_a_reset_too() {
 
 #[test]
 fn a_reset_after_the_whole_response_is_no_failure() {
-    // RFC 9113, section 8.1: a server may answer early and then reset the stream with NO_ERROR.
+    // RFC 9113, section 8.1: a server may respond early and then reset the stream with NO_ERROR.
     let (mut client, mut peer) = client_and_peer(0);
     to_peer(&mut client, &mut peer);
     client.submit(&request("POST", 200_000)).unwrap();
@@ -104,13 +104,13 @@ fn a_reset_after_the_whole_response_is_no_failure() {
             ClientEvent::ResponseEnd { stream, end: 0 },
         ]
     );
-    // What was pulled already may leave; then the connection goes on.
+    // Frames already produced may still be sent; then the connection continues.
     to_peer(&mut client, &mut peer);
     assert!(client.is_ready());
 }
 
 #[test]
-fn goaway_refuses_what_the_server_did_not_see() {
+fn goaway_refuses_requests_the_server_did_not_see() {
     let (mut client, mut peer) = client_and_peer(2);
     // A third request is on its way when the server stops.
     client.submit(&request("POST", 10)).unwrap();
@@ -133,7 +133,7 @@ fn goaway_refuses_what_the_server_did_not_see() {
     assert!(!client.is_open() && !client.is_ready());
     assert_eq!(client.submit(&request("GET", 0)), Err(SubmitError::Closed));
 
-    // The two others are still answered.
+    // The other two are still answered.
     let head = HeaderBlock::new([(":status", "200")]).unwrap();
     for id in [1, 3] {
         peer.submit_response(id, &head, Body::Whole(&common::bytes(0)))
@@ -149,7 +149,7 @@ fn goaway_refuses_what_the_server_did_not_see() {
 }
 
 #[test]
-fn goaway_reaches_a_request_that_was_not_yet_produced() {
+fn goaway_refuses_a_request_that_was_not_yet_produced() {
     let (mut client, mut peer) = client_and_peer(1);
     client.submit(&request("POST", 10)).unwrap();
     peer.submit_goaway(peer.last_processed_stream(), 0).unwrap();
@@ -173,7 +173,7 @@ fn goaway_reaches_a_request_that_was_not_yet_produced() {
 }
 
 #[test]
-fn a_connection_error_of_the_server_ends_everything() {
+fn a_connection_error_by_the_server_fails_the_connection() {
     let (mut client, mut peer) = client_and_peer(2);
     hear(&mut client, &mut peer);
     // DATA on stream 0 (RFC 9113, section 6.1).
@@ -187,7 +187,7 @@ fn a_connection_error_of_the_server_ends_everything() {
     assert!(!client.is_open());
     assert_eq!(client.in_flight(), 2);
     assert_eq!(client.receive(&[], &mut Inbox::default()), Err(error));
-    // Our GOAWAY is still there for the server.
+    // Our GOAWAY for the server is still in the output.
     assert!(
         client
             .output()
@@ -197,7 +197,7 @@ fn a_connection_error_of_the_server_ends_everything() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_fine_only_when_nothing_is_in_flight() {
+fn the_end_of_input_is_an_error_while_requests_are_in_flight() {
     let (mut client, _) = client_and_peer(0);
     assert_eq!(client.receive_end(&mut Inbox::default()), Ok(()));
     assert!(!client.is_open());
@@ -207,7 +207,7 @@ fn the_end_of_the_stream_is_fine_only_when_nothing_is_in_flight() {
     assert_eq!(client.in_flight(), 1);
 }
 
-/// A client that does what ours never does, with a request of `body` bytes submitted.
+/// A client that can do what ours never does, with a request of `body` bytes submitted.
 fn peer_with_request(body: usize) -> Session<Silent> {
     let mut peer = Session::client(Silent, &Options::default()).unwrap();
     peer.submit_settings(&[]).unwrap();
@@ -223,7 +223,7 @@ fn peer_with_request(body: usize) -> Session<Silent> {
     peer
 }
 
-/// That client, and a server with its request in hand.
+/// That client, and a server that has received its request.
 fn peer_and_server(body: usize) -> (Session<Silent>, Server, Inbox<ServerEvent>) {
     let mut peer = peer_with_request(body);
     let mut server = Server::new(&Http2Settings::default()).unwrap();
@@ -253,7 +253,7 @@ fn a_client_that_cancels_gets_no_response() {
 }
 
 #[test]
-fn a_request_that_is_cancelled_in_the_same_read_waits_for_nothing() {
+fn a_request_cancelled_in_the_same_read_cannot_be_answered() {
     let mut peer = peer_with_request(0);
     let mut bytes = output_of(&mut peer);
     peer.submit_reset(1, CANCEL).unwrap();
@@ -272,14 +272,14 @@ fn a_request_that_is_cancelled_in_the_same_read_waits_for_nothing() {
             }
         ]
     );
-    // Who answers at the end of the request, before reading on, is told.
+    // A caller that responds at the end of the request, before reading on, gets this error.
     let late = server.respond(stream, &response(200, 10));
     assert_eq!(late, Err(RespondError::NotWaiting(stream)));
     assert!(server.is_open());
 }
 
 #[test]
-fn a_response_is_given_once_and_to_a_known_stream() {
+fn a_response_is_accepted_once_and_only_for_a_known_stream() {
     let (_, mut server, _) = peer_and_server(10);
     let (stream, unknown) = (StreamId(1), StreamId(3));
     assert_eq!(server.respond(stream, &response(200, 10)), Ok(()));
@@ -316,7 +316,7 @@ fn a_server_refuses_a_wrong_preface_and_a_broken_frame() {
 }
 
 #[test]
-fn a_server_is_open_until_its_last_answer_is_written() {
+fn a_server_is_open_until_its_last_response_is_written() {
     for protocol in PROTOCOLS {
         let mut pair = Pair::new(protocol);
         pair.answers = Answers::Never;

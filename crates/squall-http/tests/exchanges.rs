@@ -1,5 +1,5 @@
-//! Exchanges of both protocols between our client and our server, through pipes of any width.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Exchanges between our client and our server over both protocols, through pipes of any width.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use squall_base::plan::Protocol;
 use squall_http::{ClientEvent, ServerEvent, StreamId, SubmitError};
 
 #[test]
-fn an_exchange_tells_its_whole_story() {
+fn an_exchange_reports_all_its_events() {
     for protocol in PROTOCOLS {
         for (method, body) in [("GET", 0), ("POST", 1000), ("POST", 0)] {
             let mut pair = Pair::new(protocol);
@@ -35,7 +35,7 @@ fn an_exchange_tells_its_whole_story() {
 }
 
 #[test]
-fn a_connection_serves_one_exchange_after_the_other() {
+fn a_connection_serves_one_exchange_after_another() {
     for protocol in PROTOCOLS {
         let mut pair = Pair::new(protocol);
         let request = request("POST", 100);
@@ -82,7 +82,7 @@ fn responses_to_head_and_without_content_have_no_body() {
 }
 
 #[test]
-fn the_first_request_leaves_together_with_the_preface() {
+fn the_first_request_is_sent_together_with_the_preface() {
     let mut pair = Pair::new(Protocol::H2c);
     assert!(pair.client.is_ready());
     pair.submit(&request("POST", 100));
@@ -97,7 +97,7 @@ fn the_first_request_leaves_together_with_the_preface() {
         panic!("{:?}", pair.client_inbox.events);
     };
     assert_eq!(*written, ClientEvent::RequestWritten { stream, end });
-    // The frame header of HEADERS, of stream 1.
+    // The frame header of HEADERS on stream 1.
     assert_eq!(output[*offset as usize + 3], 1);
     assert_eq!(output[*offset as usize + 5..][..4], [0, 0, 0, 1]);
 }
@@ -124,7 +124,7 @@ fn the_marks_of_a_request_are_exact() {
 }
 
 #[test]
-fn nothing_is_submitted_behind_output_that_waits() {
+fn no_request_is_taken_while_output_is_waiting() {
     for protocol in PROTOCOLS {
         let mut pair = Pair::new(protocol);
         pair.settle();
@@ -140,7 +140,7 @@ fn nothing_is_submitted_behind_output_that_waits() {
 }
 
 #[test]
-fn large_bodies_pass_in_bounded_buffers() {
+fn large_bodies_pass_through_bounded_buffers() {
     const BODY_BYTES: usize = 20_000_000;
     for protocol in PROTOCOLS {
         let mut pair = Pair::with(protocol, &windows(1 << 20, 1 << 24));
@@ -198,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_exchanges_through_any_pipe(
+    fn any_exchanges_complete_through_any_pipe(
         is_h2: bool,
         bodies in proptest::collection::vec((0usize..50_000, 0usize..50_000), 1..6),
         steps in proptest::collection::vec(1usize..5000, 1..8),

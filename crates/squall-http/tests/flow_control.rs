@@ -1,5 +1,5 @@
-//! HTTP/2 windows: a body stops when one is used up and goes on when it is updated.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! HTTP/2 windows: a body stops when one is used up, and continues when it is updated.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,7 +16,7 @@ fn received_by_server(pair: &Pair, of: StreamId) -> u64 {
     pair.server_inbox.events.iter().map(len).sum()
 }
 
-/// Moves bytes to the server only, so that no update of a window comes back.
+/// Moves bytes only to the server, so that no window updates come back.
 fn one_way(pair: &mut Pair) {
     while pair.up() > 0 {}
 }
@@ -31,7 +31,7 @@ fn a_stream_window_blocks_its_own_stream_only() {
     assert_eq!(received_by_server(&pair, blocked), 10_000);
     assert!(!pair.has_written(blocked));
 
-    // Only its own stream is blocked, so the connection is ready for others.
+    // Only this stream is blocked, so the connection is ready for others.
     assert!(pair.client.is_ready());
     let other = pair.submit(&request("POST", 5_000));
     one_way(&mut pair);
@@ -60,14 +60,14 @@ fn the_connection_window_blocks_every_body() {
 }
 
 #[test]
-fn a_larger_connection_window_is_in_force_from_the_first_flight() {
+fn a_larger_connection_window_applies_from_the_start() {
     let mut pair = Pair::with(Protocol::H2c, &windows(1 << 24, 1 << 24));
     pair.response = response(200, 3_000_000);
     pair.answers = Answers::Never;
     let stream = pair.submit(&request("GET", 0));
     pair.settle();
     pair.server.respond(stream, &pair.response.clone()).unwrap();
-    // The server alone sends, so every byte fits the windows that it was given at the start.
+    // Only the server sends, so every byte must fit the windows it was given at the start.
     while pair.down() > 0 {}
     assert_eq!(
         pair.client_story(stream),
@@ -76,7 +76,7 @@ fn a_larger_connection_window_is_in_force_from_the_first_flight() {
 }
 
 #[test]
-fn a_request_with_a_blocked_body_is_answered_early() {
+fn a_request_with_a_blocked_body_can_be_answered_early() {
     let mut pair = Pair::with(Protocol::H2c, &windows(1_000, 65_535));
     pair.answers = Answers::Early;
     pair.response = response(200, 500);

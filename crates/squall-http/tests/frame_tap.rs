@@ -1,5 +1,5 @@
-//! The tap's windows are nghttp2's own, and its offsets are those of the byte stream.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! The tap's windows match nghttp2's, and its offsets are those of the byte stream.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -42,7 +42,7 @@ impl Tapped {
         }
     }
 
-    /// The tap knows the windows that nghttp2 knows, of the connection and of some streams.
+    /// Checks that the tap and nghttp2 agree on the windows of the connection and of some streams.
     fn check(&mut self) {
         let session = &self.session;
         let (to_send, to_receive) = (session.window_to_send(0), session.window_to_receive(0));
@@ -56,7 +56,7 @@ impl Tapped {
             let received = self.tap.stream_window(Way::Received, stream);
             let known = session.window_to_send(stream);
             assert_eq!(sent.is_some(), known >= 0, "stream {stream} is open");
-            // nghttp2 says 0 for less than that.
+            // nghttp2 reports negative windows as 0.
             let floor = |window: Option<i64>| window.map_or(0, |window| window.max(0));
             assert_eq!(floor(sent), i64::from(known.max(0)), "stream {stream}");
             let known = session.window_to_receive(stream);
@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn windows_are_those_of_nghttp2(acts in acts(), cut in 1usize..3000) {
+    fn the_taps_windows_match_nghttp2(acts in acts(), cut in 1usize..3000) {
         let options = Options::default();
         let mut client = Tapped {
             session: Session::client(Silent, &options).unwrap(),
@@ -153,7 +153,7 @@ proptest! {
                     client.give(&bytes, cut);
                 }
             }
-            // What is queued is in nghttp2's windows already: it has to be on its way for the tap.
+            // nghttp2's windows include queued frames, which the tap sees only once they are sent.
             let (up, down) = (client.take(), server.take());
             server.give(&up, cut);
             client.give(&down, cut);
@@ -166,7 +166,7 @@ proptest! {
         prop_assert!(!client.facts.is_empty());
     }
 
-    /// Facts are the same whatever the pieces, and lie end to end.
+    /// Facts are the same in any pieces, and their frames are contiguous.
     #[test]
     fn facts_do_not_depend_on_pieces(
         kinds in prop::collection::vec((0u8..12, any::<u8>(), 0u32..6, prop::collection::vec(any::<u8>(), 0..30)), 0..40),
@@ -208,7 +208,7 @@ fn walk(walker: FrameWalker, bytes: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// From where to where the message of a stream reaches, whose head takes several frames.
+/// The extent of a stream's message, whose head takes several frames.
 fn span(frames: &[Frame], stream: u32) -> (u64, u64) {
     let kinds = [FrameKind::HEADERS, FrameKind::CONTINUATION, FrameKind::DATA];
     let mine = frames.iter().filter(|f| f.stream == stream);
@@ -219,8 +219,8 @@ fn span(frames: &[Frame], stream: u32) -> (u64, u64) {
 }
 
 #[test]
-fn offsets_of_events_are_those_of_their_frames() {
-    // A head of three frames each way, and steps that cut everything.
+fn event_offsets_match_their_frames() {
+    // A head of three frames each way, and steps that split everything.
     let long = vec![("long".to_owned(), "x".repeat(40_000))];
     let request = |method, body| {
         Arc::new(Request::new(method, Scheme::Http, "a", "/", &long, bytes(body)).unwrap())

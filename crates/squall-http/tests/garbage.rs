@@ -1,6 +1,6 @@
-//! Hostile peers: the functions of fuzz/, driven with random and half-sensible bytes on stable Rust.
+//! Hostile peers: runs the functions of fuzz/ on random and half-valid bytes, on stable Rust.
 
-// `drive` is public for the fuzz targets, which are a crate of their own.
+// `drive` is public for the fuzz targets, which are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive.rs"]
 mod drive;
@@ -14,12 +14,12 @@ mod laws;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Frames with a sensible header and any payload, which get further than plain noise.
+/// Frames with a plausible header and any payload, which get further than plain noise.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![4 => 0u8..10, 1 => any::<u8>()];
     let stream = prop_oneof![Just(0u32), Just(1), Just(3), Just(5), any::<u32>()];
     let payload = prop_oneof![
-        // ":status: 200", ":method: GET, :scheme: http, :path: /" and ":authority: a" of HPACK's table.
+        // ":status: 200", ":method: GET, :scheme: http, :path: /" and ":authority: a" from HPACK's table.
         Just(vec![0x88]),
         Just(vec![0x82, 0x86, 0x84, 0x41, 0x01, b'a']),
         Just(vec![0, 0, 0, 8]),
@@ -40,7 +40,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Lines that HTTP/1.1 might have, in any order.
+/// Plausible lines of HTTP/1.1, in any order.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
     let known = proptest::sample::select(vec![
         "HTTP/1.1 200 OK\r\n",
@@ -65,7 +65,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What field values are made of, in any order.
+/// Parts of field values, in any order.
 fn values() -> impl Strategy<Value = Vec<u8>> {
     let known = proptest::sample::select(vec![
         "h3",
@@ -96,7 +96,7 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
     vec(part, 0..12).prop_map(|parts| parts.concat().into_bytes())
 }
 
-/// All of it, to all of them.
+/// Passes the input to every target.
 fn drive_all(input: &[u8]) {
     drive::h1_client(input);
     drive::h1_server(input);
@@ -110,17 +110,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn noise(input in vec(any::<u8>(), 0..300)) {
+    fn random_bytes_never_panic(input in vec(any::<u8>(), 0..300)) {
         drive_all(&input);
     }
 
     #[test]
-    fn frames_in_disorder(input in frames()) {
+    fn plausible_frames_in_any_order_never_panic(input in frames()) {
         drive_all(&input);
     }
 
     #[test]
-    fn values_in_disorder(length in any::<[u8; 8]>(), input in prop_oneof![values(), vec(any::<u8>(), 0..60)]) {
+    fn plausible_field_values_in_any_order_never_panic(length in any::<[u8; 8]>(), input in prop_oneof![values(), vec(any::<u8>(), 0..60)]) {
         drive_values::alt_svc(&input);
         drive_values::percent_encoded(&input);
         drive_values::range(&input);
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_in_disorder(input in lines()) {
+    fn plausible_lines_in_any_order_never_panic(input in lines()) {
         drive_all(&input);
     }
 }

@@ -1,6 +1,6 @@
-//! Hostile peers of TLS and HTTP/3: the functions of fuzz/, driven with random bytes on stable Rust.
+//! Hostile peers of TLS and HTTP/3: runs the functions of fuzz/ on random bytes, on stable Rust.
 
-// They are public for the fuzz targets, which are a crate of their own.
+// They are public for the fuzz targets, which are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_h3.rs"]
 mod drive_h3;
@@ -14,7 +14,7 @@ mod laws;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Bytes that look like TLS records for a while.
+/// Bytes that pass for TLS records for a while.
 fn records() -> impl Strategy<Value = Vec<u8>> {
     let record =
         (20_u8..24, 0_u8..5, vec(any::<u8>(), 0..60)).prop_map(|(kind, minor, payload)| {
@@ -30,11 +30,11 @@ fn records() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // Each case makes four engines with keys of their own.
+    // Each case creates four engines with separate keys.
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn noise(input in vec(any::<u8>(), 0..400)) {
+    fn random_bytes_never_panic(input in vec(any::<u8>(), 0..400)) {
         drive_secure::tls_client(&input);
         drive_secure::tls_server(&input);
         drive_secure::h3_client(&input);
@@ -42,27 +42,27 @@ proptest! {
     }
 
     #[test]
-    fn records_in_disorder(input in records()) {
+    fn plausible_tls_records_in_any_order_never_panic(input in records()) {
         drive_secure::tls_client(&input);
         drive_secure::tls_server(&input);
     }
 
-    /// The first byte 0 means: a real first flight, changed at some places.
+    /// A first byte of 0 means a real first flight, modified in some places.
     #[test]
-    fn changed_first_flights(changes in vec(any::<u8>(), 0..30)) {
+    fn modified_first_flights_never_panic(changes in vec(any::<u8>(), 0..30)) {
         let input: Vec<u8> = [vec![0], changes].concat();
         drive_secure::h3_server(&input);
     }
 }
 
-/// A step of `drive_h3`: half of them sensible, in QPACK where that is needed.
+/// A step of `drive_h3`: half of them are plausible, in QPACK where needed.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let payload = prop_oneof![
         Just(vec![]),
-        // `content-length: 0`, and `x: y` of QPACK.
+        // `content-length: 0`, and `x: y`, in QPACK.
         Just(vec![0xc4]),
         Just(vec![0x21, b'x', 1, b'y']),
-        // GOAWAY for what begins at stream 4.
+        // GOAWAY for streams from 4 on.
         Just(vec![7, 4]),
         vec(any::<u8>(), 0..60),
     ];
@@ -74,11 +74,11 @@ fn step() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    // Each case shakes hands twice.
+    // Each case performs two handshakes.
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn streams_in_disorder(first: u8, steps in vec(step(), 0..25)) {
+    fn plausible_stream_data_in_any_order_never_panics(first: u8, steps in vec(step(), 0..25)) {
         let input = [vec![first], steps.concat()].concat();
         drive_h3::h3_client_streams(&input);
         drive_h3::h3_server_streams(&input);

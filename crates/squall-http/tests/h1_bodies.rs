@@ -1,5 +1,6 @@
-//! Bodies that an HTTP/1.1 connection sends: whole and streamed, of every framing, and connections that end by plan.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Bodies that an HTTP/1.1 connection sends: whole and streamed, with every framing; and connections that end as
+//! planned.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -35,7 +36,7 @@ fn client(settings: &Http1Settings, body: impl Into<Body>) -> h1::Client {
     client
 }
 
-/// A server that has heard this request line, and answers it so.
+/// A server that has received this request line, and responds with this body.
 fn server(settings: &Http1Settings, line: &str, body: impl Into<Body>) -> h1::Server {
     let mut server = h1::Server::new(settings).unwrap();
     let text = format!("{line}\r\nhost: a\r\n\r\n");
@@ -46,7 +47,7 @@ fn server(settings: &Http1Settings, line: &str, body: impl Into<Body>) -> h1::Se
     server
 }
 
-/// Takes what a client has to write, in steps.
+/// Takes all output of a client, in steps.
 fn sent(client: &mut h1::Client, step: usize, inbox: &mut Inbox<ClientEvent>) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !client.output().is_empty() {
@@ -58,7 +59,7 @@ fn sent(client: &mut h1::Client, step: usize, inbox: &mut Inbox<ClientEvent>) ->
     bytes
 }
 
-/// Takes what a server has to write.
+/// Takes all output of a server.
 fn said(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
     let mut bytes = Vec::new();
     while !server.output().is_empty() {
@@ -81,7 +82,7 @@ const CHUNKED_POST: &str = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chu
 const CHUNKED_OK: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[test]
-fn whole_bodies_in_chunks() {
+fn whole_bodies_are_sent_in_chunks() {
     for (max, body) in [
         (4, "4\r\n0123\r\n4\r\n4567\r\n2\r\n89\r\n0\r\n\r\n"),
         (5, "5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n"),
@@ -134,7 +135,7 @@ fn empty_bodies_are_never_chunked() {
 }
 
 #[test]
-fn a_streamed_request_of_known_length() {
+fn a_streamed_request_of_known_length_has_a_content_length() {
     let mut client = client(
         &Http1Settings::default(),
         Body::Streamed { length: Some(5) },
@@ -156,7 +157,7 @@ fn a_streamed_request_of_known_length() {
 }
 
 #[test]
-fn a_streamed_request_of_unknown_length() {
+fn a_streamed_request_of_unknown_length_is_chunked() {
     for (settings, body) in [
         (
             Http1Settings::default(),
@@ -181,7 +182,7 @@ fn a_streamed_request_of_unknown_length() {
 }
 
 #[test]
-fn a_streamed_body_that_ends_too_soon() {
+fn a_streamed_body_that_ends_early_ends_the_connection() {
     for settings in [Http1Settings::default(), chunks_of(3)] {
         let body = Body::Streamed { length: Some(5) };
         let mut client = client(&settings, body.clone());
@@ -201,7 +202,7 @@ fn a_streamed_body_that_ends_too_soon() {
 }
 
 #[test]
-fn a_streamed_body_is_kept_within_bounds() {
+fn a_streamed_body_is_buffered_within_bounds() {
     let body = Body::Streamed { length: None };
     let mut server = server(&Http1Settings::default(), "GET / HTTP/1.1", body);
     let mut inbox = Inbox::default();
@@ -214,7 +215,7 @@ fn a_streamed_body_is_kept_within_bounds() {
 }
 
 #[test]
-fn streamed_responses() {
+fn streamed_responses_are_framed_for_their_client() {
     let unknown = Body::Streamed { length: None };
     let known = Body::Streamed { length: Some(3) };
     let settings = Http1Settings::default();
@@ -275,14 +276,14 @@ fn streamed_responses() {
 }
 
 #[test]
-fn a_response_waits_for_its_turn_without_its_body() {
+fn a_response_waiting_for_its_turn_buffers_no_body() {
     let settings = Http1Settings::default();
     let mut server = server(&settings, "GET / HTTP/1.1", Body::Streamed { length: None });
     let mut inbox = Inbox::default();
     let [second, third, fourth] = [1, 2, 3].map(StreamId);
     let get = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
     server.receive(&get.repeat(3), &mut inbox).unwrap();
-    // In any order, one of them with a body that ends before it has begun.
+    // In any order; one of them has a body that ends before it has begun.
     server.respond(fourth, &response(b"4".to_vec())).unwrap();
     let unknown = response(Body::Streamed { length: None });
     server.respond(second, &unknown).unwrap();
@@ -315,7 +316,7 @@ fn a_response_waits_for_its_turn_without_its_body() {
 }
 
 #[test]
-fn what_waits_for_its_turn_and_is_cut_short_ends_the_connection() {
+fn a_waiting_response_that_is_cut_short_ends_the_connection() {
     let mut server = server(&Http1Settings::default(), "GET / HTTP/1.1", b"1".to_vec());
     let mut inbox = Inbox::default();
     let get = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -419,7 +420,7 @@ fn a_reset_ends_the_connection() {
 }
 
 #[test]
-fn interim_responses_have_a_limit() {
+fn too_many_interim_responses_are_an_error() {
     let interim = "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n";
     let answer = "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n";
     for (count, error) in [

@@ -1,5 +1,5 @@
 //! HTTP/1.1 messages of other programs: every way to end a body, and every way to get it wrong.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn new_server() -> h1::Server {
     h1::Server::new(&Http1Settings::default()).unwrap()
 }
 
-/// A client whose request was written.
+/// A client whose request has been written.
 fn client(method: &str) -> h1::Client {
     let mut client = new_client();
     client.submit(&request(method, 0)).unwrap();
@@ -38,7 +38,7 @@ fn client(method: &str) -> h1::Client {
     client
 }
 
-/// What the client makes of a response in one piece: the events after the first byte.
+/// The client's events for a response in one piece, after the first-byte event.
 fn hear(client: &mut h1::Client, text: &str) -> Result<Vec<ClientEvent>, ConnectionError> {
     let mut inbox = Inbox::default();
     client.receive(text.as_bytes(), &mut inbox)?;
@@ -66,7 +66,7 @@ fn whole(status: u16, len: u64, end: usize) -> Vec<ClientEvent> {
 }
 
 #[test]
-fn responses_that_leave_the_connection_open() {
+fn responses_with_a_known_end_leave_the_connection_open() {
     for (method, text, status, len) in [
         (
             "GET",
@@ -119,9 +119,9 @@ fn responses_that_leave_the_connection_open() {
     }
 }
 
-/// Many servers send the same head again and again: what it means depends on the request too.
+/// Many servers send the same head again and again, but its meaning also depends on the request.
 #[test]
-fn a_repeated_head_means_what_it_says_each_time() {
+fn a_repeated_head_is_interpreted_anew_for_each_request() {
     let five = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n";
     let longer = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx: y\r\n\r\n";
     let chunked = "HTTP/1.1 404 No\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -148,7 +148,7 @@ fn a_repeated_head_means_what_it_says_each_time() {
         client.advance_output(written, &mut Inbox::default());
         let mut inbox = Inbox::default();
         let text = format!("{head}{body}");
-        // In one piece, then cut within the head and behind it.
+        // In one piece, then split inside the head and after it.
         let (first, rest) = text.split_at([text.len(), 20, head.len()][number % 3]);
         client.receive(first.as_bytes(), &mut inbox).unwrap();
         client.receive(rest.as_bytes(), &mut inbox).unwrap();
@@ -170,7 +170,7 @@ fn a_repeated_head_means_what_it_says_each_time() {
         let expected: Vec<ClientEvent> = expected.into_iter().map(of_stream).collect();
         assert_eq!(inbox.events, expected, "{number}");
     }
-    // A last one that differs in its last bytes, and closes.
+    // Finally a head that differs only in its last bytes, and closes.
     let stream = client.submit(&request("GET", 0)).unwrap();
     let written = client.output().len();
     client.advance_output(written, &mut Inbox::default());
@@ -184,7 +184,7 @@ fn a_repeated_head_means_what_it_says_each_time() {
 }
 
 #[test]
-fn responses_that_close_the_connection() {
+fn responses_that_announce_it_close_the_connection() {
     for text in [
         "HTTP/1.1 200 OK\r\nConnection: close\r\ncontent-length: 2\r\n\r\nhi",
         "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi",
@@ -202,7 +202,7 @@ fn responses_that_close_the_connection() {
 }
 
 #[test]
-fn a_response_without_length_lasts_until_the_end() {
+fn a_response_without_length_lasts_until_the_connection_ends() {
     for text in [
         "HTTP/1.1 200 OK\r\n\r\nhi",
         "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nhi",
@@ -220,7 +220,7 @@ fn a_response_without_length_lasts_until_the_end() {
 }
 
 #[test]
-fn broken_responses_are_errors() {
+fn malformed_responses_are_errors() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000));
     for (text, error) in [
         (
@@ -257,7 +257,7 @@ fn broken_responses_are_errors() {
 }
 
 #[test]
-fn a_response_that_ends_too_soon_is_an_error() {
+fn a_truncated_response_is_an_error() {
     for text in [
         "HTTP/1.1 200 O",
         "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nhi",
@@ -274,7 +274,7 @@ fn a_response_that_ends_too_soon_is_an_error() {
 }
 
 #[test]
-fn the_next_request_waits_for_the_end_of_the_last_upload() {
+fn the_next_request_waits_until_the_last_upload_is_written() {
     let mut client = new_client();
     client.submit(&request("POST", 100_000)).unwrap();
     let len = client.output().len() as u64 + 100_000 - 16 * 1024;
@@ -368,7 +368,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_continue() {
+fn a_waiting_client_receives_100_continue() {
     let head = b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-Continue\r\ncontent-length: 2\r\n\r\n";
     let mut server = new_server();
     let mut inbox = Inbox::default();
@@ -398,7 +398,7 @@ fn a_client_that_waits_is_told_to_continue() {
 }
 
 #[test]
-fn a_client_that_does_not_wait_is_not_told() {
+fn a_client_that_does_not_wait_receives_no_100_continue() {
     let head = b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
     let mut inbox = Inbox::default();
 
@@ -428,7 +428,7 @@ fn a_client_that_does_not_wait_is_not_told() {
 }
 
 #[test]
-fn an_old_client_is_answered_and_the_connection_closed() {
+fn an_http_1_0_client_is_answered_and_the_connection_closed() {
     let mut server = new_server();
     let mut inbox = Inbox::default();
     server
@@ -440,7 +440,7 @@ fn an_old_client_is_answered_and_the_connection_closed() {
 }
 
 #[test]
-fn broken_requests_are_errors() {
+fn malformed_requests_are_errors() {
     let flood = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(h1::MAX_PIPELINED + 1);
     for (text, error) in [
         (

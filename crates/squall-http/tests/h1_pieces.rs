@@ -1,5 +1,5 @@
-//! HTTP/1.1 in any pieces: what one side sends the other understands, and rubbish is only an error.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! HTTP/1.1 in any pieces: each side understands what the other sends, and garbage is only an error.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use squall_base::Bytes;
 use squall_base::plan::{BodyFraming, Http1Settings};
 use squall_http::{
-    Body, ClientEvent, Inbox, Request, Response, Scheme, ServerEvent, StreamId, Wants, h1,
+    Body, ClientEvent, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent, StreamId, h1,
 };
 
-/// A body, and whether it is given whole, or in pieces with or without its length.
+/// A body, and whether it is provided whole, or streamed with or without its length.
 #[derive(Clone, Debug)]
 struct Content {
     bytes: Vec<u8>,
@@ -62,13 +62,13 @@ fn settings() -> impl Strategy<Value = Http1Settings> {
     })
 }
 
-const ALL: Wants = Wants {
+const ALL: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
     frames: false,
 };
 
-/// Two ends, and how many bytes of their bodies were given.
+/// Both ends, and how many bytes of their bodies were provided.
 struct Pair {
     client: h1::Client,
     server: h1::Server,
@@ -82,7 +82,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Gives the bodies, moves at most `step` bytes up and down, and answers requests whose heads are there.
+    /// Provides body bytes, moves at most `step` bytes up and down, and answers requests whose heads have arrived.
     fn turn(&mut self, step: usize, question: &Content, answer: &Content) -> usize {
         let stream = StreamId(self.answered.saturating_sub(1));
         let asked = self.client.in_flight() as u64;
@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_one_side_sends_the_other_understands(
+    fn each_side_understands_what_the_other_sends(
         of_client in settings(),
         of_server in settings(),
         question in content(),
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// What a server makes of these bytes: events with the bodies' pieces joined, bodies, and how it ends.
+/// A server's reaction to these bytes: events with merged body pieces, bodies, output, and whether it failed.
 fn served(bytes: &[u8], step: usize) -> (Vec<ServerEvent>, Vec<u8>, Vec<u8>, bool) {
     let mut server = h1::Server::new(&Http1Settings::default()).unwrap();
     let mut inbox = Inbox::new(ALL);
@@ -188,7 +188,7 @@ fn served(bytes: &[u8], step: usize) -> (Vec<ServerEvent>, Vec<u8>, Vec<u8>, boo
     (inbox.events, inbox.bodies, output, error.is_some())
 }
 
-/// The same of a client that waits for a response.
+/// The reaction of a client that waits for a response to these bytes: events, bodies, and whether it failed.
 fn understood(bytes: &[u8], step: usize) -> (Vec<ClientEvent>, Vec<u8>, bool) {
     let request = Request::new("GET", Scheme::Http, "a", "/", &[], Body::EMPTY).unwrap();
     let mut client = h1::Client::new(&Http1Settings::default()).unwrap();
@@ -202,7 +202,7 @@ fn understood(bytes: &[u8], step: usize) -> (Vec<ClientEvent>, Vec<u8>, bool) {
     (inbox.events, inbox.bodies, error.is_some())
 }
 
-/// Parts of messages, right and wrong, that lead deep into the parsers when they are put together.
+/// Parts of messages, valid and invalid, whose combinations lead deep into the parsers.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         Just(&b"GET /a HTTP/1.1\r\nhost: b\r\n"[..]),
@@ -228,16 +228,16 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Behind the end of a line everything was read that could be, however it came.
+    /// After the end of a line everything that can be parsed has been parsed, however the bytes arrived.
     #[test]
-    fn pieces_make_no_difference(start in fragments(), step in 1usize..30) {
+    fn splitting_the_input_makes_no_difference(start in fragments(), step in 1usize..30) {
         let bytes = [&start[..], b"\r\n"].concat();
         prop_assert_eq!(served(&bytes, step), served(&bytes, usize::MAX));
         prop_assert_eq!(understood(&bytes, step), understood(&bytes, usize::MAX));
     }
 
     #[test]
-    fn rubbish_never_panics(bytes: Vec<u8>, step in 1usize..16) {
+    fn garbage_never_panics(bytes: Vec<u8>, step in 1usize..16) {
         served(&bytes, step);
         understood(&bytes, step);
     }

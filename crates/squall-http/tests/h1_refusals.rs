@@ -1,12 +1,12 @@
-//! What an HTTP/1.1 server refuses, in which words, and what it must not refuse.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! What an HTTP/1.1 server rejects, with which responses, and what it must accept.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use squall_base::plan::Http1Settings;
 use squall_http::{
-    Body, ConnectionError, Field, Inbox, Response, ServerEvent, StreamId, Wants, h1,
+    Body, ConnectionError, Field, Inbox, InboxOptions, Response, ServerEvent, StreamId, h1,
 };
 
 fn new_server() -> h1::Server {
@@ -44,7 +44,8 @@ fn fed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (h1::Server, Option<Co
     (server, first)
 }
 
-/// Whatever its pieces are, the text is refused with this status, and the connection ends with that.
+/// Checks that the text is rejected with this status at every split, and that the connection ends with the error
+/// response.
 fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usize>) {
     let of = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
     for at in positions {
@@ -55,7 +56,7 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
         let mut inbox = Inbox::default();
         let said = output(&mut server, &mut inbox);
         assert_eq!(said, refusal(status), "{of:?}");
-        // Of no response of the owner's.
+        // These events are not about a response by the owner.
         let stream = StreamId(0);
         let told = [
             ServerEvent::ResponseFirstByteWritten { stream, offset: 0 },
@@ -73,7 +74,7 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
 }
 
 #[test]
-fn requests_that_could_be_understood_in_two_ways() {
+fn ambiguous_requests_are_rejected() {
     for (fields, status) in [
         (
             "host: a\r\ncontent-length: 5\r\ncontent-length: 6",
@@ -147,7 +148,7 @@ fn requests_that_could_be_understood_in_two_ways() {
 }
 
 #[test]
-fn request_lines_that_are_none() {
+fn invalid_request_lines_are_rejected() {
     for (line, status) in [
         ("\x16\x03\x01\x02", "400 Bad Request"),
         ("GET", "400 Bad Request"),
@@ -176,7 +177,7 @@ fn request_lines_that_are_none() {
 }
 
 #[test]
-fn heads_without_end() {
+fn endless_heads_are_rejected() {
     let status = "400 Bad Request";
     let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\nhost: a\r\n{}", "x: y\r\n".repeat(128));
@@ -189,7 +190,7 @@ fn heads_without_end() {
 }
 
 #[test]
-fn chunked_bodies_that_are_none() {
+fn malformed_chunked_bodies_are_rejected() {
     let endless = format!("1;{}", "x".repeat(70_000));
     let trailers = format!("0\r\n{}", "x: y\r\n".repeat(20_000));
     for chunks in [
@@ -216,7 +217,7 @@ fn chunked_bodies_that_are_none() {
 }
 
 #[test]
-fn a_refusal_comes_behind_the_answers_before_it() {
+fn an_error_response_follows_the_pending_responses() {
     let mut server = new_server();
     let mut inbox = Inbox::default();
     let text = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\nGET /b HTTP/1.1\r\nhost: x\r\n\r\nrubbish\r\n";
@@ -236,7 +237,7 @@ fn a_refusal_comes_behind_the_answers_before_it() {
 }
 
 #[test]
-fn a_request_that_has_its_answer_is_not_refused() {
+fn an_answered_request_gets_no_error_response() {
     let head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     for is_written in [false, true] {
         let mut server = new_server();
@@ -255,7 +256,7 @@ fn a_request_that_has_its_answer_is_not_refused() {
 }
 
 #[test]
-fn a_refusal_follows_a_100_that_has_begun() {
+fn an_error_response_follows_a_partly_written_100() {
     let mut server = new_server();
     let mut inbox = Inbox::default();
     let head =
@@ -267,7 +268,7 @@ fn a_refusal_follows_a_100_that_has_begun() {
     assert_eq!(output(&mut server, &mut inbox), expected);
 }
 
-/// Method, target and length of the body of each request.
+/// Method and target of each request.
 fn heard(text: &str, step: usize) -> Vec<(String, String)> {
     let mut server = new_server();
     let mut inbox = Inbox::default();
@@ -282,7 +283,7 @@ fn heard(text: &str, step: usize) -> Vec<(String, String)> {
 }
 
 #[test]
-fn unusual_requests_that_are_right() {
+fn unusual_but_valid_requests_are_accepted() {
     for (text, method, target) in [
         ("\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n", "GET", "/"),
         ("get / HTTP/1.1\r\nhost: a\r\n\r\n", "get", "/"),
@@ -305,7 +306,7 @@ fn unusual_requests_that_are_right() {
 }
 
 #[test]
-fn offsets_do_not_count_empty_lines_to_the_request() {
+fn offsets_exclude_empty_lines_before_a_request() {
     let text = "\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";
     for step in 1..=text.len() {
         let mut server = new_server();
@@ -324,11 +325,11 @@ fn offsets_do_not_count_empty_lines_to_the_request() {
 }
 
 #[test]
-fn the_host_of_the_target_overrides_the_field() {
+fn the_host_in_the_target_overrides_the_host_field() {
     let mut server = new_server();
-    let mut inbox = Inbox::new(Wants {
+    let mut inbox = Inbox::new(InboxOptions {
         fields: true,
-        ..Wants::default()
+        ..InboxOptions::default()
     });
     let text = b"GET http://b/ HTTP/1.1\r\nHOST: a\r\nX-Y: Z \r\n\r\n";
     server.receive(text, &mut inbox).unwrap();

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client that asks for HTTP/2 in the clear (RFC 7540, section 3.2).
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! An HTTP/1.1 client that requests cleartext HTTP/2 (RFC 7540, section 3.2).
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn get() -> Arc<Request> {
     Arc::new(Request::new("GET", Scheme::Http, "a", "/", &[], Body::EMPTY).unwrap())
 }
 
-/// A client that has asked.
+/// A client that has sent its upgrade request.
 fn asking(inbox: &mut Inbox<ClientEvent>) -> h1::Client {
     let mut client = h1::Client::with_upgrade(&Http1Settings::default(), "AAMAAABk").unwrap();
     client.submit(&get()).unwrap();
@@ -30,7 +30,7 @@ fn asking(inbox: &mut Inbox<ClientEvent>) -> h1::Client {
 }
 
 #[test]
-fn the_server_switches() {
+fn a_switch_by_the_server_is_reported() {
     let text = [SWITCHING.as_bytes(), b"HTTP/2"].concat();
     for at in 1..=text.len() {
         let mut inbox = Inbox::default();
@@ -39,18 +39,18 @@ fn the_server_switches() {
         client.receive(left, &mut inbox).unwrap();
         let mut unread = Vec::new();
         if at < SWITCHING.len() {
-            assert_eq!(client.take_switched(), None);
+            assert_eq!(client.take_switch(), None);
             client.receive(right, &mut inbox).unwrap();
         } else {
             unread = right.to_vec();
         }
         assert_eq!((client.in_flight(), client.is_open()), (1, false));
-        let switched = client.take_switched().unwrap();
+        let switched = client.take_switch().unwrap();
         assert_eq!(switched.stream, STREAM);
         assert_eq!([switched.unread, unread].concat(), b"HTTP/2");
         assert_eq!(switched.sent, ASKING.len() as u64);
         assert_eq!(switched.received, SWITCHING.len() as u64);
-        assert_eq!(client.take_switched(), None);
+        assert_eq!(client.take_switch(), None);
         assert_eq!((client.in_flight(), client.is_ready()), (0, false));
         let stream = STREAM;
         assert_eq!(
@@ -61,12 +61,12 @@ fn the_server_switches() {
 }
 
 #[test]
-fn the_server_does_not_switch() {
+fn without_a_switch_the_connection_stays_on_http1() {
     let mut inbox = Inbox::default();
     let mut client = asking(&mut inbox);
     let response = b"HTTP/1.1 200 OK\r\nupgrade: h2c\r\ncontent-length: 0\r\n\r\n";
     client.receive(response, &mut inbox).unwrap();
-    assert_eq!(client.take_switched(), None);
+    assert_eq!(client.take_switch(), None);
     assert_eq!(client.submit(&get()), Ok(StreamId(1)));
     assert_eq!(
         client.output(),
@@ -82,7 +82,7 @@ fn the_server_does_not_switch() {
 }
 
 #[test]
-fn wrong_switches_are_errors() {
+fn unexpected_switches_are_errors() {
     let other = "HTTP/1.1 101 \r\nupgrade: websocket\r\n\r\n";
     let mut client = asking(&mut Inbox::default());
     let error = client.receive(other.as_bytes(), &mut Inbox::default());

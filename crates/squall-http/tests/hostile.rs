@@ -1,5 +1,5 @@
-//! HTTP/2 peers that attack: each gets an error or is served on, in bounded memory, and nothing panics.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Hostile HTTP/2 peers: each either gets an error or is served normally, in bounded memory, and nothing panics.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use squall_http::h2::{Client, Server};
 use squall_http::{ClientEvent, ConnectionError, Inbox, ServerEvent, StreamId};
 use squall_nghttp2::Error;
 
-/// More output than is ever held back: what `output` gives, and as much for a GOAWAY.
+/// Upper bound on buffered output: the limit of `output`, and the same again for a GOAWAY.
 const MAX_OUTPUT_BYTES: usize = 128 * 1024;
 
 const END_STREAM: u8 = 0x1;
@@ -20,10 +20,10 @@ const END_HEADERS: u8 = 0x4;
 const FLOW_CONTROL_ERROR: u32 = 0x3;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// ":method: POST, :scheme: http, :path: /" of HPACK's static table, and ":authority: a".
+/// ":method: POST, :scheme: http, :path: /" from HPACK's static table, and ":authority: a".
 const POST: [u8; 6] = [0x83, 0x86, 0x84, 0x41, 1, b'a'];
 
-/// Whether the peer takes what it is sent.
+/// Whether the peer reads what it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Reads,
@@ -38,14 +38,14 @@ fn head(stream: u32) -> Vec<u8> {
     frame(1, END_HEADERS, stream, &POST)
 }
 
-/// What is left of a server, what it heard, and what it came to.
+/// The attacked server, its events, and the result.
 type Attacked = (Server, Vec<ServerEvent>, Result<(), ConnectionError>);
 
 fn attack_server(peer: Peer, attack: impl Fn(u32) -> Vec<u8>) -> Attacked {
     attack_server_with(&Http2Settings::default(), peer, attack)
 }
 
-/// A server that answers everything at once, under attack by 20 MB of what `attack` makes of each number.
+/// Attacks a server that answers every request immediately with 20 MB of what `attack` makes of each number.
 fn attack_server_with(
     settings: &Http2Settings,
     peer: Peer,
@@ -104,8 +104,8 @@ fn an_endless_header_section_is_an_error() {
 }
 
 #[test]
-fn a_header_section_that_unpacks_to_much_is_refused() {
-    // "x: yyy..." of 3,000 bytes is put into the dynamic table and then named 5,000 times by one byte each.
+fn a_header_section_that_decompresses_to_too_much_is_refused() {
+    // "x: yyy..." of 3,000 bytes is inserted into the dynamic table, then referenced 5,000 times by one byte each.
     let mut section = POST.to_vec();
     section.extend([0x40, 1, b'x', 0x7f, 0xb9, 0x16]);
     section.extend([b'y'; 3000]);
@@ -124,7 +124,7 @@ fn a_header_section_that_unpacks_to_much_is_refused() {
 }
 
 #[test]
-fn tiny_data_frames_are_only_slow() {
+fn tiny_data_frames_are_accepted() {
     let (server, events, result) = attack_server(Peer::Reads, |n| match n {
         0 => head(1),
         _ => frame(0, 0, 1, b"x"),
@@ -138,9 +138,9 @@ fn tiny_data_frames_are_only_slow() {
     assert_eq!(bodies.sum::<u64>(), 299_999);
 }
 
-/// Where windows are never updated it is known what a peer may send: 65,535 bytes, six frames of these.
+/// Without window updates a peer may send exactly 65,535 bytes, that is six of these frames.
 #[test]
-fn a_peer_that_ignores_windows_is_an_error() {
+fn ignoring_flow_control_is_an_error() {
     let settings = Http2Settings {
         window_updates: WindowUpdates::Never,
         ..Http2Settings::default()
@@ -166,14 +166,14 @@ fn a_peer_that_ignores_windows_is_an_error() {
         });
         let came = bodies.sum::<u64>();
         assert!((60_000..=65_535).contains(&came), "{peer:?}: {came}");
-        // The deaf have not taken what it says last: GOAWAY.
+        // A deaf peer has not taken the last output, the GOAWAY.
         let goaway = frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 3]);
         assert!(peer == Peer::Reads || server.output().ends_with(&goaway));
     }
 }
 
 #[test]
-fn floods_are_errors_if_nobody_reads_our_answers() {
+fn floods_are_errors_if_the_peer_does_not_read() {
     type Attack = fn(u32) -> Vec<u8>;
     let attacks: [(&str, Attack); 5] = [
         ("settings", |_| frame(4, 0, 0, &[])),
@@ -192,19 +192,19 @@ fn floods_are_errors_if_nobody_reads_our_answers() {
 }
 
 #[test]
-fn streams_that_are_reset_at_once_are_an_error() {
+fn rapid_resets_are_an_error() {
     for peer in [Peer::Reads, Peer::IsDeaf] {
         let (_, events, result) = attack_server(peer, |n| {
             let stream = 2 * n + 1;
             [head(stream), frame(3, 0, stream, &[0, 0, 0, 8])].concat()
         });
-        // nghttp2 says INTERNAL_ERROR here, not ENHANCE_YOUR_CALM.
+        // nghttp2 sends INTERNAL_ERROR here, not ENHANCE_YOUR_CALM.
         let code = match result {
             Err(ConnectionError::Http2 { code, .. }) => code,
             other => panic!("{other:?}"),
         };
         assert_eq!(code, 2);
-        // 1,000 at once and 33 a second are nghttp2's limit; a piece more was read before its GOAWAY.
+        // nghttp2's limit is 1,000 immediately and 33 per second; one more piece was read before its GOAWAY.
         assert!(events.len() < 20_000, "{}", events.len());
     }
 }
@@ -219,7 +219,7 @@ fn empty_data_frames_are_an_error() {
 }
 
 #[test]
-fn what_needs_no_answer_makes_no_output() {
+fn frames_that_need_no_response_cause_no_output() {
     type Attack = fn(u32) -> Vec<u8>;
     let attacks: [(&str, bool, Attack); 3] = [
         ("window updates", false, |n| {
@@ -232,7 +232,7 @@ fn what_needs_no_answer_makes_no_output() {
     ];
     for (name, is_too_much, attack) in attacks {
         let (mut server, _, result) = attack_server(Peer::IsDeaf, attack);
-        // Windows may be updated, and pings acknowledged, as often as one likes.
+        // Windows may be updated and pings acknowledged without limit.
         let expected = !is_too_much && result == Ok(()) || is_too_much && is_flood(&result);
         assert!(expected, "{name}: {result:?}");
         assert!(server.output().len() < 200, "{name}");
@@ -263,7 +263,7 @@ fn a_client_without_windows_gets_no_body_and_costs_no_memory() {
     assert!(server.output().is_empty() && server.is_open());
 }
 
-/// A client with 10 requests in flight, under attack.
+/// Attacks a client with 10 requests in flight.
 fn attack_client(
     peer: Peer,
     attack: impl Fn(u32) -> Vec<u8>,
@@ -295,7 +295,7 @@ fn attack_client(
 }
 
 #[test]
-fn servers_attack_in_vain_too() {
+fn hostile_servers_cannot_exhaust_a_client() {
     type Attack = fn(u32) -> Vec<u8>;
     // ":status: 200" and ":status: 100".
     const OK: [u8; 1] = [0x88];

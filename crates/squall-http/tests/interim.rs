@@ -1,6 +1,6 @@
-//! Interim responses to a client that does not read: what waits is bounded, and the final response comes nevertheless.
-//! Those of HTTP/3 are in its own tests.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Interim responses to a client that does not read: the backlog is bounded, and the final response arrives
+//! nevertheless. HTTP/3 covers this in its own tests.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,9 +10,9 @@ use common::{request, response};
 use squall_base::plan::{Http1Settings, Http2Settings};
 use squall_http::{ClientEvent, Field, Inbox, Interim, StreamId, h1};
 
-/// More than a client that reads ever has before it.
+/// More than a client that reads ever has queued.
 const MANY: usize = 10_000;
-/// Those of a kilobyte that may wait.
+/// Upper bound on queued interim responses of a kilobyte.
 const MOST: usize = 100;
 
 fn interim() -> Interim {
@@ -21,7 +21,7 @@ fn interim() -> Interim {
 }
 
 #[test]
-fn over_http1() {
+fn unread_interim_responses_are_bounded_over_http1() {
     let mut server = h1::Server::new(&Http1Settings::default()).unwrap();
     let mut inbox = Inbox::default();
     let get = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -37,7 +37,7 @@ fn over_http1() {
 }
 
 #[test]
-fn over_http2() {
+fn unread_interim_responses_are_bounded_over_http2() {
     let mut pair = H2Pair::new(&Http2Settings::default(), &Http2Settings::default());
     pair.settle();
     let stream = pair.submit(&request("GET", 0));

@@ -1,6 +1,6 @@
-//! Whatever the rules of a plan allow in a message, both protocols carry: a load that only one of them
-//! takes would make a comparison bogus.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Both protocols carry every message that a plan's rules allow: if only one of them accepted a load, a comparison
+//! would be meaningless.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,7 +16,7 @@ use squall_http::{Body, MessageError, Request, Response, Scheme};
 
 type Headers = Vec<(String, String)>;
 
-/// One exchange of these messages over a connection of each protocol, whole at both ends.
+/// Exchanges these messages over a connection of each protocol, and checks that they arrive complete.
 fn exchange(method: &str, target: &str, headers: &Headers) {
     let request = Request::new(
         method,
@@ -43,7 +43,7 @@ fn exchange(method: &str, target: &str, headers: &Headers) {
     }
 }
 
-/// So many fields, which together are as long as is allowed.
+/// `count` fields whose total length is the maximum.
 fn full_headers(count: usize) -> Headers {
     let each = MAX_HEADERS_BYTES / count;
     let value = "v".repeat(each - header_bytes("name", ""));
@@ -53,7 +53,7 @@ fn full_headers(count: usize) -> Headers {
 }
 
 #[test]
-fn the_largest_messages_pass() {
+fn the_largest_allowed_messages_are_exchanged() {
     let method = "M".repeat(MAX_METHOD_LEN_BYTES);
     let target = format!("/{}", "t".repeat(MAX_TARGET_LEN_BYTES - 1));
     for count in [1, 2, MAX_HEADERS] {
@@ -62,7 +62,7 @@ fn the_largest_messages_pass() {
 }
 
 #[test]
-fn one_more_is_refused() {
+fn messages_beyond_the_limits_are_refused() {
     let mut headers = vec![("a".to_owned(), "b".to_owned()); MAX_HEADERS + 1];
     let new = |headers: &Headers| {
         let request = Request::new("GET", Scheme::Http, "a", "/", headers, Body::EMPTY).map(drop);
@@ -82,10 +82,9 @@ fn one_more_is_refused() {
 }
 
 proptest! {
-    /// Names that are reserved or mean something to an engine come up by themselves or not at all; those
-    /// that the rules refuse are left out.
+    /// Includes names that are reserved or have a meaning to an engine; messages that the rules refuse are skipped.
     #[test]
-    fn what_is_accepted_passes(
+    fn every_accepted_message_is_exchanged(
         method in prop_oneof!["[A-Z]{1,7}", "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}"],
         target in "/[!-~]{0,40}",
         headers in prop::collection::vec(

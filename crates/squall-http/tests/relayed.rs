@@ -1,5 +1,5 @@
-//! What an intermediary needs of the engines: trailers both ways, the authority, and messages that are passed on.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! What an intermediary needs from the engines: trailers both ways, the authority, and relayed messages.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use common::Pair;
 use squall_base::plan::Protocol;
 use squall_http::{
-    Body, ClientEvent, Field, Inbox, Line, MessageError, Request, Response, Scheme, ServerEvent,
-    StreamId, Trailers, Wants,
+    Body, ClientEvent, Field, Inbox, InboxOptions, MessageError, Request, RequestLine, Response,
+    Scheme, ServerEvent, StreamId, Trailers,
 };
 
-const WANTS: Wants = Wants {
+const WANTS: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
     frames: false,
@@ -23,8 +23,8 @@ fn field(name: &str, value: &str) -> Field {
     Field::new(name, value)
 }
 
-fn line() -> Line {
-    Line {
+fn line() -> RequestLine {
+    RequestLine {
         method: "POST".to_owned(),
         scheme: Scheme::Http,
         authority: "server:80".to_owned(),
@@ -45,7 +45,7 @@ fn run(pair: &mut Pair) {
 }
 
 #[test]
-fn trailers_go_both_ways() {
+fn trailers_are_carried_both_ways() {
     for protocol in common::PROTOCOLS {
         let mut pair = pair(protocol);
         let fields = vec![field("te", "trailers"), field("x-bytes", "a\u{e9}b")];
@@ -96,7 +96,7 @@ fn trailers_go_both_ways() {
 }
 
 #[test]
-fn trailers_with_nothing_before_them_and_at_once() {
+fn trailers_can_follow_an_empty_body_immediately() {
     for protocol in common::PROTOCOLS {
         let mut pair = pair(protocol);
         let body = Body::Streamed { length: None };
@@ -115,7 +115,7 @@ fn trailers_with_nothing_before_them_and_at_once() {
 }
 
 #[test]
-fn trailers_of_no_fields_are_no_trailers() {
+fn empty_trailers_are_not_sent() {
     for protocol in common::PROTOCOLS {
         let mut pair = pair(protocol);
         let body = Body::Streamed { length: None };
@@ -130,7 +130,7 @@ fn trailers_of_no_fields_are_no_trailers() {
 }
 
 #[test]
-fn what_could_smuggle_is_not_passed_on() {
+fn fields_that_could_smuggle_are_not_relayed() {
     for bad in [
         field("host", "x"),
         field("content-length", "1"),

@@ -1,5 +1,5 @@
-//! What a side's HTTP/2 settings do on the wire, and the upgrade from HTTP/1.1.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! The effect of a side's HTTP/2 settings on the wire, and the upgrade from HTTP/1.1.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ use squall_http::h2::Client;
 use squall_http::{ClientEvent, Inbox, ServerEvent, StreamId};
 
 #[test]
-fn what_is_not_as_it_would_be_anyway_is_announced() {
+fn settings_that_differ_from_the_defaults_are_announced() {
     let settings = Http2Settings {
         stream_window: Bytes::new(1 << 20),
         max_frame_size: Bytes::new(100_000),
@@ -43,7 +43,7 @@ fn what_is_not_as_it_would_be_anyway_is_announced() {
 }
 
 #[test]
-fn data_frames_are_as_large_as_the_sender_likes_and_the_peer_allows() {
+fn data_frames_have_the_configured_size_up_to_the_peers_limit() {
     for (data_size, max_frame_size, expected) in [
         (1_000, 16_384, vec![1_000; 50]),
         (16_384, 16_384, vec![16_384, 16_384, 16_384, 848]),
@@ -90,7 +90,7 @@ fn frames_of_16_mib_pass_one_at_a_time() {
 }
 
 #[test]
-fn data_of_streamed_bodies_is_as_large_as_asked_for() {
+fn data_frames_of_streamed_bodies_have_the_configured_size() {
     const SIZE: usize = 1 << 20;
     let settings = Http2Settings {
         stream_window: Bytes::new((1 << 31) - 1),
@@ -120,14 +120,14 @@ fn data_of_streamed_bodies_is_as_large_as_asked_for() {
 }
 
 #[test]
-fn a_server_goes_away_after_its_number_of_requests() {
+fn a_server_sends_goaway_after_the_configured_number_of_requests() {
     let server = Http2Settings {
         goaway_after: Some(2),
         ..Http2Settings::default()
     };
     let mut pair = H2Pair::new(&Http2Settings::default(), &server);
     pair.settle();
-    // Three requests are on their way before the first is seen.
+    // Three requests are on their way before the server sees the first.
     let mut streams = Vec::new();
     let mut flight = Vec::new();
     for _ in 0..3 {
@@ -151,7 +151,7 @@ fn a_server_goes_away_after_its_number_of_requests() {
     let refused = ClientEvent::RequestRefused { stream: streams[2] };
     assert!(pair.client_inbox.events.contains(&refused));
     assert!(!pair.client.is_open() && pair.server.is_open());
-    // The two that came are finished, and then the connection is.
+    // The two accepted requests complete, and then the connection ends.
     for stream in &streams[..2] {
         pair.client.end_body(*stream);
         pair.settle();
@@ -166,7 +166,7 @@ fn a_server_goes_away_after_its_number_of_requests() {
 }
 
 #[test]
-fn an_upgraded_connection_goes_on_with_the_response_and_more_requests() {
+fn an_upgraded_connection_carries_the_response_and_more_requests() {
     let settings = Http2Settings {
         stream_window: Bytes::new(100_000),
         connection_window: Bytes::new(200_000),
@@ -213,7 +213,7 @@ fn the_upgraded_response_to_head_has_no_body() {
     let settings = Http2Settings::default();
     for (method, is_error) in [("HEAD", false), ("GET", true)] {
         let mut client = Client::upgraded(&settings, &request(method, 0), 0, 0).unwrap();
-        // ":status: 200" and "content-length: 5", and nothing behind it.
+        // ":status: 200" and "content-length: 5", and no body.
         let head = frame(1, 5, 1, &[0x88, 0x0f, 0x0d, 1, b'5']);
         let bytes = [frame(4, 0, 0, &[]), head].concat();
         let mut inbox = Inbox::default();

@@ -1,5 +1,5 @@
-//! HTTP/2 bodies that come piece by piece: nobody else waits for them, and little of them is held.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Streamed HTTP/2 bodies: other requests do not wait for them, and only a little of them is buffered.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -23,7 +23,7 @@ fn is_request_end(event: &ServerEvent) -> bool {
 }
 
 #[test]
-fn a_request_arrives_as_its_body_is_given() {
+fn a_streamed_request_arrives_piece_by_piece() {
     let mut pair = pair();
     let stream = pair.submit(&streamed_request(Some(9)));
     pair.settle();
@@ -45,7 +45,7 @@ fn a_request_arrives_as_its_body_is_given() {
 }
 
 #[test]
-fn a_body_that_waits_for_its_owner_holds_nobody_up() {
+fn an_unfinished_streamed_body_does_not_delay_others() {
     let mut pair = pair();
     let slow = pair.submit(&streamed_request(None));
     assert!(!pair.client.is_ready(), "its head waits for the socket");
@@ -65,12 +65,12 @@ fn a_body_that_waits_for_its_owner_holds_nobody_up() {
 }
 
 #[test]
-fn no_more_is_taken_than_a_buffer_holds() {
+fn only_a_buffer_full_of_body_is_taken() {
     let mut pair = pair();
     let stream = pair.submit(&streamed_request(None));
     let much = vec![7; 1 << 20];
     let (mut given, mut taken) = (0, 0);
-    // The server is not read, so its windows end it: 65,535 bytes, and a buffer full.
+    // The server's output is not read, so its windows end the upload: 65,535 bytes, plus a full buffer.
     for _ in 0..100 {
         assert_eq!(pair.client.body_room(stream).min(much.len()), {
             taken = pair.client.send_body(stream, &much);
@@ -86,7 +86,7 @@ fn no_more_is_taken_than_a_buffer_holds() {
 }
 
 #[test]
-fn a_response_is_streamed_too() {
+fn a_response_can_be_streamed_too() {
     let mut pair = pair();
     let stream = pair.submit(&request("GET", 0));
     pair.settle();
@@ -122,7 +122,7 @@ fn an_empty_streamed_body_is_a_body() {
 }
 
 #[test]
-fn either_side_can_give_a_stream_up() {
+fn either_side_can_reset_a_stream() {
     for by_client in [true, false] {
         let mut pair = pair();
         let stream = pair.submit(&streamed_request(None));
@@ -155,7 +155,7 @@ fn either_side_can_give_a_stream_up() {
 }
 
 #[test]
-fn a_reset_before_the_head_was_produced_is_a_reset_too() {
+fn a_reset_before_the_head_was_produced_is_reported_too() {
     let mut pair = pair();
     let stream = pair.submit(&streamed_request(None));
     pair.client.reset(stream, CANCEL);
@@ -170,7 +170,7 @@ fn a_reset_before_the_head_was_produced_is_a_reset_too() {
 }
 
 #[test]
-fn the_response_to_head_has_no_body_even_if_it_would_be_streamed() {
+fn a_streamed_response_to_head_has_no_body() {
     let mut pair = pair();
     let stream = pair.submit(&request("HEAD", 0));
     pair.settle();
@@ -194,7 +194,7 @@ fn policies() -> impl Strategy<Value = WindowUpdates> {
     prop_oneof![
         Just(WindowUpdates::Half),
         bytes().prop_map(WindowUpdates::Every),
-        // With less, windows shrink until no frame carries more, as they did in the field.
+        // With smaller grants, windows shrink until no frame can carry more, as has been seen in practice.
         (16_384u64..40_000).prop_map(|n| WindowUpdates::EachData(squall_base::Bytes::new(n))),
         bytes().prop_map(WindowUpdates::Grant),
     ]
@@ -224,9 +224,10 @@ fn settings() -> impl Strategy<Value = Http2Settings> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Streams with bodies both ways, given and consumed in any portions, over any windows and policies, arrive whole.
+    /// Streams with bodies both ways arrive complete, provided and consumed in any portions, with any windows and
+    /// policies.
     #[test]
-    fn any_streamed_bodies_arrive(
+    fn any_streamed_bodies_arrive_complete(
         client in settings(),
         server in settings(),
         lengths in prop::collection::vec((0usize..90_000, 0usize..90_000), 1..4),

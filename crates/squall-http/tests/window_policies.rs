@@ -1,6 +1,6 @@
-//! Every policy of window updates: which WINDOW_UPDATE frames either side sends for the DATA that it gets. A client's session
-//! is our own, a server's is nghttp2's: where they may differ, it says so.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Every window update policy: which WINDOW_UPDATE frames each side sends for the DATA it receives. The client's
+//! session is our own, the server's is nghttp2's; the tests mark where they may differ.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -23,7 +23,7 @@ fn settings(window_updates: WindowUpdates) -> Http2Settings {
     }
 }
 
-/// A pair of which one side gets DATA: a client answers, a server requests.
+/// A pair in which `side` receives DATA: a client receives responses, a server receives requests.
 struct Getter {
     side: Side,
     pair: H2Pair,
@@ -40,7 +40,7 @@ impl Getter {
         Getter { side, pair }
     }
 
-    /// A stream whose body comes by and by.
+    /// Opens a stream whose body is sent bit by bit.
     fn open(&mut self) -> StreamId {
         let stream = match self.side {
             Side::Client => {
@@ -56,7 +56,7 @@ impl Getter {
         stream
     }
 
-    /// So much of such a body at once.
+    /// Sends `len` bytes of such a body at once.
     fn send(&mut self, stream: StreamId, len: usize) {
         let body = vec![0; len];
         let taken = match self.side {
@@ -67,7 +67,7 @@ impl Getter {
         self.pair.settle();
     }
 
-    /// A whole message with a body, as far as windows let it come.
+    /// Sends a complete message with a body, as far as the windows allow.
     fn get(&mut self, len: usize) -> StreamId {
         let stream = match self.side {
             Side::Client => self.pair.submit(&request("GET", 0)),
@@ -80,7 +80,7 @@ impl Getter {
         stream
     }
 
-    /// The same, and the end of the exchange.
+    /// Sends a complete message with a body, and ends the exchange.
     fn get_and_end(&mut self, len: usize) -> StreamId {
         let stream = self.get(len);
         if self.side == Side::Server {
@@ -110,7 +110,7 @@ impl Getter {
         self.pair.settle();
     }
 
-    /// How much came of all bodies.
+    /// How many body bytes were received on all streams.
     fn got(&self) -> usize {
         match self.side {
             Side::Client => self.pair.client_inbox.bodies.len(),
@@ -140,7 +140,7 @@ fn sum(updates: &[(u64, u64)], of: u64) -> u64 {
     of_it.map(|(_, increment)| increment).sum()
 }
 
-/// The updates for DATA frames of these sizes on one stream, without those of the connection's begin.
+/// The updates for DATA frames of these sizes on one stream, without those at the start of the connection.
 fn updates(side: Side, settings: &Http2Settings, sizes: &[usize]) -> Vec<(u64, u64)> {
     let mut getter = Getter::new(side, settings);
     let opening = getter.updates().len();
@@ -151,7 +151,7 @@ fn updates(side: Side, settings: &Http2Settings, sizes: &[usize]) -> Vec<(u64, u
     getter.updates().split_off(opening)
 }
 
-/// Checks the same of either side.
+/// Checks the updates on either side.
 fn check_updates(policy: WindowUpdates, sizes: &[usize], expected: &[(u64, u64)]) {
     for side in Side::ALL {
         let found = updates(side, &settings(policy), sizes);
@@ -159,41 +159,42 @@ fn check_updates(policy: WindowUpdates, sizes: &[usize], expected: &[(u64, u64)]
     }
 }
 
-/// Each for the connection and for the stream, the connection first.
+/// Each increment for the connection and for the stream, the connection first.
 fn both(increments: &[u64]) -> Vec<(u64, u64)> {
     let each = increments.iter().flat_map(|by| [(0, *by), (1, *by)]);
     each.collect()
 }
 
 #[test]
-fn half_gives_back_what_was_used_when_half_a_window_is() {
+fn half_returns_used_bytes_once_half_the_window_is_used() {
     let sizes = [16_000, 16_000, 1_000, 10_000, 16_000, 10_000];
     check_updates(WindowUpdates::Half, &sizes, &both(&[33_000, 36_000]));
-    // One byte less than half a window of 65,535 is not half of it.
+    // One byte less than half a window of 65,535 does not trigger an update.
     check_updates(WindowUpdates::Half, &[16_384, 16_382], &[]);
     check_updates(WindowUpdates::Half, &[16_384, 16_383], &both(&[32_767]));
 }
 
 #[test]
-fn every_gives_back_round_amounts() {
+fn every_returns_multiples_of_its_amount() {
     let every = WindowUpdates::Every(Bytes::new(5_000));
     let expected = both(&[5_000, 10_000, 5_000]);
     check_updates(every, &[4_999, 1, 12_000, 3_000], &expected);
 }
 
 #[test]
-fn each_data_frame_gets_the_same_whatever_its_size() {
+fn each_data_returns_a_fixed_amount_per_frame() {
     let each = WindowUpdates::EachData(Bytes::new(1_000));
     check_updates(each, &[1, 16_000], &both(&[1_000; 2]));
 }
 
 #[test]
-fn a_grant_comes_with_the_first_data_and_when_it_is_used_up() {
+fn a_grant_is_sent_with_the_first_data_and_when_used_up() {
     let grant = WindowUpdates::Grant(Bytes::new(20_000));
     check_updates(grant, &[1, 16_000, 3_999, 1], &both(&[20_000; 2]));
 }
 
-/// What docs/RECIPES.md says of the programs whose policy is not nghttp2's own. Sizes are of DATA frames.
+/// The behaviour that docs/RECIPES.md states for programs whose policy is not nghttp2's. Sizes are those of DATA
+/// frames.
 #[test]
 fn presets_update_windows_as_their_programs_do() {
     let of_preset = |name, sizes: &[usize]| {
@@ -201,20 +202,20 @@ fn presets_update_windows_as_their_programs_do() {
         updates(Side::Server, &preset, sizes)
     };
     let sizes = [1_000, 16_000, 100];
-    // HAProxy gives each frame back behind it.
+    // HAProxy returns each frame's bytes right after it.
     assert_eq!(of_preset("haproxy", &sizes), both(&[1_000, 16_000, 100]));
-    // Cowboy grants what its handler asks for, long before the first window is used up.
+    // Cowboy grants the amount its handler requests, long before the initial window is used up.
     let granted = both(&[8_000_000]);
     assert_eq!(of_preset("cowboy", &sizes), granted);
     assert_eq!(of_preset("cowboy", &[16_000; 499]), granted);
-    // Behind 8,000,000 bytes it does so again.
+    // After 8,000,000 bytes it does so again.
     let more = [16_000; 501];
     assert_eq!(of_preset("cowboy", &more), both(&[8_000_000; 2]));
-    // The balancer gives 16,375 for each frame; Go's and Tomcat's amounts come in whole multiples.
+    // The load balancer returns 16,375 for each frame; Go and Tomcat return whole multiples of their amounts.
     assert_eq!(of_preset("alb", &sizes), both(&[16_375; 3]));
     assert_eq!(of_preset("go", &sizes), both(&[4 * 4_096]));
     assert_eq!(of_preset("tomcat", &sizes), both(&[16 * 1_025]));
-    // nginx and h2o raise the stream's window once, as far as they go.
+    // nginx and h2o raise the stream's window once, to their maximum.
     let nginx = (1, (1 << 31) - 1 - 65_536);
     assert!(of_preset("nginx", &sizes).contains(&nginx));
     let h2o = (1, 16 * 1_024 * 1_024 - 65_535);
@@ -222,7 +223,7 @@ fn presets_update_windows_as_their_programs_do() {
 }
 
 #[test]
-fn never_means_that_the_first_windows_are_all() {
+fn never_allows_only_the_initial_windows() {
     for side in Side::ALL {
         let mut getter = Getter::new(side, &settings(WindowUpdates::Never));
         getter.get(100_000);
@@ -232,7 +233,7 @@ fn never_means_that_the_first_windows_are_all() {
 }
 
 #[test]
-fn a_stream_that_has_ended_gets_no_update_but_the_connection_does() {
+fn after_a_stream_ends_only_the_connection_is_updated() {
     for side in Side::ALL {
         let each = WindowUpdates::EachData(Bytes::new(100));
         let mut getter = Getter::new(side, &settings(each));
@@ -242,7 +243,7 @@ fn a_stream_that_has_ended_gets_no_update_but_the_connection_does() {
 }
 
 #[test]
-fn no_window_exceeds_its_largest() {
+fn no_window_exceeds_the_maximum() {
     let max = (1u64 << 31) - 1;
     for side in Side::ALL {
         let each = WindowUpdates::EachData(Bytes::new(max));
@@ -260,7 +261,7 @@ fn no_window_exceeds_its_largest() {
 }
 
 #[test]
-fn a_smaller_connection_window_is_what_the_peer_is_left_with() {
+fn a_smaller_connection_window_limits_the_peer() {
     for side in Side::ALL {
         let small = Http2Settings {
             connection_window: Bytes::new(10_000),
@@ -269,7 +270,7 @@ fn a_smaller_connection_window_is_what_the_peer_is_left_with() {
         let mut getter = Getter::new(side, &small);
         getter.get(400_000);
         assert_eq!(getter.got(), 400_000, "{side:?}");
-        // 65,535 bytes came first, and at most 10,000 were ever allowed beyond what was given back.
+        // The initial 65,535 bytes come first; after that the peer never has more than 10,000 bytes of window.
         let window = 65_535 + sum(&getter.updates(), 0) as i64 - 400_000;
         assert!((5_000..=10_000).contains(&window), "{side:?}: {window}");
     }
@@ -288,7 +289,7 @@ fn a_larger_connection_window_is_announced_once() {
 }
 
 #[test]
-fn what_the_owner_has_not_consumed_is_not_given_back() {
+fn unconsumed_bytes_are_not_returned() {
     for side in Side::ALL {
         let mut getter = Getter::new(side, &settings(WindowUpdates::Half));
         getter.set_manual_consumption();
@@ -299,7 +300,7 @@ fn what_the_owner_has_not_consumed_is_not_given_back() {
         assert_eq!(getter.updates(), [], "{side:?}");
         getter.consume(stream, 1);
         assert_eq!(getter.updates(), both(&[32_767]), "{side:?}");
-        // More than came is never given back.
+        // Never returns more than was received.
         getter.consume(stream, u64::MAX);
         getter.consume(stream, 1);
         getter.consume(StreamId(77), 1_000_000);
@@ -308,7 +309,7 @@ fn what_the_owner_has_not_consumed_is_not_given_back() {
 }
 
 #[test]
-fn what_a_reset_leaves_unconsumed_is_given_back_to_the_connection() {
+fn unconsumed_bytes_of_a_reset_stream_return_to_the_connection() {
     for side in Side::ALL {
         let mut getter = Getter::new(side, &settings(WindowUpdates::Half));
         getter.set_manual_consumption();
@@ -323,7 +324,7 @@ fn what_a_reset_leaves_unconsumed_is_given_back_to_the_connection() {
 }
 
 #[test]
-fn an_ended_stream_can_still_be_consumed() {
+fn bytes_of_an_ended_stream_can_still_be_consumed() {
     for side in Side::ALL {
         let mut getter = Getter::new(side, &settings(WindowUpdates::Half));
         getter.set_manual_consumption();
@@ -336,7 +337,7 @@ fn an_ended_stream_can_still_be_consumed() {
 }
 
 #[test]
-fn what_is_given_back_does_not_depend_on_how_bytes_come() {
+fn returned_bytes_do_not_depend_on_input_pieces() {
     let (every, grant) = (Bytes::new(1), Bytes::new(1_000));
     for (policy, expected) in [
         (WindowUpdates::Every(every), 100_000),
@@ -355,7 +356,7 @@ fn what_is_given_back_does_not_depend_on_how_bytes_come() {
     }
 }
 
-/// The updates of a side whose peer's message has begun on stream 1, for what follows.
+/// The updates that a side sends for these frames, once the peer's message has begun on stream 1.
 fn updates_for(side: Side, policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
     let sent = match side {
         Side::Client => frames_of_client(policy, frames),
@@ -376,7 +377,7 @@ fn frames_of_client(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts
         client.advance_output(len, inbox);
     };
     take(&mut client, &mut inbox);
-    // ":status: 200" of HPACK's static table.
+    // ":status: 200" from HPACK's static table.
     let opening = [frame(4, 0, 0, &[]), frame(1, 4, 1, &[0x88])].concat();
     client.receive(&opening, &mut inbox).unwrap();
     for bytes in frames {
@@ -389,7 +390,7 @@ fn frames_of_client(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts
 fn frames_of_server(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts> {
     let mut server = Server::new(&settings(policy)).unwrap();
     let mut inbox = Inbox::<ServerEvent>::new(ALL);
-    // ":method: POST, :scheme: http, :path: /" of HPACK's static table, and ":authority: a".
+    // ":method: POST, :scheme: http, :path: /" from HPACK's static table, and ":authority: a".
     let head = frame(1, 4, 1, &[0x83, 0x86, 0x84, 0x41, 1, b'a']);
     let opening = [&CLIENT_PREFACE[..], &frame(4, 0, 0, &[]), &head].concat();
     server.receive(&opening, &mut inbox).unwrap();
@@ -401,40 +402,41 @@ fn frames_of_server(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts
     inbox.frames
 }
 
-/// Whether `sum` is what is given back of so many bytes by who does it whenever half a window was used.
+/// Checks the `sum` of updates after `bytes` were received, if used bytes are returned whenever they fill half a
+/// window: less than half a window may be missing.
 fn check_given_back(side: Side, sum: u64, bytes: u64) {
     let half = 32_768;
     assert!((bytes - half..=bytes).contains(&sum), "{side:?}: {sum}");
 }
 
-/// DATA of `len` bytes and as many of padding as fit, 256 with their length.
+/// DATA of `len` bytes with maximum padding: 256 bytes with its length.
 fn padded(stream: u32, len: usize) -> Vec<u8> {
     let payload = [&[255][..], &vec![0; len + 255]].concat();
     frame(0, 8, stream, &payload)
 }
 
 #[test]
-fn padding_counts() {
+fn padding_counts_against_windows() {
     let every = WindowUpdates::Every(Bytes::new(300));
     let frames = [padded(1, 44), padded(1, 0), padded(1, 44)];
     for side in Side::ALL {
         let found = updates_for(side, every, &frames);
         assert_eq!(found, both(&[300; 2]), "{side:?}");
     }
-    // Of nothing but padding nghttp2 gives back by itself: never twice.
+    // For frames of nothing but padding nghttp2 returns bytes on its own, but never twice.
     let frames = vec![padded(1, 0); 300];
     for side in Side::ALL {
         let found = updates_for(side, WindowUpdates::Half, &frames);
         check_given_back(side, sum(&found, 0), 300 * 256);
         check_given_back(side, sum(&found, 1), 300 * 256);
     }
-    // Half a window is full with the 128th frame.
+    // The 128th frame fills half a window.
     let found = updates_for(Side::Client, WindowUpdates::Half, &frames);
     assert_eq!(found, both(&[32_768; 2]));
 }
 
 #[test]
-fn data_of_streams_that_are_gone_counts_for_the_connection_once() {
+fn data_of_closed_streams_counts_once_for_the_connection() {
     let gone = frame(3, 0, 1, &[0, 0, 0, 8]);
     let data = vec![frame(0, 0, 1, &[0; 10_000]); 10];
     let frames = [vec![gone], data].concat();
@@ -448,7 +450,7 @@ fn data_of_streams_that_are_gone_counts_for_the_connection_once() {
 }
 
 #[test]
-fn a_crowd_of_data_frames_does_not_make_a_crowd_of_updates_at_once() {
+fn a_flood_of_data_frames_causes_no_flood_of_updates() {
     let each = WindowUpdates::EachData(Bytes::new(10));
     let tiny = frame(0, 0, 1, &[0]).repeat(6_000);
     let frames = [tiny, frame(0, 0, 1, &[0])];

@@ -1,8 +1,7 @@
-//! How many packets a second the pure model decides, without devices: `cargo bench -p squall-link`.
+//! How many packets per second the pure model decides, without devices: `cargo bench -p squall-link`.
 //!
-//! Time inside the link is made up, so this measures the cost of its decisions alone. What a whole link does, system
-//! calls included, is for squall-linux to say. Each case runs until a fixed span of real time is over, five times;
-//! the median counts.
+//! Time inside the link is simulated, so this measures only the cost of its decisions. The cost of a whole link, system
+//! calls included, is measured in squall-linux. Each case runs five times for a fixed span of real time; the median counts.
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark reads the clock; the crate that it measures does not"
@@ -22,8 +21,8 @@ const RUNS: usize = 5;
 const RUN: Span = Span::from_millis(200);
 const WARM_UP: Span = Span::from_millis(50);
 
-/// Packets come as the driver reads them: a batch at a time. Each takes 1 us of the capacity, so a queue of a
-/// batch forms and is empty when the next one comes.
+/// Packets arrive as the driver reads them: a batch at a time. Each takes 1 us of the capacity, so a queue as long as a
+/// batch forms, and is empty when the next batch arrives.
 const BATCH: u64 = 64;
 const PACKET_TIME: Duration = Duration::from_micros(1);
 
@@ -127,7 +126,7 @@ fn cases(len_bytes: u64) -> Vec<(&'static str, LaneSettings)> {
     ]
 }
 
-/// The median of the runs, in nanoseconds of real time for a packet.
+/// The median of the runs, in nanoseconds of real time per packet.
 fn measure(lane: &LaneSettings, len_bytes: u64, flows: u64) -> f64 {
     let mut traffic = Traffic::new(lane, len_bytes, flows);
     traffic.run(WARM_UP);
@@ -136,7 +135,7 @@ fn measure(lane: &LaneSettings, len_bytes: u64, flows: u64) -> f64 {
     runs[RUNS / 2]
 }
 
-/// A link and what goes over it, up only: a direction costs what the other does.
+/// A link and its traffic, upstream only, because both directions cost the same.
 struct Traffic {
     link: Link,
     now: Time,
@@ -158,11 +157,11 @@ impl Traffic {
         }
     }
 
-    /// Sends batches for about `span` and returns the nanoseconds that a packet took.
+    /// Sends batches for about `span` and returns the nanoseconds per packet.
     fn run(&mut self, span: Span) -> f64 {
         let (began, sent_before) = (Instant::now(), self.sent);
         while began.elapsed() < span {
-            // The clock is read once in so many batches.
+            // The clock is read only once per 16 batches.
             for _ in 0..16 {
                 self.send_a_batch();
             }
@@ -170,7 +169,7 @@ impl Traffic {
         began.elapsed().as_nanos() as f64 / (self.sent - sent_before) as f64
     }
 
-    /// A turn of the driver: a batch comes, then the driver wakes for what leaves until the next one.
+    /// One turn of the driver: a batch arrives, then the driver wakes for the packets that leave before the next one.
     fn send_a_batch(&mut self) {
         for _ in 0..BATCH {
             let header = &self.headers[(self.sent % self.headers.len() as u64) as usize];
@@ -184,7 +183,7 @@ impl Traffic {
         while let Some(due) = self.link.next_departure().filter(|due| *due < next_batch) {
             self.now = self.now.max(due);
             while let Some(Departure { packet, .. }) = self.link.take(self.now) {
-                // Copies bring buffers of their own.
+                // Duplicated packets add buffers.
                 if self.buffers.len() < 10_000 {
                     self.buffers.push(packet);
                 }

@@ -1,7 +1,7 @@
 //! Blackouts: windows of time in which nothing enters the link.
 //!
-//! What has entered before goes on its way. Windows count from the link's beginning and include their first moment, not
-//! their last.
+//! Packets that entered before are unaffected. Windows count from the link's beginning and include their first moment, but
+//! not their last.
 
 use squall_base::Time;
 use squall_base::record::Fate;
@@ -72,7 +72,7 @@ mod tests {
     use squall_base::Duration;
 
     #[test]
-    fn windows_have_their_first_moment_and_not_their_last() {
+    fn a_window_includes_its_start_but_not_its_end() {
         let once = Blackout {
             from: Duration::from_nanos(10),
             length: Duration::from_nanos(5),
@@ -91,7 +91,7 @@ mod tests {
         );
     }
     #[test]
-    fn an_interval_not_longer_than_the_window_leaves_no_light() {
+    fn an_interval_no_longer_than_the_window_blocks_everything() {
         for every in [0, 1, 5] {
             let window = Blackout {
                 from: Duration::from_nanos(10),
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Also windows that are adopted later count from the link's start, and each of several is dark.
+    /// Windows adopted later also count from the link's start, and each of several windows blocks.
     #[test]
     fn windows_count_from_the_start_of_the_link() {
         let window = |from_ns| Blackout {

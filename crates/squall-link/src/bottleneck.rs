@@ -1,8 +1,8 @@
 //! The bottleneck: a queue, and a capacity that empties it, one packet at a time.
 //!
-//! Which packets the queue drops is its discipline's matter (`queue`), how long a packet takes is the capacity's
-//! (`capacity`). The packet that is being sent no longer waits: it counts for no limit. Without a capacity packets
-//! pass at once and no queue forms.
+//! Which packets the queue drops is up to its discipline (`queue`), how long a packet takes is up to the capacity
+//! (`capacity`). A packet that is being sent no longer waits and counts towards no limit. Without a capacity, packets pass
+//! at once and no queue forms.
 
 use squall_base::Time;
 
@@ -26,12 +26,12 @@ pub(crate) struct Bottleneck {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing is there.
+    /// No packet is waiting or being sent.
     Idle,
-    /// Packets wait, and from `ready` on one could have gone, but none goes before `begins` (an outage of a trace). Until
-    /// then the queue may still choose which.
+    /// Packets wait. One could have been sent from `ready` on, but none is sent before `begins` (an outage of a trace).
+    /// Until then the queue may still choose which.
     Waiting { ready: Time, begins: Time },
-    /// A packet is being sent, and through at `through`.
+    /// A packet is being sent until `through`.
     Sending { through: Time, packet: Packet },
 }
 
@@ -52,7 +52,7 @@ impl Bottleneck {
         self.capacity_settings == settings::Capacity::Unlimited
     }
 
-    /// Turns to the next packet, if there is none in work; one could go from now on.
+    /// Starts on the next packet, unless one is in work; it could be sent from now on.
     fn turn_to_next(&mut self, now: Time, exit: &mut Exit) {
         if !matches!(self.state, State::Idle) || self.queue.depth().packets == 0 {
             return;
@@ -65,7 +65,7 @@ impl Bottleneck {
         }
     }
 
-    /// Sends what the queue gives at `now`, to which the capacity has been open since `ready`.
+    /// Sends the packet that the queue returns at `now`; the capacity has been free since `ready`.
     fn send(&mut self, now: Time, ready: Time, exit: &mut Exit) {
         self.state = match self.queue.dequeue(now, exit) {
             None => State::Idle,
@@ -76,13 +76,13 @@ impl Bottleneck {
         };
     }
 
-    /// Bytes that the packet takes of the capacity.
+    /// Bytes of capacity that the packet uses.
     fn cost(&self, packet: &Packet) -> u64 {
         packet.len() + u64::from(self.overhead_bytes)
     }
 
-    /// Gives what is in work to the new capacity, from `now` on. A packet that would be through sooner by the old one
-    /// is.
+    /// Moves the packet in work to the new capacity, from `now` on. A packet that the old capacity would finish sooner
+    /// keeps that time.
     fn change_capacity(&mut self, now: Time, settings: &settings::Capacity) {
         self.capacity_settings = settings.clone();
         self.capacity = Capacity::new(now, settings);
@@ -104,7 +104,7 @@ impl Bottleneck {
         }
     }
 
-    /// Lets everything out that waits, in order.
+    /// Releases all waiting packets, in order.
     fn flush(&mut self, exit: &mut Exit) {
         self.drain()
             .into_iter()
@@ -146,7 +146,7 @@ impl Component for Bottleneck {
         }
     }
 
-    /// A trace begins again, for what is in work too.
+    /// Restarts a trace, for the packet in work too.
     fn begin(&mut self, now: Time) {
         if let settings::Capacity::Trace(_) = self.capacity_settings {
             self.change_capacity(now, &self.capacity_settings.clone());

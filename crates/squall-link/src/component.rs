@@ -1,8 +1,8 @@
 //! The contract that every part of a link keeps: packets in at their times, fates and packets out at theirs.
 //!
-//! A component knows nothing of its neighbours, of the clock or of the driver. Time is logical: `enter` and `wake`
-//! are called in the order of time, whenever the driver really gets round to it, so lateness of the machine
-//! changes no decision and adds up nowhere. The chain of components is `lane`.
+//! A component knows nothing of its neighbours, of the clock or of the driver. Time is logical: `enter` and `wake` are
+//! called in order of time, however late the driver really calls, so the machine's lateness changes no decision and does
+//! not add up. The chain of components is `lane`.
 
 use std::fmt;
 
@@ -19,16 +19,16 @@ use crate::settings::LaneSettings;
 pub(crate) struct Packet {
     /// The IP packet.
     pub(crate) bytes: Vec<u8>,
-    /// What its luck depends on.
+    /// What its random draws depend on.
     pub(crate) key: PacketKey,
-    /// Its record so far; its fate is in flight until a component drops it.
+    /// Its record so far; the fate is "in flight" until a component drops it.
     pub(crate) record: PacketRecord,
-    /// When it came to the bottleneck that it is in, or was in last.
+    /// When it entered the bottleneck that it is in, or was in last.
     pub(crate) queued_at: Time,
 }
 
 impl Packet {
-    /// A packet that came at `now`; `index` is its number in its direction.
+    /// A packet that arrived at `now`; `index` is its number in its direction.
     pub(crate) fn new(
         now: Time,
         bytes: Vec<u8>,
@@ -77,7 +77,7 @@ impl Packet {
     }
 }
 
-/// Where a component puts packets that leave it.
+/// Collects the packets that leave a component.
 #[derive(Debug, Default)]
 pub(crate) struct Exit {
     pub(crate) passed: Vec<Packet>,
@@ -99,7 +99,7 @@ impl Exit {
 
 /// One part of a link, in one direction.
 pub(crate) trait Component: fmt::Debug + Send {
-    /// Takes a packet that comes at `now`. Times never go backwards over all calls.
+    /// Takes a packet that arrives at `now`. Times never go backwards over all calls.
     fn enter(&mut self, now: Time, packet: Packet, exit: &mut Exit);
 
     /// When `wake` must be called next; `None` if only a packet can change anything.
@@ -107,25 +107,25 @@ pub(crate) trait Component: fmt::Debug + Send {
         None
     }
 
-    /// Called at exactly the time that `next_wake` gave, in the order of time.
+    /// Called at exactly the time that `next_wake` returned, in order of time.
     fn wake(&mut self, _now: Time, _exit: &mut Exit) {}
 
-    /// Takes over its part of `settings`, from `now` on. Packets that it holds stay in the link; some may have to
-    /// leave at once.
+    /// Adopts its part of `settings`, from `now` on. Packets that it holds stay in the link; some may have to leave at
+    /// once.
     fn adopt(&mut self, now: Time, settings: &LaneSettings, exit: &mut Exit);
 
-    /// Lets the times of its settings count from `now`, at which nothing else happens.
+    /// Makes the times of its settings count from `now`, when nothing else happens.
     fn begin(&mut self, _now: Time) {}
 
     /// Whether packets pass it at once and unchanged, until the next `adopt`.
     fn is_transparent(&self) -> bool;
 
-    /// The least time that a packet spends in it.
+    /// The minimum time that a packet spends in it.
     fn transit_at_least(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Gives up all packets that it holds.
+    /// Removes and returns all packets that it holds.
     fn drain(&mut self) -> Vec<Packet> {
         Vec::new()
     }

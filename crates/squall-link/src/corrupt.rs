@@ -1,7 +1,7 @@
 //! Corruption: one bit of some packets is flipped, and no checksum is corrected for it.
 //!
-//! The bit lies behind the IP header, so that the packet still finds its host and the transport's checksum is what
-//! must notice. A packet that has nothing there passes unharmed.
+//! The bit lies after the IP header, so that the packet still reaches its host and the transport's checksum has to catch
+//! it. A packet with nothing after the header passes unharmed.
 
 use squall_base::{Probability, Time};
 
@@ -61,7 +61,7 @@ mod tests {
     use crate::drop_list::tests::Sender;
     use crate::packet::tests::tcp_packet;
 
-    /// What becomes of `count` packets with these bytes.
+    /// The result for `count` packets with these bytes.
     fn pass(share: f64, bytes: &[u8], count: u32) -> Vec<Packet> {
         let share = Probability::new(share).unwrap();
         let mut corruption = Corruption::new(share, Luck::new(1));
@@ -80,10 +80,10 @@ mod tests {
         (0..one.len() * 8).filter(differs).collect()
     }
 
-    /// With options the IP header is 24 bytes; then come 20 of TCP and 4 of payload, and in 10,000 packets each of
-    /// their 224 bits is met: one is missed with probability (1 - 1/224)^10,000, about 4e-20.
+    /// With options the IP header is 24 bytes, followed by 20 of TCP and 4 of payload. In 10,000 packets each of the 224
+    /// bits after the IP header is hit: one is missed with probability (1 - 1/224)^10,000, about 4e-20.
     #[test]
-    fn exactly_one_bit_behind_the_ip_header_is_flipped_and_any_of_them() {
+    fn exactly_one_bit_after_the_ip_header_is_flipped_and_any_may_be() {
         let mut bytes = tcp_packet(1, 2, 0x10, 8);
         bytes[0] = 0x46;
         let mut met = vec![false; bytes.len() * 8];
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_body_passes_unharmed() {
+    fn a_packet_without_a_body_passes_unharmed() {
         let whole = tcp_packet(1, 2, 0x10, 0);
         let mut header_beyond_the_end = whole[..40].to_vec();
         header_beyond_the_end[0] = 0x4f;

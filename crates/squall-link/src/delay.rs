@@ -1,12 +1,12 @@
-//! Delay: a packet leaves one delay after it came, varied by jitter, and now and then held back.
+//! Delay: a packet leaves one delay after it arrived; jitter varies the delay, and some packets are held back.
 //!
-//! The planned time is the time of entry plus the delay, never "now" plus something: lateness of one packet does
-//! not move the next. Order is kept, over all flows, unless the settings allow packets to overtake: a packet that
-//! would be too soon leaves together with the last one before it. That holds when the delay gets shorter, too; a
-//! change is for packets that come after it.
+//! The planned time is the time of entry plus the delay, never "now" plus something, so one packet's lateness does not move
+//! the next. Order is kept across all flows unless the settings allow packets to overtake: a packet that would leave too
+//! soon leaves together with the one before it. That also holds when the delay gets shorter; a change applies to packets
+//! that arrive after it.
 //!
-//! A packet that is held back leaves so much later than it would have in its place in the order; those behind
-//! it do not wait for it. How long a delay is, with jitter, is `jitter`'s matter.
+//! A packet that is held back leaves later by that time than it would have in order; packets after it do not wait for it.
+//! How long a delay with jitter is, is decided in `jitter`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,14 +18,14 @@ use crate::jitter::Variation;
 use crate::random::{Luck, Purpose};
 use crate::settings::{LaneSettings, Reorder};
 
-/// Packets on their way.
+/// Packets being delayed.
 #[derive(Debug)]
 pub(crate) struct Delay {
     luck: Luck,
     delay: Duration,
     variation: Option<Variation>,
     reorder: Option<Reorder>,
-    /// Packets in the order of entry, whose times never go back.
+    /// Packets in order of entry; their times never go back.
     in_order: VecDeque<(Time, u64, Packet)>,
     /// Packets that others may overtake, or that overtake others.
     out_of_order: BinaryHeap<Reverse<Loose>>,
@@ -232,7 +232,7 @@ mod tests {
         })
     }
 
-    /// A delay with what left it: times in nanoseconds and numbers.
+    /// A delay, and the packets that left it: times in nanoseconds, and numbers.
     struct Run {
         delay: Delay,
         left: Vec<(u64, u32)>,
@@ -282,7 +282,7 @@ mod tests {
             self.left
         }
 
-        /// All of `count` packets, one every `gap_ns`.
+        /// Sends `count` packets, one every `gap_ns`.
         fn steady(settings: &LaneSettings, gap_ns: u64, count: u32) -> Vec<(u64, u32)> {
             let mut run = Run::new(settings);
             for number in 0..count {
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// With the variation's own delays as the reference: each leaves at its time, but not before the one before it.
+    /// Uses the variation's own delays as the reference: each packet leaves at its time, but not before the one before it.
     #[test]
     fn jitter_keeps_the_order_unless_it_may_reorder() {
         let (count, gap_ns) = (10_000, 300_000);
@@ -367,8 +367,8 @@ mod tests {
             let held_ms = if is_held_back(number) { 3 } else { 0 };
             assert_eq!(*at, (u64::from(*number) + 10 + held_ms) * MS);
         }
-        // Not those whose two followers are held back as well, nor the last ones: with 3 ms, a packet is overtaken
-        // by the two behind it, while the third one comes in the same moment and leaves after it.
+        // Except those whose two followers are held back as well, and the last ones: with 3 ms, a packet is overtaken by
+        // the two after it, while the third one arrives in the same moment and leaves after it.
         let is_passed = |number: &&u32| {
             (**number + 1..count.min(**number + 3)).any(|behind| !is_held_back(&behind))
         };
@@ -378,9 +378,9 @@ mod tests {
         assert!((found - n * share).abs() < 5.0 * (n * share * (1.0 - share)).sqrt());
     }
 
-    /// Held back a little less than jitter would have made it wait: it still stays behind those before it.
+    /// It is held back slightly less than jitter would have made it wait, and still stays after those before it.
     #[test]
-    fn a_held_back_packet_overtakes_nobody() {
+    fn a_held_back_packet_does_not_overtake() {
         let settings = LaneSettings {
             jitter: jitter(false),
             reorder: reorder(0.2, 1),
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_holds_for_packets_that_come_after_it() {
+    fn a_change_applies_to_packets_that_arrive_after_it() {
         let mut run = Run::new(&settings(10));
         run.enter(0, 0);
         run.enter(4 * MS, 1);
@@ -425,7 +425,7 @@ mod tests {
         run.adopt(60 * MS, &loose);
         run.enter(60 * MS, 7);
         let left = run.finish();
-        // Numbers 4 and 5 wait for nobody but those before them; 7 may overtake 6.
+        // Numbers 4 and 5 wait only for those before them; 7 may overtake 6.
         let ms: Vec<(u64, u32)> = left.iter().map(|(at, number)| (at / MS, *number)).collect();
         assert_eq!(
             ms[..6],
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_under_way_keep_it_from_being_passed_by() {
+    fn a_delay_that_holds_packets_is_not_transparent() {
         let mut run = Run::new(&LaneSettings {
             reorder: reorder(1.0, 5),
             ..settings(0)

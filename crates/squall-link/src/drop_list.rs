@@ -1,8 +1,8 @@
-//! Drop lists: packets that are lost because a rule names them, so that a test can ask for exactly one loss.
+//! Drop lists: packets that are lost because a rule names them, so that a test can request exactly one loss.
 //!
-//! A rule counts what comes here in its direction from when the rule holds: not what a blackout before it has taken,
-//! but retransmissions, and in a second stretch the copies of the first, as packets like any other. Each rule counts
-//! by itself, also packets that another rule drops. Nothing here is random.
+//! A rule counts the packets that reach this component in its direction while the rule holds. It does not count packets
+//! that a blackout took before, but does count retransmissions and, in a second stretch, copies made by the first. Each
+//! rule counts on its own, including packets that another rule drops. Nothing here is random.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use squall_base::record::{Fate, PacketClass, PacketRecord};
 use crate::component::{Component, Exit, Packet};
 use crate::settings::{DropRule, LaneSettings};
 
-/// The rules of one direction and what they have counted.
+/// The rules of one direction and their counts.
 #[derive(Debug)]
 pub(crate) struct DropList {
     rules: Vec<CountingRule>,
@@ -36,7 +36,7 @@ impl DropList {
         if !is_syn && payload_len == 0 {
             return None;
         }
-        // The SYN takes the number before the first byte, also if it carries data (RFC 9293, section 3.4).
+        // The SYN takes the number before the first byte, even if it carries data (RFC 9293, section 3.4).
         let first_byte_seq = record.seq.wrapping_add(u32::from(is_syn));
         if is_syn {
             let stream = Stream::beginning_at(first_byte_seq);
@@ -56,7 +56,7 @@ impl Component for DropList {
         let bytes = self.bytes_of(&packet.record);
         let mut is_named = false;
         for rule in &mut self.rules {
-            // Every rule must count, whatever the others say.
+            // Every rule must count, whatever the others decide.
             is_named |= rule.names(&packet.record, bytes.as_ref());
         }
         if is_named {
@@ -66,7 +66,7 @@ impl Component for DropList {
         }
     }
 
-    /// Rules that were there before keep their counts: new ones only ever come behind them.
+    /// Earlier rules keep their counts: new ones are only ever appended.
     fn adopt(&mut self, _now: Time, settings: &LaneSettings, _exit: &mut Exit) {
         let both = self.rules.iter().zip(&settings.drops);
         let kept = both.take_while(|(old, new)| old.rule == **new).count();
@@ -80,12 +80,12 @@ impl Component for DropList {
     }
 }
 
-/// How far a flow has come in this direction, so that sequence numbers can be told from those one wrap later.
+/// A flow's progress in this direction, so that sequence numbers can be told from those one wrap later.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// Sequence number of the furthest segment.
     seq: u32,
-    /// The number of its first byte, from 1 at the first byte of the stream.
+    /// The number of that segment's first byte; the first byte of the stream is 1.
     number: i64,
 }
 
@@ -106,11 +106,11 @@ impl Stream {
     }
 }
 
-/// A rule and the packets of its kind that have come.
+/// A rule, and how many packets it has counted.
 #[derive(Debug)]
 struct CountingRule {
     rule: DropRule,
-    /// By flow; all under 0 if the rule does not tell flows apart.
+    /// By flow; all under 0 if the rule does not distinguish flows.
     counts: BTreeMap<u32, u64>,
 }
 
@@ -122,7 +122,7 @@ impl CountingRule {
         }
     }
 
-    /// Counts the packet, which carries `bytes` of its stream, and says whether it is to be dropped.
+    /// Counts the packet, which carries `bytes` of its stream, and returns whether the rule drops it.
     fn names(&mut self, record: &PacketRecord, bytes: Option<&RangeInclusive<i64>>) -> bool {
         let mut count = |flow: u32| {
             let count = self.counts.entry(flow).or_default();
@@ -172,7 +172,7 @@ pub(crate) mod tests {
     const FIN_ACK: u8 = 0x11;
     const ACK: u8 = 0x10;
 
-    /// Makes packets as they come into a link.
+    /// Makes packets as they arrive at a link.
     #[derive(Default)]
     pub(crate) struct Sender {
         flows: Flows,
@@ -273,7 +273,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nth_of_a_class_counts_only_that() {
+    fn nth_of_a_class_counts_only_that_class() {
         for (class, fates) in [
             (PacketClass::Syn, "x....."),
             (PacketClass::Ack, ".x...."),
@@ -341,13 +341,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sequence_drops_so_many_transmissions_in_each_flow() {
+    fn sequence_drops_the_given_number_of_transmissions_in_each_flow() {
         let mut case = Case::new(&[sequence(101, 200, 2)]);
         let repeated = |port| [1, 101, 101, 101, 101].map(|seq| (port, ACK, seq, 100));
         assert_eq!(case.fates(&[(1, SYN, 0, 0), (2, SYN, 0, 0)]), "..");
         assert_eq!(case.fates(&repeated(1)), ".xx..");
         assert_eq!(case.fates(&repeated(2)), ".xx..");
-        // A range over several segments: the first ones of them that come.
+        // A range that covers several segments: the first of them to arrive are dropped.
         let mut case = Case::new(&[sequence(1, 300, 2)]);
         assert_eq!(case.fates(&connection(1, 7)), "..xx..");
         let of_flow_1 = DropRule::Sequence {
@@ -373,7 +373,7 @@ pub(crate) mod tests {
         assert_eq!(case.fates(&[(1, SYN, 5, 10)]), "x");
     }
 
-    /// Without a SYN the first data segment that comes begins with byte 1; what was before it has no number.
+    /// Without a SYN, the first data segment to arrive begins with byte 1; what was before it has no number.
     #[test]
     fn without_a_syn_the_first_data_segment_begins_the_stream() {
         let mut case = Case::new(&[sequence(1, u32::MAX, 9)]);
@@ -390,7 +390,7 @@ pub(crate) mod tests {
 
     /// Byte 2^32 + 1 has the sequence number of byte 1, and is another byte.
     #[test]
-    fn a_stream_of_more_than_four_gibibytes_does_not_meet_its_first_bytes_again() {
+    fn bytes_after_a_sequence_wrap_are_not_taken_for_the_first_bytes() {
         let mut case = Case::new(&[sequence(1, 100, 9)]);
         let steps = 0..16_u32;
         let segments: Vec<_> = steps
@@ -398,7 +398,7 @@ pub(crate) mod tests {
             .map(|step| (1, ACK, step << 28, 100))
             .collect();
         assert_eq!(case.fates(&segments), "x.................");
-        // Near the wrap an old segment is still an old one.
+        // Near the wrap, an old segment is still recognised as old.
         let mut case = Case::new(&[sequence(1, 100, 9)]);
         assert_eq!(
             case.fates(&[
@@ -411,7 +411,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rules_count_each_by_itself() {
+    fn each_rule_counts_on_its_own() {
         let mut case = Case::new(&[
             nth(1, None, None),
             nth(2, None, None),
@@ -419,7 +419,7 @@ pub(crate) mod tests {
             sequence(101, 200, 1),
         ]);
         assert_eq!(case.fates(&connection(1, 7)), "xxxx.x");
-        // The segment that Nth drops was the one transmission that the range drops.
+        // The segment that `Nth` drops was also the one transmission that the range drops.
         let mut case = Case::new(&[nth(3, None, None), sequence(1, 100, 1)]);
         assert_eq!(
             case.fates(&[
@@ -438,7 +438,7 @@ pub(crate) mod tests {
         let segment = (1, ACK, 1, 100);
         assert_eq!(case.fates(&[segment; 2]), "..");
         case.adopt(&[nth(3, None, None), nth(3, None, None)]);
-        // The first rule's third, then the second one's.
+        // First the first rule's third packet, then the second rule's.
         assert_eq!(case.fates(&[segment; 4]), "x.x.");
         case.adopt(&[nth(3, None, None), nth(3, None, None)]);
         assert_eq!(case.fates(&[segment; 4]), "....");

@@ -1,7 +1,7 @@
 //! Duplication: some packets are followed at once by a second copy.
 //!
-//! The copy meets all later components as a packet of its own, the queue included, and has a record of its own with
-//! the same index. It shares the first one's luck where luck goes by the packet's place in its flow.
+//! The copy passes through all later components as a separate packet, the queue included, and has its own record with the
+//! same index. It shares the original's random draws where they depend on the packet's place in its flow.
 
 use squall_base::{Probability, Time};
 

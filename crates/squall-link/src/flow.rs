@@ -1,9 +1,9 @@
-//! Flows in the order in which the link met them, and how many packets of each class they have sent.
+//! Flows in the order in which the link first saw them, and how many packets of each class they have sent.
 //!
-//! A flow is named by its order of appearance, not by its ports, because the kernel picks other ports in
-//! every run. A client that opens its connections one after the other meets the same fates again. A client's
-//! SYN with a new sequence number begins a new flow, even if its port was used before. Flows are never
-//! forgotten: a trial has thousands at most.
+//! A flow is identified by its order of appearance, not by its ports, because the kernel picks different ports in every
+//! run. A client that opens its connections one after the other then meets the same fates again. A client's SYN with a new
+//! sequence number begins a new flow, even if its port was used before. Flows are never forgotten: a trial has thousands at
+//! most.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Flow {
     ordinal: u32,
     /// The sequence number of the client's SYN, if it was seen.
     syn_seq: Option<u32>,
-    /// The shift counts of the window scale options that the SYNs had, by direction.
+    /// The shift counts from the SYNs' window scale options, by direction.
     window_shifts: [Option<u8>; 2],
     /// Packets so far, by direction and class.
     counts: [[u32; PacketClass::ALL.len()]; 2],
@@ -42,17 +42,17 @@ impl Flow {
     }
 }
 
-/// What a packet is to its flow.
+/// A packet's place in its flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowPacket {
     pub(crate) key: PacketKey,
     pub(crate) client_port: u16,
-    /// TCP: how many bytes from the acknowledgement number on its sender is ready to receive.
+    /// TCP: how many bytes, from the acknowledgement number on, its sender is ready to receive.
     pub(crate) window_bytes: u32,
 }
 
 impl FlowPacket {
-    /// A packet with this key of which nothing else matters.
+    /// A packet with this key; nothing else about it matters.
     #[cfg(test)]
     pub(crate) fn bare(key: PacketKey) -> FlowPacket {
         FlowPacket {
@@ -82,7 +82,7 @@ impl Flow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
     by_ends: BTreeMap<FlowEnds, Flow>,
-    /// Flows met so far.
+    /// Flows seen so far.
     met: u32,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use crate::packet::tests::tcp_packet;
 
     #[test]
-    fn both_directions_of_a_connection_are_one_flow_with_counts_of_their_own() {
+    fn both_directions_of_a_connection_are_one_flow_with_separate_counts() {
         let mut flows = Flows::default();
         let up = PacketInfo::of(&tcp_packet(40_000, 80, 0x18, 10));
         let down = PacketInfo::of(&tcp_packet(80, 40_000, 0x18, 10));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_scaled_if_both_sides_offered_it() {
+    fn windows_are_scaled_if_both_sides_offered_scaling() {
         let syn = |shift: Option<u8>| PacketInfo {
             class: PacketClass::Syn,
             window: 100,

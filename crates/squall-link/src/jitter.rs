@@ -1,11 +1,12 @@
 //! Jitter: how much a packet's delay differs from the configured one.
 //!
-//! All shapes are made of one standard normal number a packet, so that packets of a flow can resemble each other in
-//! every shape alike (a Gaussian copula): its distribution function makes it uniform, and that gives the shape. The
-//! numbers of a flow and class are an autoregressive series of first order, z = rho * z before + sqrt(1 - rho^2) * e,
-//! where e is the packet's own luck. Without correlation a packet's jitter depends on nothing but its luck.
+//! Every shape derives from one standard normal number per packet, so that packets of a flow can resemble each other in
+//! every shape alike (a Gaussian copula): the normal distribution function makes the number uniform, and the shape's
+//! quantile function gives the jitter. The numbers of a flow and class are a first-order autoregressive series, z = rho * z
+//! before + sqrt(1 - rho^2) * e, where e is the packet's own draw. Without correlation, a packet's jitter depends only on
+//! its own draw.
 //!
-//! Whether packets overtake each other is `delay`'s matter.
+//! Whether packets overtake each other is decided in `delay`.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ impl Variation {
         }
     }
 
-    /// What it was made of.
+    /// The settings it was made from.
     pub(crate) fn settings(&self) -> Jitter {
         self.jitter
     }
@@ -50,10 +51,10 @@ impl Variation {
         self.jitter.may_reorder
     }
 
-    /// The delay of the packet with this key, which varies around `delay`. With correlation it resembles that of the
-    /// packet asked for before, of the same flow and class.
+    /// The delay of the packet with this key, which varies around `delay`. With correlation it resembles the delay of the
+    /// previous packet of the same flow and class.
     pub(crate) fn vary(&mut self, delay: Duration, key: PacketKey) -> Duration {
-        /// As the longest duration that can be written (`Duration::from_str`), so that sums with it fit.
+        /// The longest duration that can be written (`Duration::from_str`), so that sums with it fit.
         const LONGEST_NS: i128 = 1_000_000_000_000_000_000;
         let spreads = in_spreads(self.jitter.shape, self.deviate(key));
         let change_ns = (spreads * self.jitter.spread.as_nanos() as f64).round() as i128;
@@ -71,7 +72,7 @@ impl Variation {
         }
         let z = match self.before.get(&(key.flow, key.class)) {
             None => own,
-            // A copy shares the luck of its first one: another step with it would spoil the distribution.
+            // A copy shares the draw of its original; another step with it would spoil the distribution.
             Some(before) if before.class_index == key.class_index => before.z,
             Some(before) => rho * before.z + (1.0 - rho * rho).sqrt() * own,
         };
@@ -82,15 +83,16 @@ impl Variation {
     }
 }
 
-/// By how many spreads the delay differs where the standard normal number is `z`.
+/// By how many spreads the delay differs if the standard normal number is `z`.
 fn in_spreads(shape: JitterShape, z: f64) -> f64 {
-    /// Pareto's tail ends where one packet in a million would be: 198 spreads. Without an end, a long run's one
-    /// packet in 10^12 would wait for 20,000 spreads, and all behind it. The mean gets smaller by a ten-thousandth.
+    /// Pareto's tail is cut off where one packet in a million would be: 198 spreads. Without a cutoff, a long run's one
+    /// packet in 10^12 would wait for 20,000 spreads, and all packets after it. The cutoff lowers the mean by a
+    /// ten-thousandth.
     const RAREST: f64 = 1e-6;
     match shape {
         JitterShape::Uniform => 2.0 * normal_share_below(z) - 1.0,
         JitterShape::Normal => z,
-        // Lomax's form, which begins at 0: P(X > x) = (1 + x/s)^-3 with mean s/2, so s is twice the spread.
+        // Lomax's form, which starts at 0: P(X > x) = (1 + x/s)^-3 with mean s/2, so s is twice the spread.
         JitterShape::Pareto => 2.0 * (normal_share_below(-z).max(RAREST).cbrt().recip() - 1.0),
     }
 }
@@ -263,8 +265,8 @@ mod tests {
         }
     }
 
-    /// Kolmogorov and Smirnov's statistic: the largest distance of the two distribution functions times sqrt(n). A
-    /// right generator exceeds 1.95 once in a thousand seeds.
+    /// Kolmogorov and Smirnov's statistic: the largest distance between the two distribution functions times sqrt(n). A
+    /// correct generator exceeds 1.95 for one seed in a thousand.
     fn kolmogorov_smirnov(shape: JitterShape, delays_ns: &[f64]) -> f64 {
         let n = delays_ns.len() as f64;
         let mut shares: Vec<f64> = delays_ns.iter().map(|d| share_below(shape, *d)).collect();
@@ -306,9 +308,9 @@ mod tests {
         }
     }
 
-    /// 5 standard errors of a mean. The deviations are spread/sqrt(3), spread and spread*sqrt(3) by the shapes.
+    /// The bound is 5 standard errors of a mean. The deviations are spread/sqrt(3), spread and spread*sqrt(3) by shape.
     #[test]
-    fn means_are_as_promised() {
+    fn means_match_the_settings() {
         for (shape, mean, deviation) in [
             (JitterShape::Uniform, 0.0, 3_f64.sqrt().recip()),
             (JitterShape::Normal, 0.0, 1.0),
@@ -333,11 +335,11 @@ mod tests {
         product / squares
     }
 
-    /// Two flows in turn. The standard error of a correlation with the one before is sqrt((1 - rho^2) / n) in an
-    /// autoregressive series (Bartlett 1946), and that of two series of which at most one has memory 1/sqrt(n); with
-    /// memory in both sqrt((1 + rho^2) / (1 - rho^2) / n).
+    /// Two flows alternate. The standard error of a correlation with the previous value is sqrt((1 - rho^2) / n) in an
+    /// autoregressive series (Bartlett 1946). For two series it is 1/sqrt(n) if at most one has memory, and sqrt((1 +
+    /// rho^2) / (1 - rho^2) / n) if both have.
     #[test]
-    fn packets_resemble_the_one_before_them_in_their_flow() {
+    fn jitter_correlates_with_the_previous_packet_of_the_flow() {
         let n = f64::from(DRAWS);
         for shape in SHAPES {
             for rho in [0.0, 0.3, 0.9] {
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_take_no_step() {
+    fn copies_do_not_advance_the_series() {
         let (mut one, mut other) = (
             variation(JitterShape::Normal, 0.9, 7),
             variation(JitterShape::Normal, 0.9, 7),
@@ -373,8 +375,8 @@ mod tests {
         }
     }
 
-    /// Normal jitter as wide as the delay: the share below none at all is that beyond one deviation, 15.9 %; bound:
-    /// 5 standard deviations of the binomial.
+    /// Normal jitter as wide as the delay: the share cut off at zero is the share beyond one deviation, 15.9 %; bound: 5
+    /// standard deviations of the binomial.
     #[test]
     fn no_delay_is_negative() {
         let mut variation = variation(JitterShape::Normal, 0.0, 8);
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn no_width_overflows() {
+    fn jitter_of_any_width_does_not_overflow() {
         for shape in SHAPES {
             for nanos in [0, u64::MAX] {
                 let spread = Duration::from_nanos(nanos);
@@ -408,7 +410,7 @@ mod tests {
 
     /// Values of erfc(-z / sqrt(2)) / 2 from the C library.
     #[test]
-    fn normal_functions_are_right_and_inverse() {
+    fn normal_functions_are_correct_and_inverse_to_each_other() {
         for (z, share) in [
             (-7.0, 1.279812543885835e-12),
             (-6.0, 9.865876450377012e-10),
@@ -424,7 +426,7 @@ mod tests {
             assert!((found_share - share).abs() < 1e-15, "{z}: {found_share}");
             assert!((found_z - z).abs() < 1e-13, "{share}: {found_z}");
         }
-        // The farthest that luck goes: half of 2^-52.
+        // The most extreme draw: half of 2^-52.
         assert!((normal_quantile(2_f64.powi(-53)) + 8.2095361516014).abs() < 1e-12);
         for n in 1..10_000 {
             let share = f64::from(n) / 10_000.0;

@@ -1,11 +1,11 @@
-//! One direction of a link: its components in a row, run in the order of logical time.
+//! One direction of a link: its components in sequence, run in order of logical time.
 //!
-//! The order within a stretch is fixed: blackouts, drop list, random loss, corruption, duplication, bottleneck (queue
-//! and capacity), delay. Losses come first, so that they do not hang on the state of the queue, and what is
-//! lost takes no capacity, as with netem. Several stretches stand one behind the other; a packet enters the next at
-//! the time at which it was planned to leave the one before, so no lateness adds up between them.
+//! The order within a stretch is fixed: blackouts, drop list, random loss, corruption, duplication, bottleneck (queue and
+//! capacity), delay. Losses come first, so that they do not depend on the state of the queue, and lost packets take no
+//! capacity, as with netem. Several stretches follow each other; a packet enters the next one at the time at which it was
+//! planned to leave the one before, so lateness does not add up between them.
 //!
-//! Nothing here hangs on when the driver calls: whatever is due before a call's time happens first, in its order.
+//! Nothing here depends on when the driver calls: whatever is due before a call's time happens first, in order.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -46,23 +46,23 @@ fn components(
 
 /// A packet that has left a lane, released or dropped.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct LaneOutput {
     /// When, in the link's own time.
     pub(crate) at: Time,
     pub(crate) packet: Packet,
 }
 
-/// A component in its place.
+/// A component and its place in the lane.
 #[derive(Debug)]
 struct Part {
     component: Box<dyn Component>,
-    /// Its exit, empty but while it runs: kept, so that no packet costs an allocation.
+    /// Its exit, empty except while it runs; kept, so that no packet costs an allocation.
     exit: Exit,
-    /// When it must wake; asked for once after every call, because the lane looks at it far more often.
+    /// When it must wake; cached after every call, because the lane reads it far more often.
     wake: Option<Time>,
-    /// The next part that does anything; the number of parts is the way out.
+    /// The next part that does anything; the number of parts means the way out.
     next: usize,
-    /// The least time that packets spend behind it.
+    /// The minimum time that packets spend in the parts after it.
     transit_behind: Duration,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Lane {
     parts: Vec<Part>,
     /// The first part that does anything.
     first: usize,
-    /// The part that must wake first, and when; of several at one time the one nearest to the way out.
+    /// The part that must wake first, and when; among several at one time, the one nearest to the way out.
     first_wake: Option<(Time, usize)>,
 }
 
@@ -120,9 +120,9 @@ impl Lane {
         self.first = next;
     }
 
-    /// Takes a packet at `now`; everything due until then has happened.
-    pub(crate) fn enter(&mut self, now: Time, packet: Packet, left: &mut VecDeque<Left>) {
-        self.pass_to(self.first, now, packet, left);
+    /// Takes a packet at `now`; everything due by then has happened.
+    pub(crate) fn enter(&mut self, now: Time, packet: Packet, outputs: &mut VecDeque<LaneOutput>) {
+        self.pass_to(self.first, now, packet, outputs);
         self.find_first_wake();
     }
 
@@ -131,25 +131,27 @@ impl Lane {
         self.first_wake.map(|(at, _)| at)
     }
 
-    /// Lets happen what happens next, and nothing else.
-    pub(crate) fn wake(&mut self, left: &mut VecDeque<Left>) {
+    /// Runs the next event, and nothing else.
+    pub(crate) fn wake(&mut self, outputs: &mut VecDeque<LaneOutput>) {
         if let Some((at, part)) = self.first_wake {
-            self.run(part, at, left, |component, exit| component.wake(at, exit));
+            self.run(part, at, outputs, |component, exit| {
+                component.wake(at, exit);
+            });
             self.find_first_wake();
         }
     }
 
-    /// Gives stretch number `stretch` new settings at `now`; everything due until then has happened.
+    /// Gives stretch number `stretch` new settings at `now`; everything due by then has happened.
     pub(crate) fn adopt(
         &mut self,
         now: Time,
         stretch: usize,
         settings: &LaneSettings,
-        left: &mut VecDeque<Left>,
+        outputs: &mut VecDeque<LaneOutput>,
     ) {
         let position = at(self.direction, stretch, self.stretches);
         for part in position * COMPONENTS..(position + 1) * COMPONENTS {
-            self.run(part, now, left, |component, exit| {
+            self.run(part, now, outputs, |component, exit| {
                 component.adopt(now, settings, exit);
             });
         }
@@ -157,7 +159,7 @@ impl Lane {
         self.find_first_wake();
     }
 
-    /// Lets the times of all settings count from `now`; everything due until then has happened.
+    /// Makes the times of all settings count from `now`; everything due by then has happened.
     pub(crate) fn begin(&mut self, now: Time) {
         for part in &mut self.parts {
             part.component.begin(now);
@@ -172,7 +174,7 @@ impl Lane {
         self.active().filter_map(|(_, part)| leaves(part)).min()
     }
 
-    /// Gives up all packets that have not left.
+    /// Removes and returns all packets that have not left.
     pub(crate) fn abandon(&mut self) -> Vec<Packet> {
         let drain = |part: &mut Part| {
             part.wake = None;
@@ -183,27 +185,33 @@ impl Lane {
         packets
     }
 
-    fn pass_to(&mut self, part: usize, now: Time, mut packet: Packet, left: &mut VecDeque<Left>) {
+    fn pass_to(
+        &mut self,
+        part: usize,
+        now: Time,
+        mut packet: Packet,
+        outputs: &mut VecDeque<LaneOutput>,
+    ) {
         if part < self.parts.len() {
-            self.run(part, now, left, |component, exit| {
+            self.run(part, now, outputs, |component, exit| {
                 component.enter(now, packet, exit);
             });
         } else {
             packet.record.planned = Some(now);
-            left.push_back(Left { at: now, packet });
+            outputs.push_back(LaneOutput { at: now, packet });
         }
     }
 
-    /// Lets a component act at `now`, and sends on what left it.
+    /// Runs a component at `now`, and passes on the packets that left it.
     fn run(
         &mut self,
         part: usize,
         now: Time,
-        left: &mut VecDeque<Left>,
+        outputs: &mut VecDeque<LaneOutput>,
         act: impl FnOnce(&mut dyn Component, &mut Exit),
     ) {
         let acting = &mut self.parts[part];
-        // Packets go only to parts behind this one, so nobody misses the exit meanwhile.
+        // Packets only go to later parts, so the exit is not needed meanwhile.
         let mut exit = mem::take(&mut acting.exit);
         act(acting.component.as_mut(), &mut exit);
         acting.wake = acting.component.next_wake();
@@ -211,15 +219,15 @@ impl Lane {
         let stretch = at(self.direction, part / COMPONENTS, self.stretches);
         for mut packet in exit.dropped.drain(..) {
             packet.record.dropped_in = u8::try_from(stretch).unwrap_or(u8::MAX);
-            left.push_back(Left { at: now, packet });
+            outputs.push_back(LaneOutput { at: now, packet });
         }
         for packet in exit.passed.drain(..) {
-            self.pass_to(next, now, packet, left);
+            self.pass_to(next, now, packet, outputs);
         }
         self.parts[part].exit = exit;
     }
 
-    /// The parts that do anything, in the order of travel, with their places.
+    /// The parts that do anything, in order of travel, with their places.
     fn active(&self) -> impl Iterator<Item = (usize, &Part)> {
         let place = |place: usize| self.parts.get(place).map(|part| (place, part));
         iter::successors(place(self.first), move |(_, part)| place(part.next))

@@ -1,15 +1,14 @@
-//! The link between two hosts as a pure state machine: packets in at their times, decisions and packets
-//! out at theirs.
+//! The link between two hosts as a pure state machine: packets enter at their times, and decisions and packets come out at
+//! theirs.
 //!
-//! It reads no clock, opens no device and draws no randomness of its own: the time of arrival and the
-//! seed are arguments, so the same arrivals give the same decisions, byte for byte. squall-linux drives
-//! it over TUN devices (`squall_linux::link_thread`).
+//! It reads no clock, opens no device and has no source of randomness: arrival times and the seed are arguments, so the
+//! same arrivals lead to the same decisions, byte for byte. squall-linux drives it over TUN devices
+//! (`squall_linux::link_thread`).
 //!
-//! A packet is classified (`packet`, `flow`) and goes through the components of its direction (`lane` has their
-//! order and runs them, `component` is their contract): blackouts, drop list, random loss, corruption, duplication,
-//! queue and capacity, delay. Percentages of loss are of IP packets, acknowledgements included, in both directions
-//! unless said otherwise, drawn for each direction by itself. `settings` is what can be asked for,
-//! `text` how people write it.
+//! A packet is classified (`packet`, `flow`) and passes through the components of its direction (`lane` defines their order
+//! and runs them, `component` is their contract): blackouts, drop list, random loss, corruption, duplication, queue and
+//! capacity, delay. Loss percentages are of IP packets, acknowledgements included, in both directions unless stated
+//! otherwise, and drawn for each direction separately. `settings` is what can be configured, `text` how people write it.
 //!
 //! ```
 //! use squall_base::{Duration, Time, record::Direction};

@@ -1,7 +1,7 @@
 //! The link itself: both directions, from arrival to release.
 //!
-//! The driver's part is small on purpose: offer what it read, take what is due, and add to a released packet's record
-//! when it was really written and whether the kernel took it.
+//! The driver's part is small on purpose: offer the packets it read, take those that are due, and add to a released
+//! packet's record when it was actually written and whether the kernel accepted it.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use squall_base::record::{Direction, PacketRecord};
 
 use crate::component::Packet;
 use crate::flow::Flows;
-use crate::lane::{Lane, Left};
+use crate::lane::{Lane, LaneOutput};
 use crate::packet::PacketInfo;
 use crate::settings::{Change, LinkSettings, Stretch};
 
@@ -19,8 +19,8 @@ use crate::settings::{Change, LinkSettings, Stretch};
 pub struct Departure {
     /// The IP packet.
     pub packet: Vec<u8>,
-    /// Its record. If the link dropped the packet, it is final. If not, `planned` is set and `fate` says in flight:
-    /// `released` and `fate` are the driver's to correct.
+    /// Its record, which is final if the link dropped the packet. Otherwise `planned` is set and `fate` is "in flight"; the
+    /// driver corrects `released` and `fate`.
     pub record: PacketRecord,
 }
 
@@ -38,10 +38,10 @@ impl Departure {
     }
 }
 
-/// What happens at a time.
+/// A scheduled event.
 #[derive(Debug)]
 enum Event {
-    /// The times of the settings count from now on.
+    /// The times of the settings start to count.
     Beginning,
     Change(Change),
 }
@@ -54,7 +54,7 @@ fn schedule(settings: &LinkSettings, start: Time) -> impl Iterator<Item = (Time,
     changes.into_iter().map(at)
 }
 
-/// Two lanes that share their flows, and what is to change.
+/// Two lanes that share their flows, and the scheduled changes.
 #[derive(Debug)]
 pub struct Link {
     flows: Flows,
@@ -62,15 +62,15 @@ pub struct Link {
     arrivals: [u64; 2],
     stretches: Vec<Stretch>,
     schedule: VecDeque<(Time, Event)>,
-    /// What waits for the link's beginning.
+    /// The settings, until the link begins.
     waiting: Option<LinkSettings>,
-    /// Packets that have left and were not taken yet, in the order of time over both lanes.
-    left: VecDeque<Left>,
+    /// Packets that have left and were not yet taken, in order of time over both lanes.
+    outputs: VecDeque<LaneOutput>,
 }
 
 impl Link {
-    /// An empty link that begins at `start`: from then on the times of its settings count, which are those of the
-    /// schedule, blackouts, weather and traces.
+    /// An empty link that begins at `start`: the times of its settings, which are those of the schedule, blackouts, weather
+    /// and traces, count from then.
     pub fn new(settings: &LinkSettings, start: Time) -> Link {
         Link {
             flows: Flows::default(),
@@ -79,12 +79,12 @@ impl Link {
             stretches: settings.stretches.clone(),
             schedule: schedule(settings, start).collect(),
             waiting: None,
-            left: VecDeque::new(),
+            outputs: VecDeque::new(),
         }
     }
 
-    /// An empty link that carries packets from `now` on and begins when `begin` says. Until then there are no blackouts,
-    /// and weather and traces count from `now`.
+    /// An empty link that carries packets from `now` on and begins when `begin` is called. Until then there are no
+    /// blackouts, and weather and traces count from `now`.
     pub fn waiting(settings: &LinkSettings, now: Time) -> Link {
         let mut before = settings.clone();
         before.schedule.clear();
@@ -99,8 +99,8 @@ impl Link {
         }
     }
 
-    /// Lets a link that waits begin at `at`, which is not before any time that it has been called with. Another one has
-    /// begun and goes on.
+    /// Begins a waiting link at `at`, which must not be before any time that it has been called with. A link that has
+    /// already begun is unaffected.
     pub fn begin(&mut self, at: Time) {
         let Some(settings) = self.waiting.take() else {
             return;
@@ -110,7 +110,7 @@ impl Link {
         self.stretches = settings.stretches;
     }
 
-    /// Takes a packet that came at `now`. `now` must not go backwards over all calls.
+    /// Takes a packet that arrived at `now`. `now` must not go backwards over all calls.
     pub fn offer(&mut self, now: Time, direction: Direction, bytes: Vec<u8>) {
         self.advance(now);
         let info = PacketInfo::of(&bytes);
@@ -118,10 +118,10 @@ impl Link {
         let index = &mut self.arrivals[direction as usize];
         let packet = Packet::new(now, bytes, &info, of_flow, *index);
         *index += 1;
-        self.lanes[direction as usize].enter(now, packet, &mut self.left);
+        self.lanes[direction as usize].enter(now, packet, &mut self.outputs);
     }
 
-    /// Lets everything happen that is due until `now`: changes of the settings in their place.
+    /// Runs everything that is due by `now`, with changes of the settings at their times.
     fn advance(&mut self, now: Time) {
         while self.schedule.front().is_some_and(|(at, _)| *at <= now) {
             if let Some((at, event)) = self.schedule.pop_front() {
@@ -135,8 +135,8 @@ impl Link {
         self.advance_lanes(now);
     }
 
-    /// One event after the other, in the order of time and not lane by lane, so that what leaves is in this order
-    /// too, however seldom the driver calls. At the same time up goes first.
+    /// Runs one event after the other in order of time, not lane by lane, so that packets leave in that order too, however
+    /// seldom the driver calls. At the same time, up goes first.
     fn advance_lanes(&mut self, now: Time) {
         let due = |lane: &&mut Lane| lane.next_wake().filter(|at| *at <= now);
         while let Some((_, lane)) = self
@@ -145,7 +145,7 @@ impl Link {
             .filter_map(|lane| Some((due(&lane)?, lane)))
             .min_by_key(|(at, _)| *at)
         {
-            lane.wake(&mut self.left);
+            lane.wake(&mut self.outputs);
         }
     }
 
@@ -166,15 +166,15 @@ impl Link {
     fn adopt(&mut self, now: Time, stretch: usize) {
         for direction in Direction::ALL {
             let settings = self.stretches[stretch].lane(direction);
-            self.lanes[direction as usize].adopt(now, stretch, settings, &mut self.left);
+            self.lanes[direction as usize].adopt(now, stretch, settings, &mut self.outputs);
         }
     }
 
-    /// When to call `take` next, never later than a packet is to be delivered; `None` if the link is empty. A drop may
-    /// still come before that: nobody has to wake for it, its record waits for the next call.
+    /// When to call `take` next, never later than a packet is to be delivered; `None` if the link is empty. A drop may come
+    /// before that; its record waits for the next call, so no wake-up is needed.
     pub fn next_departure(&self) -> Option<Time> {
-        if let Some(left) = self.left.front() {
-            return Some(left.at);
+        if let Some(output) = self.outputs.front() {
+            return Some(output.at);
         }
         let next = self.lanes.iter().filter_map(Lane::next_release).min()?;
         // A change may let packets out sooner, and so may a trace that begins.
@@ -182,18 +182,20 @@ impl Link {
         Some(change.map_or(next, |at| at.min(next)))
     }
 
-    /// The packet that left first, of those that have left at `now`. Call until `None`.
+    /// The first packet to have left by `now`. Call until `None`.
     pub fn take(&mut self, now: Time) -> Option<Departure> {
-        if self.left.is_empty() {
+        if self.outputs.is_empty() {
             self.advance(now);
         }
-        self.left.pop_front().map(|left| Departure::of(left.packet))
+        self.outputs
+            .pop_front()
+            .map(|output| Departure::of(output.packet))
     }
 
-    /// Everything still on its way, for the end of a trial.
+    /// Removes and returns all packets still in flight, at the end of a trial.
     pub fn abandon(&mut self) -> Vec<Departure> {
-        let left = self.left.drain(..).map(|left| left.packet);
+        let departed = self.outputs.drain(..).map(|output| output.packet);
         let on_their_way = self.lanes.iter_mut().flat_map(Lane::abandon);
-        left.chain(on_their_way).map(Departure::of).collect()
+        departed.chain(on_their_way).map(Departure::of).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! Reading what the link needs from an IP packet: its flow's addresses and ports, and what it is to TCP.
+//! Reads what the link needs from an IP packet: its flow's addresses and ports, and its role in TCP.
 //!
-//! Anything that is not IPv4 with a whole TCP or UDP header is of class `Other`; nothing is refused here
-//! and no byte can panic. Of TCP's options only the window scale is read; checksums and payload are not looked at.
+//! Anything but IPv4 with a complete TCP or UDP header is of class `Other`. Nothing is refused here and no input can cause
+//! a panic. Of TCP's options only the window scale is read; checksums and payload are ignored.
 
 use squall_base::record::PacketClass;
 
@@ -18,7 +18,7 @@ pub(crate) struct Endpoint {
     pub(crate) port: u16,
 }
 
-/// What the link knows of a packet.
+/// The link's view of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketInfo {
     pub(crate) protocol: u8,
@@ -29,14 +29,14 @@ pub(crate) struct PacketInfo {
     pub(crate) ack: u32,
     pub(crate) payload_len: u16,
     pub(crate) tcp_flags: u8,
-    /// The window field as it stands in the header (RFC 9293, section 3.1).
+    /// The raw window field of the header (RFC 9293, section 3.1).
     pub(crate) window: u16,
     /// The shift count of a SYN's window scale option (RFC 7323, section 2.2).
     pub(crate) window_shift: Option<u8>,
 }
 
 impl PacketInfo {
-    /// What is known of bytes that are no packet.
+    /// The view of bytes that are not a packet.
     pub(crate) const UNREADABLE: PacketInfo = PacketInfo {
         protocol: 0,
         source: Endpoint {
@@ -62,7 +62,7 @@ impl PacketInfo {
     }
 }
 
-/// Length of the IPv4 header in bytes; everything, if it cannot be read.
+/// Length of the IPv4 header in bytes; the whole length if it cannot be read.
 pub(crate) fn ip_header_len(packet: &[u8]) -> usize {
     match packet.first() {
         Some(first) if first >> 4 == 4 && first & 0x0f >= 5 => usize::from(first & 0x0f) * 4,
@@ -250,7 +250,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tcp_classes() {
+    fn tcp_packets_are_classified_by_flags_and_payload() {
         let class = |flags, payload| PacketInfo::of(&tcp_packet(1, 2, flags, payload)).class;
         assert_eq!(class(SYN, 0), PacketClass::Syn);
         assert_eq!(class(SYN | 0x10, 0), PacketClass::Syn);
@@ -262,13 +262,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tcp_fields() {
+    fn tcp_header_fields_are_read() {
         let info = PacketInfo::of(&tcp_packet(40_000, 80, 0x18, 99));
         assert_eq!((info.source.port, info.destination.port), (40_000, 80));
         assert_eq!((info.seq, info.payload_len), (7, 99));
     }
 
-    /// The ones' complement sum over a right header is all ones (RFC 1071).
+    /// The ones' complement sum over a correct header is all ones (RFC 1071).
     fn header_sum(header: &[u8]) -> u16 {
         let words = header
             .chunks(2)
@@ -281,7 +281,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mark_keeps_the_checksum_right_and_incapable_packets_as_they_are() {
+    fn a_mark_keeps_the_checksum_correct_and_spares_incapable_packets() {
         let mut packet = tcp_packet(1, 2, 0x18, 9);
         assert!(!mark_congestion(&mut packet.clone()));
         packet[1] = 0b10;
@@ -293,12 +293,12 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(packet in proptest::collection::vec(any::<u8>(), 0..100)) {
+        fn arbitrary_bytes_never_panic(packet in proptest::collection::vec(any::<u8>(), 0..100)) {
             let _ = PacketInfo::of(&packet);
         }
 
         #[test]
-        fn no_truncated_or_altered_packet_panics(
+        fn truncated_or_altered_packets_never_panic(
             cut in 0_usize..60, at in 0_usize..40, value in any::<u8>()
         ) {
             let mut packet = tcp_packet(1, 2, 0x18, 20);

@@ -1,15 +1,14 @@
 //! Randomness that is counted, not consumed: a draw is a function of the seed and of the packet's place.
 //!
-//! A generator with a state would make one packet's fate depend on how many came before it, so that two
-//! protocols, or two runs, never met the same conditions. Here each packet has a key (direction, flow,
-//! class, number within the class) and its draw depends on nothing else. Each word of the key is scrambled by
-//! SplitMix64 (`squall_base::splitmix`) in turn.
+//! A stateful generator would make one packet's fate depend on how many came before it, so that two protocols, or two runs,
+//! would never meet the same conditions. Here each packet has a key (direction, flow, class, number within the class) and
+//! its draw depends on nothing else. SplitMix64 (`squall_base::splitmix`) scrambles each word of the key in turn.
 
 use squall_base::Probability;
 use squall_base::record::{Direction, PacketClass};
 use squall_base::splitmix::splitmix64;
 
-/// What the randomness of a packet depends on, besides the seed.
+/// What a packet's randomness depends on, in addition to the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketKey {
     /// Which way it goes.
@@ -22,11 +21,11 @@ pub(crate) struct PacketKey {
     pub(crate) class_index: u32,
 }
 
-/// What a draw is for: components of the link must not share their luck.
+/// What a draw is for: components of the link must not share draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Purpose {
-    /// Whether the packet is lost by itself.
+    /// Whether the packet is lost independently.
     Loss = 0x6c6f_7373,
     /// Whether the state of a burst model changes before this packet.
     BurstChange = 1,
@@ -46,7 +45,7 @@ pub(crate) enum Purpose {
     Reorder = 8,
     /// Whether the queue drops or marks it early.
     Early = 9,
-    /// Whether the weather is bad at a point of time; its key names the point, not a packet.
+    /// Whether the weather is bad at a point in time; the key names that point, not a packet.
     Spell = 10,
 }
 
@@ -58,12 +57,12 @@ pub(crate) struct Luck {
 }
 
 impl Luck {
-    /// The luck of the first stretch with this seed.
+    /// The draws of the first stretch with this seed.
     pub(crate) fn new(seed: u64) -> Luck {
         Luck { state: mix(seed) }
     }
 
-    /// The luck of stretch number `stretch`: stretches do not share theirs.
+    /// The draws of stretch number `stretch`; stretches do not share draws.
     pub(crate) fn of_stretch(seed: u64, stretch: usize) -> Luck {
         match stretch {
             0 => Luck::new(seed),
@@ -71,7 +70,7 @@ impl Luck {
         }
     }
 
-    /// Whether something of this probability happens to this packet; exact for 0 and 1.
+    /// Whether an event of this probability happens to this packet; exact for 0 and 1.
     pub(crate) fn strikes(
         self,
         probability: Probability,
@@ -83,9 +82,9 @@ impl Luck {
         threshold > 0 && u128::from(self.draw(purpose, key)) < threshold
     }
 
-    /// A number between 0 and 1, neither of them, for this packet.
+    /// A number strictly between 0 and 1 for this packet.
     pub(crate) fn unit(self, purpose: Purpose, key: PacketKey) -> f64 {
-        // 52 bits and a half: the middle of one of 2^52 equal parts.
+        // 52 and a half bits: the middle of one of 2^52 equal parts.
         ((self.draw(purpose, key) >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_of_the_key_counts() {
+    fn every_part_of_the_key_changes_the_draw() {
         let key = PacketKey {
             direction: Direction::Up,
             flow: 3,

@@ -1,7 +1,7 @@
-//! What a link does to packets, as plain values; each type says what it means and in which unit.
+//! What a link does to packets, as plain values; each type documents its meaning and unit.
 //!
-//! How people write them is `text`; which component does it is in the file of its name. Both directions of a
-//! stretch have their own settings, and any of them may change at a time (`Change`).
+//! How people write them is `text`; the component that applies a setting is in the file of that name. Both directions of a
+//! stretch have their own settings, and any of them may change at a given time (`Change`).
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use squall_base::{BitRate, Bytes, Duration, Probability};
 
 use crate::trace::Trace;
 
-/// A whole link: one or more stretches in a row, the seed of all luck, and what changes when.
+/// A whole link: one or more stretches in a row, the seed of all randomness, and what changes when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSettings {
     /// Seed of all randomness.
     pub seed: u64,
     /// From the client to the server; at least one.
     pub stretches: Vec<Stretch>,
-    /// Changes in the order of their times.
+    /// Changes, in order of time.
     pub schedule: Vec<Change>,
 }
 
@@ -34,8 +34,8 @@ impl LinkSettings {
         }
     }
 
-    /// The longest that a round trip takes by the configured delays, those of the schedule included, without
-    /// queueing; jitter counts with four times its spread.
+    /// The longest round trip by the configured delays, those of the schedule included, without queueing; jitter counts
+    /// with four times its spread.
     pub fn round_trip(&self) -> Duration {
         let mut stretches = self.stretches.clone();
         let sum = |stretches: &[Stretch]| {
@@ -79,7 +79,7 @@ impl LinkSettings {
     }
 }
 
-/// A part of a path with settings of its own in each direction.
+/// A part of a path with its own settings in each direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stretch {
     /// Towards the server.
@@ -115,7 +115,7 @@ impl Stretch {
     }
 }
 
-/// One direction of a stretch. The fields stand in the order in which a packet meets the components.
+/// One direction of a stretch. The fields are in the order in which a packet meets the components.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaneSettings {
     /// Windows in which nothing passes.
@@ -126,13 +126,13 @@ pub struct LaneSettings {
     pub loss: Loss,
     /// The share of packets in which one bit is flipped; checksums are left as they were.
     pub corrupt: Probability,
-    /// The share of packets of which a second copy follows at once.
+    /// The share of packets that are followed at once by a second copy.
     pub duplicate: Probability,
     /// How fast bits leave the queue.
     pub capacity: Capacity,
-    /// Bytes that each packet costs besides its IP bytes: 38 for Ethernet with preamble and gap.
+    /// Bytes that each packet costs in addition to its IP bytes: 38 for Ethernet with preamble and gap.
     pub overhead_bytes: u32,
-    /// Where packets wait for the capacity; never used without one.
+    /// Where packets wait for the capacity; unused without one.
     pub queue: QueueSettings,
     /// One-way delay.
     pub delay: Duration,
@@ -168,7 +168,7 @@ impl LaneSettings {
     }
 }
 
-/// One setting, as a flag, a list of settings or a schedule gives it.
+/// One setting, as written in a flag, a list of settings or a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     /// One more blackout.
@@ -179,11 +179,11 @@ pub enum Setting {
     Loss(Loss),
     /// Share of packets with a flipped bit.
     Corrupt(Probability),
-    /// Share of packets that come twice.
+    /// Share of packets that are duplicated.
     Duplicate(Probability),
     /// Rate, bucket or trace.
     Capacity(Capacity),
-    /// Bytes a packet on top of its own.
+    /// Bytes per packet in addition to its own.
     Overhead(u32),
     /// Queue and its discipline.
     Queue(QueueSettings),
@@ -202,9 +202,9 @@ pub struct Change {
     pub at: Duration,
     /// Which stretch, from 0 at the client.
     pub stretch: usize,
-    /// Which direction; `None` is both.
+    /// The direction; `None` means both.
     pub direction: Option<Direction>,
-    /// What.
+    /// The new setting.
     pub setting: Setting,
 }
 
@@ -215,11 +215,11 @@ pub struct Blackout {
     pub from: Duration,
     /// How long it lasts.
     pub length: Duration,
-    /// From one beginning to the next, if it comes again; longer than `length`.
+    /// The time from one start to the next, if it repeats; longer than `length`.
     pub every: Option<Duration>,
 }
 
-/// Packets that are dropped by name, so that a test can ask for exactly one loss.
+/// Packets that are dropped by name, so that a test can request exactly one loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DropRule {
     /// The packet with this number, from 1, in its flow (or in its class of its flow).
@@ -254,7 +254,7 @@ pub enum DropRule {
 /// Random loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// Each packet by itself.
+    /// Each packet independently.
     Independent(Probability),
     /// In bursts of packets of a flow.
     GilbertElliott(GilbertElliott),
@@ -268,8 +268,8 @@ impl Default for Loss {
     }
 }
 
-/// Gilbert and Elliott's model: two states that change from packet to packet (Elliott, BSTJ 42, 1963). A flow begins
-/// in the bad state with the long-run share of it, so that short flows lose as much as long ones.
+/// Gilbert and Elliott's model: two states that change from packet to packet (Elliott, BSTJ 42, 1963). A flow starts in the
+/// bad state with that state's long-run share, so that short flows lose as much as long ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
     /// p: from good to bad, before each packet.
@@ -300,13 +300,13 @@ impl GilbertElliott {
     }
 }
 
-/// The same two states, but they change with time, whoever sends: exponential sojourns, from the link's start on,
-/// which meets the bad state with its long-run share.
+/// The same two states, but they change with time, whatever is sent: exponential sojourns from the link's start on, which
+/// is in the bad state with its long-run share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weather {
-    /// Mean length of a good spell, more than none.
+    /// Mean length of a good spell; more than 0.
     pub good: Duration,
-    /// Mean length of a bad spell, more than none.
+    /// Mean length of a bad spell; more than 0.
     pub bad: Duration,
     /// Loss in a bad spell.
     pub loss_in_bad: Probability,
@@ -317,16 +317,16 @@ pub struct Weather {
 /// How fast bits leave the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Capacity {
-    /// At once.
+    /// Packets leave at once.
     #[default]
     Unlimited,
     /// Serialised: a packet takes its bits divided by the rate.
     Rate(BitRate),
     /// A token bucket: packets leave at once while there are tokens for their bytes.
     TokenBucket {
-        /// How fast tokens come.
+        /// The token rate.
         rate: BitRate,
-        /// How many bytes' tokens there can be; at least one packet's.
+        /// The size of the bucket in bytes; at least one packet.
         depth: Bytes,
     },
     /// Delivery opportunities of a recorded link (mahimahi's format).
@@ -347,7 +347,7 @@ pub struct QueueSettings {
 }
 
 impl Default for QueueSettings {
-    /// Drop-tail with 1,000 packets, as Linux devices have it.
+    /// Drop-tail with 1,000 packets, the default of Linux devices.
     fn default() -> QueueSettings {
         QueueSettings {
             discipline: Discipline::DropTail,
@@ -361,9 +361,9 @@ impl Default for QueueSettings {
 /// What a queue does when it fills.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Discipline {
-    /// The packet that finds it full is dropped.
+    /// A packet that finds the queue full is dropped.
     DropTail,
-    /// The oldest are dropped to make room.
+    /// The oldest packets are dropped to make room.
     DropHead,
     /// Random early detection (Floyd and Jacobson 1993), with the gentle slope.
     Red {
@@ -383,7 +383,7 @@ pub enum Discipline {
     },
     /// Proportional integral controller enhanced (RFC 8033).
     Pie {
-        /// Delay aimed at; 15 ms by the RFC.
+        /// Target delay; 15 ms by the RFC.
         target: Duration,
         /// How often the probability is computed; 15 ms by the RFC.
         update: Duration,
@@ -404,7 +404,7 @@ pub enum Discipline {
 pub struct Jitter {
     /// Its distribution.
     pub shape: JitterShape,
-    /// Its width; what that is, the shape says.
+    /// Its width, as defined by the shape.
     pub spread: Duration,
     /// How much a packet's jitter resembles that of the packet before it in its flow, from 0 to below 1.
     pub correlation: Probability,
@@ -412,10 +412,10 @@ pub struct Jitter {
     pub may_reorder: bool,
 }
 
-/// Distributions of jitter. What would come out below no delay at all is no delay.
+/// Distributions of jitter. A delay that would be negative becomes zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JitterShape {
-    /// Delay plus or minus at most `spread`, all alike.
+    /// Delay plus or minus at most `spread`, all equally likely.
     Uniform,
     /// Normal around the delay, with `spread` as its standard deviation.
     Normal,
@@ -423,11 +423,11 @@ pub enum JitterShape {
     Pareto,
 }
 
-/// Single packets held back, so that those behind overtake them.
+/// Single packets are held back, so that those behind overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
     /// The share of packets.
     pub share: Probability,
-    /// For how long.
+    /// How long they are held back.
     pub by: Duration,
 }

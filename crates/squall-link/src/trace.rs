@@ -1,11 +1,11 @@
 //! Recorded links: the times at which a packet could be delivered, in mahimahi's format.
 //!
-//! A trace has one whole number of milliseconds a line, never going back. Each line is an opportunity to deliver
-//! one MTU, several lines may have the same time, and after the last time stamp the trace begins again (Netravali et
-//! al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015; `src/frontend/link_queue.cc` of its
-//! source). Blank lines and lines that begin with `#` are skipped here; mahimahi refuses both.
+//! A trace has one whole number of milliseconds per line, never decreasing. Each line is an opportunity to deliver one MTU,
+//! several lines may have the same time, and after the last timestamp the trace starts again (Netravali et al., "Mahimahi:
+//! Accurate Record-and-Replay for HTTP", USENIX ATC 2015; `src/frontend/link_queue.cc` of its source). Blank lines and
+//! lines that begin with `#` are skipped here; mahimahi refuses both.
 //!
-//! What packets do with the opportunities is `capacity::traced`. Reading the file is the caller's.
+//! How packets use the opportunities is `capacity::traced`. The caller reads the file.
 //!
 //! ```
 //! use squall_base::Duration;
@@ -22,45 +22,45 @@ use std::fmt;
 use squall_base::Duration;
 use thiserror::Error;
 
-/// The MTU of an opportunity in bytes: what the largest IP packet of a mahimahi link has.
+/// The MTU of an opportunity in bytes: the largest IP packet of a mahimahi link.
 const MTU_BYTES: u64 = 1_500;
 
-/// The most opportunities of a trace: 200 MB of memory, 10 minutes of 1 Gbit/s.
+/// The maximum number of opportunities in a trace: 200 MB of memory, 10 minutes at 1 Gbit/s.
 const MAX_OPPORTUNITIES: usize = 50_000_000;
 
-/// Delivery opportunities, repeated for ever.
+/// Delivery opportunities, repeated forever.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
     name: String,
-    /// Milliseconds from the beginning of a period; never empty, sorted, the last one is the period.
+    /// Milliseconds from the start of a period; sorted, never empty; the last one is the period.
     opportunities_ms: Box<[u32]>,
 }
 
-/// A text that is no trace. Lines count from 1.
+/// Why a text is not a trace. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TraceError {
-    /// Something else than digits.
+    /// Something other than digits.
     #[error("line {line}: {found:?} is not a whole number of milliseconds")]
     NotANumber {
-        /// Where.
+        /// The line.
         line: usize,
-        /// How the line begins.
+        /// The start of the line.
         found: String,
     },
-    /// A time stamp before the one of an earlier line.
+    /// A timestamp before that of an earlier line.
     #[error("line {line}: the time goes back from {before_ms} ms to {time_ms} ms")]
     GoesBack {
-        /// Where.
+        /// The line.
         line: usize,
-        /// The time stamp before.
+        /// The timestamp before it.
         before_ms: u32,
-        /// The time stamp there.
+        /// The timestamp in this line.
         time_ms: u32,
     },
-    /// A time stamp that is too large.
+    /// A timestamp that is too large.
     #[error("line {line}: the time is over {} ms (49 days)", u32::MAX)]
     TooLong {
-        /// Where.
+        /// The line.
         line: usize,
     },
     /// Too many opportunities.
@@ -69,16 +69,16 @@ pub enum TraceError {
         /// The first line that is too many.
         line: usize,
     },
-    /// No time stamp at all.
+    /// No timestamp at all.
     #[error("no delivery opportunity in {lines} lines")]
     Empty {
         /// How many lines there are.
         lines: usize,
     },
-    /// All time stamps are 0, so that there is no time after which to begin again.
+    /// All timestamps are 0, so the trace has no length to repeat after.
     #[error("line {line}: the trace lasts no time, its last time stamp is 0 ms")]
     NoDuration {
-        /// The last time stamp's.
+        /// The line of the last timestamp.
         line: usize,
     },
 }
@@ -128,34 +128,34 @@ impl Trace {
         }
     }
 
-    /// What its user calls it, usually its file; empty if it was never named.
+    /// The user's name for it, usually its file; empty if it was never named.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// After how long it begins again: its last time stamp, at least 1 ms.
+    /// The time after which it repeats: its last timestamp, at least 1 ms.
     pub fn duration(&self) -> Duration {
         Duration::from_millis(self.period_ms())
     }
 
-    /// How many opportunities there are until then, at least one.
+    /// How many opportunities there are per period, at least one.
     pub fn opportunities(&self) -> usize {
         self.opportunities_ms.len()
     }
 
-    /// What packets of an MTU of 1,500 bytes get through on average, in IP bits a second, rounded down.
+    /// The mean rate at which packets of 1,500 bytes get through, in IP bits per second, rounded down.
     pub fn mean_bits_per_s(&self) -> u64 {
         self.opportunities() as u64 * MTU_BYTES * 8 * 1_000 / self.period_ms()
     }
 
-    /// When opportunity number `n`, from 0, comes; in milliseconds from the trace's beginning, over all periods.
+    /// When opportunity number `n`, from 0, occurs, in milliseconds from the trace's start, over all periods.
     pub(crate) fn time_ms(&self, n: u128) -> u128 {
         let count = self.opportunities() as u128;
         let within = self.opportunities_ms[(n % count) as usize];
         n / count * u128::from(self.period_ms()) + u128::from(within)
     }
 
-    /// How many opportunities come until `time_ms`, itself included; the number of the first one after it.
+    /// How many opportunities there are up to and including `time_ms`; also the number of the first one after it.
     pub(crate) fn count_until_ms(&self, time_ms: u64) -> u128 {
         let (periods, within) = (time_ms / self.period_ms(), time_ms % self.period_ms());
         let begun = self
@@ -180,9 +180,9 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// One time stamp.
+/// Parses one timestamp.
 fn parse_ms(content: &str, line: usize) -> Result<u32, TraceError> {
-    /// Enough of a line to find it again, whatever kind of file it is.
+    /// Enough of a line to find it again, whatever the file contains.
     const SHOWN_CHARS: usize = 20;
     if !content.bytes().all(|byte| byte.is_ascii_digit()) {
         let found = content.chars().take(SHOWN_CHARS).collect();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_opportunities() {
+    fn each_line_is_an_opportunity() {
         assert_eq!(times_ms("0\n0\n3\n5"), [0, 0, 3, 5]);
         assert_eq!(times_ms("0\r\n007\r\n"), [0, 7]);
         assert_eq!(times_ms("# made by hand\n\n 1\t\n#2\n2\n\n"), [1, 2]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_trace() {
+    fn a_trace_reports_its_duration_opportunities_and_rate() {
         let trace = Trace::parse("0\n1\n1\n10\n").unwrap();
         assert_eq!(trace.duration(), Duration::from_millis(10));
         assert_eq!(trace.opportunities(), 4);
@@ -269,13 +269,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "[0-9#x\\r\\n \u{e9}-]{0,60}") {
+        fn arbitrary_text_never_panics(text in "[0-9#x\\r\\n \u{e9}-]{0,60}") {
             let _ = Trace::parse(&text);
         }
 
-        /// The number of the first opportunity after a time is where times begin to be later.
+        /// The first opportunity after a time is the first one whose time is later.
         #[test]
-        fn times_and_counts_belong_together(
+        fn times_and_counts_are_inverse(
             mut times in proptest::collection::vec(0_u32..20, 1..10), last in 1_u32..5, at in 0_u64..200
         ) {
             times.sort_unstable();

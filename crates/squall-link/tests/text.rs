@@ -1,8 +1,8 @@
-//! How settings are written: every form and its value, every kind of mistake and its message, and the way back.
+//! How settings are written: every form and its value, every kind of mistake and its message, and printing them back.
 //!
-//! The functions of fuzz/ run here as well, with random and half-sensible input, on stable Rust.
+//! The functions of fuzz/ run here as well, with random and nearly valid input, on stable Rust.
 
-// `drive_link` is public for the fuzz targets, which are a crate of their own.
+// `drive_link` is public for the fuzz targets, which are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_link.rs"]
 mod drive_link;
@@ -45,7 +45,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Each of these words is exactly this setting, and so is what it prints.
+/// Asserts that each of these texts means exactly this setting, and prints as itself.
 fn check(forms: impl IntoIterator<Item = (&'static str, Setting)>) {
     for (words, value) in forms {
         assert_eq!(setting(words), Ok(vec![value.clone()]), "{words}");
@@ -55,7 +55,7 @@ fn check(forms: impl IntoIterator<Item = (&'static str, Setting)>) {
 }
 
 #[test]
-fn delays() {
+fn delays_read_and_print() {
     let jitter = |shape, spread, correlation, may_reorder| {
         Setting::Jitter(Some(Jitter {
             shape,
@@ -99,7 +99,7 @@ fn delays() {
 }
 
 #[test]
-fn losses() {
+fn losses_read_and_print() {
     let states = |to_bad, to_good, in_bad, in_good| {
         Setting::Loss(Loss::GilbertElliott(GilbertElliott {
             to_bad: share(to_bad),
@@ -148,7 +148,7 @@ fn losses() {
 }
 
 #[test]
-fn drops_and_blackouts() {
+fn drops_and_blackouts_read_and_print() {
     let nth = |number, class, flow| {
         Setting::Drop(DropRule::Nth {
             number,
@@ -204,7 +204,7 @@ fn drops_and_blackouts() {
 }
 
 #[test]
-fn capacities() {
+fn capacities_read_and_print() {
     let rate = BitRate::new(20_000_000).unwrap();
     check([
         ("rate 20mbit", Setting::Capacity(Capacity::Rate(rate))),
@@ -246,7 +246,7 @@ fn queue(
 const KIB_64: Option<u64> = Some(64 << 10);
 
 #[test]
-fn limits_of_queues() {
+fn queue_limits_read_and_print() {
     let (tail, head) = (Discipline::DropTail, Discipline::DropHead);
     check([
         ("queue 64k", queue(tail, KIB_64, None, false)),
@@ -273,7 +273,7 @@ fn limits_of_queues() {
 }
 
 #[test]
-fn disciplines_of_queues() {
+fn queue_disciplines_read_and_print() {
     let codel = |target, interval| Discipline::CoDel {
         target: ms(target),
         interval: ms(interval),
@@ -334,7 +334,7 @@ fn disciplines_of_queues() {
 }
 
 #[test]
-fn lists() {
+fn lists_of_settings_read_in_order() {
     let list = settings("rate 5mbit, delay 30ms,loss 1%").unwrap();
     let words: Vec<String> = list.iter().map(Setting::to_string).collect();
     assert_eq!(words, ["rate 5mbit", "delay 30ms", "loss 1%"]);
@@ -342,7 +342,7 @@ fn lists() {
 }
 
 #[test]
-fn schedules() {
+fn schedules_read_and_print() {
     let text = "# a handover\n\nat 0ms: delay 20ms\r\nat 10s: down rate 2mbit, delay 80ms # worse\n\
         at 10s: link 3 loss none\nat 1min: link 2 up trace a#b\n";
     let change = |secs, stretch, direction, words: &str| Change {
@@ -372,7 +372,7 @@ fn schedules() {
 }
 
 #[test]
-fn a_lane_says_what_differs_from_doing_nothing() {
+fn a_lane_prints_only_what_differs_from_doing_nothing() {
     assert_eq!(LaneSettings::default().to_string(), "");
     let text = "blackout 1s at 2s, drop syn 1, drop 7, loss 3% bursts of 5, corrupt 1%, duplicate 2%, rate 20mbit, \
         overhead 38, queue 64KiB, delay 25ms, jitter uniform 5ms, reorder 1% by 5ms";
@@ -385,7 +385,7 @@ fn a_lane_says_what_differs_from_doing_nothing() {
 }
 
 #[test]
-fn mistakes() {
+fn mistakes_are_reported_with_place_and_expectation() {
     const NAMES: &str = "`delay`, `jitter`, `reorder`, `loss`, `drop`, `blackout`, `duplicate`, `corrupt`, `rate`, \
         `trace`, `overhead` or `queue`";
     let table = include_str!("text/mistakes.txt").replace("NAMES", NAMES);
@@ -418,7 +418,7 @@ fn mistakes() {
 }
 
 #[test]
-fn messages_neither_quote_nothing_nor_everything() {
+fn messages_quote_enough_words_but_not_everything() {
     let nothing = setting(" ").unwrap_err().to_string();
     assert!(
         nothing.starts_with("column 1: incomplete: expected a setting: `delay`"),
@@ -532,7 +532,7 @@ fn any_queue() -> impl Strategy<Value = Setting> {
             discipline,
             limit_packets,
             limit_bytes,
-            // The others have nothing that they could mark.
+            // The others never drop early, so there is nothing to mark.
             marks_ecn: marks_ecn
                 && !matches!(discipline, Discipline::DropTail | Discipline::DropHead),
         })
@@ -636,7 +636,7 @@ fn half_sensible() -> impl Strategy<Value = String> {
     })
 }
 
-/// A schedule that was right, with some of its characters gone, doubled or changed.
+/// A valid schedule with some of its characters removed, doubled or changed.
 fn mutated() -> impl Strategy<Value = String> {
     let edit = (any::<proptest::sample::Index>(), 0_u8..3, any::<char>());
     let edits = proptest::collection::vec(edit, 0..4);
@@ -657,7 +657,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// Packets as `drive_link::link_packets` cuts them: noise, and TCP segments of two connections.
+/// Packets as `drive_link::link_packets` splits them: noise, and TCP segments of two connections.
 fn packets() -> impl Strategy<Value = Vec<u8>> {
     let segment = (
         any::<u8>(),
@@ -687,12 +687,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn what_is_written_reads_back(setting_of_any_kind in any_setting()) {
+    fn printed_settings_read_back_as_the_same_values(setting_of_any_kind in any_setting()) {
         let words = setting_of_any_kind.to_string();
         prop_assert_eq!(setting(&words), Ok(vec![setting_of_any_kind]), "{}", words);
     }
 
-    /// Also bursts whose loss or length has more digits than people write.
+    /// Including bursts whose loss or length has more digits than people write.
     #[test]
     fn bursts_read_back(loss in shares(), mean in prop_oneof![1.0..50.0, 1.0..1e6, Just(5.0)]) {
         let words = format!("loss {:.25} bursts of {mean}", loss.get());
@@ -703,20 +703,20 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_no_setting(input in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn random_bytes_pass_the_fuzz_checks(input in proptest::collection::vec(any::<u8>(), 0..80)) {
         drive_link::link_settings(&input);
         drive_link::link_schedule(&input);
         drive_link::link_trace(&input);
     }
 
     #[test]
-    fn words_in_disorder(text in half_sensible()) {
+    fn words_of_the_grammar_in_any_order_pass_the_fuzz_checks(text in half_sensible()) {
         drive_link::link_settings(text.as_bytes());
         drive_link::link_schedule(text.as_bytes());
     }
 
     #[test]
-    fn right_words_with_mistakes(text in mutated()) {
+    fn schedules_with_mistakes_pass_the_fuzz_checks(text in mutated()) {
         drive_link::link_schedule(text.as_bytes());
         for line in text.lines() {
             drive_link::link_settings(line.trim_start_matches("at 10s: down ").as_bytes());
@@ -724,7 +724,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_numbers(lines in proptest::collection::vec(0_u64..3_000, 0..40)) {
+    fn lines_of_numbers_pass_the_fuzz_checks(lines in proptest::collection::vec(0_u64..3_000, 0..40)) {
         let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
         drive_link::link_trace(lines.join("\n").as_bytes());
     }
@@ -732,7 +732,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn any_packets(input in packets()) {
+    fn arbitrary_packets_pass_the_fuzz_checks(input in packets()) {
         drive_link::link_packets(&input);
     }
 }

@@ -1,9 +1,9 @@
-//! How fast a whole link is, beside what it is made of: `cargo bench -p squall-linux`, as root, on a quiet machine.
+//! How fast a whole link is, compared with its parts: `cargo bench -p squall-linux`, as root, on a quiet machine.
 //!
-//! Three yardsticks run in turns with it, so that a slow or busy machine slows all alike: a veth pair (two hosts joined by
-//! the kernel alone), and a bare forwarder (a thread that reads one TUN device and writes the other, and does nothing
-//! else), which is what the system calls of any link over TUN devices cost. Absolute figures are the machine's; the
-//! ratios are squall's. What the model alone costs: `cargo bench -p squall-link`.
+//! Two baselines run in turns with it, so that a slow or busy machine slows all of them alike: a veth pair (two hosts
+//! joined by the kernel alone), and a bare forwarder (a thread that copies packets between two TUN devices and does nothing
+//! else), which is the cost of the system calls of any link over TUN devices. Absolute figures depend on the machine; the
+//! ratios are squall's. For the cost of the model alone, run `cargo bench -p squall-link`.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::bare::BareForwarder;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkThread, Sinks};
+use squall_linux::link_thread::{LinkDevices, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, Tun};
 use squall_linux::{scheduling, veth};
@@ -58,11 +58,11 @@ impl Joint {
     }
 }
 
-/// What one run gives.
+/// The figures of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     packets_per_s: f64,
-    /// Of the forwarding thread; 0 where there is none.
+    /// Of the forwarding thread; 0 if there is no such thread.
     ns_per_packet: f64,
     mbit_per_s: f64,
 }
@@ -125,7 +125,7 @@ fn in_turns(joints: &[Joint], load: impl Fn(&[Host; 2]) -> Outcome<u64>) -> Outc
     Ok(medians.collect())
 }
 
-/// One run over fresh hosts. The forwarding thread has the last processor; the kernel chooses for the others.
+/// One run over fresh hosts. The forwarding thread is pinned to the last processor; the kernel places the others.
 fn run(joint: Joint, load: impl Fn(&[Host; 2]) -> Outcome<u64>) -> Outcome<Figures> {
     let hosts = [Host::create()?, Host::create()?];
     let forwarding = on_last_processor(|| Forwarding::start(joint, &hosts))?;
@@ -140,12 +140,12 @@ fn run(joint: Joint, load: impl Fn(&[Host; 2]) -> Outcome<u64>) -> Outcome<Figur
     })
 }
 
-/// Does `work` on a thread of its own that stays on one processor; the threads that it starts inherit that.
+/// Runs `work` on a new thread pinned to one processor; the threads that it starts inherit that.
 fn on_last_processor<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
     thread::scope(|scope| {
         let pinned = scope.spawn(|| {
             let processors = scheduling::usable_processors()?;
-            scheduling::stay_on(*processors.last().ok_or("no processor to run on")?)?;
+            scheduling::pin_to(*processors.last().ok_or("no processor to run on")?)?;
             work()
         });
         pinned.join().map_err(|_| "a thread panicked")?
@@ -178,9 +178,9 @@ impl Forwarding {
             })
         };
         let (client, server) = (device(&hosts[0], CLIENT)?, device(&hosts[1], SERVER)?);
-        let ends = Ends { client, server };
+        let devices = LinkDevices { client, server };
         if joint == Joint::Bare {
-            return Ok(Forwarding::Bare(BareForwarder::start(ends)?));
+            return Ok(Forwarding::Bare(BareForwarder::start(devices)?));
         }
         let mut lane = LaneSettings::default();
         if joint == Joint::LossyLink {
@@ -188,14 +188,14 @@ impl Forwarding {
             lane.loss = Loss::Independent(Probability::new(0.03).unwrap_or_default());
         }
         let (records, chunks) = mpsc::channel::<Vec<PacketRecord>>();
-        // The records are read, as they always are.
+        // The records are read, as they are in any trial.
         let counting = thread::spawn(move || chunks.iter().map(|chunk| chunk.len() as u64).sum());
         let sinks = Sinks {
             records,
             packets: None,
         };
         let settings = LinkSettings::symmetric(lane, 1);
-        let link = LinkThread::start(&settings, ends, sinks, StopSignal::new()?)?;
+        let link = LinkThread::start(&settings, devices, sinks, StopSignal::new()?)?;
         Ok(Forwarding::Link(link, counting))
     }
 
@@ -218,7 +218,7 @@ impl Forwarding {
 
 /// Datagrams of 64 bytes as fast as one thread can send them.
 fn send_packets(hosts: &[Host; 2]) -> Outcome<u64> {
-    // The datagrams find a socket, or each would be answered with an ICMP message.
+    // The datagrams need a receiving socket, or each would be answered with an ICMP message.
     let _receiver = hosts[1].run(|| Ok(UdpSocket::bind((SERVER, PORT))))??;
     let socket = hosts[0].run(|| Ok(UdpSocket::bind((CLIENT, 0))))??;
     socket.connect((SERVER, PORT))?;

@@ -1,7 +1,8 @@
-//! A bare forwarder: a thread that reads one TUN device and writes the other, and does nothing else.
+//! A bare forwarder: a thread that copies packets from one TUN device to the other, in both directions, and does nothing
+//! else.
 //!
-//! No clock, no decision, no record. It is what the system calls of any link over TUN devices cost on a machine, and so
-//! what the link's own thread (`link_thread`) is held against. Two hosts without a forwarder at all are `veth`.
+//! No clock, no decision, no record. It shows what the system calls of any link over TUN devices cost on a machine, and so
+//! serves as the baseline for the link's own thread (`link_thread`). Two hosts without any forwarder are `veth`.
 
 use std::io::ErrorKind;
 use std::thread::{self, JoinHandle};
@@ -10,43 +11,43 @@ use squall_base::Duration;
 
 use crate::clock;
 use crate::error::SetupError;
-use crate::link_thread::{Ends, PRIORITY};
+use crate::link_thread::{LinkDevices, PRIORITY};
 use crate::reactor::Reactor;
 use crate::scheduling;
 use crate::stop::StopSignal;
 
-/// As the link has it.
+/// The link's limit.
 const READS_A_TURN: usize = 64;
 const WAKE: u64 = 2;
 
 /// A running forwarder.
 #[derive(Debug)]
 pub struct BareForwarder {
-    handle: JoinHandle<Result<Forwarded, SetupError>>,
+    handle: JoinHandle<Result<ForwarderReport, SetupError>>,
     stop: StopSignal,
 }
 
 /// What a forwarder has done.
 #[derive(Debug)]
-pub struct Forwarded {
-    /// Packets of both directions.
+pub struct ForwarderReport {
+    /// Packets in both directions.
     pub packets: u64,
     /// Processor time of its thread.
     pub processor_time: Duration,
 }
 
 impl BareForwarder {
-    /// Starts to forward between devices without offloads, scheduled as a link's thread is.
-    pub fn start(ends: Ends) -> Result<BareForwarder, SetupError> {
+    /// Starts forwarding between devices without offloads, with the scheduling of a link's thread.
+    pub fn start(devices: LinkDevices) -> Result<BareForwarder, SetupError> {
         let stop = StopSignal::new()?;
         let reactor = Reactor::new()?;
-        reactor.add(&ends.client, 0)?;
-        reactor.add(&ends.server, 1)?;
+        reactor.add(&devices.client, 0)?;
+        reactor.add(&devices.server, 1)?;
         reactor.add(&stop, WAKE)?;
         let seen_stop = stop.clone();
         let handle = thread::Builder::new()
             .name("squall-bare".to_owned())
-            .spawn(move || forward(&ends, reactor, &seen_stop))
+            .spawn(move || forward(&devices, reactor, &seen_stop))
             .map_err(|source| SetupError::System {
                 action: "start a forwarder's thread",
                 source,
@@ -54,27 +55,34 @@ impl BareForwarder {
         Ok(BareForwarder { handle, stop })
     }
 
-    /// Ends it at once.
-    pub fn stop(self) -> Result<Forwarded, SetupError> {
+    /// Stops it at once.
+    pub fn stop(self) -> Result<ForwarderReport, SetupError> {
         self.stop.request()?;
         match self.handle.join() {
-            Ok(forwarded) => forwarded,
+            Ok(report) => report,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-fn forward(ends: &Ends, mut reactor: Reactor, stop: &StopSignal) -> Result<Forwarded, SetupError> {
+fn forward(
+    devices: &LinkDevices,
+    mut reactor: Reactor,
+    stop: &StopSignal,
+) -> Result<ForwarderReport, SetupError> {
     scheduling::make_realtime(PRIORITY);
     let failed = |source| SetupError::System {
         action: "forward a packet",
         source,
     };
-    let ways = [(&ends.client, &ends.server), (&ends.server, &ends.client)];
+    let directions = [
+        (&devices.client, &devices.server),
+        (&devices.server, &devices.client),
+    ];
     let (mut buffer, mut packets) = (vec![0; 65_536], 0);
     while !stop.is_requested() {
         let mut idle = 0;
-        for (from, to) in ways {
+        for (from, to) in directions {
             for _ in 0..READS_A_TURN {
                 match from.read(&mut buffer) {
                     Ok(len) => {
@@ -89,11 +97,11 @@ fn forward(ends: &Ends, mut reactor: Reactor, stop: &StopSignal) -> Result<Forwa
                 }
             }
         }
-        if idle == ways.len() {
+        if idle == directions.len() {
             reactor.wait(clock::now(), None)?;
         }
     }
-    Ok(Forwarded {
+    Ok(ForwarderReport {
         packets,
         processor_time: clock::processor_time_of_thread(),
     })

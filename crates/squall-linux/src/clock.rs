@@ -1,6 +1,6 @@
-//! The one clock of all measurements, CLOCK_MONOTONIC, and the wall clock for labels.
+//! The one clock for all measurements, CLOCK_MONOTONIC, and the wall clock for labels.
 //!
-//! Also what the kernel tells of time besides: how much of it a thread had, and how fine its timers are.
+//! It also reads a thread's processor time and the resolution of the kernel's timers.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -12,20 +12,15 @@ use squall_base::{Duration, Time};
 
 use crate::error::SetupError;
 
-/// Now, on CLOCK_MONOTONIC. One vDSO call, some 30 ns.
+/// The current CLOCK_MONOTONIC time: one vDSO call, some 30 ns.
 pub fn now() -> Time {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// The processor time that the calling thread has had so far.
-pub fn spent_by_thread() -> Duration {
-    read(ClockId::CLOCK_THREAD_CPUTIME_ID).since(Time::ZERO)
-}
-
-/// An `Instant` as a `Time`: of the same clock on Linux, but one that does not tell its number.
+/// Converts an `Instant` to a `Time`. On Linux both use the same clock, but an `Instant` does not reveal its value.
 ///
-/// It is late by what one reading of the clock took, some 30 ns, and never early: what waits for it has not to wait
-/// twice. It is late by the same all through a process, so differences are exact and `instant_of` undoes it.
+/// The result is late by the time of one clock reading, some 30 ns, and never early, so that waiting until it needs no
+/// second wait. The offset is constant within a process: differences are exact, and `instant_of` undoes it.
 pub fn time_of(instant: Instant) -> Time {
     let anchor = anchor();
     let nanos = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -36,7 +31,7 @@ pub fn time_of(instant: Instant) -> Time {
     })
 }
 
-/// A `Time` as an `Instant`: what `time_of` makes this time of.
+/// Converts a `Time` to an `Instant`: the inverse of `time_of`.
 pub fn instant_of(time: Time) -> Instant {
     let anchor = anchor();
     if time >= anchor.time {
@@ -55,9 +50,9 @@ struct Anchor {
     time: Time,
 }
 
-/// Found once, so that all translations agree.
+/// Determined once, so that all conversions agree.
 fn anchor() -> &'static Anchor {
-    /// Enough that one of them is not interrupted.
+    /// Enough tries that at least one is not interrupted.
     const TRIES: usize = 100;
     static ANCHOR: OnceLock<Anchor> = OnceLock::new();
     ANCHOR.get_or_init(|| {
@@ -77,7 +72,7 @@ fn anchor() -> &'static Anchor {
     })
 }
 
-/// Nanoseconds since 1970-01-01 UTC, by the wall clock: for labels, never for a difference.
+/// Nanoseconds since 1970-01-01 UTC by the wall clock: for labels, never for differences.
 pub fn unix_nanos() -> u64 {
     read(ClockId::CLOCK_REALTIME).as_nanos()
 }
@@ -98,7 +93,7 @@ pub fn sleep_until(deadline: Time) -> Result<(), SetupError> {
     }
 }
 
-/// Processor time that the calling thread has had.
+/// The processor time that the calling thread has used.
 pub fn processor_time_of_thread() -> Duration {
     Duration::from_nanos(read(ClockId::CLOCK_THREAD_CPUTIME_ID).as_nanos())
 }
@@ -121,12 +116,12 @@ fn read(clock: ClockId) -> Time {
 mod tests {
     use super::*;
 
-    /// Readings of the clock in a virtual machine that has no vDSO take this long.
+    /// A clock reading takes this long in a virtual machine without a vDSO.
     const READING: Duration = Duration::from_micros(5);
 
     #[test]
     fn instants_and_times_are_the_same_clock() {
-        // Before the first translation as well as after it: both sides of the anchor.
+        // Taken before the first conversion, to test both sides of the anchor.
         let early = Instant::now();
         for _ in 0..1_000 {
             let before = now();
@@ -142,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_is_exact() {
+    fn converting_to_an_instant_and_back_is_exact() {
         let day = Duration::from_secs(86_400);
         for time in [now(), now() + day, Time::ZERO, Time::from_nanos(u64::MAX)] {
             assert_eq!(time_of(instant_of(time)), time);

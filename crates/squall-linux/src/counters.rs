@@ -1,30 +1,31 @@
-//! The kernel's own packet counts of a host: /proc/net/dev, snmp and netstat, read through
-//! /proc/thread-self because the calling thread's namespace is meant.
+//! The kernel's packet counters of a host, from /proc/net/dev, snmp and netstat. They are read through /proc/thread-self,
+//! because the calling thread's namespace is meant.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::error::SetupError;
 
-/// Counts of one device and of the IP layer of its host.
+/// Counters of one device and of its host's IP layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
-    /// Packets that the device took from its other end.
+    /// Packets that the device accepted from its other end.
     pub device_received: u64,
     /// Packets that the device refused from its other end.
     pub device_receive_dropped: u64,
-    /// Packets that the device gave to its other end.
+    /// Packets that the device passed to its other end.
     pub device_sent: u64,
-    /// Packets that the device threw away instead (its queue was full).
+    /// Packets that the device discarded instead, because its queue was full.
     pub device_dropped: u64,
     /// Packets that the IP layer received (RFC 4293 ipIfStatsInReceives).
     pub ip_received: u64,
-    /// Packets that the IP layer sent (OutRequests: local origin, as all packets of these hosts are).
+    /// Packets that the IP layer sent (OutRequests, which counts locally generated packets, as all packets of these hosts
+    /// are).
     pub ip_sent: u64,
-    /// Segments that TCP sent, retransmissions included, as they are on the wire. A host that connects and
-    /// accepts at once would need another count: see `read`.
+    /// Segments that TCP sent on the wire, retransmissions included. This is correct only for hosts that either connect or
+    /// accept, not both: see `read`.
     pub tcp_sent: u64,
-    /// Connections that the listening socket did not take although their handshake came.
+    /// Connections that the listening socket dropped although their handshake arrived.
     pub listen_dropped: u64,
 }
 
@@ -56,9 +57,9 @@ impl HostCounters {
         let tcp_ext = |name: &'static str| {
             parse_table(&netstat, "TcpExt: ", name).ok_or_else(|| missing(NETSTAT, name))
         };
-        // A SYN-ACK that is sent again is in OutSegs and in RetransSegs (tcp_rtx_synack and tcp_make_synack,
-        // net/ipv4/tcp_output.c), a SYN that is sent again in RetransSegs only. TCPSynRetrans has both kinds;
-        // a host that has connected to nobody has only the first.
+        // A retransmitted SYN-ACK counts in both OutSegs and RetransSegs (tcp_rtx_synack and tcp_make_synack,
+        // net/ipv4/tcp_output.c), a retransmitted SYN only in RetransSegs. TCPSynRetrans counts both kinds, but on a host
+        // that has opened no connection it counts only SYN-ACKs.
         let is_passive = snmp_value("Tcp: ", "ActiveOpens")? == 0;
         let syn_acks_counted_twice = if is_passive {
             tcp_ext("TCPSynRetrans")?
@@ -79,7 +80,7 @@ impl HostCounters {
     }
 }
 
-/// Every counter of a host's protocols, as `nstat` prints them: table and name joined, such as `TcpExtTCPLossProbes`.
+/// All protocol counters of a host, named as `nstat` prints them: table and name joined, such as `TcpExtTCPLossProbes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProtocolCounters(BTreeMap<String, u64>);
 
@@ -97,18 +98,18 @@ impl ProtocolCounters {
         Ok(ProtocolCounters(counters))
     }
 
-    /// A counter; 0 if this kernel does not have it.
+    /// A counter's value; 0 if this kernel lacks it.
     pub fn count(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// By how much a counter has grown since `earlier`.
+    /// A counter's increase since `earlier`.
     pub fn growth(&self, earlier: &ProtocolCounters, name: &str) -> u64 {
         self.count(name).saturating_sub(earlier.count(name))
     }
 }
 
-/// All counters in the text of /proc/net/snmp or netstat. Those that can be negative (Tcp: MaxConn) are left out.
+/// All counters in the text of /proc/net/snmp or netstat, without those that can be negative (Tcp: MaxConn).
 fn parse_tables(text: &str) -> Vec<(String, u64)> {
     let mut counters = Vec::new();
     let mut lines = text.lines();
@@ -137,7 +138,7 @@ fn parse_device(text: &str, device: &str) -> Option<[u64; 4]> {
         .split_whitespace()
         .map_while(|word| word.parse().ok())
         .collect();
-    // Receive: bytes packets errs drop fifo frame compressed multicast; then transmit, likewise.
+    // Receive: bytes packets errs drop fifo frame compressed multicast; then the same for transmit.
     Some([
         *counts.get(1)?,
         *counts.get(3)?,
@@ -146,8 +147,8 @@ fn parse_device(text: &str, device: &str) -> Option<[u64; 4]> {
     ])
 }
 
-/// The counter `name` of a table in /proc/net/snmp or netstat: a line of names, then one of values, both
-/// beginning with the table's name.
+/// The counter `name` of a table in /proc/net/snmp or netstat: a line of names, then a line of values, both starting with
+/// the table's name.
 fn parse_table(text: &str, table: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(table));
     let at = lines
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_none() {
+    fn missing_counters_are_none() {
         assert_eq!(parse_device(DEV, "squall1"), None);
         assert_eq!(parse_device("squall0: 1 2", "squall0"), None);
         assert_eq!(parse_table(SNMP, "Ip: ", "InMsgs"), None);

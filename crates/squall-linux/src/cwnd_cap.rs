@@ -1,11 +1,11 @@
-//! A cap of the congestion window of all TCP connections from one address to another, in the calling thread's host.
+//! Caps the congestion window of all TCP connections from one address to another, in the calling thread's host.
 //!
-//! The kernel takes it from the locked metric `cwnd` of a route (ip-route(8)), but by way of its cache of TCP metrics, and
-//! only of an entry that is there before a connection begins (tcp_init_metrics, net/ipv4/tcp_metrics.c). An entry is made
-//! when a connection of these two addresses has ended, so one ends here, over the loopback device and before the link has
-//! its device. All other metrics are locked at zero, so nothing of that connection is remembered.
+//! The kernel takes the cap from the locked metric `cwnd` of a route (ip-route(8)), but only through its cache of TCP
+//! metrics, and only if an entry exists before the connection begins (tcp_init_metrics, net/ipv4/tcp_metrics.c). The kernel
+//! makes an entry when a connection between the two addresses ends. So this module ends one, over the loopback device and
+//! before the link has its device. All other metrics are locked at zero, so nothing of that connection is remembered.
 //!
-//! The route across the link is `tun`'s; what a connection made of its cap, TCP_INFO tells (`tcp_info`).
+//! The route across the link belongs to `tun`. TCP_INFO (`tcp_info`) shows whether a connection keeps to the cap.
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -15,11 +15,11 @@ use crate::host::NO_METRICS_SAVE;
 use crate::netlink::{self, LOOPBACK_INDEX, Route};
 use crate::sysctl;
 
-/// Addresses by themselves, not subnets.
+/// Single addresses, not subnets.
 const PREFIX_LEN: u8 = 32;
 
-/// Makes the kernel cap what connections from `own` to `peer` have in flight at so many segments. Neither address may be
-/// on a device of this host yet.
+/// Makes the kernel cap the congestion window of connections from `own` to `peer` at this many segments. Neither address
+/// may be on a device of this host yet.
 pub fn remember(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> Result<(), SetupError> {
     sysctl::write(NO_METRICS_SAVE, "0")?;
     let ended = end_a_connection(own, peer, segments);
@@ -39,11 +39,11 @@ fn end_a_connection(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> io::Result<
     let listener = TcpListener::bind((peer, 0))?;
     let mut near = TcpStream::connect(listener.local_addr()?)?;
     let (far, _) = listener.accept()?;
-    // The other end closes first, so nothing of this one remains.
+    // The other end closes first, so no TIME_WAIT remains at this end.
     drop(far);
     near.read_to_end(&mut Vec::new())?;
     drop(near);
-    // With its source it is not the kernel's own any more.
+    // Its source address differs from that of the kernel's route, so removing the address would not remove it.
     netlink::remove_route(&route)?;
     for address in [own, peer] {
         netlink::remove_address(LOOPBACK_INDEX, address, PREFIX_LEN)?;
@@ -79,7 +79,7 @@ mod tests {
             &SockaddrIn::from(std::net::SocketAddrV4::new(OWN, 0)),
         )?;
         let peer = SockaddrIn::from(std::net::SocketAddrV4::new(PEER, port));
-        // Over the loopback device the handshake is over when this returns.
+        // Over the loopback device the handshake is complete when this returns.
         let _in_progress = connect(fd.as_raw_fd(), &peer);
         let mut near = TcpStream::from(fd);
         near.set_nonblocking(false)?;
@@ -88,7 +88,7 @@ mod tests {
         near.write_all(&vec![0; 16 << 20])?;
         let mut buffer = [0; tcp_info::TCP_INFO_BYTES];
         let info = tcp_info::tcp_info(&near, &mut buffer)?;
-        // tcpi_snd_cwnd of `struct tcp_info` (linux/tcp.h): 8 bytes and 18 numbers come before it.
+        // tcpi_snd_cwnd of `struct tcp_info` (linux/tcp.h): 8 bytes and 18 numbers precede it.
         let window = u32::from_ne_bytes(info[80..84].try_into().expect("four bytes"));
         drop(near);
         reading.join().expect("the reader ends")?;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_windows_stay_below_the_cap_that_was_remembered() {
+    fn a_congestion_window_grows_to_the_remembered_cap_and_no_further() {
         for cap in [None, Some(3)] {
             let host = match Host::create() {
                 Ok(host) => host,

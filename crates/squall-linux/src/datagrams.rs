@@ -1,6 +1,6 @@
-//! UDP sockets for measuring a link: connected pairs, and many datagrams by one system call.
+//! UDP sockets for measuring a link: connected pairs, and many datagrams per system call.
 //!
-//! It knows nothing of what datagrams carry. TCP sockets are `socket`.
+//! It does not look into datagrams. TCP sockets are in `socket`.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -13,12 +13,12 @@ use squall_base::Duration;
 use crate::error::SetupError;
 use crate::host::Host;
 
-/// Datagrams of a system call. More would let one sender hold its processor for long.
+/// Datagrams per system call. With more, one sender would occupy its processor for long.
 pub const DATAGRAMS_A_CALL: usize = 64;
-/// Room for datagrams that wait for their reader. An ordinary user gets net.core.rmem_max at most.
+/// Space for datagrams waiting to be read. An ordinary user gets at most net.core.rmem_max.
 const RECEIVE_BUFFER_BYTES: usize = 32 << 20;
 
-/// A socket in each of two hosts that talk to each other only. A read that waits longer than `patience` ends with
+/// A socket in each of two hosts, connected to each other. A read that waits longer than `patience` fails with
 /// `WouldBlock`.
 pub fn pair(
     one: (&Host, Ipv4Addr),
@@ -31,7 +31,7 @@ pub fn pair(
             socket
                 .set_read_timeout(Some(patience.into()))
                 .map_err(failed)?;
-            // What is refused to an ordinary user leaves less room: a reader that is held up loses datagrams.
+            // Without the privilege the buffer is smaller, and a reader that is held up loses datagrams.
             if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
                 let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES);
             }
@@ -57,7 +57,7 @@ fn failed(source: io::Error) -> SetupError {
     }
 }
 
-/// Sends `payload` `DATAGRAMS_A_CALL` times at most over a connected socket; returns how many were sent.
+/// Sends `payload` up to `DATAGRAMS_A_CALL` times over a connected socket; returns how many were sent.
 pub fn send_many(socket: &UdpSocket, payload: &[u8]) -> io::Result<usize> {
     let slices = [[IoSlice::new(payload)]; DATAGRAMS_A_CALL];
     let to_peer: [Option<()>; DATAGRAMS_A_CALL] = [None; DATAGRAMS_A_CALL];
@@ -73,9 +73,9 @@ pub fn send_many(socket: &UdpSocket, payload: &[u8]) -> io::Result<usize> {
     Ok(sent.count())
 }
 
-/// Takes what has come for a socket, `DATAGRAMS_A_CALL` at most, and throws it away; returns how many there were.
-pub fn take_many(socket: &UdpSocket) -> io::Result<usize> {
-    // A datagram that is longer is cut off.
+/// Receives and discards the datagrams that have arrived, at most `DATAGRAMS_A_CALL`; returns how many there were.
+pub fn receive_many(socket: &UdpSocket) -> io::Result<usize> {
+    // Longer datagrams are truncated.
     let mut buffers = [[0; 16]; DATAGRAMS_A_CALL];
     let mut slices = buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
     let mut headers = MultiHeaders::<()>::preallocate(DATAGRAMS_A_CALL, None);
@@ -87,7 +87,7 @@ pub fn take_many(socket: &UdpSocket) -> io::Result<usize> {
         at_once,
         None,
     ) {
-        Ok(taken) => Ok(taken.count()),
+        Ok(received) => Ok(received.count()),
         Err(Errno::EAGAIN) => Ok(0),
         Err(errno) => Err(errno.into()),
     }
@@ -98,11 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_go_and_come_by_the_dozen() {
+    fn one_call_sends_or_receives_a_full_batch() {
         let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         one.connect(other.local_addr().unwrap()).unwrap();
-        assert_eq!(take_many(&other).unwrap(), 0);
+        assert_eq!(receive_many(&other).unwrap(), 0);
         assert_eq!(send_many(&one, b"hello").unwrap(), DATAGRAMS_A_CALL);
-        assert_eq!(take_many(&other).unwrap(), DATAGRAMS_A_CALL);
+        assert_eq!(receive_many(&other).unwrap(), DATAGRAMS_A_CALL);
     }
 }

@@ -1,11 +1,11 @@
-//! Why a host, a device or a link could not be set up, with what to try.
+//! Why a host, a device or a link could not be set up, and what to try.
 
 use std::io;
 
 use nix::errno::Errno;
 use thiserror::Error;
 
-/// A failure while hosts and links are being made: always the machine's or its configuration's.
+/// A failure while setting up hosts and links. The cause is always the machine or its configuration.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// The kernel refused a user namespace.
@@ -13,7 +13,7 @@ pub enum SetupError {
     UserNamespace {
         /// Which setting to change.
         advice: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// The kernel refused a network namespace.
@@ -21,21 +21,21 @@ pub enum SetupError {
     NetworkNamespace {
         /// Which setting to change.
         advice: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: Errno,
     },
     /// A thread could not move into a host.
     #[error("cannot enter a host's network namespace: {source}")]
     EnterHost {
-        /// What the kernel said.
+        /// The error from the kernel.
         source: Errno,
     },
-    /// The TUN driver is missing or closed to this user.
+    /// The TUN driver is missing or not accessible to this user.
     #[error("cannot open /dev/net/tun: {source}. {advice}")]
     TunDriver {
         /// What to change.
         advice: &'static str,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// The TUN driver refused a device.
@@ -43,7 +43,7 @@ pub enum SetupError {
     TunDevice {
         /// The device's name.
         device: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// A netlink request failed.
@@ -53,10 +53,10 @@ pub enum SetupError {
         action: &'static str,
         /// The device's name.
         device: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
-    /// The kernel does not have this congestion control, or keeps it from this user.
+    /// The kernel does not have this congestion control, or this user may not use it.
     #[error(
         "cannot make {name} the TCP congestion control of a host: {source}. See what there is with \
          `sysctl net.ipv4.tcp_available_congestion_control`; load more with `sudo modprobe tcp_{name}`"
@@ -64,7 +64,7 @@ pub enum SetupError {
     CongestionControl {
         /// Its name.
         name: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// A sysctl could not be read or written.
@@ -74,7 +74,7 @@ pub enum SetupError {
         action: &'static str,
         /// Its name with dots.
         name: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// The kernel's counters could not be read or understood.
@@ -85,18 +85,18 @@ pub enum SetupError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A thread, timer or other small part could not be had.
+    /// A thread, timer or other small part could not be created or used.
     #[error("cannot {action}: {source}")]
     System {
         /// What was being done.
         action: &'static str,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
 
 impl SetupError {
-    /// What to try, if something particular; it is the end of the error's text too.
+    /// What to try, if there is specific advice. The error's text ends with it too.
     pub fn advice(&self) -> Option<&str> {
         match self {
             SetupError::UserNamespace { advice, .. }
@@ -107,7 +107,7 @@ impl SetupError {
         }
     }
 
-    /// Wraps what the kernel said to a small request.
+    /// Wraps the kernel's error from a small request.
     pub fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> SetupError {
         move |errno| SetupError::System {
             action,

@@ -1,9 +1,9 @@
-//! A port of this machine that answers in a host: connections and datagrams to it are carried over to a service that
-//! listens on this machine's loopback, so that it can be tried behind a link unchanged.
+//! Forwards a port of a host to this machine: connections and datagrams to it reach a service that listens on this
+//! machine's loopback. That service can then be tried behind a link, unchanged.
 //!
-//! TCP ends in the host and begins again on loopback, so the link's conditions hold between the programs in the other
-//! host and here, and loopback adds what it adds (some 50 us a round trip). Everything runs on threads of its own until
-//! the process ends; what is copied is not looked at.
+//! TCP connections end in the host, and a second connection runs over loopback. The link's conditions therefore hold
+//! between the programs in the other host and this machine, and loopback adds its own delay (some 50 us a round trip).
+//! Everything runs on its own threads until the process ends. It does not look at the bytes it copies.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,17 +19,17 @@ use crate::error::SetupError;
 use crate::host::Host;
 use crate::socket;
 
-/// Where the service may listen on this machine, in the order of trying.
+/// Where the service may listen on this machine, in the order to try.
 const LOOPBACKS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
-/// A datagram's sender that has been quiet for so long is forgotten, as most NATs do.
-const QUIET: Duration = Duration::from_secs(60);
+/// A datagram sender that is silent for this long is forgotten, as in most NATs.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_507;
 
-/// Lets `port` of this machine, TCP and UDP, answer at `address` in `host`.
+/// Makes `port` of this machine, TCP and UDP, reachable at `address` in `host`.
 pub fn start(host: &Host, address: Ipv4Addr, port: u16) -> Result<(), SetupError> {
     let at = SocketAddrV4::new(address, port);
     let (listener, datagrams) = host.run(|| {
@@ -59,24 +59,24 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), SetupError> {
 fn accept(listener: &TcpListener, port: u16) {
     loop {
         let Ok((near, _)) = listener.accept() else {
-            // Out of files, most likely: others may close theirs.
+            // Most likely out of file descriptors; other connections may close theirs.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
-        // A connection for which there is no thread is closed, as one that nobody accepts.
-        let _ = spawn(move || carry(near, port));
+        // A connection that gets no thread is closed.
+        let _ = spawn(move || relay(near, port));
     }
 }
 
-/// Carries one connection. A service that is not there looks as it does on this machine: a reset.
-fn carry(near: TcpStream, port: u16) {
+/// Carries one connection. A missing service looks as it does on this machine: a reset.
+fn relay(near: TcpStream, port: u16) {
     let service = LOOPBACKS
         .into_iter()
         .find_map(|loopback| TcpStream::connect(SocketAddr::new(loopback, port)).ok());
     let Some(service) = service else {
         return socket::close_abruptly(near);
     };
-    // A refusal costs delay, not bytes.
+    // If this fails, it costs delay, not bytes.
     let _ = near
         .set_nodelay(true)
         .and_then(|()| service.set_nodelay(true));
@@ -86,7 +86,7 @@ fn carry(near: TcpStream, port: u16) {
     });
 }
 
-/// Copies one direction to its end, and passes the end on.
+/// Copies one direction until it ends, and passes the end on.
 fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     // An error on either side ends the connection on both.
     let how = match io::copy(&mut from, &mut to) {
@@ -99,26 +99,26 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     }
 }
 
-/// Sockets towards the service, one for each sender in the host.
-type Senders = Arc<Mutex<BTreeMap<SocketAddr, Arc<UdpSocket>>>>;
+/// Sockets to the service, one for each sender in the host.
+type ServiceSockets = Arc<Mutex<BTreeMap<SocketAddr, Arc<UdpSocket>>>>;
 
 fn receive(near: &Arc<UdpSocket>, port: u16) {
-    let senders = Senders::default();
+    let senders = ServiceSockets::default();
     let mut datagram = [0; DATAGRAM_BYTES];
     loop {
         let Ok((length, sender)) = near.recv_from(&mut datagram) else {
             continue;
         };
-        if let Ok(service) = towards_service(near, &senders, sender, port) {
-            // A datagram that the service does not take is lost, as datagrams may be.
+        if let Ok(service) = service_socket(near, &senders, sender, port) {
+            // A datagram that the service does not accept is lost, as datagrams may be.
             let _ = service.send(&datagram[..length]);
         }
     }
 }
 
-fn towards_service(
+fn service_socket(
     near: &Arc<UdpSocket>,
-    senders: &Senders,
+    senders: &ServiceSockets,
     sender: SocketAddr,
     port: u16,
 ) -> io::Result<Arc<UdpSocket>> {
@@ -128,18 +128,23 @@ fn towards_service(
     }
     let service = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     service.connect((Ipv4Addr::LOCALHOST, port))?;
-    service.set_read_timeout(Some(QUIET))?;
+    service.set_read_timeout(Some(IDLE_TIMEOUT))?;
     let service = Arc::new(service);
     known.insert(sender, service.clone());
-    let (near, senders, answers) = (near.clone(), senders.clone(), service.clone());
+    let (near, senders, reply_socket) = (near.clone(), senders.clone(), service.clone());
     thread::Builder::new()
         .name("squall-forward".to_owned())
-        .spawn(move || answer(&near, &senders, &answers, sender))?;
+        .spawn(move || relay_replies(&near, &senders, &reply_socket, sender))?;
     Ok(service)
 }
 
-/// Carries the service's answers back, until it has been quiet for long.
-fn answer(near: &UdpSocket, senders: &Senders, service: &UdpSocket, sender: SocketAddr) {
+/// Carries the service's datagrams back, until it has been silent for too long.
+fn relay_replies(
+    near: &UdpSocket,
+    senders: &ServiceSockets,
+    service: &UdpSocket,
+    sender: SocketAddr,
+) {
     let mut datagram = [0; DATAGRAM_BYTES];
     loop {
         match service.recv(&mut datagram) {
@@ -147,7 +152,7 @@ fn answer(near: &UdpSocket, senders: &Senders, service: &UdpSocket, sender: Sock
                 let _ = near.send_to(&datagram[..length], sender);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // "Connection refused" says that nobody listened a moment ago.
+            // "Connection refused" means that the service was not listening a moment ago.
             Err(_) => {}
         }
     }

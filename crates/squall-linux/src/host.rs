@@ -1,7 +1,7 @@
-//! A host: a network namespace of its own, held open by a file descriptor and by nothing else.
+//! A host: a network namespace, held open only by a file descriptor.
 //!
-//! It has no name in the file system: when the process dies, in whatever way, the kernel removes it and
-//! its devices. Threads enter a host; the process as a whole never does.
+//! It has no name in the file system: when the process dies, however it dies, the kernel removes the namespace and its
+//! devices. Threads enter a host; the process as a whole never does.
 
 use std::fs::File;
 use std::io;
@@ -17,22 +17,22 @@ use crate::{netlink, sysctl, user_namespace};
 
 /// Sysctls that every host gets, so that trials do not depend on the machine or on each other.
 const FIXED_SYSCTLS: [(&str, &str); 4] = [
-    // Or stray ICMPv6 packets shift "packet n".
+    // Otherwise stray ICMPv6 packets shift "packet n".
     ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv6.conf.default.disable_ipv6", "1"),
-    // Or one connection's cwnd and RTT leak into the next.
+    // Otherwise one connection's cwnd and RTT leak into the next.
     (NO_METRICS_SAVE, "1"),
-    // The whole port range that TCP leaves free: thousands of connections must not run out of ports.
+    // All unprivileged ports: thousands of connections must not run out of ports.
     ("net.ipv4.ip_local_port_range", "1024 65535"),
 ];
 
-/// Whether the cache of TCP metrics stays as it is when a connection ends.
+/// Whether the cache of TCP metrics stays unchanged when a connection ends.
 pub(crate) const NO_METRICS_SAVE: &str = "net.ipv4.tcp_no_metrics_save";
 
-/// Whether TCP begins anew when it was idle for a retransmission time-out (RFC 5681, section 4.1).
+/// Whether TCP restarts from slow start after being idle for one retransmission timeout (RFC 5681, section 4.1).
 pub const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
-/// The sizes of receive buffers: the least, the first and the largest; likewise those of send buffers.
+/// Sizes of receive buffers: minimum, initial and maximum; the same for send buffers.
 const RECEIVE_BUFFERS: &str = "net.ipv4.tcp_rmem";
 const SEND_BUFFERS: &str = "net.ipv4.tcp_wmem";
 
@@ -69,7 +69,7 @@ impl Host {
                 advice: user_namespace::advice(),
                 source,
             })?;
-            // thread-self: /proc/self would be the main thread's namespace.
+            // thread-self, because /proc/self would be the main thread's namespace.
             let namespace =
                 File::open("/proc/thread-self/ns/net").map_err(|source| SetupError::System {
                     action: "open /proc/thread-self/ns/net",
@@ -87,13 +87,13 @@ impl Host {
         })
     }
 
-    /// Moves the calling thread into this host, for the rest of its life.
+    /// Moves the calling thread into this host for good.
     pub fn enter(&self) -> Result<(), SetupError> {
         setns(&self.namespace, CloneFlags::CLONE_NEWNET)
             .map_err(|source| SetupError::EnterHost { source })
     }
 
-    /// Runs `work` inside this host, on a thread of its own, and waits for it.
+    /// Runs `work` inside this host on a new thread, and waits for it.
     pub fn run<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, SetupError> + Send,
@@ -104,7 +104,7 @@ impl Host {
         })
     }
 
-    /// Sets what `settings` ask of the whole host: `slow_start_after_idle`. The rest is set on each of our own sockets.
+    /// Applies the host-wide part of `settings`: `slow_start_after_idle`. The rest is set on each of our own sockets.
     pub fn configure_tcp(&self, settings: &TcpSettings) -> Result<(), SetupError> {
         let Some(slow_start) = settings.slow_start_after_idle else {
             return Ok(());
@@ -113,8 +113,8 @@ impl Host {
         self.run(|| sysctl::write(SLOW_START_AFTER_IDLE, value))
     }
 
-    /// Sets the sizes of buffers that `settings` ask for, for all sockets here that set none themselves: those of
-    /// programs. As SO_RCVBUF and SO_SNDBUF they are doubled, and they stay as they are.
+    /// Applies the buffer sizes of `settings` to all sockets here that set none themselves, that is, to those of programs.
+    /// The sizes are doubled as with SO_RCVBUF and SO_SNDBUF, and are not tuned automatically.
     pub fn configure_program_buffers(&self, settings: &TcpSettings) -> Result<(), SetupError> {
         for (name, asked) in [
             (RECEIVE_BUFFERS, settings.receive_buffer),
@@ -127,17 +127,17 @@ impl Host {
         Ok(())
     }
 
-    /// The kernel's counters of this host's device `device` and of its IP layer.
+    /// The kernel's counters for this host's device `device` and for its IP layer.
     pub fn counters(&self, device: &str) -> Result<HostCounters, SetupError> {
         self.run(|| HostCounters::read(device))
     }
 
-    /// All counters of this host's protocols.
+    /// All protocol counters of this host.
     pub fn protocol_counters(&self) -> Result<ProtocolCounters, SetupError> {
         self.run(ProtocolCounters::read)
     }
 
-    /// The values of `RECORDED_SYSCTLS` here. One that this kernel does not have is left out.
+    /// The values of `RECORDED_SYSCTLS` in this host, without those that this kernel lacks.
     pub fn sysctls(&self) -> Result<Vec<(String, String)>, SetupError> {
         self.run(|| {
             let read = |name: &str| {
@@ -156,7 +156,7 @@ impl AsFd for Host {
     }
 }
 
-/// Sets a sysctl of the calling thread's host. A kernel without IPv6 has none of its settings.
+/// Sets a sysctl of the calling thread's host. A kernel without IPv6 lacks all of its settings, so those may be missing.
 fn fix_sysctl(name: &str, value: &str) -> Result<(), SetupError> {
     match sysctl::write(name, value) {
         Err(SetupError::Sysctl { source, .. })
@@ -168,7 +168,7 @@ fn fix_sysctl(name: &str, value: &str) -> Result<(), SetupError> {
     }
 }
 
-/// Runs `work` on a thread of its own and waits: what it does to its thread ends with it.
+/// Runs `work` on a new thread and waits for it, so that changes to the thread's state end with it.
 pub(crate) fn on_own_thread<T: Send>(
     work: impl FnOnce() -> Result<T, SetupError> + Send,
 ) -> Result<T, SetupError> {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_start_after_idle_is_the_hosts_own() {
+    fn slow_start_after_idle_is_set_per_host() {
         let host = match Host::create() {
             Ok(host) => host,
             Err(error) => return println!("skipped: {error}"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_programs_are_the_hosts_and_keep_their_size() {
+    fn program_buffers_are_set_per_host_at_a_fixed_size() {
         let host = match Host::create() {
             Ok(host) => host,
             Err(error) => return println!("skipped: {error}"),

@@ -1,7 +1,7 @@
-//! What the kernel says of other programs' TCP sockets in a host: their addresses, congestion control and TCP_INFO.
+//! The kernel's view of other programs' TCP sockets in a host: their addresses, congestion control and TCP_INFO.
 //!
-//! sock_diag(7), as `ss -ti` asks it. It decodes TCP_INFO no more than `tcp_info` does. A netlink socket belongs to the
-//! namespace in which it was made, so it can be asked from anywhere.
+//! It uses sock_diag(7), like `ss -ti`, and leaves TCP_INFO undecoded, like `tcp_info`. A netlink socket belongs to the
+//! namespace in which it was made, so it can be queried from any thread.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -20,46 +20,46 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const DUMP: u16 = 0x301;
 const HEADER_BYTES: usize = 16;
 
-/// Attributes of an answer, and the bits of a request that ask for them (include/uapi/linux/inet_diag.h).
+/// Attributes of a reply, and the bits of a request that ask for them (include/uapi/linux/inet_diag.h).
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_CONG: u16 = 4;
 const EXTENSIONS: u8 = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1);
-/// TCP_ESTABLISHED, FIN_WAIT1 and CLOSE_WAIT (include/net/tcp_states.h): those that may still send.
+/// TCP_ESTABLISHED, FIN_WAIT1 and CLOSE_WAIT (include/net/tcp_states.h): the states that may still send.
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 8;
-/// struct inet_diag_req_v2, and struct inet_diag_msg in front of the attributes of an answer.
+/// struct inet_diag_req_v2, and struct inet_diag_msg, which precedes the attributes of a reply.
 const REQUEST_BYTES: usize = 56;
-const ANSWER_BYTES: usize = 72;
+const REPLY_BYTES: usize = 72;
 
-/// Which end of a connection has a port.
+/// Selects sockets by the port at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortOf {
+pub enum PortFilter {
     /// The socket itself.
     Local(u16),
     /// Its peer.
     Remote(u16),
 }
 
-/// A connected socket of TCP over IPv4.
+/// A connected TCP socket over IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpSocket {
-    /// Its own address.
+    /// The local address.
     pub local: SocketAddrV4,
-    /// Its peer's.
+    /// The peer's address.
     pub remote: SocketAddrV4,
     /// The name of its congestion control.
     pub congestion_control: String,
-    /// TCP_INFO, as many bytes as this kernel has.
+    /// TCP_INFO, in the length that this kernel has.
     pub info: Vec<u8>,
 }
 
-/// Asks after the sockets of one host.
+/// Queries the sockets of one host.
 #[derive(Debug)]
 pub struct SocketDiagnosis {
     socket: Socket,
 }
 
 impl SocketDiagnosis {
-    /// Of the sockets in `host`.
+    /// Queries the sockets in `host`.
     pub fn of(host: &Host) -> Result<SocketDiagnosis, SetupError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
@@ -76,20 +76,20 @@ impl SocketDiagnosis {
         .map(|socket| SocketDiagnosis { socket })
     }
 
-    /// All connected sockets of TCP over IPv4 with this port.
-    pub fn sockets(&self, port: PortOf) -> io::Result<Vec<TcpSocket>> {
+    /// All connected TCP sockets over IPv4 with this port.
+    pub fn sockets(&self, port: PortFilter) -> io::Result<Vec<TcpSocket>> {
         self.socket.send(&request(port), 0)?;
         let mut sockets = Vec::new();
         loop {
-            let (answer, _) = self.socket.recv_from_full()?;
-            if take(&answer, &mut sockets)? {
+            let (reply, _) = self.socket.recv_from_full()?;
+            if parse_reply(&reply, &mut sockets)? {
                 return Ok(sockets);
             }
         }
     }
 }
 
-fn request(port: PortOf) -> [u8; HEADER_BYTES + REQUEST_BYTES] {
+fn request(port: PortFilter) -> [u8; HEADER_BYTES + REQUEST_BYTES] {
     let mut bytes = [0; HEADER_BYTES + REQUEST_BYTES];
     let (header, request) = bytes.split_at_mut(HEADER_BYTES);
     header[..4].copy_from_slice(&((HEADER_BYTES + REQUEST_BYTES) as u32).to_ne_bytes());
@@ -98,22 +98,22 @@ fn request(port: PortOf) -> [u8; HEADER_BYTES + REQUEST_BYTES] {
     request[..3].copy_from_slice(&[libc::AF_INET as u8, libc::IPPROTO_TCP as u8, EXTENSIONS]);
     request[4..8].copy_from_slice(&STATES.to_ne_bytes());
     let (at, number) = match port {
-        PortOf::Local(number) => (8, number),
-        PortOf::Remote(number) => (10, number),
+        PortFilter::Local(number) => (8, number),
+        PortFilter::Remote(number) => (10, number),
     };
     request[at..at + 2].copy_from_slice(&number.to_be_bytes());
     bytes
 }
 
-/// Takes the messages of one answer; true if there are no more.
-fn take(mut answer: &[u8], sockets: &mut Vec<TcpSocket>) -> io::Result<bool> {
+/// Parses the messages of one reply; returns true after the last one.
+fn parse_reply(mut reply: &[u8], sockets: &mut Vec<TcpSocket>) -> io::Result<bool> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "an answer was cut short");
-    while !answer.is_empty() {
-        let (header, _) = answer
+    while !reply.is_empty() {
+        let (header, _) = reply
             .split_first_chunk::<HEADER_BYTES>()
             .ok_or_else(broken)?;
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
-        let body = answer.get(HEADER_BYTES..length).ok_or_else(broken)?;
+        let body = reply.get(HEADER_BYTES..length).ok_or_else(broken)?;
         match u16::from_ne_bytes([header[4], header[5]]) {
             NLMSG_DONE => return Ok(true),
             NLMSG_ERROR => {
@@ -123,13 +123,13 @@ fn take(mut answer: &[u8], sockets: &mut Vec<TcpSocket>) -> io::Result<bool> {
             SOCK_DIAG_BY_FAMILY => sockets.push(socket(body).ok_or_else(broken)?),
             _ => {}
         }
-        answer = answer.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        reply = reply.get(length.next_multiple_of(4)..).unwrap_or(&[]);
     }
     Ok(false)
 }
 
 fn socket(message: &[u8]) -> Option<TcpSocket> {
-    let (fixed, mut attributes) = message.split_first_chunk::<ANSWER_BYTES>()?;
+    let (fixed, mut attributes) = message.split_first_chunk::<REPLY_BYTES>()?;
     let address = |port: usize, host: usize| {
         let ip = Ipv4Addr::new(
             fixed[host],
@@ -145,7 +145,7 @@ fn socket(message: &[u8]) -> Option<TcpSocket> {
         congestion_control: String::new(),
         info: Vec::new(),
     };
-    // struct rtattr: length with itself, type; each is padded to 4 bytes.
+    // struct rtattr: a length that includes itself, then a type; each attribute is padded to 4 bytes.
     while let Some((header, _)) = attributes.split_first_chunk::<4>() {
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
         let value = attributes.get(4..length)?;
@@ -170,7 +170,7 @@ mod tests {
     use crate::tcp_info::{TCP_INFO_BYTES, tcp_info};
 
     #[test]
-    fn it_knows_the_sockets_of_its_host_by_either_port() {
+    fn sockets_of_a_host_are_found_by_either_port() {
         let host = match Host::create() {
             Ok(host) => host,
             Err(error) => return println!("skipped: {error}"),
@@ -189,7 +189,7 @@ mod tests {
         .unwrap();
         let port = server.local_addr().unwrap().port();
         let diagnosis = SocketDiagnosis::of(&host).unwrap();
-        let known = diagnosis.sockets(PortOf::Remote(port)).unwrap();
+        let known = diagnosis.sockets(PortFilter::Remote(port)).unwrap();
         let [found] = known.as_slice() else {
             panic!("one socket has this peer, not {known:?}");
         };
@@ -203,17 +203,17 @@ mod tests {
         );
         assert_eq!(found.congestion_control, "reno");
         let mut buffer = [0; TCP_INFO_BYTES];
-        // Established, with the same window scales and as long.
+        // The same state (established), the same window scales, and the same length.
         let own = tcp_info(&client, &mut buffer).unwrap();
         assert_eq!(found.info.len(), own.len());
         assert_eq!(found.info[..8], own[..8]);
-        let known = diagnosis.sockets(PortOf::Local(port)).unwrap();
+        let known = diagnosis.sockets(PortFilter::Local(port)).unwrap();
         assert_eq!(known.len(), 1);
         assert_eq!(known[0].local, found.remote);
         drop(client);
         assert!(
             diagnosis
-                .sockets(PortOf::Local(port + 1))
+                .sockets(PortFilter::Local(port + 1))
                 .unwrap()
                 .is_empty()
         );

@@ -1,9 +1,9 @@
-//! The shell around the pure crates: namespaces, TUN devices, sockets, timers, threads' scheduling.
+//! The shell around the pure crates: namespaces, TUN devices, sockets, timers, thread scheduling.
 //!
-//! It decides no protocol and no load policy: it makes hosts and links, moves bytes and tells the time.
-//! The only crates that may use `unsafe` are this one and squall-nghttp2; each block says why it is sound.
-//! Start at `host` (a host is a network namespace), `tun`, `link_thread` (the driver of squall-link) and
-//! `reactor` (what stations wait on). Facts about the kernel that shaped it: docs/METHOD.md.
+//! It decides nothing about protocols or load: it makes hosts and links, moves bytes and reads the clock. Only this crate
+//! and squall-nghttp2 may use `unsafe`; each block says why it is sound. Start at `host` (a host is a network namespace),
+//! `tun`, `link_thread` (the driver of squall-link) and `reactor` (what stations wait on). Facts about the kernel that
+//! shaped it are in docs/METHOD.md.
 #![allow(unsafe_code)] // A few ioctls, TCP_INFO, a scheduler call and pre_exec: no safe wrapper offers them.
 
 pub mod awake;

@@ -1,9 +1,10 @@
-//! The driver of a link: one thread that holds both TUN devices, reads, asks squall-link, and writes.
+//! The driver of a link: one thread that holds both TUN devices, reads packets, passes them through squall-link, and writes
+//! them.
 //!
-//! One thread for both directions, because two readers reorder. It sleeps on an absolute timer until
-//! shortly before the next release and spins for the rest; packets that arrive meanwhile are read. All
-//! decisions are squall-link's; this file owns the turns and the time of arrival. What a device hands over at a
-//! time, and when a packet was really written, is `port`'s.
+//! One thread serves both directions, because two readers would reorder packets. It sleeps on an absolute timer until
+//! shortly before the next release and spins for the rest; packets that arrive meanwhile are read. squall-link makes all
+//! decisions; this file owns the order of work and the arrival times. What a device delivers per read, and when a packet
+//! was actually written, is up to `port`.
 
 use std::io;
 use std::sync::mpsc::Sender;
@@ -19,102 +20,102 @@ use crate::error::SetupError;
 use crate::port::Port;
 use crate::reactor::Reactor;
 use crate::scheduling::{self, Scheduling};
-use crate::spans::Spans;
+use crate::spans::DurationHistogram;
 use crate::stop::StopSignal;
 use crate::tun::Tun;
 
-/// Above the stations' priority, if they have any; low among real-time threads.
+/// Above the stations' priority, if they have one; low among real-time threads.
 pub const PRIORITY: i32 = 2;
-/// How long before a release the thread stops sleeping: a timer wakes a sleeping thread some 5 to 50 us
-/// late, and measured lateness falls from 21 us to 4 us (p99) with it.
+/// How long before a release the thread stops sleeping. A timer wakes a sleeping thread some 5 to 50 us late; spinning
+/// reduces the measured lateness from 21 us to 4 us (p99).
 const SPIN: Duration = Duration::from_micros(50);
-/// Packets read from one device before the other one and the releases have their turn.
+/// Packets read from one device before the other device and the releases get a turn.
 const READS_A_TURN: usize = 64;
-/// Records handed on at once.
+/// Records handed on together.
 const RECORDS_A_CHUNK: usize = 1024;
-/// A thread that always spins would run into the kernel's guard against runaway real-time threads, which
-/// stops it for 50 ms (sched_rt_runtime_us). After so long without sleep, it sleeps until the release.
-const SPIN_WITHOUT_SLEEP_AT_MOST: Duration = Duration::from_millis(2);
-/// How often the thread wakes up only to see how late it does. An arriving packet wakes it likewise, but
-/// when that packet came, only its own reading of the clock can tell: this bounds the error.
+/// A thread that spins all the time would trip the kernel's guard against runaway real-time threads, which stops it for 50
+/// ms (sched_rt_runtime_us). After this long without sleep, it sleeps until the release.
+const MAX_SPIN_WITHOUT_SLEEP: Duration = Duration::from_millis(2);
+/// How often the thread wakes up only to measure its lateness. An arriving packet wakes it in the same way, but the
+/// packet's arrival time is known only from the thread's own clock reading; this lateness bounds the error.
 const HEARTBEAT: Duration = Duration::from_millis(1);
-/// How long after the request to stop the link waits at most for the hosts to fall silent, besides a round
-/// trip. Sockets are reset then, so nothing is sent again.
-const SILENCE_AT_MOST: Duration = Duration::from_secs(3);
+/// How long, in addition to a round trip, the link waits at most for the hosts to fall silent after the stop request.
+/// Sockets are reset by then, so nothing is retransmitted.
+const MAX_SILENCE_WAIT: Duration = Duration::from_secs(3);
 const WAKE: u64 = 2;
 
 /// The two devices of a link, each in its host.
 #[derive(Debug)]
-pub struct Ends {
-    /// The client's host's.
+pub struct LinkDevices {
+    /// The device in the client's host.
     pub client: Tun,
-    /// The server's host's.
+    /// The device in the server's host.
     pub server: Tun,
 }
 
-/// How often one direction's packets crossed the devices: as often as there are packets, or less often if there are
-/// offloads. This is what the kernel's counters of the devices count.
+/// How often packets of one direction crossed the devices: once per packet, or less often with offloads. This matches the
+/// kernel's counters of the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossings {
-    /// Out of the sending host.
+    /// Reads, out of the sending host.
     pub read: u64,
-    /// Into the receiving host.
+    /// Writes, into the receiving host.
     pub written: u64,
 }
 
-/// What the thread says of itself when it has ended.
+/// What the thread reports when it has ended.
 #[derive(Debug)]
 pub struct LinkReport {
-    /// How it was scheduled.
+    /// How the thread was scheduled.
     pub scheduling: Scheduling,
-    /// How long before a release it span; zero on a single processor.
+    /// How long before a release it spun; zero on a single processor.
     pub spin: Duration,
-    /// How late it woke up for its heartbeat, and so at most for packets.
-    pub wakeups: Spans,
-    /// Processor time that the thread has had.
+    /// How late it woke up for its heartbeat; it was at most that late for packets.
+    pub wakeups: DurationHistogram,
+    /// Processor time that the thread has used.
     pub processor_time: Duration,
-    /// How much later than it was told the link began: its thread heard of it too late.
-    pub began_late: Duration,
+    /// How much later than requested the link began, because its thread received the request too late.
+    pub start_delay: Duration,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
-    pub silent: bool,
+    pub is_silent: bool,
     /// How often packets crossed the devices, by direction.
     pub crossings: [Crossings; 2],
-    /// The devices, still open: closing them takes their counters away.
-    pub ends: Ends,
+    /// The devices, still open: closing them would discard their counters.
+    pub devices: LinkDevices,
 }
 
-/// A packet whose fate is final, with its bytes as they entered the link or, if it was altered, as they left it.
+/// A packet whose fate is final, with its bytes as they entered the link or, if the link altered it, as they left.
 #[derive(Clone, Debug)]
-pub struct SeenPacket {
+pub struct RecordedPacket {
     /// Its record.
     pub record: PacketRecord,
     /// The IP packet.
     pub bytes: Vec<u8>,
 }
 
-/// Where a link's records go, in chunks, with times of CLOCK_MONOTONIC. The channels are unbounded, because a
-/// link that waits for a disk is no link.
+/// Where a link sends its records, in chunks, with CLOCK_MONOTONIC times. The channels are unbounded, because a link must
+/// never wait for a disk.
 #[derive(Clone, Debug)]
 pub struct Sinks {
-    /// A record for each packet.
+    /// One record per packet.
     pub records: Sender<Vec<PacketRecord>>,
-    /// The packets themselves, if somebody wants them: it costs a copy of each.
-    pub packets: Option<Sender<Vec<SeenPacket>>>,
+    /// The packets themselves, if they are wanted: this costs a copy of each.
+    pub packets: Option<Sender<Vec<RecordedPacket>>>,
 }
 
-/// When a link begins: the time from which its schedule, blackouts, weather and traces count. To be said once, ahead of
-/// that time by a few milliseconds, for the link's thread to hear of it.
+/// When a link begins: the time from which its schedule, blackouts, weather and traces count. Set it once, a few
+/// milliseconds ahead of that time, so that the link's thread sees it early enough.
 #[derive(Clone, Debug, Default)]
 pub struct LinkBeginning(Arc<OnceLock<Time>>);
 
 impl LinkBeginning {
-    /// It is this.
+    /// Sets the time.
     pub fn set(&self, at: Time) {
-        // Said once; a second time has nothing new.
+        // It is set once; a second call changes nothing.
         let _ = self.0.set(at);
     }
 
-    /// It, once it was said.
+    /// The time, once it is set.
     pub fn get(&self) -> Option<Time> {
         self.0.get().copied()
     }
@@ -128,47 +129,47 @@ pub struct LinkThread {
 }
 
 impl LinkThread {
-    /// Starts a link over `ends`; the times of its settings count from now. If the thread fails, it says so through
-    /// `failed` at once; why, `stop` tells.
+    /// Starts a link over `devices`; the times in its settings count from now. If the thread fails, it signals `failed`
+    /// at once; `stop` returns the reason.
     pub fn start(
         settings: &LinkSettings,
-        ends: Ends,
+        devices: LinkDevices,
         sinks: Sinks,
         failed: StopSignal,
     ) -> Result<LinkThread, SetupError> {
         let link = Link::new(settings, clock::now());
-        LinkThread::launch(link, settings.round_trip(), ends, sinks, (failed, None))
+        LinkThread::launch(link, settings.round_trip(), devices, sinks, (failed, None))
     }
 
-    /// As `start`, but the times of its settings count from `beginning` (see `squall_link::Link::waiting`).
+    /// As `start`, but the times in its settings count from `beginning` (see `squall_link::Link::waiting`).
     pub fn start_waiting(
         settings: &LinkSettings,
-        ends: Ends,
+        devices: LinkDevices,
         sinks: Sinks,
         failed: StopSignal,
         beginning: LinkBeginning,
     ) -> Result<LinkThread, SetupError> {
         let link = Link::waiting(settings, clock::now());
-        let heard = (failed, Some(beginning));
-        LinkThread::launch(link, settings.round_trip(), ends, sinks, heard)
+        let signals = (failed, Some(beginning));
+        LinkThread::launch(link, settings.round_trip(), devices, sinks, signals)
     }
 
     fn launch(
         link: Link,
         round_trip: Duration,
-        ends: Ends,
+        devices: LinkDevices,
         sinks: Sinks,
         (failed, beginning): (StopSignal, Option<LinkBeginning>),
     ) -> Result<LinkThread, SetupError> {
         let stop = StopSignal::new()?;
         let reactor = Reactor::new()?;
-        reactor.add(&ends.client, Direction::Up as u64)?;
-        reactor.add(&ends.server, Direction::Down as u64)?;
+        reactor.add(&devices.client, Direction::Up as u64)?;
+        reactor.add(&devices.server, Direction::Down as u64)?;
         reactor.add(&stop, WAKE)?;
         let driver = Driver {
             beginning,
             silence: round_trip + Duration::from_millis(50),
-            ..Driver::new(link, ends, sinks, reactor, stop.clone())
+            ..Driver::new(link, devices, sinks, reactor, stop.clone())
         };
         let handle = thread::Builder::new()
             .name("squall-link".to_owned())
@@ -180,7 +181,7 @@ impl LinkThread {
         Ok(LinkThread { handle, stop })
     }
 
-    /// Waits until both hosts have been silent for a round trip and a bit (a few seconds at most), ends the
+    /// Waits until both hosts have been silent for slightly more than a round trip (a few seconds at most), ends the
     /// thread, and returns its report.
     pub fn stop(self) -> Result<LinkReport, SetupError> {
         self.stop.request()?;
@@ -193,43 +194,49 @@ impl LinkThread {
 
 struct Driver {
     link: Link,
-    /// Until the link was told when it begins.
+    /// `None` once the link knows when it begins.
     beginning: Option<LinkBeginning>,
-    began_late: Duration,
-    /// The devices, by the direction in which their hosts send.
+    start_delay: Duration,
+    /// The devices, indexed by the direction in which their hosts send.
     ports: [Port; 2],
     sinks: Sinks,
     records: Vec<PacketRecord>,
-    packets: Vec<SeenPacket>,
+    packets: Vec<RecordedPacket>,
     reactor: Reactor,
     stop: StopSignal,
-    /// When the stop was first seen.
+    /// When the stop request was first seen.
     stopping_since: Option<Time>,
     last_packet: Time,
-    /// Silence of this length means that nothing of a conversation is still under way.
+    /// A silence of this length means that no packet of a conversation is still in flight.
     silence: Duration,
     spin: Duration,
     last_sleep: Time,
     next_heartbeat: Time,
-    wakeups: Spans,
-    /// Packets just read.
+    wakeups: DurationHistogram,
+    /// Packets that have just been read.
     arrived: Vec<Vec<u8>>,
-    /// Packets whose fate is final, to be logged.
-    ended: Vec<Departure>,
-    /// Memory of packets that are gone, for others.
+    /// Packets whose fate is final, waiting to be logged.
+    finished: Vec<Departure>,
+    /// Buffers of finished packets, for reuse.
     buffers: Vec<Vec<u8>>,
-    /// Whether a device may have packets to read, by direction of sending.
+    /// Whether a device may have packets to read, indexed by the direction in which its host sends.
     readable: [bool; 2],
 }
 
 impl Driver {
-    fn new(link: Link, ends: Ends, sinks: Sinks, reactor: Reactor, stop: StopSignal) -> Driver {
+    fn new(
+        link: Link,
+        devices: LinkDevices,
+        sinks: Sinks,
+        reactor: Reactor,
+        stop: StopSignal,
+    ) -> Driver {
         let now = clock::now();
         Driver {
             link,
             beginning: None,
-            began_late: Duration::ZERO,
-            ports: [ends.client, ends.server].map(Port::new),
+            start_delay: Duration::ZERO,
+            ports: [devices.client, devices.server].map(Port::new),
             sinks,
             records: Vec::with_capacity(RECORDS_A_CHUNK),
             packets: Vec::new(),
@@ -245,9 +252,9 @@ impl Driver {
             },
             last_sleep: now,
             next_heartbeat: now + HEARTBEAT,
-            wakeups: Spans::new(),
+            wakeups: DurationHistogram::new(),
             arrived: Vec::new(),
-            ended: Vec::new(),
+            finished: Vec::new(),
             buffers: Vec::new(),
             readable: [true; 2],
         }
@@ -255,22 +262,22 @@ impl Driver {
 
     fn run(mut self) -> Result<LinkReport, SetupError> {
         let scheduling = scheduling::make_realtime(PRIORITY);
-        let silent = loop {
-            self.beat();
-            self.hear_of_beginning();
+        let is_silent = loop {
+            self.record_heartbeats();
+            self.begin_when_set();
             self.release_due();
             for direction in Direction::ALL {
                 self.read_turn(direction)?;
             }
-            if let Some(silent) = self.stopped() {
-                break silent;
+            if let Some(is_silent) = self.stopped() {
+                break is_silent;
             }
             self.wait()?;
         };
         for departure in self.link.abandon() {
-            self.end(departure);
+            self.log(departure);
         }
-        self.hand_on();
+        self.flush_records();
         let crossings = Direction::ALL.map(|direction| Crossings {
             read: self.ports[direction as usize].reads(),
             written: self.ports[direction.opposite() as usize].writes(),
@@ -281,15 +288,15 @@ impl Driver {
             spin: self.spin,
             wakeups: self.wakeups,
             processor_time: clock::processor_time_of_thread(),
-            began_late: self.began_late,
-            silent,
+            start_delay: self.start_delay,
+            is_silent,
             crossings,
-            ends: Ends { client, server },
+            devices: LinkDevices { client, server },
         })
     }
 
-    /// Counts how late each heartbeat is that has come by now; a long stall counts for each that it held up.
-    fn beat(&mut self) {
+    /// Records the lateness of every heartbeat that is due; a long stall counts once for each heartbeat it delayed.
+    fn record_heartbeats(&mut self) {
         let now = clock::now();
         while self.next_heartbeat <= now {
             self.wakeups.add(now.since(self.next_heartbeat));
@@ -297,12 +304,12 @@ impl Driver {
         }
     }
 
-    /// Tells the link when it begins, once that was said.
-    fn hear_of_beginning(&mut self) {
+    /// Starts the link's clock once its beginning has been set.
+    fn begin_when_set(&mut self) {
         if let Some(at) = self.beginning.as_ref().and_then(LinkBeginning::get) {
             let begins = at.max(clock::now());
             self.link.begin(begins);
-            self.began_late = begins.since(at);
+            self.start_delay = begins.since(at);
             self.beginning = None;
         }
     }
@@ -313,30 +320,30 @@ impl Driver {
         while let Some(departure) = self.link.take(now) {
             if departure.is_release() {
                 let receiver = departure.record.direction.opposite();
-                self.ports[receiver as usize].write(departure, &mut self.ended);
-                self.end_written();
+                self.ports[receiver as usize].write(departure, &mut self.finished);
+                self.log_written();
                 now = now.max(self.last_packet);
             } else {
-                self.end(departure);
+                self.log(departure);
             }
         }
         for port in &mut self.ports {
-            port.write_held(&mut self.ended);
+            port.write_held(&mut self.finished);
         }
-        self.end_written();
+        self.log_written();
     }
 
     /// Logs the packets that have just been written.
-    fn end_written(&mut self) {
-        let mut ended = std::mem::take(&mut self.ended);
-        for departure in ended.drain(..) {
+    fn log_written(&mut self) {
+        let mut finished = std::mem::take(&mut self.finished);
+        for departure in finished.drain(..) {
             self.last_packet = departure.record.released.unwrap_or(self.last_packet);
-            self.end(departure);
+            self.log(departure);
         }
-        self.ended = ended;
+        self.finished = finished;
     }
 
-    /// Reads packets of one direction until there are none, or its turn is over.
+    /// Reads packets of one direction until none is left or its turn is over.
     fn read_turn(&mut self, direction: Direction) -> Result<(), SetupError> {
         if !self.readable[direction as usize] {
             return Ok(());
@@ -367,7 +374,7 @@ impl Driver {
         Ok(())
     }
 
-    /// `None` while the link is needed; then whether the hosts have fallen silent.
+    /// `None` while the link must go on; otherwise whether the hosts have fallen silent.
     fn stopped(&mut self) -> Option<bool> {
         if !self.stop.is_requested() {
             return None;
@@ -377,11 +384,11 @@ impl Driver {
         let is_silent = self.link.next_departure().is_none()
             && now >= self.last_packet + self.silence
             && self.readable == [false; 2];
-        let waited_enough = now >= since + SILENCE_AT_MOST + self.silence;
+        let waited_enough = now >= since + MAX_SILENCE_WAIT + self.silence;
         (is_silent || waited_enough).then_some(is_silent)
     }
 
-    /// Sleeps until shortly before there is something to do; near a release, only looks.
+    /// Sleeps until shortly before there is something to do; close to a release it polls instead.
     fn wait(&mut self) -> Result<(), SetupError> {
         if self.readable != [false; 2] {
             return Ok(());
@@ -389,10 +396,10 @@ impl Driver {
         let now = clock::now();
         let mut deadline = self.next_heartbeat;
         if let Some(due) = self.link.next_departure() {
-            let may_spin = now <= self.last_sleep + SPIN_WITHOUT_SLEEP_AT_MOST;
+            let may_spin = now <= self.last_sleep + MAX_SPIN_WITHOUT_SLEEP;
             let spin = if may_spin { self.spin } else { Duration::ZERO };
             if due <= now + spin {
-                // Looking at both devices costs less than a wake-up.
+                // Polling both devices costs less than a wake-up.
                 self.readable = [true; 2];
                 return Ok(());
             }
@@ -408,22 +415,22 @@ impl Driver {
         Ok(())
     }
 
-    /// Logs a packet whose fate is final, and keeps its buffer for another.
-    fn end(&mut self, departure: Departure) {
+    /// Logs a packet whose fate is final, and keeps its buffer for reuse.
+    fn log(&mut self, departure: Departure) {
         let Departure { packet, record } = departure;
         self.records.push(record);
         if self.sinks.packets.is_some() {
             let bytes = packet.clone();
-            self.packets.push(SeenPacket { record, bytes });
+            self.packets.push(RecordedPacket { record, bytes });
         }
         self.buffers.push(packet);
         if self.records.len() == RECORDS_A_CHUNK {
-            self.hand_on();
+            self.flush_records();
         }
     }
 
-    fn hand_on(&mut self) {
-        // A receiver that is gone means that the trial has failed and says so itself.
+    fn flush_records(&mut self) {
+        // If the receiver is gone, the trial has failed and reports that itself.
         let records = std::mem::replace(&mut self.records, Vec::with_capacity(RECORDS_A_CHUNK));
         let _ = self.sinks.records.send(records);
         if let Some(packets) = &self.sinks.packets {

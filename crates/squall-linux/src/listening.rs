@@ -1,16 +1,16 @@
-//! Whether somebody in a host waits for connections or datagrams yet.
+//! Whether any program in a host accepts connections or datagrams yet.
 
 use std::fs;
 
 use crate::error::SetupError;
 use crate::host::Host;
 
-/// TCP_LISTEN and the state of an unconnected UDP socket, as /proc/net/tcp and udp have them (include/net/tcp_states.h).
+/// TCP_LISTEN, and the state of an unconnected UDP socket, as /proc/net/tcp and udp show them (include/net/tcp_states.h).
 const LISTENS: &str = "0A";
 const BOUND: &str = "07";
 
-/// Whether any TCP socket of `host` listens, or any UDP socket is bound.
-pub fn somebody_listens(host: &Host) -> Result<bool, SetupError> {
+/// Whether any TCP socket of `host` is listening, or any UDP socket is bound.
+pub fn has_listener(host: &Host) -> Result<bool, SetupError> {
     host.run(|| {
         let has = |table: &str, state: &str| {
             let path = format!("/proc/thread-self/net/{table}");
@@ -21,7 +21,7 @@ pub fn somebody_listens(host: &Host) -> Result<bool, SetupError> {
     })
 }
 
-/// Whether a line of such a table has this state, its fourth word.
+/// Whether a line of such a table has this state in its fourth column.
 fn any_in_state(table: &str, state: &str) -> bool {
     table
         .lines()

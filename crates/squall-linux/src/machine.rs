@@ -1,8 +1,8 @@
-//! What this machine is and how busy it is, as /proc and /sys tell it: facts without a judgement.
+//! What this machine is and how busy it is, as /proc and /sys report it: facts without a verdict.
 //!
-//! What a machine does not tell is `None`: containers and virtual machines hide much of it. Parsers take text,
-//! so that other machines' texts can be tested. What the kernel *lets* a process do is not to be read but
-//! tried: see `probe`. What all of it means for squall, `squall doctor` says.
+//! Anything a machine does not report is `None`: containers and virtual machines hide much of it. Parsers take text, so
+//! that text from other machines can be tested. What the kernel *permits* a process cannot be read, only tried: see
+//! `probe`. What all of this means for squall is up to `squall doctor`.
 
 use std::fs;
 
@@ -19,12 +19,12 @@ pub fn kernel_version() -> Option<String> {
     line_of("/proc/version")
 }
 
-/// What the kernel reads the time from.
+/// The kernel's current clock source.
 pub fn clock_source() -> Option<String> {
     line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// What it could read the time from, separated by spaces.
+/// The clock sources that it could use, separated by spaces.
 pub fn clock_sources_available() -> Option<String> {
     line_of("/sys/devices/system/clocksource/clocksource0/available_clocksource")
 }
@@ -34,22 +34,22 @@ pub fn congestion_controls_available() -> Option<String> {
     line_of("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
-/// What /proc/cpuinfo says of the first processor.
+/// The first processor in /proc/cpuinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
-    /// Its name; Arm machines have none.
+    /// Its name; not reported on Arm.
     pub model: Option<String>,
-    /// Whether it says that it is virtual (x86 only).
+    /// Whether it reports being virtual (x86 only).
     pub is_virtual: bool,
 }
 
 impl Processor {
-    /// Reads it.
+    /// Reads /proc/cpuinfo.
     pub fn read() -> Processor {
         Processor::parse(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
 
-    /// From the text of /proc/cpuinfo.
+    /// Parses the text of /proc/cpuinfo.
     pub fn parse(cpuinfo: &str) -> Processor {
         Processor {
             model: field(cpuinfo, "model name").map(str::to_owned),
@@ -62,19 +62,19 @@ impl Processor {
 /// The machine's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it, in KiB.
+    /// Total memory, in KiB.
     pub total_kib: Option<u64>,
-    /// What programs can have without swapping, in KiB.
+    /// Memory available to programs without swapping, in KiB.
     pub available_kib: Option<u64>,
 }
 
 impl Memory {
-    /// Reads it.
+    /// Reads /proc/meminfo.
     pub fn read() -> Memory {
         Memory::parse(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
     }
 
-    /// From the text of /proc/meminfo.
+    /// Parses the text of /proc/meminfo.
     pub fn parse(meminfo: &str) -> Memory {
         let kib = |name| {
             field(meminfo, name).and_then(|value| value.split_whitespace().next()?.parse().ok())
@@ -86,25 +86,25 @@ impl Memory {
     }
 }
 
-/// What all processors together spent their time on, in ticks (10 ms on most machines).
+/// How all processors together spent their time, in ticks (10 ms on most machines).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTimes {
-    /// At work, guests of this machine included.
+    /// Working, which includes running guests of this machine.
     pub busy: u64,
-    /// Without work, or waiting for a disk.
+    /// Idle, or waiting for a disk.
     pub idle: u64,
-    /// With work, but the hypervisor ran something else.
+    /// Ready to work while the hypervisor ran something else.
     pub steal: u64,
 }
 
 impl ProcessorTimes {
-    /// Since the machine started.
+    /// The times since boot.
     pub fn read() -> Option<ProcessorTimes> {
         ProcessorTimes::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// From the text of /proc/stat. Its line `cpu` is: user, nice, system, idle, iowait, irq, softirq, steal;
-    /// guest times follow and are in user and nice already (proc(5)).
+    /// Parses the text of /proc/stat. Its line `cpu` is: user, nice, system, idle, iowait, irq, softirq, steal. Guest times
+    /// follow; user and nice already include them (proc(5)).
     pub fn parse(stat: &str) -> Option<ProcessorTimes> {
         let ticks = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = ticks
@@ -121,9 +121,9 @@ impl ProcessorTimes {
         })
     }
 
-    /// What was spent since `earlier`.
+    /// The time spent since `earlier`.
     pub fn since(self, earlier: ProcessorTimes) -> ProcessorTimes {
-        // A virtual machine that has moved to another host may count backwards.
+        // A virtual machine that has migrated to another host may count backwards.
         ProcessorTimes {
             busy: self.busy.saturating_sub(earlier.busy),
             idle: self.idle.saturating_sub(earlier.idle),
@@ -132,7 +132,7 @@ impl ProcessorTimes {
     }
 }
 
-/// Tasks of the whole machine that run or want to, the caller included: /proc/loadavg.
+/// Runnable tasks on the whole machine, the caller included: /proc/loadavg.
 pub fn runnable_tasks() -> Option<u64> {
     parse_runnable_tasks(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -142,7 +142,7 @@ fn parse_runnable_tasks(loadavg: &str) -> Option<u64> {
     runnable.parse().ok()
 }
 
-/// The share of the last 10 s, in percent, in which some task waited for a processor: /proc/pressure/cpu.
+/// The percentage of the last 10 s in which some task waited for a processor: /proc/pressure/cpu.
 pub fn processor_pressure_percent() -> Option<f64> {
     parse_pressure(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }
@@ -160,16 +160,16 @@ fn parse_pressure(pressure: &str) -> Option<f64> {
 /// How a processor's frequency is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frequency {
-    /// The rule, such as `performance` or `schedutil`.
+    /// The governor, such as `performance` or `schedutil`.
     pub governor: Option<String>,
-    /// The lowest that it may choose, in kHz.
+    /// The lowest frequency that it may choose, in kHz.
     pub min_khz: Option<u64>,
-    /// The highest that it may choose, in kHz.
+    /// The highest frequency that it may choose, in kHz.
     pub max_khz: Option<u64>,
 }
 
-/// The frequencies of the processors that this process may use, in their order. Empty where the machine hides
-/// them, as virtual ones do.
+/// The frequency settings of the processors that this process may use, in order. Empty where the machine hides them, as
+/// virtual machines do.
 pub fn frequencies() -> Vec<Frequency> {
     let frequency = |processor: usize| {
         let value = |name: &str| {
@@ -211,7 +211,7 @@ fn usable_processors() -> impl Iterator<Item = usize> {
     (0..CpuSet::count()).filter(move |number| allowed.is_set(*number).unwrap_or(false))
 }
 
-/// A file of one line, without its end.
+/// The content of a one-line file, without the line end.
 fn line_of(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()

@@ -1,8 +1,8 @@
-//! Names for hosts: what `server` means to the programs that run behind a link.
+//! Host names: makes `server` resolve for the programs that run behind a link.
 //!
-//! A name server would need a program of its own. Instead the calling thread gets a mount namespace in which
-//! /etc/hosts is another file, kept in memory: nothing is written to the machine's disk, and the kernel removes it with
-//! the last program that sees it.
+//! A name server would need a separate program. Instead the calling thread gets a mount namespace in which /etc/hosts is
+//! another file, kept in memory. Nothing is written to the machine's disk, and the kernel removes the file with the last
+//! program that sees it.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -13,12 +13,12 @@ use nix::sched::{CloneFlags, unshare};
 
 use crate::error::SetupError;
 
-/// A folder that every machine has, to mount a file system in memory over for a moment.
+/// A folder that every machine has: an in-memory file system is mounted over it for a moment.
 const STAGE: &str = "/tmp";
 const HOSTS: &str = "/etc/hosts";
 
-/// Gives the calling thread, and the programs that it starts, these names in addition to the machine's own.
-pub(crate) fn give(names: &[(Ipv4Addr, &str)]) -> Result<(), SetupError> {
+/// Makes these names resolve for the calling thread and the programs that it starts, in addition to the machine's names.
+pub(crate) fn install(names: &[(Ipv4Addr, &str)]) -> Result<(), SetupError> {
     let text = hosts_file(names, &fs::read_to_string(HOSTS).unwrap_or_default());
     unshare(CloneFlags::CLONE_NEWNS).map_err(SetupError::system("make a mount namespace"))?;
     let nothing: Option<&str> = None;
@@ -61,7 +61,7 @@ pub(crate) fn give(names: &[(Ipv4Addr, &str)]) -> Result<(), SetupError> {
         .map_err(SetupError::system("unmount the file system in memory"))
 }
 
-/// Mounts a /proc of the process's own PID namespace. A container may forbid it; then programs see all processes.
+/// Mounts a /proc for the process's own PID namespace. A container may forbid it; programs then see all processes.
 fn show_own_processes() {
     let nothing: Option<&str> = None;
     let _ = mount(
@@ -73,7 +73,7 @@ fn show_own_processes() {
     );
 }
 
-/// Ours first: the first line that has a name counts (hosts(5)).
+/// Our names come first, because the first line with a name counts (hosts(5)).
 fn hosts_file(names: &[(Ipv4Addr, &str)], machines_own: &str) -> String {
     let ours = names
         .iter()
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_names_come_first_and_the_machines_stay() {
+    fn our_names_come_first_and_the_machines_names_stay() {
         let names = [(Ipv4Addr::new(198, 18, 0, 2), "server")];
         assert_eq!(
             hosts_file(&names, "127.0.0.1 localhost\n"),

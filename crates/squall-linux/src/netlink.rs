@@ -1,6 +1,6 @@
-//! The few rtnetlink requests that a host needs, by the interface's index.
+//! The few rtnetlink requests that a host needs, addressed by interface index.
 //!
-//! Netlink and not ioctl, because SIOCSIFTXQLEN is refused in a user namespace and IFLA_TXQLEN is not.
+//! It uses netlink rather than ioctl because SIOCSIFTXQLEN is refused in a user namespace and IFLA_TXQLEN is not.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,7 +26,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// The loopback device: the first interface of every network namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
-/// Sets MTU and transmit queue, and brings the interface up.
+/// Sets MTU and transmit queue length, and brings the interface up.
 pub(crate) fn bring_up(index: u32, mtu_bytes: u32, queue_packets: u32) -> io::Result<()> {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -39,7 +39,7 @@ pub(crate) fn bring_up(index: u32, mtu_bytes: u32, queue_packets: u32) -> io::Re
     request(RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Brings the loopback interface up, as it is.
+/// Brings the loopback interface up, unchanged otherwise.
 pub(crate) fn bring_loopback_up() -> io::Result<()> {
     let mut message = LinkMessage::default();
     message.header.index = LOOPBACK_INDEX;
@@ -48,8 +48,8 @@ pub(crate) fn bring_loopback_up() -> io::Result<()> {
     request(RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Makes a pair of virtual Ethernet devices, both called `name`: one in the calling thread's network namespace, the
-/// other in `other_namespace`.
+/// Makes a veth pair with both devices called `name`: one in the calling thread's network namespace, the other in
+/// `other_namespace`.
 pub(crate) fn add_veth_pair(name: &str, other_namespace: BorrowedFd<'_>) -> io::Result<()> {
     let mut other_end = LinkMessage::default();
     other_end.attributes = vec![
@@ -68,7 +68,7 @@ pub(crate) fn add_veth_pair(name: &str, other_namespace: BorrowedFd<'_>) -> io::
     request(RouteNetlinkMessage::NewLink(message), flags)
 }
 
-/// Takes the interface's queueing discipline away: packets go straight to the device.
+/// Removes the interface's queueing discipline: packets go straight to the device.
 pub(crate) fn remove_queue(index: u32) -> io::Result<()> {
     let mut message = TcMessage::default();
     message.header.index = index as i32;
@@ -87,7 +87,7 @@ pub(crate) fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::
     )
 }
 
-/// Takes the address away, with the kernel's own routes to it.
+/// Removes the address, together with the kernel's routes to it.
 pub(crate) fn remove_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
     let message = address_message(index, address, prefix_len);
     request(RouteNetlinkMessage::DelAddress(message), 0)
@@ -110,7 +110,7 @@ pub(crate) struct Route {
     index: u32,
     destination: Ipv4Addr,
     prefix_len: u8,
-    /// What packets come from whose sockets have chosen no address.
+    /// The source address of packets whose sockets have not chosen one.
     source: Ipv4Addr,
     table: u8,
     scope: RouteScope,
@@ -118,7 +118,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// To the subnet of an interface's address.
+    /// The route to the subnet of an interface's address.
     pub(crate) fn to_subnet(index: u32, address: Ipv4Addr, prefix_len: u8) -> Route {
         let mask = u32::MAX
             .checked_shl(32 - u32::from(prefix_len))
@@ -134,7 +134,7 @@ impl Route {
         }
     }
 
-    /// To an address of the loopback device, from another one.
+    /// The route to one address of the loopback device from another.
     pub(crate) fn to_own_address(source: Ipv4Addr, destination: Ipv4Addr) -> Route {
         Route {
             index: LOOPBACK_INDEX,
@@ -148,11 +148,11 @@ impl Route {
     }
 }
 
-/// The table of routes to a host's own addresses (linux/rtnetlink.h).
+/// The table of routes to a host's local addresses (linux/rtnetlink.h).
 const RT_TABLE_LOCAL: u8 = 255;
 
-/// The metrics by which a congestion window has so many segments at most, and which keep every other one that the kernel
-/// may remember at zero (linux/rtnetlink.h).
+/// Metrics that cap the congestion window at this many segments, and lock at zero every other metric that the kernel may
+/// remember (linux/rtnetlink.h).
 pub(crate) fn capped(segments: u32) -> [RouteMetric; 2] {
     const RTAX_RTT: u32 = 4;
     const RTAX_RTTVAR: u32 = 5;
@@ -167,7 +167,7 @@ pub(crate) fn capped(segments: u32) -> [RouteMetric; 2] {
     [RouteMetric::Lock(LOCKED), RouteMetric::Cwnd(segments)]
 }
 
-/// Puts a route with these metrics in the place of the kernel's own.
+/// Replaces the kernel's route by one with these metrics.
 pub(crate) fn replace_route(route: &Route, metrics: &[RouteMetric]) -> io::Result<()> {
     let mut message = route_message(route);
     message
@@ -177,7 +177,7 @@ pub(crate) fn replace_route(route: &Route, metrics: &[RouteMetric]) -> io::Resul
     request(RouteNetlinkMessage::NewRoute(message), flags)
 }
 
-/// Takes a route away.
+/// Removes a route.
 pub(crate) fn remove_route(route: &Route) -> io::Result<()> {
     request(RouteNetlinkMessage::DelRoute(route_message(route)), 0)
 }
@@ -187,7 +187,7 @@ fn route_message(route: &Route) -> RouteMessage {
     message.header.address_family = AddressFamily::Inet;
     message.header.destination_prefix_length = route.prefix_len;
     message.header.table = route.table;
-    // As the kernel made it when the interface came up, so that it is replaced and not joined by another.
+    // As the kernel set it when the interface came up, so that the route is replaced rather than joined by a second one.
     message.header.protocol = RouteProtocol::Kernel;
     message.header.scope = route.scope;
     message.header.kind = route.kind;

@@ -1,17 +1,17 @@
-//! Super-packets: what a device with offloads hands over in place of wire packets, and takes in place of them.
+//! Super-packets: packets of up to 64 KiB that a device with offloads exchanges with the host in place of wire packets.
 //!
-//! Pure functions on bytes: `split` makes a super-packet into the packets that the kernel would have sent, `join` makes
-//! packets that follow each other into a super-packet again. No I/O, no clock, no decision about any packet, and no
-//! byte that can panic. IPv4 only, as all of squall. Here is what both need: the driver's header, where things stand in
-//! a packet, and checksums. Who uses it: `port`.
+//! Pure functions on bytes. `split` turns a super-packet into the packets that the kernel would have sent; `join` combines
+//! consecutive packets into a super-packet again. No I/O, no clock, no decision about any packet, and no input can cause a
+//! panic. IPv4 only, like all of squall. This file has what both need: the driver's header, the layout of a packet, and
+//! checksums. The user is `port`.
 
 pub mod join;
 pub mod split;
 
-/// Bytes of `struct virtio_net_hdr`, before each packet of a device with IFF_VNET_HDR.
+/// Bytes of `struct virtio_net_hdr`, which precedes each packet of a device with IFF_VNET_HDR.
 pub const VIRTIO_HEADER_BYTES: usize = 10;
 
-/// The header's `flags`: the checksum field holds the pseudo-header's sum only (VIRTIO_NET_HDR_F_NEEDS_CSUM).
+/// The header's `flags`: the checksum field holds only the sum of the pseudo-header (VIRTIO_NET_HDR_F_NEEDS_CSUM).
 const NEEDS_CHECKSUM: u8 = 1;
 /// The header's `gso_type`: an ordinary packet.
 const GSO_NONE: u8 = 0;
@@ -39,16 +39,16 @@ pub struct VirtioHeader {
     pub gso_type: u8,
     /// Bytes of all headers of the packet.
     pub headers_len: u16,
-    /// Bytes of payload in each packet of a super-packet but the last.
+    /// Bytes of payload in each packet of a super-packet except the last.
     pub gso_size: u16,
-    /// Where the bytes begin that the checksum covers.
+    /// Where the checksummed bytes begin.
     pub checksum_start: u16,
-    /// Where the checksum's field is, from there.
+    /// Offset of the checksum field from there.
     pub checksum_offset: u16,
 }
 
 impl VirtioHeader {
-    /// Reads it, in this machine's byte order as TUN devices have it by default.
+    /// Parses it. Fields are in this machine's byte order, the default of TUN devices.
     pub fn from_bytes(bytes: [u8; VIRTIO_HEADER_BYTES]) -> VirtioHeader {
         let [flags, gso_type, fields @ ..] = bytes;
         let field = |at: usize| u16::from_ne_bytes([fields[at], fields[at + 1]]);
@@ -62,7 +62,7 @@ impl VirtioHeader {
         }
     }
 
-    /// The reverse.
+    /// The inverse of `from_bytes`.
     pub fn to_bytes(self) -> [u8; VIRTIO_HEADER_BYTES] {
         let mut bytes = [0; VIRTIO_HEADER_BYTES];
         (bytes[0], bytes[1]) = (self.flags, self.gso_type);
@@ -97,7 +97,7 @@ impl Transport {
         }
     }
 
-    /// Where the checksum is in the header.
+    /// Offset of the checksum in the transport header.
     fn checksum_offset(self) -> usize {
         match self {
             Transport::Tcp => 16,
@@ -113,22 +113,22 @@ impl Transport {
     }
 }
 
-/// Where things stand in an IPv4 packet with whole headers.
+/// The layout of an IPv4 packet with complete headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     transport: Transport,
-    /// The IP header ends and the transport's begins here.
+    /// Where the IP header ends and the transport header begins.
     ip_len: usize,
-    /// The headers end and the payload begins here.
+    /// Where the headers end and the payload begins.
     headers_len: usize,
 }
 
 impl Layout {
-    /// `None` for anything but TCP and UDP over IPv4, for fragments, and for lengths that do not hold.
+    /// `None` for anything but TCP and UDP over IPv4, for fragments, and for inconsistent lengths.
     fn of(packet: &[u8]) -> Option<Layout> {
         let ip: &[u8; 20] = packet.first_chunk()?;
         let ip_len = usize::from(ip[0] & 0x0f) * 4;
-        // More fragments, or not the first one; the reserved bit and "don't fragment" may be what they like.
+        // "More fragments" is set, or the offset is not 0; the reserved bit and "don't fragment" do not matter.
         let is_fragment = word(ip, 6) & 0x3fff != 0;
         if ip[0] >> 4 != 4 || ip_len < 20 || is_fragment || usize::from(word(ip, 2)) != packet.len()
         {
@@ -151,7 +151,7 @@ impl Layout {
         })
     }
 
-    /// Where the transport's checksum is in the packet.
+    /// Offset of the transport's checksum in the packet.
     fn checksum_at(&self) -> usize {
         self.ip_len + self.transport.checksum_offset()
     }
@@ -186,14 +186,14 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&value);
 }
 
-/// The ones' complement sum of big-endian 16-bit words, an odd last byte filled up with zero (RFC 1071). It does not
-/// hang on the byte order in which it is computed (section 2 B), so that words of the machine's own, four bytes at
-/// a time, will do.
+/// The ones' complement sum of big-endian 16-bit words, an odd last byte padded with zero (RFC 1071). The sum does not
+/// depend on the byte order in which it is computed (section 2 B), so this adds four bytes at a time in the machine's own.
 fn sum(bytes: &[u8]) -> u16 {
     let (quads, rest) = bytes.as_chunks::<4>();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
-    // No more than 2^16 quads can be added here: the sum cannot wrap. Plain addition would be checked in tests, and slow.
+    // At most 2^16 quads are added here, so the sum cannot wrap. Plain addition would be overflow-checked in tests, and
+    // slow.
     let total = quads
         .iter()
         .fold(u64::from(u32::from_ne_bytes(last)), |total, quad| {
@@ -202,7 +202,7 @@ fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(total))
 }
 
-/// Adds the carries up.
+/// Folds the carries into 16 bits.
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -210,7 +210,7 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum for a sum. Zero would mean "none" in UDP (RFC 768); it and all ones are the same number.
+/// The checksum for a sum. In UDP, zero would mean "no checksum" (RFC 768); all ones is the same number.
 fn checksum_of(sum: u16) -> u16 {
     match !sum {
         0 => 0xffff,

@@ -1,8 +1,8 @@
-//! A TUN device as the link's driver uses it: wire packets come out of a host, wire packets go into one.
+//! A TUN device as the link's driver uses it: wire packets come out of one host, wire packets go into another.
 //!
-//! Without offloads a packet is one read and one write. With them a read may be a super-packet, which is split here
-//! before the link sees it, and packets that leave the link together are joined again where they still follow each other
-//! (`offload`). So every decision is made for a packet as the wire would have it. Nothing is decided here.
+//! Without offloads each packet is one read and one write. With them a read may return a super-packet, which is split here
+//! before the link sees it. Packets that leave the link together are joined again if they are still consecutive
+//! (`offload`). The link therefore decides about each packet as it would be on the wire. Nothing is decided here.
 
 use std::io::{self, IoSlice};
 
@@ -10,31 +10,31 @@ use squall_base::record::Fate;
 use squall_link::Departure;
 
 use crate::clock;
-use crate::offload::join::Run;
+use crate::offload::join::PacketRun;
 use crate::offload::split::split;
 use crate::offload::{VIRTIO_HEADER_BYTES, VirtioHeader};
 use crate::tun::{MTU_BYTES, Offload, Tun};
 
-/// The largest IP packet, and the driver's header.
-const READ_AT_MOST_BYTES: usize = 65_535 + VIRTIO_HEADER_BYTES;
+/// The largest IP packet plus the driver's header.
+const MAX_READ_BYTES: usize = 65_535 + VIRTIO_HEADER_BYTES;
 
-/// A device and what is about to be written to it.
+/// A device, and the packets about to be written to it.
 pub(crate) struct Port {
     device: Tun,
     scratch: Vec<u8>,
     reads: u64,
     writes: u64,
-    /// Packets that wait for those that may follow, and are one run. Always empty without offloads.
+    /// Packets of the current run, held back for further ones to join. Always empty without offloads.
     held: Vec<Departure>,
-    /// There is one while packets are held.
-    run: Option<Run>,
+    /// `Some` while packets are held.
+    run: Option<PacketRun>,
 }
 
 impl Port {
     pub(crate) fn new(device: Tun) -> Port {
         Port {
             device,
-            scratch: vec![0; READ_AT_MOST_BYTES],
+            scratch: vec![0; MAX_READ_BYTES],
             reads: 0,
             writes: 0,
             held: Vec::new(),
@@ -42,12 +42,12 @@ impl Port {
         }
     }
 
-    /// How often something was read that the host had sent.
+    /// The number of reads, each a packet or super-packet from the host.
     pub(crate) fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// How often something was written that the host took.
+    /// The number of writes that the host accepted.
     pub(crate) fn writes(&self) -> u64 {
         self.writes
     }
@@ -56,8 +56,8 @@ impl Port {
         self.device
     }
 
-    /// Reads once, and puts the wire packets of it into `packets`, in memory from `buffers` as far as that goes.
-    /// `WouldBlock` if there is nothing to read.
+    /// Reads once and appends the resulting wire packets to `packets`, reusing `buffers` as far as they go. `WouldBlock` if
+    /// there is nothing to read.
     pub(crate) fn read(
         &mut self,
         buffers: &mut Vec<Vec<u8>>,
@@ -70,12 +70,12 @@ impl Port {
             Offload::None => packets.push(copy(read, buffers)),
             Offload::Segments => {
                 let Some((header, packet)) = read.split_first_chunk() else {
-                    // The driver never gives less than its header.
+                    // The driver never returns less than its header.
                     return Ok(());
                 };
                 let Ok(mut wire_packets) = split(VirtioHeader::from_bytes(*header), packet) else {
-                    // The kernel sends nothing of the kind. It goes through the link as it is, to be seen in the
-                    // record; `write_alone` refuses it if the wire could not carry it.
+                    // The kernel never sends this. The packet goes through the link unchanged, so that the record shows it;
+                    // `write_alone` refuses it if the wire could not carry it.
                     packets.push(copy(packet, buffers));
                     return Ok(());
                 };
@@ -92,13 +92,13 @@ impl Port {
         Ok(())
     }
 
-    /// Takes a packet that leaves the link. Packets that have been written by then, which may be this one or not, go
-    /// to `written` with their time and fate.
+    /// Takes a packet that leaves the link. Packets actually written by this call, which may or may not include this one,
+    /// go to `written` with their time and fate.
     pub(crate) fn write(&mut self, departure: Departure, written: &mut Vec<Departure>) {
         if self.device.offload() == Offload::None {
             return self.write_alone(departure, written);
         }
-        // What the link has changed stands for itself.
+        // A packet that the link has changed is never joined.
         let is_changed = departure.record.is_marked || departure.record.is_corrupted;
         if let Some(run) = &mut self.run
             && !is_changed
@@ -107,9 +107,10 @@ impl Port {
             return self.held.push(departure);
         }
         self.write_held(written);
-        self.run = match is_changed {
-            true => None,
-            false => Run::begin(&departure.packet),
+        self.run = if is_changed {
+            None
+        } else {
+            PacketRun::begin(&departure.packet)
         };
         match self.run {
             Some(_) => self.held.push(departure),
@@ -117,7 +118,7 @@ impl Port {
         }
     }
 
-    /// Writes what waits for packets to follow.
+    /// Writes the packets held back for joining.
     pub(crate) fn write_held(&mut self, written: &mut Vec<Departure>) {
         let Some(run) = self.run.take() else {
             return;
@@ -156,7 +157,7 @@ impl Port {
                 Err(io::ErrorKind::InvalidData.into())
             }
             Offload::Segments => {
-                // No header: the host looks at the packet's own checksums.
+                // An empty header, so that the host verifies the packet's own checksums.
                 let header = VirtioHeader::default().to_bytes();
                 let pieces = [IoSlice::new(&header), IoSlice::new(packet)];
                 self.device.write_pieces(&pieces)
@@ -174,7 +175,7 @@ fn copy(packet: &[u8], buffers: &mut Vec<Vec<u8>>) -> Vec<u8> {
     copy
 }
 
-/// The end of packets that were written with this result.
+/// The fate of packets whose write had this result.
 fn fate_of(result: &io::Result<()>, writes: &mut u64) -> Fate {
     match result {
         Ok(()) => {

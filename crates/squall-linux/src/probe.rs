@@ -1,7 +1,7 @@
-//! What the kernel lets this process do: each thing is really tried, and leaves nothing behind.
+//! What the kernel permits this process to do: each thing is actually tried, and leaves nothing behind.
 //!
-//! It judges nothing: a refusal is an error that says what the kernel said. What can be read instead of tried is
-//! in `machine`; what a refusal means for squall, `squall doctor` says.
+//! It gives no verdict: a refusal is an error with the kernel's reason. Facts that can be read rather than tried are in
+//! `machine`; what a refusal means for squall is up to `squall doctor`.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -23,38 +23,39 @@ use crate::host::{Host, on_own_thread};
 use crate::link_thread::PRIORITY;
 use crate::scheduling::{self, Scheduling};
 use crate::socket::{self, SocketError};
-use crate::spans::Spans;
+use crate::spans::DurationHistogram;
 use crate::{clock, tun};
 
-/// The name of the devices that are made for a moment, and their addresses (TEST-NET-1, RFC 5737).
+/// The name of the temporary devices, and their addresses (TEST-NET-1, RFC 5737).
 const DEVICE: &str = "squall-probe";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const PREFIX_LEN: u8 = 24;
 
-/// Opens /dev/net/tun, which needs no rights but those of the file.
+/// Opens /dev/net/tun, which needs no rights except those on the file.
 pub fn tun_driver() -> Result<(), SetupError> {
     tun::open_driver().map(drop)
 }
 
-/// Makes a TUN device in `host`, as for a link.
+/// Makes a TUN device in `host`, as a link does.
 pub fn tun_device(host: &Host) -> Result<(), SetupError> {
     host.run(|| tun::Tun::create(DEVICE, ADDRESS, PREFIX_LEN, tun::Offload::None).map(drop))
 }
 
-/// Makes a TUN device in `host` with a header for offloads, and has TCP leave checksums and segmentation to it.
+/// Makes a TUN device in `host` with the driver's header for offloads, and makes TCP leave checksums and segmentation to
+/// it.
 pub fn tun_offloads(host: &Host) -> Result<(), SetupError> {
     host.run(|| tun::try_offloads(DEVICE))
 }
 
-/// Makes a PID namespace, in which the processes of a thread end together.
+/// Makes a PID namespace, in which all processes that a thread starts end together.
 pub fn pid_namespace() -> Result<(), SetupError> {
     on_own_thread(|| {
         unshare(CloneFlags::CLONE_NEWPID).map_err(SetupError::system("make a PID namespace"))
     })
 }
 
-/// Makes a mount namespace and puts a file in the place of /etc/hosts there (itself). Making the namespace is
-/// not enough: some systems allow that and refuse every mount in it.
+/// Makes a mount namespace and mounts /etc/hosts over itself there. Making the namespace alone proves too little: some
+/// systems allow that and refuse every mount in it.
 pub fn mount_namespace() -> Result<(), SetupError> {
     const NONE: Option<&str> = None;
     on_own_thread(|| {
@@ -68,7 +69,7 @@ pub fn mount_namespace() -> Result<(), SetupError> {
     })
 }
 
-/// A congestion control, and whether a socket took it.
+/// A congestion control, and whether a socket accepted it.
 pub type TriedCongestionControl = (&'static str, Result<(), SocketError>);
 
 /// Sets each of the congestion controls `names` on a socket inside `host`, as a station does, and reads it back.
@@ -85,7 +86,7 @@ pub fn congestion_controls(
         let listener = socket::start_listening(anywhere, &settings)?;
         match socket::congestion_control(&listener) {
             Ok(used) if used == name => Ok(()),
-            // Another one than was asked for: as if it were not there.
+            // The kernel uses a different one: treat the requested one as missing.
             _ => Err(SocketError::CongestionControl {
                 name: name.to_owned(),
                 source: Errno::ENOENT,
@@ -98,19 +99,19 @@ pub fn congestion_controls(
 /// How a thread like the link's is scheduled here, and how late it wakes up.
 #[derive(Clone, Copy, Debug)]
 pub struct WakeUps {
-    /// What it got when it asked for real time.
+    /// The scheduling it got when it asked for real time.
     pub scheduling: Scheduling,
-    /// By how much the sleeps ended late.
+    /// How late the sleeps ended.
     pub lateness: Lateness,
 }
 
-/// Sleeps 200 times until a point in time 1 ms away, on a thread that asks for the link's scheduling.
+/// Sleeps 200 times until a time 1 ms away, on a thread that asks for the link's scheduling.
 pub fn wake_ups() -> Result<WakeUps, SetupError> {
     const SLEEPS: u64 = 200;
     const SLEEP: Duration = Duration::from_millis(1);
     on_own_thread(|| {
         let scheduling = scheduling::make_realtime(PRIORITY);
-        let mut late = Spans::new();
+        let mut late = DurationHistogram::new();
         for _ in 0..SLEEPS {
             let deadline = clock::now() + SLEEP;
             clock::sleep_until(deadline)?;
@@ -123,17 +124,17 @@ pub fn wake_ups() -> Result<WakeUps, SetupError> {
     })
 }
 
-/// What a folder has room for.
+/// Whether a folder is writable, and how much space it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Whether a file could be made in it.
+pub struct FolderSpace {
+    /// Whether a file could be created in it.
     pub is_writable: bool,
     /// What its file system has left for this user, in bytes.
     pub free_bytes: u64,
 }
 
-/// Tries to make a file without a name in `folder`, and asks for the space that is left.
-pub fn room(folder: &Path) -> Result<Room, SetupError> {
+/// Tries to create an unnamed file in `folder`, and reads the free space.
+pub fn folder_space(folder: &Path) -> Result<FolderSpace, SetupError> {
     let space = statvfs(folder).map_err(SetupError::system("ask for the space on a disk"))?;
     let nameless = OpenOptions::new()
         .write(true)
@@ -141,11 +142,11 @@ pub fn room(folder: &Path) -> Result<Room, SetupError> {
         .open(folder);
     let is_writable = match nameless {
         Ok(_) => true,
-        // Not every file system has files without a name; then the rights must do.
+        // Not every file system supports unnamed files; in that case the access rights must do.
         Err(error) if is_unsupported(&error) => eaccess(folder, AccessFlags::W_OK).is_ok(),
         Err(_) => false,
     };
-    Ok(Room {
+    Ok(FolderSpace {
         is_writable,
         free_bytes: space.blocks_available() * space.fragment_size(),
     })
@@ -170,9 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn room_is_told_of_folders_only() {
-        let here = room(&std::env::temp_dir()).expect("there is a folder for temporary files");
+    fn room_is_reported_for_existing_folders_only() {
+        let here =
+            folder_space(&std::env::temp_dir()).expect("there is a folder for temporary files");
         assert!(here.is_writable);
-        assert!(room(Path::new("/nowhere/at/all")).is_err());
+        assert!(folder_space(Path::new("/nowhere/at/all")).is_err());
     }
 }

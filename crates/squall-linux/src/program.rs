@@ -1,8 +1,9 @@
-//! Programs that are not ours: started in a host, ended with everything that they started.
+//! Programs that are not ours: started in a host, and ended together with everything that they started.
 //!
-//! `enter_pid_namespace` makes the next child the first process of a PID namespace; when that ends, in whatever way,
-//! the kernel kills all others in it, daemons included. That first process also inherits orphans and must reap them:
-//! `Signals` tells when, `reap` does it. Without such a namespace `start_tied` starts what must not outlive this process.
+//! `enter_pid_namespace` makes the next child the first process of a PID namespace. When that process ends, however it
+//! ends, the kernel kills all others in the namespace, including daemons. The first process also inherits orphans and must
+//! reap them: `Signals` reports when, `reap` does it. Without such a namespace, use `start_tied` for programs that must not
+//! outlive this process.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,17 +26,17 @@ use crate::error::SetupError;
 use crate::host::Host;
 use crate::names;
 
-/// As whom a program runs.
+/// The user that a program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// As this process.
+    /// The same user as this process.
     Own,
-    /// As the person who started squall, seen through a further user namespace: this process passes for root
-    /// in its own, and programs such as browsers refuse to run as root.
+    /// The person who started squall, through a further user namespace. In its own namespace this process is root, and
+    /// programs such as browsers refuse to run as root.
     Person {
-        /// The person's user.
+        /// The person's user id.
         uid: u32,
-        /// The person's group.
+        /// The person's group id.
         gid: u32,
     },
 }
@@ -47,7 +48,8 @@ pub fn enter_pid_namespace() -> Result<(), SetupError> {
     ))
 }
 
-/// Starts `command` in `host`, where `names` mean these addresses. It gets the caller's terminal and signals.
+/// Starts `command` in `host`, where `names` resolve to these addresses. It inherits the caller's terminal and receives its
+/// signals.
 pub fn start(
     host: &Host,
     names: &[(Ipv4Addr, &str)],
@@ -61,40 +63,41 @@ pub fn start(
             std::fs::write("/proc/self/uid_map", &uid_map)?;
             std::fs::write("/proc/self/gid_map", &gid_map)
         };
-        // SAFETY: between fork and exec only what is async-signal-safe may run. `become_person` makes system calls;
-        // its paths are short enough for std to pass them on the stack, and the maps are allocated already.
+        // SAFETY: between fork and exec only async-signal-safe code may run. `become_person` makes system calls; its paths
+        // are short enough for std to pass them on the stack, and the maps are allocated already.
         unsafe { command.pre_exec(become_person) };
     }
-    // The mask is inherited, and programs expect none. A thread of ours that blocked nothing, even for so long, could
-    // take the SIGCHLD of a program that ends at once, and nobody would ever hear of it.
+    // The signal mask is inherited, and programs expect an empty one. It must be cleared in the child: if one of our
+    // threads unblocked signals, even briefly, it could take the SIGCHLD of a program that ends at once, and nothing would
+    // ever reap it.
     let unblock = || Ok(SigSet::empty().thread_set_mask()?);
-    // SAFETY: between fork and exec only what is async-signal-safe may run: it is one system call on plain data.
+    // SAFETY: between fork and exec only async-signal-safe code may run: this is one system call on plain data.
     unsafe { command.pre_exec(unblock) };
     host.run(|| {
-        names::give(names)?;
+        names::install(names)?;
         Ok(command.spawn())
     })
 }
 
-/// What a signal asks of a process that looks after programs.
+/// What a signal asks of a process that supervises programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// A child has ended: `reap`.
+pub enum SignalRequest {
+    /// A child has ended: call `reap`.
     Reap,
-    /// The terminal's Ctrl-C or Ctrl-\, which the programs have got as well.
+    /// Ctrl-C or Ctrl-\ from the terminal, which the programs received as well.
     TerminalInterrupt,
-    /// Somebody wants this process to end, by this signal.
+    /// This process is asked to end, by this signal.
     End(Signal),
 }
 
-/// Signals as something to wait for, instead of something that interrupts.
+/// Signals as events to wait for rather than interruptions.
 #[derive(Debug)]
 pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks SIGINT, SIGQUIT, SIGTERM, SIGHUP and SIGCHLD for the calling thread and those that it starts from now on, and
-    /// gathers them here. Call it while there is one thread.
-    pub fn gather() -> Result<Signals, SetupError> {
+    /// Blocks SIGINT, SIGQUIT, SIGTERM, SIGHUP and SIGCHLD for the calling thread and the threads it starts from now on,
+    /// and collects them here. Call it while the process has a single thread.
+    pub fn block() -> Result<Signals, SetupError> {
         let mut set = SigSet::empty();
         let all = [
             Signal::SIGINT,
@@ -111,16 +114,16 @@ impl Signals {
             .map_err(SetupError::system("make a signalfd"))
     }
 
-    /// The next one; `None` if there is none now.
-    pub fn next(&self) -> Option<Asked> {
+    /// The next signal; `None` if there is none now.
+    pub fn next(&self) -> Option<SignalRequest> {
         let found = self.0.read_signal().ok()??;
         let signal = Signal::try_from(found.ssi_signo as i32).ok()?;
         Some(match signal {
-            Signal::SIGCHLD => Asked::Reap,
+            Signal::SIGCHLD => SignalRequest::Reap,
             Signal::SIGINT | Signal::SIGQUIT if found.ssi_code == libc::SI_KERNEL => {
-                Asked::TerminalInterrupt
+                SignalRequest::TerminalInterrupt
             }
-            signal => Asked::End(signal),
+            signal => SignalRequest::End(signal),
         })
     }
 }
@@ -133,39 +136,41 @@ impl AsFd for Signals {
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// With this code.
+pub enum ProgramExit {
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Killed(Signal),
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ProgramExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Code(code) => write!(f, "code {code}"),
-            Ended::Killed(signal) => write!(f, "{signal}"),
+            ProgramExit::Code(code) => write!(f, "code {code}"),
+            ProgramExit::Killed(signal) => write!(f, "{signal}"),
         }
     }
 }
 
-impl Ended {
-    /// As a shell says it: the code, or 128 and the signal's number.
+impl ProgramExit {
+    /// The exit code as a shell reports it: the code, or 128 plus the signal's number.
     pub fn shell_code(self) -> i32 {
         match self {
-            Ended::Code(code) => code,
-            Ended::Killed(signal) => 128 + signal as i32,
+            ProgramExit::Code(code) => code,
+            ProgramExit::Killed(signal) => 128 + signal as i32,
         }
     }
 }
 
-/// Reaps one child that has ended; `None` if there is none now.
-pub fn reap() -> Option<(u32, Ended)> {
+/// Reaps one child that has ended; `None` if there is none.
+pub fn reap() -> Option<(u32, ProgramExit)> {
     loop {
         return match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) => Some((pid.as_raw() as u32, Ended::Code(code))),
+            Ok(WaitStatus::Exited(pid, code)) => {
+                Some((pid.as_raw() as u32, ProgramExit::Code(code)))
+            }
             Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                Some((pid.as_raw() as u32, Ended::Killed(signal)))
+                Some((pid.as_raw() as u32, ProgramExit::Killed(signal)))
             }
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => None,
             Ok(_) | Err(Errno::EINTR) => continue,
@@ -176,14 +181,14 @@ pub fn reap() -> Option<(u32, Ended)> {
 
 /// Sends a signal to a process that this one has started and not yet reaped.
 pub fn signal(process: u32, signal: Signal) {
-    // It fails only if the process has just ended.
+    // This fails only if the process has just ended.
     let _ = kill(Pid::from_raw(process as i32), signal);
 }
 
-/// Ends all other processes of this PID namespace: with SIGTERM, or with SIGKILL. For its first process only.
+/// Sends SIGTERM or SIGKILL to all other processes of this PID namespace. Only its first process may call this.
 pub fn signal_all_others(with: Signal) {
     if std::process::id() == 1 {
-        // -1 is everybody whom this process may signal but itself, and in its namespace.
+        // -1 means every process that this one may signal, except itself. Here that is its namespace.
         let _ = kill(Pid::from_raw(-1), with);
     }
 }
@@ -194,7 +199,7 @@ pub fn has_children() -> bool {
     !matches!(waitid(Id::All, looking), Err(Errno::ECHILD))
 }
 
-/// The entries of a folder that are numbers.
+/// The entries of a folder whose names are numbers.
 fn numbers_in(folder: &str) -> io::Result<Vec<i32>> {
     let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
     let names = names.collect::<io::Result<Vec<_>>>()?;
@@ -202,28 +207,28 @@ fn numbers_in(folder: &str) -> io::Result<Vec<i32>> {
     Ok(numbers.collect())
 }
 
-/// The process group of a process (proc(5), /proc/PID/stat: the third field behind the name, which may hold anything).
+/// The process group of a process (proc(5), /proc/PID/stat: the third field after the name, which may contain anything).
 fn group_of(process: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, behind) = stat.rsplit_once(") ")?;
     behind.split(' ').nth(2)?.parse().ok()
 }
 
-/// A program that dies with the thread that started it, the leader of a process group of its own. It is not reaped before
-/// `reap`, so until then its process id, which is its group's too, means nothing else.
+/// A program that dies with the thread that started it, and leads its own process group. Until `reap` it stays unreaped, so
+/// its process id, which is also its group's, cannot be reused.
 #[derive(Debug)]
-pub struct Tied {
+pub struct TiedProgram {
     leader: Pid,
 }
 
-/// Starts `command` for the calling thread, whose end kills it (PR_SET_PDEATHSIG): in the host whose namespace is given, if
-/// one is, on these processors unless there are none, with as many open files as it may have. Handles of what it prints,
-/// if `command` asks for pipes, are in the `Child`, which must not be waited for.
+/// Starts `command` and ties it to the calling thread, whose end kills it (PR_SET_PDEATHSIG). It runs in the host with this
+/// namespace, if one is given, on these processors, unless the list is empty, and with the highest permitted limit of open
+/// files. If `command` asks for pipes, they are in the returned `Child`, which must not be waited for.
 pub fn start_tied(
     namespace: Option<BorrowedFd<'_>>,
     processors: &[usize],
     mut command: Command,
-) -> io::Result<(Tied, Child)> {
+) -> io::Result<(TiedProgram, Child)> {
     let mut set = CpuSet::new();
     processors.iter().try_for_each(|&cpu| set.set(cpu))?;
     let is_pinned = !processors.is_empty();
@@ -231,12 +236,12 @@ pub fn start_tied(
     let starter = Pid::this();
     let settle = move || -> io::Result<()> {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // The starter may have died before. From a new PID namespace it is seen as 0.
+        // The starter may already have died. From a new PID namespace it appears as 0.
         if ![starter, Pid::from_raw(0)].contains(&getppid()) {
             return Err(Errno::ESRCH.into());
         }
         if let Some(namespace) = namespace {
-            // SAFETY: the caller lends it until the program has been started, so the descriptor is open.
+            // SAFETY: the caller lends the descriptor until the program has started, so it is open.
             let namespace = unsafe { BorrowedFd::borrow_raw(namespace) };
             setns(namespace, CloneFlags::CLONE_NEWNET)?;
         }
@@ -245,27 +250,27 @@ pub fn start_tied(
         }
         let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
-        // The mask is inherited: programs expect none.
+        // The signal mask is inherited, and programs expect an empty one.
         SigSet::empty().thread_set_mask()?;
         Ok(())
     };
     command.process_group(0);
-    // SAFETY: between fork and exec only what is async-signal-safe may run. `settle` makes system calls on plain data
-    // that it owns, and allocates nothing.
+    // SAFETY: between fork and exec only async-signal-safe code may run. `settle` makes system calls on plain data that it
+    // owns, and allocates nothing.
     unsafe { command.pre_exec(settle) };
     let child = command.spawn()?;
     let leader = Pid::from_raw(child.id() as i32);
-    Ok((Tied { leader }, child))
+    Ok((TiedProgram { leader }, child))
 }
 
-impl Tied {
+impl TiedProgram {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.leader.as_raw() as u32
     }
 
-    /// The processors that the threads of its group may run on, all together and in order: what sched_getaffinity(2) says
-    /// of each, which is `Cpus_allowed_list` of /proc/PID/status. Those that end meanwhile do not count.
+    /// The processors that the threads of its group may run on, combined and in order, from sched_getaffinity(2) for each
+    /// thread (`Cpus_allowed_list` of /proc/PID/status). Threads that end meanwhile are left out.
     pub fn processors(&self) -> io::Result<Vec<usize>> {
         let mut found = BTreeSet::new();
         for process in numbers_in("/proc")? {
@@ -283,13 +288,13 @@ impl Tied {
         Ok(found.into_iter().collect())
     }
 
-    /// Waits until it has ended, and leaves it unreaped. `None`: somebody else has reaped it.
-    pub fn wait_for_end(&self) -> Option<Ended> {
+    /// Waits until it has ended, and leaves it unreaped. Returns `None` if it was reaped elsewhere.
+    pub fn wait_for_end(&self) -> Option<ProgramExit> {
         loop {
             let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
             return match waitid(Id::Pid(self.leader), flags) {
-                Ok(WaitStatus::Exited(_, code)) => Some(Ended::Code(code)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ended::Killed(signal)),
+                Ok(WaitStatus::Exited(_, code)) => Some(ProgramExit::Code(code)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Some(ProgramExit::Killed(signal)),
                 Ok(_) | Err(Errno::EINTR) => continue,
                 Err(_) => None,
             };
@@ -297,22 +302,22 @@ impl Tied {
     }
 
     /// Asks its whole group to end (SIGTERM).
-    pub fn ask_to_end(&self) {
-        // It fails only if nobody is left.
+    pub fn terminate(&self) {
+        // This fails only if the group is gone.
         let _ = killpg(self.leader, Signal::SIGTERM);
     }
 
-    /// Ends its whole group (SIGKILL).
+    /// Kills its whole group (SIGKILL).
     pub fn kill(&self) {
         let _ = killpg(self.leader, Signal::SIGKILL);
     }
 
-    /// Reaps it, which waits for its end. From now on its process id may be another's.
+    /// Reaps it, waiting for its end. From now on its process id may be reused.
     pub fn reap(&self) {
         while waitpid(self.leader, None) == Err(Errno::EINTR) {}
     }
 
-    /// Whether nobody of its group is left. For when it has been reaped; others are reaped by whoever inherits them.
+    /// Whether its group is gone. Call it after `reap`; other members are reaped by the process that inherits them.
     pub fn is_group_gone(&self) -> bool {
         killpg(self.leader, None) == Err(Errno::ESRCH)
     }

@@ -1,10 +1,10 @@
-//! Waiting for sockets and for a point in time: epoll, edge-triggered, with an absolute timerfd.
+//! Waits for sockets and for a point in time: epoll, edge-triggered, with an absolute timerfd.
 //!
-//! Absolute, so that a late wake-up does not move the next one; a timerfd, because epoll's own time-out
-//! has milliseconds. It knows file descriptors by tokens and nothing of what they carry.
+//! The timer is absolute, so that a late wake-up does not delay the next one, and a timerfd, because epoll's own timeout
+//! counts in milliseconds. The reactor knows file descriptors by tokens and does not look at what they carry.
 //!
-//! A client waits once for each answer that comes alone, so the system calls are rustix's: it makes them itself, where the
-//! C library's are points at which a thread can be cancelled, and keep book of it before and after.
+//! A client may wait once per response, so the system calls go through rustix, which issues them directly. The C library's
+//! calls are thread cancellation points, and do bookkeeping before and after.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,27 +18,27 @@ use squall_base::Time;
 
 use crate::error::SetupError;
 
-/// What a token is ready for. Edge-triggered: work until `WouldBlock`.
+/// The events of one token. Edge-triggered: work until `WouldBlock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// The token of `Reactor::add`.
+pub struct ReadyEvent {
+    /// The token given to `Reactor::add`.
     pub token: u64,
-    /// There may be something to read, be it the end or an error.
+    /// There may be something to read, including the end of the stream or an error.
     pub readable: bool,
     /// There may be room to write.
     pub writable: bool,
-    /// The peer has closed its side, or all is over: what there is to read ends with its end. A read that got less than
-    /// it had room for has not seen that yet, and no edge will tell of it again.
+    /// The peer has closed its side, or the connection is gone: reading will reach the end of the stream. A read that
+    /// returned less than it had room for has not seen the end yet, and no further edge will report it.
     pub ended: bool,
 }
 
-/// What a file descriptor is watched for. Its end and its errors are always told.
+/// What a file descriptor is watched for. End of stream and errors are always reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to read. For UDP sockets: the kernel would tell of room to write whenever a datagram has left, wanted
-    /// or not (sock_def_write_space in net/core/sock.c), which is a wake-up for each that is sent.
+    /// Data to read. Meant for UDP sockets: the kernel reports room to write whenever a datagram has left, wanted or not
+    /// (sock_def_write_space in net/core/sock.c), which costs a wake-up per datagram sent.
     Reading,
-    /// Room to write as well. TCP tells of it only after a write that met `WouldBlock`.
+    /// Room to write as well. TCP reports it only after a write that returned `WouldBlock`.
     ReadingAndWriting,
 }
 
@@ -65,7 +65,7 @@ pub struct Reactor {
     epoll: OwnedFd,
     timer: TimerFd,
     armed: Option<Time>,
-    ready: Vec<Ready>,
+    ready: Vec<ReadyEvent>,
 }
 
 impl Reactor {
@@ -76,7 +76,7 @@ impl Reactor {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)
             .map_err(SetupError::system("make a timer"))?;
-        // Edge-triggered, so the timer need not be read: arming it again resets it.
+        // Edge-triggered, so the timer need not be read; arming it again resets it.
         let often = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), often)
             .map_err(SetupError::system("watch a timer"))?;
@@ -88,27 +88,27 @@ impl Reactor {
         })
     }
 
-    /// Watches `fd` for reading and writing. It leaves by being closed.
+    /// Watches `fd` for reading and writing. Closing `fd` removes it.
     pub fn add(&self, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
         self.add_for(Interest::ReadingAndWriting, fd, token)
     }
 
-    /// Watches `fd` for what is of interest. It leaves by being closed.
+    /// Watches `fd` for `interest`. Closing `fd` removes it.
     pub fn add_for(&self, interest: Interest, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
         epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())
             .map_err(SetupError::system("watch a file descriptor"))
     }
 
-    /// Changes what an `fd` that is watched already is watched for. What it is ready for now is told again, so no
-    /// edge is lost.
+    /// Changes the interest of an `fd` that is already watched. Its current readiness is reported again, so no edge is
+    /// lost.
     pub fn change(&self, interest: Interest, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
         epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())
             .map_err(SetupError::system("watch a file descriptor"))
     }
 
-    /// Waits until something is ready or `deadline` has come; without one, until something is ready.
-    /// A deadline in the past only collects what is ready.
-    pub fn wait(&mut self, now: Time, deadline: Option<Time>) -> Result<&[Ready], SetupError> {
+    /// Waits until something is ready or the `deadline` is reached; without a deadline, until something is ready. A
+    /// deadline in the past only collects what is ready.
+    pub fn wait(&mut self, now: Time, deadline: Option<Time>) -> Result<&[ReadyEvent], SetupError> {
         let timeout = match deadline {
             Some(deadline) if deadline <= now => Some(&AT_ONCE),
             Some(deadline) => {
@@ -131,7 +131,7 @@ impl Reactor {
                 continue;
             }
             let ended = EventFlags::ERR | EventFlags::HUP;
-            self.ready.push(Ready {
+            self.ready.push(ReadyEvent {
                 token,
                 readable: flags.intersects(EventFlags::IN | EventFlags::RDHUP | ended),
                 writable: flags.intersects(EventFlags::OUT | ended),
@@ -145,7 +145,7 @@ impl Reactor {
         if self.armed == Some(deadline) {
             return Ok(());
         }
-        // A timer set to 0 is disarmed, so the origin of the clock becomes its first nanosecond.
+        // A timer set to 0 would be disarmed, so time 0 becomes 1 ns.
         let nanos = deadline.as_nanos().max(1);
         let spec = TimeSpec::new(
             (nanos / 1_000_000_000) as i64,

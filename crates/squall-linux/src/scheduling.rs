@@ -1,7 +1,7 @@
-//! How the threads of a worker are scheduled, and what limits the process has.
+//! How the threads of a worker are scheduled, and how many files the process may open.
 //!
-//! Exact wake-ups need a timer slack of 1 ns (50 us is the default for ordinary threads) and, for the
-//! link, a real-time priority, so that a busy station cannot hold it up.
+//! Exact wake-ups need a timer slack of 1 ns (ordinary threads have 50 us by default) and, for the link, a real-time
+//! priority, so that a busy station cannot delay it.
 
 use std::fs::File;
 use std::io;
@@ -15,17 +15,17 @@ use squall_base::Duration;
 
 use crate::error::SetupError;
 
-/// What a thread got.
+/// The scheduling that a thread got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// SCHED_FIFO: runs as soon as it wants to.
+    /// SCHED_FIFO: runs as soon as it is runnable.
     Fifo,
     /// The default policy, because real-time was refused (no CAP_SYS_NICE, RLIMIT_RTPRIO 0).
     Other,
 }
 
 impl Scheduling {
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Scheduling::Fifo => "fifo",
@@ -34,25 +34,24 @@ impl Scheduling {
     }
 }
 
-/// Asks for exact timers for the calling thread.
+/// Requests exact timers for the calling thread.
 fn make_punctual() {
     // A refusal leaves the default slack, which shows in the measured lateness.
     let _ = prctl::set_timerslack(1);
 }
 
-/// Asks for exact timers and real-time scheduling for the calling thread; without the right to the latter, for
-/// a short slice.
+/// Requests exact timers and real-time scheduling for the calling thread; without the right to the latter, a short slice.
 pub fn make_realtime(priority: i32) -> Scheduling {
     make_punctual();
     if set_policy(libc::SCHED_FIFO, priority) {
         return Scheduling::Fifo;
     }
-    ask_for_short_slices();
+    request_short_slices();
     Scheduling::Other
 }
 
-/// Makes the calling thread give way to all others at once: for writing records while a trial runs. Any
-/// other policy would let it finish its slice of some milliseconds first.
+/// Makes the calling thread yield to all others immediately: for writing records while a trial runs. Any other policy would
+/// let it finish its slice of some milliseconds first.
 pub fn make_background() {
     // A refusal leaves an ordinary thread, which shows in the measured lateness.
     let _ = set_policy(libc::SCHED_IDLE, 0);
@@ -66,12 +65,12 @@ fn set_policy(policy: libc::c_int, priority: i32) -> bool {
     unsafe { libc::sched_setscheduler(0, policy, &parameters) == 0 }
 }
 
-/// Asks for the shortest slice, 0.1 ms: a thread that wakes up with a shorter slice than the running one's
-/// does not wait for that to end (kernel 6.12, sched_setattr's sched_runtime for SCHED_OTHER; PREEMPT_SHORT
-/// in kernel/sched/fair.c). Needs no privilege; older kernels ignore it.
-fn ask_for_short_slices() {
+/// Requests the shortest slice, 0.1 ms. A thread that wakes up with a shorter slice than the running one does not wait for
+/// that slice to end (kernel 6.12, sched_setattr's sched_runtime for SCHED_OTHER; PREEMPT_SHORT in kernel/sched/fair.c).
+/// Needs no privilege; older kernels ignore it.
+fn request_short_slices() {
     const SLICE_NS: u64 = 100_000;
-    // SAFETY: sched_attr is plain numbers, for which zero is a value.
+    // SAFETY: sched_attr consists of plain numbers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     attributes.size = size_of::<libc::sched_attr>() as u32;
     attributes.sched_policy = libc::SCHED_OTHER as u32;
@@ -81,34 +80,34 @@ fn ask_for_short_slices() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
 }
 
-/// What the kernel counts of how long a thread had work and no processor.
+/// The kernel's count of a thread's run-queue delay: how long it was runnable without a processor.
 #[derive(Debug)]
-pub struct InLine(File);
+pub struct RunQueueDelay(File);
 
-impl InLine {
-    /// Of the calling thread; `None` where the kernel does not count it (CONFIG_SCHED_INFO) or /proc is not there.
-    pub fn of_this_thread() -> Option<InLine> {
-        let of = InLine(File::open("/proc/thread-self/schedstat").ok()?);
-        of.waited().map(|_| of)
+impl RunQueueDelay {
+    /// The count of the calling thread; `None` where the kernel does not keep it (CONFIG_SCHED_INFO) or /proc is missing.
+    pub fn of_this_thread() -> Option<RunQueueDelay> {
+        let delay = RunQueueDelay(File::open("/proc/thread-self/schedstat").ok()?);
+        delay.total().map(|_| delay)
     }
 
-    /// So long in all, until now: the second number of schedstat (Documentation/scheduler/sched-stats.rst). One system
-    /// call, about a microsecond.
-    pub fn waited(&self) -> Option<Duration> {
-        // Three numbers of at most 20 digits, and what is between them.
+    /// The total run-queue delay so far: the second number of schedstat (Documentation/scheduler/sched-stats.rst). One
+    /// system call, about a microsecond.
+    pub fn total(&self) -> Option<Duration> {
+        // Three numbers of at most 20 digits, and their separators.
         let mut text = [0; 64];
         let count = self.0.read_at(&mut text, 0).ok()?;
-        waited_in(std::str::from_utf8(&text[..count]).ok()?)
+        parse_run_queue_delay(std::str::from_utf8(&text[..count]).ok()?)
     }
 }
 
-fn waited_in(schedstat: &str) -> Option<Duration> {
+fn parse_run_queue_delay(schedstat: &str) -> Option<Duration> {
     let waited_ns = schedstat.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(Duration::from_nanos(waited_ns))
 }
 
-/// Raises the limit of open files to what is allowed: a pool of connections needs one each, twice.
-/// Returns the limit.
+/// Raises the limit of open files to the permitted maximum, because a connection pool needs two per connection. Returns the
+/// limit.
 pub fn raise_open_files() -> io::Result<u64> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
@@ -120,7 +119,7 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The processors that the calling thread may run on, by their numbers.
+/// The numbers of the processors that the calling thread may run on.
 pub fn usable_processors() -> Result<Vec<usize>, SetupError> {
     let set = sched_getaffinity(THIS_THREAD).map_err(SetupError::system(
         "ask on which processors a thread may run",
@@ -129,15 +128,15 @@ pub fn usable_processors() -> Result<Vec<usize>, SetupError> {
     Ok((0..CpuSet::count()).filter(is_usable).collect())
 }
 
-/// Keeps the calling thread to one processor.
-pub fn stay_on(processor: usize) -> Result<(), SetupError> {
+/// Pins the calling thread to one processor.
+pub fn pin_to(processor: usize) -> Result<(), SetupError> {
     const ACTION: &str = "keep a thread to one processor";
     let mut set = CpuSet::new();
     set.set(processor).map_err(SetupError::system(ACTION))?;
     sched_setaffinity(THIS_THREAD, &set).map_err(SetupError::system(ACTION))
 }
 
-/// What the scheduler's calls take for the calling thread.
+/// The scheduler's calls take this for the calling thread.
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
 #[cfg(test)]
@@ -145,21 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_in_line_is_the_second_number() {
+    fn run_queue_delay_is_the_second_number_of_schedstat() {
         let waited = Duration::from_nanos(5_687_412);
-        assert_eq!(waited_in("1203344 5687412 17\n"), Some(waited));
-        assert_eq!(waited_in("1203344\n"), None);
-        assert_eq!(waited_in("1203344 some 17\n"), None);
+        assert_eq!(parse_run_queue_delay("1203344 5687412 17\n"), Some(waited));
+        assert_eq!(parse_run_queue_delay("1203344\n"), None);
+        assert_eq!(parse_run_queue_delay("1203344 some 17\n"), None);
     }
 
     #[test]
-    fn what_a_thread_waited_only_grows() {
-        let Some(line) = InLine::of_this_thread() else {
+    fn run_queue_delay_never_decreases() {
+        let Some(delay) = RunQueueDelay::of_this_thread() else {
             eprintln!("skipped: this kernel does not count what threads wait in line");
             return;
         };
-        let before = line.waited().expect("it was there just now");
+        let before = delay.total().expect("it was there just now");
         std::thread::sleep(std::time::Duration::from_millis(1));
-        assert!(line.waited().expect("it was there just now") >= before);
+        assert!(delay.total().expect("it was there just now") >= before);
     }
 }

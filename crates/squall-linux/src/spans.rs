@@ -1,37 +1,37 @@
-//! How long things took or how late they were, by frequency: any number of them in constant memory.
+//! Histograms of durations or delays: any number of values in constant memory.
 
 use hdrhistogram::Histogram;
 use squall_base::Duration;
 use squall_base::record::Lateness;
 
-/// Spans of time at a resolution of 0.1 %.
+/// Time spans at a resolution of 0.1 %.
 #[derive(Clone, Debug)]
-pub struct Spans(Histogram<u64>);
+pub struct DurationHistogram(Histogram<u64>);
 
-impl Spans {
-    /// None yet.
-    pub fn new() -> Spans {
-        Spans(Histogram::new(3).expect("3 significant digits are within 0 to 5"))
+impl DurationHistogram {
+    /// An empty histogram.
+    pub fn new() -> DurationHistogram {
+        DurationHistogram(Histogram::new(3).expect("3 significant digits are within 0 to 5"))
     }
 
-    /// Counts one more.
+    /// Adds one span.
     pub fn add(&mut self, span: Duration) {
         let added = self.0.record(span.as_nanos());
         added.expect("a histogram that grows by itself takes every value");
     }
 
-    /// Counts all of `other`'s too.
-    pub fn merge(&mut self, other: &Spans) {
+    /// Adds all spans of `other`.
+    pub fn merge(&mut self, other: &DurationHistogram) {
         let added = self.0.add(&other.0);
         added.expect("a histogram that grows by itself takes every value");
     }
 
-    /// The value below which a share of `quantile` lies; zero if there are none.
+    /// The value below which a share of `quantile` lies; zero if the histogram is empty.
     pub fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile))
     }
 
-    /// Their summary.
+    /// A summary of all spans.
     pub fn lateness(&self) -> Lateness {
         Lateness {
             count: self.0.len(),
@@ -43,9 +43,9 @@ impl Spans {
     }
 }
 
-impl Default for Spans {
+impl Default for DurationHistogram {
     fn default() -> Self {
-        Spans::new()
+        DurationHistogram::new()
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_of_any_size_are_summed_up() {
-        let mut spans = Spans::new();
+    fn spans_of_any_size_are_summarised() {
+        let mut spans = DurationHistogram::new();
         for nanos in 1..=1_000 {
             spans.add(Duration::from_nanos(nanos));
         }
@@ -63,8 +63,8 @@ mod tests {
         let lateness = spans.lateness();
         assert_eq!((lateness.count, lateness.p50.as_nanos()), (1_001, 501));
         assert!(lateness.max >= Duration::from_secs(3_600));
-        assert_eq!(Spans::new().lateness(), Lateness::default());
-        let mut both = Spans::new();
+        assert_eq!(DurationHistogram::new().lateness(), Lateness::default());
+        let mut both = DurationHistogram::new();
         both.add(Duration::from_nanos(7));
         both.merge(&spans);
         let merged = both.lateness();

@@ -1,4 +1,4 @@
-//! Asking a thread that waits in a reactor to end.
+//! Asks a thread that waits in a reactor to stop.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::SetupError;
 
-/// A request to stop, shared between who asks and who shall stop. Watch it with `Reactor::add`.
+/// A stop request, shared between the requester and the threads that are to stop. Watch it with `Reactor::add`.
 #[derive(Clone, Debug)]
 pub struct StopSignal(Arc<Shared>);
 
@@ -19,7 +19,7 @@ struct Shared {
 }
 
 impl StopSignal {
-    /// A signal that nobody has given yet.
+    /// A signal that has not been given yet.
     pub fn new() -> Result<StopSignal, SetupError> {
         let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(SetupError::system("make an eventfd"))?;
@@ -29,7 +29,7 @@ impl StopSignal {
         })))
     }
 
-    /// Asks, and wakes the thread that waits.
+    /// Requests the stop, and wakes the waiting thread.
     pub fn request(&self) -> Result<(), SetupError> {
         self.0.requested.store(true, Ordering::Release);
         self.0
@@ -39,17 +39,17 @@ impl StopSignal {
         Ok(())
     }
 
-    /// Does `work`, and asks if it fails: for parts whose failure must end what they are a part of.
+    /// Runs `work`, and requests a stop if it fails: for parts whose failure must end the whole.
     pub fn guard<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let result = work();
         if result.is_err() {
-            // If even this fails, the others end when their own work does.
+            // If even this fails, the other parts end when their own work does.
             let _ = self.request();
         }
         result
     }
 
-    /// Whether somebody has asked.
+    /// Whether a stop has been requested.
     pub fn is_requested(&self) -> bool {
         self.0.requested.load(Ordering::Acquire)
     }

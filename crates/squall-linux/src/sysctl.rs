@@ -1,4 +1,4 @@
-//! Sysctls under /proc/sys, of the network namespace that the calling thread is in.
+//! Sysctls under /proc/sys, in the network namespace of the calling thread.
 
 use std::fs;
 

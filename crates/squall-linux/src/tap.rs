@@ -1,10 +1,10 @@
-//! A tap on a host's loopback device: every packet of IPv4 to and from one port, for those who read what programs say
-//! there.
+//! A tap on a host's loopback device: captures every IPv4 packet to and from one port, for code that reads the traffic of
+//! programs there.
 //!
-//! One AF_PACKET socket (packet(7)), which sees what arrives, before TCP does; what leaves is the same on loopback and does
-//! not come. It decodes nothing. Packets are as long as the kernel joins them (64 KiB), and their checksums may not be filled in. Times
-//! are the kernel's own (SO_TIMESTAMPNS), when it gave the packet to the receiving stack, so whoever reads late reads no
-//! other times. How many packets found the buffer full is counted and told.
+//! It is one AF_PACKET socket (packet(7)) that sees incoming packets before TCP does. Outgoing packets are ignored: on
+//! loopback they are the same packets. It decodes nothing. Packets are as long as the kernel joins them (up to 64 KiB), and
+//! their checksums may not be filled in. Timestamps are the kernel's (SO_TIMESTAMPNS), taken when it passed the packet to
+//! the receiving stack, so reading late does not change them. Packets lost to a full buffer are counted ([`Tap::missed`]).
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -20,36 +20,36 @@ use crate::clock;
 use crate::error::SetupError;
 use crate::host::Host;
 
-/// What the kernel keeps until it is read, by what it takes of memory: some 10,000 short packets, or 400 of 64 KiB.
-/// SO_RCVBUFFORCE needs CAP_NET_ADMIN, which a host's owner has.
+/// How much memory the kernel may use for packets not yet read: enough for some 10,000 short packets, or 400 of 64 KiB.
+/// SO_RCVBUFFORCE needs CAP_NET_ADMIN, which the owner of a host has.
 const BUFFER_BYTES: libc::c_int = 32 << 20;
 /// The loopback device is the first of each namespace (net/core/dev.c).
 const LOOPBACK_INDEX: libc::c_int = 1;
-/// IP packets are no longer.
+/// The longest IP packet.
 pub const PACKET_BYTES: usize = 65_536;
-/// include/uapi/linux/if_packet.h, since Linux 4.20.
+/// From include/uapi/linux/if_packet.h, since Linux 4.20.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-/// How long the kernel may take until it stamps packets: some milliseconds, and more on a busy machine.
-const STAMPS_WITHIN: Duration = Duration::from_secs(5);
-/// A packet that looks for stamps is read so long after it was sent: what arrives later has the time of the reading.
+/// How long the kernel may take to start timestamping packets: usually some milliseconds, more on a busy machine.
+const TIMESTAMPS_WITHIN: Duration = Duration::from_secs(5);
+/// How long after sending it a probe packet is read. Without timestamping, its timestamp would be the time of the read.
 const READ_AFTER: Duration = Duration::from_millis(1);
-/// Two clocks that are read within this are read at the same moment: a few readings' time.
+/// Two clocks read within this span count as read at the same moment: it is the time of a few readings.
 const SAME_MOMENT: Duration = Duration::from_micros(2);
-/// How often they are read for that at most. A thread that is interrupted every time keeps the best.
+/// How often to try for that. A thread that is interrupted every time uses the best try.
 const READINGS: usize = 20;
 
-/// A tap that is open.
+/// An open tap.
 #[derive(Debug)]
 pub struct Tap {
     socket: OwnedFd,
 }
 
 impl Tap {
-    /// Opens a tap on the loopback device of `host`, for TCP and UDP with this port at either end. What is sent from now
-    /// on is seen.
+    /// Opens a tap on the loopback device of `host`, for TCP and UDP packets with this port at either end. It sees packets
+    /// sent from now on.
     pub fn on_loopback(host: &Host, port: u16) -> Result<Tap, SetupError> {
         let open = || {
-            let socket = open(port).and_then(|socket| wait_for_stamps().map(|()| socket));
+            let socket = open(port).and_then(|socket| wait_for_timestamps().map(|()| socket));
             socket.map_err(|source| SetupError::System {
                 action: "open a tap on a host's loopback device",
                 source,
@@ -58,8 +58,8 @@ impl Tap {
         host.run(open).map(|socket| Tap { socket })
     }
 
-    /// The next packet, from the first byte of its IP header, and when it arrived; `None` if there is none now.
-    /// `buffer` has room for [`PACKET_BYTES`].
+    /// The next packet, from the first byte of its IP header, and its arrival time; `None` if there is none now. `buffer`
+    /// must have room for [`PACKET_BYTES`].
     pub fn next<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<(Time, &'b [u8])>> {
         let (length, arrived) = loop {
             match receive(&self.socket, buffer) {
@@ -71,7 +71,7 @@ impl Tap {
         Ok(Some((arrived, &buffer[..length.min(buffer.len())])))
     }
 
-    /// Packets that found the buffer full since this was last asked.
+    /// Packets dropped at a full buffer since the last call.
     pub fn missed(&self) -> io::Result<u64> {
         let mut statistics = libc::tpacket_stats {
             tp_packets: 0,
@@ -99,12 +99,13 @@ impl AsFd for Tap {
 }
 
 fn open(port: u16) -> io::Result<OwnedFd> {
-    // Until it is bound with a protocol it receives nothing: nothing of other devices, and nothing unfiltered.
+    // Until it is bound to a protocol the socket receives nothing, so neither packets of other devices nor unfiltered ones
+    // get in.
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     checked(fd)?;
-    // SAFETY: the descriptor was just made, and nobody else has it.
+    // SAFETY: the descriptor was just made, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set(
         &socket,
@@ -124,7 +125,7 @@ fn open(port: u16) -> io::Result<OwnedFd> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    // Those who want all protocols get a packet before the protocol itself does, and so before any answer to it.
+    // Sockets for all protocols get a packet before the protocol itself does, and so before any response to it.
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = LOOPBACK_INDEX;
     let length = size_of_val(&address) as libc::socklen_t;
@@ -134,15 +135,15 @@ fn open(port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Waits until packets get their times when they arrive. The kernel begins with that some time after the first socket of
-/// the machine has asked for it (net_enable_timestamp in net/core/dev.c, which leaves it to a work queue); until then a
-/// packet gets the time at which it is read.
-fn wait_for_stamps() -> io::Result<()> {
+/// Waits until the kernel timestamps packets on arrival. It starts to do so some time after the machine's first socket has
+/// asked for it (net_enable_timestamp in net/core/dev.c, which defers it to a work queue). Until then a packet gets the
+/// time at which it is read.
+fn wait_for_timestamps() -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(socket.local_addr()?)?;
-    socket.set_read_timeout(Some(STAMPS_WITHIN.into()))?;
+    socket.set_read_timeout(Some(TIMESTAMPS_WITHIN.into()))?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-    let give_up = clock::now() + STAMPS_WITHIN;
+    let give_up = clock::now() + TIMESTAMPS_WITHIN;
     while clock::now() < give_up {
         socket.send(&[0])?;
         let sent = clock::now();
@@ -156,8 +157,8 @@ fn wait_for_stamps() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::TimedOut, said))
 }
 
-/// A program of the classic packet filter (Documentation/networking/filter.rst) that lets packets of TCP and UDP over IPv4
-/// through whose source or destination has this port. It begins to read at the IP header.
+/// A classic BPF program (Documentation/networking/filter.rst) that passes TCP and UDP packets over IPv4 whose source or
+/// destination port is `port`. It reads from the IP header on.
 fn filter(port: u16) -> [libc::sock_filter; 13] {
     const LOAD_BYTE: u16 = 0x30;
     const LOAD_INDIRECT_HALF: u16 = 0x48;
@@ -194,10 +195,10 @@ fn filter(port: u16) -> [libc::sock_filter; 13] {
     ]
 }
 
-/// Sets an option.
+/// Sets a socket option.
 fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the call reads as many bytes as `value` has, which outlives it, as does what it points to: the filter of
-    // the caller.
+    // SAFETY: the call reads as many bytes as `value` has; `value` outlives the call, and so does the caller's filter that
+    // it may point to.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -210,7 +211,7 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) 
     checked(result)
 }
 
-/// The length of a packet, and when it arrived.
+/// Receives one packet: its length and arrival time.
 fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> nix::Result<(usize, Time)> {
     let mut control = nix::cmsg_space!(TimeSpec);
     let mut room = [IoSliceMut::new(buffer)];
@@ -224,7 +225,7 @@ fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> nix::Result<(usize, Time
         ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
         _ => None,
     });
-    // The stamp is the wall clock's, which somebody may have set in between; a packet is never from the future.
+    // The timestamp is wall-clock time, and the wall clock may have been set in between. A packet is never from the future.
     let (now, wall_ns) = both_clocks();
     let age_ns = stamp.map_or(0, |stamp| {
         let stamp_ns = stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64;
@@ -234,7 +235,7 @@ fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> nix::Result<(usize, Time
     Ok((message.bytes, arrived))
 }
 
-/// The same moment by the clock of all times, and by the wall clock: read again if the thread was interrupted between them.
+/// The same moment on the monotonic clock and on the wall clock. Reads again if the thread was interrupted between the two.
 fn both_clocks() -> (Time, u64) {
     let read = || {
         let before = clock::now();
@@ -268,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    /// A listener, and a connection to it that has said `text`.
+    /// A listener, after a connection to it has sent `text`.
     fn talk(text: &[u8]) -> std::result::Result<TcpListener, SetupError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         say(&listener, text);
@@ -290,7 +291,7 @@ mod tests {
         };
         let listener = host.run(|| talk(b"too early")).unwrap();
         let tap = Tap::on_loopback(&host, listener.local_addr().unwrap().port()).unwrap();
-        // Outside of the host, and in it at another port.
+        // Outside the host, and inside it at another port.
         talk(b"somewhere else").unwrap();
         host.run(|| talk(b"to somebody else")).unwrap();
         let before = clock::now();
@@ -300,7 +301,7 @@ mod tests {
         })
         .unwrap();
         let after = clock::now();
-        // Times are not those of the reading.
+        // Timestamps must not be the times of the reads.
         std::thread::sleep(Duration::from_millis(20).into());
         let mut buffer = vec![0; PACKET_BYTES];
         let (mut packets, mut texts) = (0, Vec::new());

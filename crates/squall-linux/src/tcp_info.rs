@@ -1,19 +1,19 @@
-//! What the kernel knows of a TCP connection: TCP_INFO as raw bytes, and how much waits in its send queue.
+//! The kernel's state of a TCP connection: TCP_INFO as raw bytes, and the length of its send queue.
 //!
-//! It decodes nothing: `squall_base::record::TcpInfo` does. The structure grows from kernel to kernel, so the length
-//! is part of the answer (struct tcp_info in include/uapi/linux/tcp.h).
+//! It decodes nothing: `squall_base::record::TcpInfo` does. The structure grows from kernel to kernel, so its length is
+//! part of the result (struct tcp_info in include/uapi/linux/tcp.h).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Room for the whole structure: kernel 6.18 has 280 bytes, and it has grown by some 8 a year.
+/// Enough for the whole structure: kernel 6.18 has 280 bytes, and it has grown by some 8 a year.
 pub const TCP_INFO_BYTES: usize = 512;
 
-/// TCP_INFO of a socket, in `buffer`: as many bytes as this kernel has and as there is room for.
+/// TCP_INFO of a socket, in `buffer`: as many bytes as this kernel has and the buffer holds.
 pub fn tcp_info(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
     let mut length = libc::socklen_t::try_from(buffer.len()).unwrap_or(libc::socklen_t::MAX);
-    // SAFETY: the call writes at most `length` bytes to `buffer`, which has that many, and the number to `length`;
-    // both outlive it.
+    // SAFETY: the call writes at most `length` bytes to `buffer`, which has that many, and the number written to `length`;
+    // both outlive the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -38,11 +38,11 @@ pub struct SendQueue {
     pub unacknowledged_bytes: u64,
 }
 
-/// The send queue of a connection: two short system calls. A listening socket has none (EINVAL).
+/// The send queue of a connection, by two short system calls. A listening socket has no send queue (EINVAL).
 pub fn send_queue(socket: impl AsFd) -> io::Result<SendQueue> {
     Ok(SendQueue {
         unsent_bytes: queued(&socket, libc::SIOCOUTQNSD)?,
-        // SIOCOUTQ is another name of it (include/uapi/linux/sockios.h).
+        // SIOCOUTQ is another name for TIOCOUTQ (include/uapi/linux/sockios.h).
         unacknowledged_bytes: queued(&socket, libc::TIOCOUTQ)?,
     })
 }
@@ -79,7 +79,7 @@ mod tests {
             let mut buffer = [0xff; TCP_INFO_BYTES];
             let found = tcp_info(socket, &mut buffer).unwrap();
             assert_eq!(found[0], ESTABLISHED);
-            // The structure of Linux 4.19, and less than the room.
+            // At least the structure of Linux 4.19, and shorter than the buffer.
             assert!(
                 (224..TCP_INFO_BYTES).contains(&found.len()),
                 "{}",
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tcp_socket_is_an_error() {
+    fn a_file_that_is_not_a_tcp_socket_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(tcp_info(&file, &mut [0; TCP_INFO_BYTES]).is_err());
         assert!(send_queue(&file).is_err());
     }
 
     #[test]
-    fn the_send_queue_holds_what_the_peer_does_not_take() {
+    fn the_send_queue_holds_data_that_the_peer_has_not_read() {
         let (mut client, _server) = pair();
         assert_eq!(send_queue(&client).unwrap(), SendQueue::default());
         client.set_nonblocking(true).unwrap();

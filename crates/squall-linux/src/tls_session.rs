@@ -1,15 +1,15 @@
-//! Offering a TLS session for resumption: the one call of BoringSSL that its safe wrapper leaves to its callers.
+//! Offering a TLS session for resumption: the one BoringSSL call whose safety its wrapper leaves to the caller.
 //!
-//! It is here because unsafe code is, and for no other reason; what a session is and whose it is, squall-http knows.
+//! It is here only because unsafe code is. squall-http knows what a session is and which connection it came from.
 
 use boring::error::ErrorStack;
 use boring::ssl::{SslRef, SslSessionRef};
 
-/// Has a connection that has not begun offer `session`. The caller must have got it from a connection of the same
-/// context (`squall_http::tls::ClientContext` does).
+/// Makes a connection that has not started offer `session`. The session must come from a connection of the same context
+/// (`squall_http::tls::ClientContext` ensures that).
 pub fn offer(connection: &mut SslRef, session: &SslSessionRef) -> Result<(), ErrorStack> {
-    // SAFETY: `SslRef::set_session` asks that the session be of the same context as the connection: otherwise the
-    // context's session id would not fit. The function is given away for `ClientContext::resuming_with` alone, which
-    // offers only what connections of the same `SslContext` were given.
+    // SAFETY: `SslRef::set_session` requires that the session belong to the connection's context; otherwise the context's
+    // session id would not fit. The only caller is `ClientContext::resuming_with`, which offers only sessions from
+    // connections of the same `SslContext`.
     unsafe { connection.set_session(session) }
 }

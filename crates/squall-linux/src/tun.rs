@@ -1,11 +1,11 @@
-//! A TUN device: one end of a link, seen from its host as a network interface.
+//! A TUN device: one end of a link, seen by its host as a network interface.
 //!
-//! Unless offloads are asked for, the kernel segments and checksums before the device sees a packet: every
-//! read is one packet as it would be on the wire. With them (`Offload::Segments`) a read or a write may be a
-//! super-packet; what that is made into is `offload`'s and `port`'s matter. No NAPI, so a written packet enters
-//! the stack at once and alone, without receive offload merging it with its neighbours. No queueing discipline,
-//! because the machine's default one (net.core.default_qdisc) would pace, reorder or drop packets before the
-//! link sees them: `fq` paces CUBIC too, and keeps 100 packets of a flow at most.
+//! Without offloads, the kernel segments and checksums before the device sees a packet: every read is one packet as it
+//! would be on the wire. With them (`Offload::Segments`) a read or write may be a super-packet; `offload` and `port` handle
+//! those. The device does not use NAPI, so a written packet enters the stack at once and alone, without receive offload
+//! merging it with its neighbours. It has no queueing discipline: the machine's default one (net.core.default_qdisc) would
+//! pace, reorder or drop packets before the link sees them. `fq`, for example, paces even CUBIC, and keeps at most 100
+//! packets of a flow.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
@@ -20,25 +20,24 @@ use crate::netlink::{self, Route};
 
 /// MTU of every link: Ethernet's, which gives TCP with timestamps segments of 1,448 bytes.
 pub const MTU_BYTES: u32 = 1500;
-/// Transmit queue of the device. It overflows silently, so it must be beyond any burst of one host: 8
-/// bulk streams overran 10,000 packets but never 50,000.
+/// Transmit queue length of the device. It overflows silently, so it must exceed any burst of one host: 8 bulk streams
+/// overran 10,000 packets but never 50,000.
 pub const QUEUE_PACKETS: u32 = 50_000;
-/// The most that some older kernels take (6.1 answers ERANGE to 32,768).
+/// The maximum of some older kernels (6.1 returns ERANGE for 32,768).
 pub(crate) const QUEUE_PACKETS_OF_OLDER_KERNELS: u32 = 32_767;
 
-/// What the host leaves to the device.
+/// The work that the host leaves to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offload {
-    /// Nothing: packets as they are on the wire.
+    /// None: packets are as on the wire.
     #[default]
     None,
-    /// Checksums and segmentation: a header of the driver's before each packet, which may be a super-packet of up to
-    /// 64 KB.
+    /// Checksums and segmentation. The driver's header precedes each packet, which may be a super-packet of up to 64 KB.
     Segments,
 }
 
 impl Offload {
-    /// The word for it in records.
+    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             Offload::None => "none",
@@ -47,12 +46,12 @@ impl Offload {
     }
 }
 
-/// What the route over a device says of TCP.
+/// TCP settings of the route over a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RouteMetrics<'a> {
-    /// The congestion control of connections whose sockets choose none.
+    /// The congestion control for connections whose sockets choose none.
     pub congestion_control: Option<&'a str>,
-    /// The most segments of a congestion window, which the kernel must remember before (`cwnd_cap::remember`).
+    /// The maximum congestion window in segments, which the kernel must remember beforehand (`cwnd_cap::remember`).
     pub max_cwnd: Option<u32>,
 }
 
@@ -67,8 +66,7 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name` with `address` in the network namespace of the calling thread and brings
-    /// it up.
+    /// Creates the device `name` with `address` in the calling thread's network namespace and brings it up.
     pub fn create(
         name: &str,
         address: Ipv4Addr,
@@ -106,7 +104,7 @@ impl Tun {
         })
     }
 
-    /// Makes `congestion_control` what TCP uses over this device unless a socket says otherwise. Call it from the
+    /// Makes `congestion_control` the default for TCP over this device; a socket may choose another one. Call it from the
     /// device's network namespace.
     pub fn use_congestion_control(&self, congestion_control: &str) -> Result<(), SetupError> {
         self.set_metrics(RouteMetrics {
@@ -115,8 +113,8 @@ impl Tun {
         })
     }
 
-    /// Sets the metrics of the route over this device. A namespace may not choose its congestion control by sysctl where
-    /// the machine has not allowed it, a route may (RTAX_CC_ALGO, linux/rtnetlink.h). Call it from the device's network
+    /// Sets the metrics of the route over this device. A namespace may not choose a congestion control by sysctl unless the
+    /// machine allows that one, but a route may (RTAX_CC_ALGO, linux/rtnetlink.h). Call it from the device's network
     /// namespace.
     pub fn set_metrics(&self, metrics: RouteMetrics<'_>) -> Result<(), SetupError> {
         let control = metrics.congestion_control;
@@ -142,24 +140,24 @@ impl Tun {
         })
     }
 
-    /// What the host leaves to this device.
+    /// The work that the host leaves to this device.
     pub fn offload(&self) -> Offload {
         self.offload
     }
 
-    /// Reads one IP packet that the host sent, behind the driver's header if there are offloads. `WouldBlock` if
-    /// there is none.
+    /// Reads one IP packet from the host, preceded by the driver's header if there are offloads. `WouldBlock` if there is
+    /// no packet.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(buffer)
     }
 
-    /// Gives the host one IP packet, behind the driver's header if there are offloads. When this returns, its stack
-    /// has dealt with it.
+    /// Passes one IP packet to the host, preceded by the driver's header if there are offloads. When this returns, the
+    /// host's stack has processed it.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(drop)
     }
 
-    /// The same with a packet that lies in pieces.
+    /// As `write`, for a packet in several pieces.
     pub fn write_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         (&self.file).write_vectored(pieces).map(drop)
     }
@@ -171,7 +169,7 @@ impl AsFd for Tun {
     }
 }
 
-/// Opens the TUN driver. The file is no device yet.
+/// Opens the TUN driver. The file is not a device yet.
 pub(crate) fn open_driver() -> Result<File, SetupError> {
     OpenOptions::new()
         .read(true)
@@ -184,8 +182,8 @@ pub(crate) fn open_driver() -> Result<File, SetupError> {
         })
 }
 
-/// Makes the device `name` for a moment, with the driver's header before each packet, and has TCP leave
-/// checksums and segmentation to it.
+/// Creates the device `name` temporarily, with the driver's header before each packet, and makes TCP leave checksums and
+/// segmentation to it.
 pub(crate) fn try_offloads(name: &str) -> Result<(), SetupError> {
     let file = open_driver()?;
     attach_with_offloads(&file, name).map_err(|source| SetupError::TunDevice {
@@ -215,44 +213,44 @@ fn driver_advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Flags of a device for bare IP packets, without a header of the driver's.
+/// Flags of a device for bare IP packets, without the driver's header.
 const PLAIN: libc::c_int = libc::IFF_TUN | libc::IFF_NO_PI;
 
-/// TUNSETIFF: makes the open file the device `name`.
+/// TUNSETIFF: turns the open file into the device `name`.
 fn attach(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         flags: 0,
         padding: [0; 22],
     };
-    // One byte stays 0, to end the name.
+    // One byte stays 0, to terminate the name.
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     request.flags = flags as libc::c_short;
-    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`; InterfaceRequest has its layout and its whole
-    // size (40 bytes on 64-bit Linux), and lives until the call returns.
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`; InterfaceRequest has its layout and full size (40 bytes on
+    // 64-bit Linux), and outlives the call.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Makes the open file the device `name`, with the driver's header before each packet, and has TCP leave checksums and
-/// segmentation to it; UDP too where the kernel can (6.2; it takes both versions of IP or neither).
+/// Turns the open file into the device `name`, with the driver's header before each packet, and makes TCP leave checksums
+/// and segmentation to it; UDP too where the kernel supports it (6.2; it accepts both IP versions or neither).
 fn attach_with_offloads(file: &File, name: &str) -> io::Result<()> {
     const OF_TCP: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4;
     const OF_UDP: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
     attach(file, name, PLAIN | libc::IFF_VNET_HDR)?;
-    match ask_for_offloads(file, OF_TCP | OF_UDP) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => ask_for_offloads(file, OF_TCP),
+    match request_offloads(file, OF_TCP | OF_UDP) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => request_offloads(file, OF_TCP),
         result => result,
     }
 }
 
-/// TUNSETOFFLOAD: what the reader of the device does instead of the kernel (TUN_F_*).
-fn ask_for_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
+/// TUNSETOFFLOAD: what the device's reader does instead of the kernel (TUN_F_*).
+fn request_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
     let offloads = libc::c_ulong::from(offloads);
     // SAFETY: TUNSETOFFLOAD takes its argument by value; it reads and writes no memory of ours.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) } {

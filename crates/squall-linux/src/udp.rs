@@ -1,9 +1,9 @@
-//! UDP sockets for QUIC: non-blocking, several datagrams by one system call in both directions (UDP_SEGMENT, UDP_GRO),
-//! and never fragmented (IP_PMTUDISC_PROBE), all by quinn-udp.
+//! UDP sockets for QUIC, built on quinn-udp: non-blocking, several datagrams per system call in both directions
+//! (UDP_SEGMENT, UDP_GRO), and never fragmented (IP_PMTUDISC_PROBE).
 //!
-//! It knows nothing of what datagrams carry, and leaves out ECN, which quiche has not. Packets that are sent together
-//! leave the host's stack as one and are cut up at the device, or not at all if that takes them whole. The plain
-//! sockets for measuring a link are `datagrams`.
+//! It does not look into datagrams, and it leaves out ECN, which quiche does not support. Datagrams sent together leave the
+//! host's stack as one packet; they are split at the device, unless the device takes the packet whole. The plain sockets
+//! for measuring a link are in `datagrams`.
 
 use std::array;
 use std::io::{self, IoSliceMut};
@@ -19,21 +19,21 @@ use crate::socket::{self, SocketError};
 
 /// The largest UDP payload over IPv4, which bounds what one system call sends.
 const PAYLOAD_BYTES: usize = 65_507;
-/// Reads of a system call. With UDP_GRO each holds up to 64 datagrams.
+/// Buffers per system call. With UDP_GRO each of them receives up to 64 datagrams.
 const READS_A_CALL: usize = 16;
-/// No read is longer: GRO keeps what it joins within the length of an IP packet.
+/// No read is longer: GRO joins datagrams only up to the length of an IP packet.
 const READ_BYTES: usize = 65_536;
 
-/// How a UDP socket is made.
+/// Options of a UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Whether several datagrams are given to the kernel at once (UDP_SEGMENT); else each by a call of its own.
+    /// Whether to pass several datagrams to the kernel in one call (UDP_SEGMENT). Otherwise each gets its own call.
     pub gso: bool,
-    /// SO_RCVBUF, which the kernel doubles; `None`: the kernel's.
+    /// SO_RCVBUF, which the kernel doubles; `None` keeps the kernel's default.
     pub receive_buffer: Option<Bytes>,
     /// SO_SNDBUF, likewise.
     pub send_buffer: Option<Bytes>,
-    /// Where a client's socket begins from (IP_LOCAL_PORT_RANGE); `None`: any port.
+    /// The local ports that a client's socket may use (IP_LOCAL_PORT_RANGE); `None` means any port.
     pub local_ports: Option<PortRange>,
 }
 
@@ -51,11 +51,11 @@ impl From<&Http3Settings> for UdpOptions {
 /// Datagrams for one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
-    /// Where to.
+    /// The destination.
     pub to: SocketAddr,
-    /// Their payloads, one behind the other.
+    /// Their payloads, concatenated.
     pub contents: &'a [u8],
-    /// The length of each but the last, which may be shorter; `None`: it is a single datagram.
+    /// The length of each payload except the last, which may be shorter; `None` means a single datagram.
     pub segment_bytes: Option<usize>,
 }
 
@@ -64,11 +64,11 @@ pub struct Batch<'a> {
 pub struct Arrival {
     /// The sender's address.
     pub from: SocketAddr,
-    /// The own address.
+    /// The local address.
     pub to: SocketAddr,
 }
 
-/// Where datagrams are read to: 1 MiB, to be shared by the sockets of a thread.
+/// Buffers for received datagrams: 1 MiB, to be shared by the sockets of a thread.
 pub struct ReceiveBuffers(Vec<u8>);
 
 impl ReceiveBuffers {
@@ -84,7 +84,7 @@ impl Default for ReceiveBuffers {
     }
 }
 
-/// A UDP socket. Watch it with `Interest::Reading` until a `send` meets `WouldBlock`.
+/// A UDP socket. Watch it with `Interest::Reading`; after `send` has returned `WouldBlock`, watch for writing too.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: std::net::UdpSocket,
@@ -94,16 +94,16 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket for datagrams from anybody at `address`; port 0 is any free one. Give a server a single address
-    /// instead of the unspecified one: answers then leave from where they were asked.
+    /// A socket for datagrams from any peer, bound to `address`; port 0 is any free one. Give a server a specific address
+    /// rather than the unspecified one, so that responses leave from the address the request was sent to.
     pub fn bind(address: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, SocketError> {
         let failed = SocketError::system("take datagrams at", address);
         let socket = bound(address, options, &failed)?;
-        UdpSocket::with(socket, options).map_err(failed)
+        UdpSocket::from_bound(socket, options).map_err(failed)
     }
 
-    /// A socket for one peer, at a free port of the address that routes lead there from. A peer that is not there
-    /// shows as `ConnectionRefused` in a later `send` or `receive`.
+    /// A socket for one peer, at a free port of the local address from which the peer is reached. A missing peer shows as
+    /// `ConnectionRefused` in a later `send` or `receive`.
     pub fn connect(peer: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, SocketError> {
         let failed = SocketError::connecting("send datagrams to", peer);
         let anywhere = match peer {
@@ -112,16 +112,16 @@ impl UdpSocket {
         };
         let socket = bound((anywhere, 0).into(), options, &failed)?;
         socket.connect(peer).map_err(failed)?;
-        let socket = UdpSocket::with(socket, options).map_err(failed)?;
+        let socket = UdpSocket::from_bound(socket, options).map_err(failed)?;
         match options.local_ports {
             Some(ports) => socket::check_local_port(socket.local.port(), ports).map(|()| socket),
             None => Ok(socket),
         }
     }
 
-    fn with(socket: std::net::UdpSocket, options: &UdpOptions) -> io::Result<UdpSocket> {
+    fn from_bound(socket: std::net::UdpSocket, options: &UdpOptions) -> io::Result<UdpSocket> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // quinn-udp asks the kernel for the time of each packet, which nobody reads here.
+        // quinn-udp asks the kernel for a timestamp on each packet, which this code does not use.
         setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
         let local = socket.local_addr()?;
         Ok(UdpSocket {
@@ -132,10 +132,9 @@ impl UdpSocket {
         })
     }
 
-    /// Sends a batch. Returns how many bytes of its contents have gone, whole datagrams always: fewer than there
-    /// are if something came in between, which the next call then says. `WouldBlock`: none, there is no room now.
-    /// Other errors are about the first datagram that has not gone, such as EMSGSIZE for one that does not fit the
-    /// device.
+    /// Sends a batch. Returns how many bytes were sent, always whole datagrams. If an error interrupts the batch, that is
+    /// fewer than it holds, and the next call reports the error. `WouldBlock` means that nothing was sent, because there is
+    /// no room now. Other errors concern the first unsent datagram, such as EMSGSIZE for one too large for the device.
     pub fn send(&self, batch: &Batch<'_>) -> io::Result<usize> {
         let all = batch.contents;
         let segment_bytes = batch.segment_bytes.unwrap_or(all.len()).max(1);
@@ -145,7 +144,7 @@ impl UdpSocket {
             let end = all.len().min(sent + at_once * segment_bytes);
             match self.transmit(batch.to, &all[sent..end], segment_bytes) {
                 Ok(()) => sent = end,
-                // quinn-udp has noted that the device refuses it: from now on one by one.
+                // quinn-udp has noted that the device refuses GSO: from now on, send one by one.
                 Err(_) if at_once > 1 && self.datagrams_at_once(segment_bytes) == 1 => {}
                 Err(_) if sent > 0 => break,
                 Err(error) => return Err(error),
@@ -175,8 +174,8 @@ impl UdpSocket {
             .try_send(UdpSockRef::from(&self.socket), &transmit)
     }
 
-    /// Reads datagrams and gives each to `take`, in the order of their coming. Returns how many there were; call it
-    /// until `WouldBlock`. Empty datagrams, which QUIC has none of, are passed over.
+    /// Reads datagrams and passes each to `take`, in order of arrival. Returns the number of datagrams; call it until
+    /// `WouldBlock`. Empty datagrams, which QUIC does not use, are skipped.
     pub fn receive(
         &self,
         buffers: &mut ReceiveBuffers,
@@ -203,25 +202,24 @@ impl UdpSocket {
         Ok(count)
     }
 
-    /// The own address. Its port is never 0.
+    /// The local address. Its port is never 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Whether several datagrams are given to the kernel at once: as asked for, until the kernel or a device refuses
-    /// it.
+    /// Whether several datagrams go to the kernel in one call: as configured, until the kernel or a device refuses it.
     pub fn uses_gso(&self) -> bool {
         self.gso && self.state.max_gso_segments() > 1
     }
 
-    /// Datagrams that arrived and were dropped because the receive buffer was full, since the socket was made
-    /// (SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h).
+    /// Datagrams dropped since the socket was made because the receive buffer was full (SK_MEMINFO_DROPS,
+    /// include/uapi/linux/sock_diag.h).
     pub fn receive_drops(&self) -> io::Result<u64> {
         const DROPS: usize = 8;
         let mut words = [0_u32; DROPS + 1];
         let mut length = size_of_val(&words) as libc::socklen_t;
-        // SAFETY: the call writes at most `length` bytes to `words`, which has that many, and the number to `length`;
-        // both outlive it.
+        // SAFETY: the call writes at most `length` bytes to `words`, which has that many, and the number written to
+        // `length`; both outlive the call.
         let result = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -237,7 +235,7 @@ impl UdpSocket {
         }
     }
 
-    /// SO_RCVBUF as it is, which is twice what was asked for.
+    /// The actual SO_RCVBUF: twice the requested size.
     pub fn receive_buffer(&self) -> io::Result<Bytes> {
         Ok(Bytes::new(getsockopt(&self.socket, sockopt::RcvBuf)? as u64))
     }
@@ -249,7 +247,7 @@ impl AsFd for UdpSocket {
     }
 }
 
-/// A socket at `address`; with port 0, at one of the ports that are asked for.
+/// A socket bound to `address`; with port 0, to one of the requested local ports.
 fn bound(
     address: SocketAddr,
     options: &UdpOptions,
@@ -302,7 +300,7 @@ mod tests {
         (0..DATAGRAMS).flat_map(numbered).collect()
     }
 
-    /// Waits for `count` datagrams by the reactor, as a station does.
+    /// Waits for `count` datagrams with the reactor, as a station does.
     fn receive_all(socket: &UdpSocket, count: usize) -> Vec<(Arrival, Vec<u8>)> {
         let mut reactor = Reactor::new().unwrap();
         reactor.add(socket, 7).unwrap();
@@ -320,7 +318,7 @@ mod tests {
         found
     }
 
-    /// What loopback carries is there at once, unless the machine is busy.
+    /// Loopback delivers at once, unless the machine is busy.
     fn soon<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let patience = clock::now() + Duration::from_secs(5);
         loop {
@@ -369,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_is_the_same() {
+    fn datagrams_keep_their_boundaries_over_ipv6() {
         let address = (Ipv6Addr::LOCALHOST, 0).into();
         if let Err(error) = UdpSocket::bind(address, &options(true)) {
             println!("skipped: this machine has no IPv6: {error}");
@@ -380,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn single_datagrams_and_empty_ones() {
+    fn empty_datagrams_are_skipped_and_single_ones_are_sent() {
         let server = UdpSocket::bind(localhost(), &options(true)).unwrap();
         let client = std::net::UdpSocket::bind(localhost()).unwrap();
         client.send_to(&[], server.local_addr()).unwrap();
@@ -415,12 +413,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_refuses_is_sent_one_by_one() {
+    fn after_a_gso_refusal_datagrams_are_sent_one_by_one() {
         let server = UdpSocket::bind(localhost(), &options(true)).unwrap();
         let client = UdpSocket::bind(localhost(), &options(true)).unwrap();
         let contents = payloads();
         let mut batch = Batch {
-            // Nobody has port 0: EINVAL, as from a device that cannot cut packets up.
+            // Port 0 is never in use: EINVAL, as from a device that cannot split packets.
             to: localhost(),
             contents: &contents,
             segment_bytes: Some(SEGMENT_BYTES),
@@ -434,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_gets_single_packets() {
+    fn a_link_receives_single_packets_with_and_without_gso() {
         let at = |last| Ipv4Addr::new(192, 0, 2, last);
         let link = |host: &Host| host.run(|| Tun::create("squall-udp", at(1), 24, Offload::None));
         let (host, tun) = match Host::create().and_then(|host| Ok((link(&host)?, host))) {
@@ -465,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_not_there_is_told() {
+    fn a_missing_peer_is_reported_as_connection_refused() {
         let gone = UdpSocket::bind(localhost(), &options(false))
             .unwrap()
             .local_addr();
@@ -482,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_not_woken_by_what_it_sends() {
+    fn a_reader_is_not_woken_by_its_own_datagrams() {
         let server = UdpSocket::bind(localhost(), &options(false)).unwrap();
         let client = UdpSocket::connect(server.local_addr(), &options(false)).unwrap();
         let mut reactor = Reactor::new().unwrap();
@@ -512,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_have_the_ports_that_were_asked_for_until_there_are_none() {
+    fn sockets_use_the_requested_ports_until_none_is_left() {
         let server = UdpSocket::bind(localhost(), &options(false)).unwrap();
         let few = UdpOptions {
             local_ports: PortRange::new(41_010, 41_011),
@@ -533,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_buffer_is_had_too() {
+    fn a_small_receive_buffer_is_honoured() {
         let small = UdpOptions {
             receive_buffer: Some(Bytes::new(8_192)),
             ..options(false)
@@ -543,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_that_find_the_buffer_full_are_counted() {
+    fn datagrams_dropped_at_a_full_buffer_are_counted() {
         let receiver = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options(false)).unwrap();
         assert_eq!(receiver.receive_drops().unwrap(), 0);
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,7 +1,7 @@
-//! Becoming root of one's own: a user namespace for processes that may not make network namespaces.
+//! Becoming root in a user namespace, for processes that may not make network namespaces.
 //!
-//! It changes the whole process and needs it single-threaded, so a worker calls it first of all. What
-//! forbids it differs by distribution; the error names the setting that is in the way on this machine.
+//! It changes the whole process, which must be single-threaded, so a worker calls it first. What forbids it differs by
+//! distribution; the error names the setting that is in the way on this machine.
 
 use std::fs;
 use std::io;
@@ -11,19 +11,19 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::error::SetupError;
 
-/// CAP_NET_ADMIN and CAP_SYS_ADMIN (linux/capability.h): for devices, and for network namespaces.
+/// CAP_NET_ADMIN, for devices, and CAP_SYS_ADMIN, for network namespaces (linux/capability.h).
 const NEEDED_CAPABILITIES: u64 = (1 << 12) | (1 << 21);
 
 /// How the process got the right to make network namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// It had it.
+    /// It already had the right.
     Own,
-    /// Through a user namespace, entered now.
+    /// Through a user namespace, which it has just entered.
     UserNamespace,
 }
 
-/// Makes sure that this process may make network namespaces. Call it while there is one thread.
+/// Ensures that this process may make network namespaces. Call it while the process has a single thread.
 pub fn acquire_privilege() -> Result<Privilege, SetupError> {
     if effective_capabilities() & NEEDED_CAPABILITIES == NEEDED_CAPABILITIES {
         return Ok(Privilege::Own);
@@ -34,14 +34,14 @@ pub fn acquire_privilege() -> Result<Privilege, SetupError> {
         source,
     };
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| refused(errno.into()))?;
-    // Without "deny", the kernel takes no gid map from an ordinary user (user_namespaces(7)).
+    // Without "deny", the kernel accepts no gid map from an ordinary user (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny").map_err(refused)?;
     fs::write("/proc/self/uid_map", format!("0 {uid} 1")).map_err(refused)?;
     fs::write("/proc/self/gid_map", format!("0 {gid} 1")).map_err(refused)?;
     Ok(Privilege::UserNamespace)
 }
 
-/// CapEff of this thread; 0 if it cannot be read, which leads to a user namespace.
+/// CapEff of this thread; 0 if it cannot be read, so that a user namespace is tried.
 fn effective_capabilities() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     status
@@ -51,7 +51,7 @@ fn effective_capabilities() -> u64 {
         .unwrap_or(0)
 }
 
-/// Names the settings that forbid namespaces here, or says where else to look.
+/// Names the settings that forbid namespaces here, or suggests where else to look.
 pub(crate) fn advice() -> String {
     let value = |path: &str| {
         fs::read_to_string(path)
@@ -66,7 +66,7 @@ pub(crate) fn advice() -> String {
     })
 }
 
-/// What the kernel says of namespaces; `None` where it has no such setting.
+/// The kernel's settings for namespaces; `None` for a setting that it lacks.
 #[derive(Default)]
 struct Settings {
     unprivileged_userns_clone: Option<String>,

@@ -1,7 +1,7 @@
-//! A pair of virtual Ethernet devices: two hosts joined by the kernel alone.
+//! A veth pair: two hosts joined by the kernel alone.
 //!
-//! No link of squall's, and no packet of it has a record: it is what a link is held against, the least that two hosts
-//! of one machine cost. The link's own devices are `tun`.
+//! This is not a squall link, and its packets are not recorded. It is the baseline for a link: the least that connecting
+//! two hosts on one machine costs. A link's devices are in `tun`.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::netlink;
 use crate::tun::{MTU_BYTES, QUEUE_PACKETS_OF_OLDER_KERNELS};
 
-/// Joins two hosts by a pair of devices, both called `name`, with these addresses. The devices go with the hosts.
+/// Joins two hosts by a pair of devices, both called `name`, with these addresses. The devices disappear with the hosts.
 pub fn join(
     name: &str,
     [one, other]: [(&Host, Ipv4Addr); 2],
@@ -46,9 +46,9 @@ mod tests {
 
     use super::*;
 
-    /// Needs the right to make namespaces, as root has it.
+    /// Needs the right to make namespaces, which root has.
     #[test]
-    fn hosts_that_are_joined_reach_each_other() {
+    fn joined_hosts_reach_each_other() {
         if !nix::unistd::geteuid().is_root() {
             return;
         }

@@ -1,10 +1,10 @@
-//! Super-packets are split into what the wire would have shown, and only what belongs together is joined again.
+//! Super-packets are split into what the wire would have shown, and only packets that belong together are joined again.
 //!
-//! Expected packets are built here from scratch, with a checksum of its own as RFC 1071 writes it down.
+//! Expected packets are built from scratch here, with an independent checksum after RFC 1071.
 
 use proptest::prelude::*;
-use squall_linux::offload::join::Run;
-use squall_linux::offload::split::{Malformed, split};
+use squall_linux::offload::join::PacketRun;
+use squall_linux::offload::split::{SplitError, split};
 use squall_linux::offload::{VIRTIO_HEADER_BYTES, VirtioHeader};
 
 const TCP: u8 = 6;
@@ -17,7 +17,7 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const CWR: u8 = 0x80;
 
-/// RFC 1071, section 4.1, word by word.
+/// RFC 1071, section 4.1, word for word.
 fn checksum(bytes: impl Iterator<Item = u8>) -> u16 {
     let bytes: Vec<u8> = bytes.collect();
     let mut sum = 0_u32;
@@ -28,7 +28,7 @@ fn checksum(bytes: impl Iterator<Item = u8>) -> u16 {
     !(sum as u16)
 }
 
-/// What one packet of a flow has for itself.
+/// The fields in which one packet of a flow differs from the others.
 #[derive(Clone, Copy, Debug)]
 struct Part<'a> {
     id: u16,
@@ -37,7 +37,7 @@ struct Part<'a> {
     payload: &'a [u8],
 }
 
-/// A flow's packet with right checksums; for TCP with `options` 32-bit words of options.
+/// A packet of the flow with correct checksums; for TCP, with `options` 32-bit words of options.
 fn packet(protocol: u8, options: usize, part: Part<'_>) -> Vec<u8> {
     let mut transport = vec![0x9c, 0x40, 0, 80];
     if protocol == TCP {
@@ -94,7 +94,7 @@ fn super_header(protocol: u8, gso_size: u16) -> VirtioHeader {
     }
 }
 
-fn split_all(header: VirtioHeader, packet: &[u8]) -> Result<Vec<Vec<u8>>, Malformed> {
+fn split_all(header: VirtioHeader, packet: &[u8]) -> Result<Vec<Vec<u8>>, SplitError> {
     let mut wire_packets = split(header, packet)?;
     let (mut all, mut next) = (Vec::new(), vec![7; 3]);
     while wire_packets.next_into(&mut next) {
@@ -103,9 +103,9 @@ fn split_all(header: VirtioHeader, packet: &[u8]) -> Result<Vec<Vec<u8>>, Malfor
     Ok(all)
 }
 
-/// Joins as many packets as go into one run from the first on, and splits that again.
+/// Joins as many packets as fit into one run, starting with the first, and splits the result again.
 fn join_and_split(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut run = Run::begin(&packets[0]).expect("the first packet may be in a run");
+    let mut run = PacketRun::begin(&packets[0]).expect("the first packet may be in a run");
     let more = packets[1..]
         .iter()
         .take_while(|packet| run.add(packet))
@@ -130,7 +130,7 @@ fn super_packets() -> impl Strategy<Value = (u8, usize, Vec<u8>, u16)> {
 
 proptest! {
     #[test]
-    fn a_super_packet_becomes_the_packets_of_the_wire(
+    fn a_super_packet_is_split_into_its_wire_packets(
         (protocol, options, payload, size) in super_packets(),
         id in any::<u16>(), seq in any::<u32>(), flags in any::<u8>()
     ) {
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_split_is_joined_to_the_same_packets(
+    fn joining_and_splitting_again_restores_the_same_packets(
         (protocol, options, payload, size) in super_packets(),
         id in any::<u16>(), seq in any::<u32>(), last_flags in prop_oneof![Just(0), Just(FIN), Just(PSH)]
     ) {
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn one_wrong_bit_keeps_a_packet_alone(
+    fn a_packet_with_one_flipped_bit_is_not_joined(
         protocol in prop_oneof![Just(TCP), Just(UDP)], bit in any::<prop::sample::Index>()
     ) {
         let payload = [5; 300];
@@ -177,24 +177,24 @@ proptest! {
         let mut altered = packets[1].clone();
         let bit = bit.index(altered.len() * 8);
         altered[bit / 8] ^= 1 << (bit % 8);
-        let mut run = Run::begin(&packets[0]).expect("it may be in a run");
+        let mut run = PacketRun::begin(&packets[0]).expect("it may be in a run");
         prop_assert!(!run.add(&altered));
-        prop_assert!(Run::begin(&altered).is_none());
+        prop_assert!(PacketRun::begin(&altered).is_none());
         prop_assert!(run.add(&packets[1]));
     }
 
     #[test]
-    fn no_bytes_and_no_header_panic(
+    fn arbitrary_bytes_and_headers_never_panic(
         header in any::<[u8; VIRTIO_HEADER_BYTES]>(), bytes in proptest::collection::vec(any::<u8>(), 0..200)
     ) {
         let _ = split_all(VirtioHeader::from_bytes(header), &bytes);
-        if let Some(mut run) = Run::begin(&bytes) {
+        if let Some(mut run) = PacketRun::begin(&bytes) {
             let _ = run.add(&bytes);
         }
     }
 
     #[test]
-    fn no_altered_packet_panics(
+    fn altered_packets_never_panic(
         (protocol, options, payload, _) in super_packets(), size in any::<u16>(), gso_type in 0_u8..8,
         (at, value) in (0_usize..60, any::<u8>()), cut in any::<prop::sample::Index>()
     ) {
@@ -208,7 +208,7 @@ proptest! {
         if let Ok(packets) = split_all(header, &packet) {
             prop_assert!(packets.iter().all(|one| one.len() <= packet.len()));
         }
-        let _ = Run::begin(&packet);
+        let _ = PacketRun::begin(&packet);
     }
 }
 
@@ -221,7 +221,7 @@ fn a_partial_checksum_is_completed() {
         payload: b"odd",
     };
     let right = packet(TCP, 3, part);
-    // As the kernel leaves it: the sum over the pseudo-header alone.
+    // As the kernel leaves it: only the sum of the pseudo-header.
     let mut partial = right.clone();
     partial[36..38].copy_from_slice(&[0, 0]);
     let pseudo = [0, TCP].into_iter().chain(35_u16.to_be_bytes());
@@ -234,7 +234,7 @@ fn a_partial_checksum_is_completed() {
         ..VirtioHeader::default()
     };
     assert_eq!(split_all(header, &partial), Ok(vec![right.clone()]));
-    // Without the flag the packet is as it is, right or wrong.
+    // Without the flag the packet stays as it is, whether its checksum is correct or not.
     assert_eq!(
         split_all(VirtioHeader::default(), &partial),
         Ok(vec![partial])
@@ -243,11 +243,11 @@ fn a_partial_checksum_is_completed() {
         checksum_start: 54,
         ..header
     };
-    assert_eq!(split_all(outside, &right), Err(Malformed::Checksum));
+    assert_eq!(split_all(outside, &right), Err(SplitError::Checksum));
 }
 
 #[test]
-fn what_is_no_super_packet_is_refused() {
+fn malformed_super_packets_are_refused() {
     let part = Part {
         id: 1,
         seq: 2,
@@ -262,15 +262,15 @@ fn what_is_no_super_packet_is_refused() {
         };
         split_all(header, packet).expect_err("it is malformed")
     };
-    let unknown = Malformed::UnknownType { gso_type: 4 };
+    let unknown = SplitError::UnknownType { gso_type: 4 };
     assert_eq!(refused(4, 10, &packet), unknown);
-    assert_eq!(refused(GSO_UDP, 10, &packet), Malformed::Headers);
-    assert_eq!(refused(GSO_TCP, 10, &packet[..98]), Malformed::Headers);
-    assert_eq!(refused(GSO_TCP, 0, &packet), Malformed::NoSize);
+    assert_eq!(refused(GSO_UDP, 10, &packet), SplitError::Headers);
+    assert_eq!(refused(GSO_TCP, 10, &packet[..98]), SplitError::Headers);
+    assert_eq!(refused(GSO_TCP, 0, &packet), SplitError::NoSize);
 }
 
 #[test]
-fn a_run_ends_where_packets_do_not_follow_each_other() {
+fn a_run_takes_only_packets_that_continue_it() {
     let part = |id, seq, flags, payload| Part {
         id,
         seq,
@@ -280,7 +280,7 @@ fn a_run_ends_where_packets_do_not_follow_each_other() {
     let of = |part| packet(TCP, 3, part);
     let payload: &[u8] = &[1; 100];
     let first = of(part(1, 1000, ACK, payload));
-    let adds = |packet: &[u8]| Run::begin(&first).is_some_and(|mut run| run.add(packet));
+    let adds = |packet: &[u8]| PacketRun::begin(&first).is_some_and(|mut run| run.add(packet));
     assert!(adds(&of(part(2, 1100, ACK, payload))));
     assert!(adds(&of(part(2, 1100, ACK, &payload[..1]))));
     assert!(adds(&of(part(2, 1100, ACK | PSH, payload))));
@@ -303,13 +303,13 @@ fn a_run_ends_where_packets_do_not_follow_each_other() {
         !adds(&packet(TCP, 4, part(2, 1100, ACK, payload))),
         "other options"
     );
-    let mut run = Run::begin(&of(part(1, 1000, ACK | PSH, payload))).expect("a run of one");
+    let mut run = PacketRun::begin(&of(part(1, 1000, ACK | PSH, payload))).expect("a run of one");
     assert!(
         !run.add(&of(part(2, 1100, ACK, payload))),
         "PSH is the last one's"
     );
     assert!(
-        Run::begin(&of(part(1, 1, 0x02, payload))).is_none(),
+        PacketRun::begin(&of(part(1, 1, 0x02, payload))).is_none(),
         "a SYN with data"
     );
 }
@@ -329,7 +329,7 @@ fn a_run_stays_below_64_kb() {
             },
         )
     };
-    let mut run = Run::begin(&numbered(0)).expect("a run of one");
+    let mut run = PacketRun::begin(&numbered(0)).expect("a run of one");
     let more = (1..100).take_while(|n| run.add(&numbered(*n))).count();
     // 52 bytes of headers and 45 times 1,448 are 65,212 bytes.
     assert_eq!(more, 44);

@@ -1,11 +1,11 @@
 //! Which connection a request gets: the client's connection policy as a state machine.
 //!
-//! A request takes a connection that is ready, by the pool's order; else it opens a new one, which then belongs to it
-//! as its first request; at the cap, it waits. (Clients that let a request that opened a connection run off with another
-//! one that falls free meanwhile make the cost of opening invisible.) A fixed number of connections is opened before
-//! any is used twice; one that was lost is opened again when no other is ready. Taking turns means that a connection
-//! that stalls on a loss keeps its share of the requests, as with a client that pins its callers to connections;
-//! choosing the least busy one dodges it. Order of waiting requests is the caller's: first come, first served.
+//! A request takes a ready connection, in the pool's order. If none is ready, it opens a new one and becomes its first
+//! request; at the cap, it waits. (Some clients let a request that opened a connection take another one that becomes free
+//! meanwhile; that hides the cost of opening.) A fixed pool opens all its connections before it uses any of them twice, and
+//! replaces a lost one when no other is ready. With round robin, a connection that stalls on a loss keeps its share of the
+//! requests, as in a client that pins its callers to connections; choosing the least busy connection avoids the stalled
+//! one. The caller orders the waiting requests: first come, first served.
 
 use std::collections::VecDeque;
 
@@ -18,12 +18,12 @@ use crate::ranks::Ranks;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// What a request shall do.
+/// What a request is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Go over this connection, now.
+    /// Use this connection now.
     Use(ConnectionId),
-    /// Open this new connection and go over it as its first request.
+    /// Open this new connection and be its first request.
     Open(ConnectionId),
     /// Wait until a connection is ready.
     Wait,
@@ -31,7 +31,7 @@ pub enum Choice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Open, but not ready for a request now.
+    /// Open, but it cannot take a request now.
     Busy,
     Ready,
     Closed,
@@ -45,29 +45,29 @@ pub struct Pool {
     seed: u64,
     states: Vec<State>,
     open: u32,
-    ready: Ready,
-    /// Where the next turn begins.
+    ready: ReadyConnections,
+    /// The first candidate for the next turn.
     turn: ConnectionId,
-    /// How many choices were random.
+    /// How many random choices have been made.
     drawn: u64,
 }
 
-/// The connections that are ready, as the order needs them.
+/// The ready connections, in a structure that suits the order.
 #[derive(Clone, Debug)]
-enum Ready {
-    /// In the order in which they became so.
+enum ReadyConnections {
+    /// In the order in which they became ready.
     Line(VecDeque<ConnectionId>),
-    /// By what is in flight on them, if that matters.
+    /// By the number of requests in flight, if the order depends on it.
     Ranked(Ranks),
 }
 
-impl Ready {
-    fn new(order: PoolOrder) -> Ready {
+impl ReadyConnections {
+    fn new(order: PoolOrder) -> ReadyConnections {
         match order {
             PoolOrder::LastUsed | PoolOrder::FirstUsed | PoolOrder::Random => {
-                Ready::Line(VecDeque::new())
+                ReadyConnections::Line(VecDeque::new())
             }
-            PoolOrder::Turns | PoolOrder::LeastBusy => Ready::Ranked(Ranks::default()),
+            PoolOrder::Turns | PoolOrder::LeastBusy => ReadyConnections::Ranked(Ranks::default()),
         }
     }
 }
@@ -81,19 +81,19 @@ impl Pool {
             seed,
             states: Vec::new(),
             open: 0,
-            ready: Ready::new(settings.order),
+            ready: ReadyConnections::new(settings.order),
             turn: ConnectionId(0),
             drawn: 0,
         }
     }
 
-    /// Connections to open before the load begins; they are busy until `set_ready`.
+    /// Connections to open before the load begins; they are busy until `set_ready` is called.
     pub fn open_in_advance(&mut self) -> Vec<ConnectionId> {
         let count = self.settings.warm.min(self.at_most());
         (0..count).map(|_| self.open()).collect()
     }
 
-    /// Finds a connection for one request.
+    /// Chooses a connection for one request.
     pub fn choose(&mut self) -> Choice {
         let is_growing =
             matches!(self.policy, Connections::Fixed(count) if self.states.len() < count as usize);
@@ -103,12 +103,12 @@ impl Pool {
         if self.open < self.at_most() {
             return Choice::Open(self.open());
         }
-        // A fixed pool of which some were lost before all had been opened.
+        // A fixed pool that lost connections before all of them had been opened.
         self.take_ready().map_or(Choice::Wait, Choice::Use)
     }
 
-    /// Says that `connection`, with so many requests in flight, can take another one now. Of a connection that is ready
-    /// already, it renews the number.
+    /// Marks `connection`, which has `in_flight` requests in flight, as able to take another one. If it is ready already,
+    /// this updates the number.
     pub fn set_ready(&mut self, connection: ConnectionId, in_flight: u32) {
         let state = &mut self.states[connection.0 as usize];
         if *state == State::Closed {
@@ -116,9 +116,9 @@ impl Pool {
         }
         let was_ready = std::mem::replace(state, State::Ready) == State::Ready;
         match &mut self.ready {
-            Ready::Line(line) if !was_ready => line.push_back(connection),
-            Ready::Line(_) => {}
-            Ready::Ranked(ranks) => {
+            ReadyConnections::Line(line) if !was_ready => line.push_back(connection),
+            ReadyConnections::Line(_) => {}
+            ReadyConnections::Ranked(ranks) => {
                 let rank = match self.settings.order {
                     PoolOrder::LeastBusy => in_flight,
                     _ => 0,
@@ -128,19 +128,19 @@ impl Pool {
         }
     }
 
-    /// Says that `connection` cannot take a request now.
+    /// Marks `connection` as unable to take a request now.
     pub fn set_busy(&mut self, connection: ConnectionId) {
         let state = &mut self.states[connection.0 as usize];
         if *state == State::Ready {
             *state = State::Busy;
             match &mut self.ready {
-                Ready::Line(line) => line.retain(|id| *id != connection),
-                Ready::Ranked(ranks) => ranks.remove(connection.0),
+                ReadyConnections::Line(line) => line.retain(|id| *id != connection),
+                ReadyConnections::Ranked(ranks) => ranks.remove(connection.0),
             }
         }
     }
 
-    /// Says that `connection` takes no more requests, ever. Saying it again changes nothing.
+    /// Marks `connection` as closed: it never takes a request again. Repeating the call changes nothing.
     pub fn closed(&mut self, connection: ConnectionId) {
         self.set_busy(connection);
         let state = &mut self.states[connection.0 as usize];
@@ -168,17 +168,18 @@ impl Pool {
         ConnectionId(self.states.len() as u32 - 1)
     }
 
-    /// Takes a ready connection by the order and marks it busy; the caller says when it is ready again.
+    /// Takes the ready connection that the order prescribes and marks it busy. The caller must report when it is ready
+    /// again.
     fn take_ready(&mut self) -> Option<ConnectionId> {
         let connection = match &mut self.ready {
-            Ready::Ranked(ranks) => {
+            ReadyConnections::Ranked(ranks) => {
                 let from = match self.settings.order {
                     PoolOrder::Turns => self.turn.0,
                     _ => 0,
                 };
                 ConnectionId(ranks.take_lowest(from)?)
             }
-            Ready::Line(line) => match self.settings.order {
+            ReadyConnections::Line(line) => match self.settings.order {
                 PoolOrder::LastUsed => line.pop_back()?,
                 PoolOrder::Random => {
                     let count = line.len() as u64;
@@ -211,7 +212,7 @@ mod tests {
         Pool::new(policy, settings, 7)
     }
 
-    /// Which connections `count` requests get if each is ready again at once.
+    /// The connections that `count` requests get if each connection is ready again at once.
     fn picks(pool: &mut Pool, count: usize) -> Vec<u32> {
         let pick = |_| match pool.choose() {
             Choice::Use(id) => {
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_picks_as_it_says() {
+    fn every_order_picks_the_connection_it_prescribes() {
         let ready = |order| {
             let mut pool = pool(Connections::Fixed(3), order, 3);
             for (id, in_flight) in pool.open_in_advance().into_iter().zip([2, 0, 1]) {
@@ -305,13 +306,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: never more open than allowed, never a connection that is not ready.
+        /// Whatever happens, the pool never opens more connections than allowed and never picks one that is not ready.
         #[test]
         fn the_policy_is_kept(fixed in any::<bool>(), order in 0_usize..5, cap in 1_u32..5, steps in proptest::collection::vec((0_u8..4, 0_u32..8), 0..200)) {
             let policy = if fixed { Connections::Fixed(cap) } else { Connections::OnDemand { at_most: cap } };
             let order = PoolOrder::ALL[order];
             let mut pool = pool(policy, order, if fixed { cap } else { 0 });
-            // The model: Some(ready?) while open.
+            // The model: `Some(is_ready)` while the connection is open.
             let mut model: Vec<Option<bool>> = pool.open_in_advance().iter().map(|_| Some(false)).collect();
             for (what, which) in steps {
                 let id = ConnectionId(which);

@@ -1,9 +1,9 @@
-//! Numbered members by rank, such as connections by what is in flight on them: a bit for each member and rank.
+//! Numbered members by rank, such as connections by requests in flight: one bit per member and rank.
 //!
-//! The lowest is found in a few words however many members there are, because each request asks for it. Who is a member,
-//! and what its rank means, is `pool`'s business.
+//! Every request asks for the lowest rank, so finding it touches only a few words however many members there are. What the
+//! members and ranks mean is up to `pool`.
 
-/// Members below this share a word with others.
+/// The number of members that share a word.
 const BITS: u32 = u64::BITS;
 
 /// Members by rank.
@@ -11,9 +11,9 @@ const BITS: u32 = u64::BITS;
 pub(crate) struct Ranks {
     /// The members of each rank.
     ranks: Vec<Members>,
-    /// The rank of each member; only that of a member counts.
+    /// The rank last given to each number; meaningful only for current members.
     rank_of: Vec<u32>,
-    /// No lower rank has a member.
+    /// No rank below this one has a member.
     lowest: usize,
 }
 
@@ -24,7 +24,7 @@ struct Members {
 }
 
 impl Ranks {
-    /// Gives a member its rank, in place of the one that it has.
+    /// Sets a member's rank, replacing the one it has.
     pub(crate) fn put(&mut self, member: u32, rank: u32) {
         self.remove(member);
         let (place, rank_place) = (member as usize, rank as usize);
@@ -39,7 +39,7 @@ impl Ranks {
         self.lowest = self.lowest.min(rank_place);
     }
 
-    /// Takes a member out, if it is one.
+    /// Removes a member, if it is one.
     pub(crate) fn remove(&mut self, member: u32) {
         let rank = self.rank_of.get(member as usize).copied();
         if let Some(members) = rank.and_then(|rank| self.ranks.get_mut(rank as usize)) {
@@ -47,8 +47,8 @@ impl Ranks {
         }
     }
 
-    /// Takes the member with the lowest number from `from` on among those of the lowest rank; of all of that rank, if
-    /// there is none from there on.
+    /// Takes, from the lowest rank, the member with the lowest number at or after `from`; if there is none, the lowest
+    /// number of that rank.
     pub(crate) fn take_lowest(&mut self, from: u32) -> Option<u32> {
         while self.ranks.get(self.lowest)?.count == 0 {
             self.lowest += 1;
@@ -96,9 +96,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Members are where a plain list says.
+        /// The structure agrees with a plain list.
         #[test]
-        fn the_lowest_is_that_of_a_list(steps in proptest::collection::vec((0_u8..3, 0_u32..200, 0_u32..4), 0..300)) {
+        fn take_lowest_matches_a_plain_list(steps in proptest::collection::vec((0_u8..3, 0_u32..200, 0_u32..4), 0..300)) {
             let mut ranks = Ranks::default();
             let mut list: Vec<(u32, u32)> = Vec::new();
             for (what, member, rank) in steps {

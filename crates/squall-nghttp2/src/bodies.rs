@@ -1,8 +1,8 @@
-//! The bodies that are being sent, by stream.
+//! The message bodies being sent, by stream.
 //!
-//! A body is whole, shared and never copied before a session asks for its bytes, or streamed: given in pieces that
-//! wait here, [`STREAMED_BUFFER_BYTES`] or a DATA frame of them at most, until the session may send them. It knows no
-//! windows.
+//! A body is either whole: shared, and not copied until a session asks for its bytes; or streamed: passed in pieces that
+//! wait here until the session may send them, at most [`STREAMED_BUFFER_BYTES`] or one DATA frame of them. This module does
+//! not know about windows.
 
 use std::collections::VecDeque;
 
@@ -10,64 +10,64 @@ use bytes::Bytes;
 
 use crate::headers::HeaderBlock;
 
-/// How much of a streamed body waits at most, unless a DATA frame may be larger: four of those that everybody takes (RFC
-/// 9113, section 4.2), so that a frame is always ready while the owner fetches the next piece.
+/// How much of a streamed body is buffered at most, unless a DATA frame may be larger: four frames of the size that every
+/// peer accepts (RFC 9113, section 4.2), so that a frame is always ready while the owner fetches the next piece.
 pub const STREAMED_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The body of a message that is submitted.
+/// The body of a submitted message.
 #[derive(Clone, Copy, Debug)]
 pub enum Body<'a> {
-    /// These bytes; none make a message without a body.
+    /// These bytes; if empty, the message has no body.
     Whole(&'a Bytes),
-    /// Bytes that will be given to [`crate::Session::send_body`].
+    /// Bytes that will be passed to [`crate::Session::send_body`].
     Streamed,
 }
 
 impl Body<'_> {
-    /// Whether there is nothing to ask for.
+    /// Whether the message has no body.
     pub fn is_empty(self) -> bool {
         matches!(self, Body::Whole(bytes) if bytes.is_empty())
     }
 }
 
-/// All bodies, sorted by their streams: a request's id is the largest, and responses are mostly given in order.
+/// All bodies, sorted by stream: a new request has the largest id, and responses are mostly submitted in order.
 pub struct Bodies {
     open: VecDeque<(u32, Source)>,
-    /// How much of each streamed one waits at most.
+    /// How much of each streamed body is buffered at most.
     waiting_bytes: usize,
 }
 
 /// Where the bytes of a body come from.
 enum Source {
     Whole { bytes: Bytes, sent: usize },
-    Streamed(Streamed),
+    Streamed(StreamedBody),
 }
 
 #[derive(Default)]
-struct Streamed {
+struct StreamedBody {
     waiting: VecDeque<u8>,
     has_ended: bool,
-    /// What follows the body.
+    /// The trailers that follow the body.
     trailers: Option<HeaderBlock>,
-    /// The session asked in vain and has to be told of more.
+    /// The session asked for bytes when there were none, and must be notified of more.
     is_deferred: bool,
 }
 
-/// What a session gets when it asks for the next bytes of a body.
+/// The result of a session asking for the next bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// So many bytes were copied, and others follow.
+pub enum BodyRead {
+    /// This many bytes were copied; more follow.
     Some(usize),
-    /// So many bytes were copied: the last ones.
+    /// This many bytes were copied, and they were the last.
     Last(usize),
-    /// So many bytes were copied: the last ones before trailers, which [`Bodies::take_trailers`] gives.
+    /// This many bytes were copied, the last before trailers, which [`Bodies::take_trailers`] returns.
     LastBeforeTrailers(usize),
-    /// There are none now.
+    /// No bytes are available now.
     Later,
 }
 
 impl Bodies {
-    /// None, of which a DATA frame has so many bytes at most.
+    /// An empty store, for sessions whose DATA frames carry at most `data_bytes`.
     pub fn new(data_bytes: u32) -> Bodies {
         Bodies {
             open: VecDeque::new(),
@@ -75,14 +75,14 @@ impl Bodies {
         }
     }
 
-    /// Keeps the body of a stream.
+    /// Stores the body of a stream.
     pub fn insert(&mut self, stream: u32, body: Body<'_>) {
         let source = match body {
             Body::Whole(bytes) => Source::Whole {
                 bytes: bytes.clone(),
                 sent: 0,
             },
-            Body::Streamed => Source::Streamed(Streamed::default()),
+            Body::Streamed => Source::Streamed(StreamedBody::default()),
         };
         match self.index(stream) {
             Ok(index) => self.open[index].1 = source,
@@ -90,14 +90,14 @@ impl Bodies {
         }
     }
 
-    /// Forgets the body of a stream, if it has one.
+    /// Removes the body of a stream, if it has one.
     pub fn remove(&mut self, stream: u32) {
         if let Ok(index) = self.index(stream) {
             self.open.remove(index);
         }
     }
 
-    /// Whether bytes of the stream's body are to be sent, or its end.
+    /// Whether bytes of the stream's body, or its end, are still to be sent.
     pub fn has(&self, stream: u32) -> bool {
         self.index(stream).is_ok()
     }
@@ -106,7 +106,7 @@ impl Bodies {
         self.open.binary_search_by_key(&stream, |(id, _)| *id)
     }
 
-    fn streamed(&mut self, stream: u32) -> Option<&mut Streamed> {
+    fn streamed(&mut self, stream: u32) -> Option<&mut StreamedBody> {
         let index = self.index(stream).ok()?;
         match &mut self.open[index].1 {
             Source::Streamed(streamed) if !streamed.has_ended => Some(streamed),
@@ -114,14 +114,14 @@ impl Bodies {
         }
     }
 
-    /// Whether more of a streamed body may be given.
+    /// Whether the stream has a streamed body that has not ended.
     pub fn is_streamed(&self, stream: u32) -> bool {
         self.index(stream).is_ok_and(|index| {
             matches!(&self.open[index].1, Source::Streamed(streamed) if !streamed.has_ended)
         })
     }
 
-    /// How many bytes [`Bodies::add`] would take.
+    /// How many bytes [`Bodies::add`] would accept.
     pub fn room(&self, stream: u32) -> usize {
         match self.index(stream).map(|index| &self.open[index].1) {
             Ok(Source::Streamed(streamed)) if !streamed.has_ended => {
@@ -131,19 +131,20 @@ impl Bodies {
         }
     }
 
-    /// Takes bytes of a streamed body; returns how many, and whether the session has to be told.
+    /// Accepts bytes of a streamed body. Returns how many, and whether the session must be notified.
     pub fn add(&mut self, stream: u32, bytes: &[u8]) -> (usize, bool) {
         let room = self.room(stream);
         let Some(streamed) = self.streamed(stream) else {
             return (0, false);
         };
-        let taken = bytes.len().min(room);
-        streamed.waiting.extend(&bytes[..taken]);
-        let is_news = taken > 0 && std::mem::take(&mut streamed.is_deferred);
-        (taken, is_news)
+        let accepted = bytes.len().min(room);
+        streamed.waiting.extend(&bytes[..accepted]);
+        let must_resume = accepted > 0 && std::mem::take(&mut streamed.is_deferred);
+        (accepted, must_resume)
     }
 
-    /// Nothing but these trailers follows what was added; returns whether the session has to be told.
+    /// Ends a streamed body after the bytes added so far, with these trailers. Returns whether the session must be
+    /// notified.
     pub fn end(&mut self, stream: u32, trailers: Option<HeaderBlock>) -> bool {
         self.streamed(stream).is_some_and(|streamed| {
             streamed.has_ended = true;
@@ -152,7 +153,7 @@ impl Bodies {
         })
     }
 
-    /// The trailers of a body that was read to its end, which is then forgotten.
+    /// Removes a body that was read to its end, and returns its trailers.
     pub fn take_trailers(&mut self, stream: u32) -> Option<HeaderBlock> {
         let index = self.index(stream).ok()?;
         match self.open.remove(index)?.1 {
@@ -161,14 +162,19 @@ impl Bodies {
         }
     }
 
-    /// Hands the next bytes of the stream's body to `copy`, in one or two calls; `None` if it has no body.
-    pub fn read(&mut self, stream: u32, at_most: usize, copy: impl FnMut(&[u8])) -> Option<Piece> {
+    /// Passes the next bytes of the stream's body to `copy`, in one or two calls. Returns `None` if the stream has no body.
+    pub fn read(
+        &mut self,
+        stream: u32,
+        at_most: usize,
+        copy: impl FnMut(&[u8]),
+    ) -> Option<BodyRead> {
         let index = self.index(stream).ok()?;
         let piece = match &mut self.open[index].1 {
             Source::Whole { bytes, sent } => read_whole(bytes, sent, at_most, copy),
             Source::Streamed(streamed) => streamed.read(at_most, copy),
         };
-        if matches!(piece, Piece::Last(_)) {
+        if matches!(piece, BodyRead::Last(_)) {
             self.open.remove(index);
         }
         Some(piece)
@@ -180,24 +186,24 @@ fn read_whole(
     sent: &mut usize,
     at_most: usize,
     mut copy: impl FnMut(&[u8]),
-) -> Piece {
+) -> BodyRead {
     let rest = &bytes[*sent..];
     let len = rest.len().min(at_most);
     copy(&rest[..len]);
     *sent += len;
     if len == rest.len() {
-        Piece::Last(len)
+        BodyRead::Last(len)
     } else {
-        Piece::Some(len)
+        BodyRead::Some(len)
     }
 }
 
-impl Streamed {
-    fn read(&mut self, at_most: usize, mut copy: impl FnMut(&[u8])) -> Piece {
+impl StreamedBody {
+    fn read(&mut self, at_most: usize, mut copy: impl FnMut(&[u8])) -> BodyRead {
         let len = self.waiting.len().min(at_most);
         if len == 0 && !self.has_ended {
             self.is_deferred = true;
-            return Piece::Later;
+            return BodyRead::Later;
         }
         let (front, back) = self.waiting.as_slices();
         let from_front = front.len().min(len);
@@ -206,11 +212,11 @@ impl Streamed {
         self.waiting.drain(..len);
         if self.waiting.is_empty() && self.has_ended {
             match self.trailers {
-                Some(_) => Piece::LastBeforeTrailers(len),
-                None => Piece::Last(len),
+                Some(_) => BodyRead::LastBeforeTrailers(len),
+                None => BodyRead::Last(len),
             }
         } else {
-            Piece::Some(len)
+            BodyRead::Some(len)
         }
     }
 }
@@ -219,7 +225,7 @@ impl Streamed {
 mod tests {
     use super::*;
 
-    fn read(bodies: &mut Bodies, stream: u32, at_most: usize) -> Option<(String, Piece)> {
+    fn read(bodies: &mut Bodies, stream: u32, at_most: usize) -> Option<(String, BodyRead)> {
         let mut out = Vec::new();
         let piece = bodies.read(stream, at_most, |bytes| out.extend_from_slice(bytes))?;
         Some((String::from_utf8_lossy(&out).into_owned(), piece))
@@ -231,10 +237,10 @@ mod tests {
         bodies.insert(3, Body::Whole(&Bytes::from_static(b"x")));
         bodies.insert(1, Body::Whole(&Bytes::from_static(b"hello")));
         let mut read = |stream, at_most| read(&mut bodies, stream, at_most);
-        assert_eq!(read(1, 3), Some(("hel".to_owned(), Piece::Some(3))));
-        assert_eq!(read(1, 3), Some(("lo".to_owned(), Piece::Last(2))));
+        assert_eq!(read(1, 3), Some(("hel".to_owned(), BodyRead::Some(3))));
+        assert_eq!(read(1, 3), Some(("lo".to_owned(), BodyRead::Last(2))));
         assert_eq!(read(1, 3), None);
-        assert_eq!(read(3, 1), Some(("x".to_owned(), Piece::Last(1))));
+        assert_eq!(read(3, 1), Some(("x".to_owned(), BodyRead::Last(1))));
     }
 
     #[test]
@@ -244,20 +250,23 @@ mod tests {
         assert_eq!(bodies.add(1, b"abc"), (3, false), "nobody has asked yet");
         assert_eq!(
             read(&mut bodies, 1, 2),
-            Some(("ab".to_owned(), Piece::Some(2)))
+            Some(("ab".to_owned(), BodyRead::Some(2)))
         );
         assert_eq!(
             read(&mut bodies, 1, 2),
-            Some(("c".to_owned(), Piece::Some(1)))
+            Some(("c".to_owned(), BodyRead::Some(1)))
         );
-        assert_eq!(read(&mut bodies, 1, 2), Some((String::new(), Piece::Later)));
+        assert_eq!(
+            read(&mut bodies, 1, 2),
+            Some((String::new(), BodyRead::Later))
+        );
         assert_eq!(bodies.add(1, b""), (0, false));
         assert_eq!(bodies.add(1, b"de"), (2, true), "the session waits");
         assert!(!bodies.end(1, None), "and was told");
         assert_eq!(bodies.add(1, b"f"), (0, false), "nothing after the end");
         assert_eq!(
             read(&mut bodies, 1, 9),
-            Some(("de".to_owned(), Piece::Last(2)))
+            Some(("de".to_owned(), BodyRead::Last(2)))
         );
         assert_eq!((bodies.room(1), bodies.end(1, None)), (0, false));
     }

@@ -1,7 +1,7 @@
-//! The functions that nghttp2 calls, and what they share with the session.
+//! The functions that nghttp2 calls, and the state they share with the session.
 //!
-//! Each one only translates and hands over to the [`Handler`]; a panic there is kept, nghttp2 is told to
-//! stop, and [`Context::resume_panic`] goes on with it once the C code has returned.
+//! Each function only translates its arguments and calls the [`Handler`]. If that panics, the panic is caught, nghttp2 is
+//! told to stop, and [`Context::resume_panic`] resumes the panic once the C code has returned.
 
 use std::any::Any;
 use std::os::raw::{c_int, c_void};
@@ -11,17 +11,17 @@ use std::slice;
 
 use libnghttp2_sys as ffi;
 
-use crate::bodies::{Bodies, Piece};
+use crate::bodies::{Bodies, BodyRead};
 use crate::error::{Error, describe};
-use crate::handler::{FrameHeader, FrameKind, Handler, Received, Verdict};
+use crate::handler::{FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame};
 use crate::headers::HeaderBlock;
 
-/// What the callbacks work on: nghttp2's user data.
+/// The callbacks' state: nghttp2's user data.
 pub(crate) struct Context<H> {
     pub(crate) handler: H,
     pub(crate) bodies: Bodies,
-    /// The header sections of queued messages, to which nghttp2 has pointers.
-    pub(crate) held: Vec<HeaderBlock>,
+    /// The header sections of queued messages, which nghttp2 points into.
+    pub(crate) queued_headers: Vec<HeaderBlock>,
     /// The largest payload of a DATA frame.
     data_bytes: u32,
     panic: Option<Box<dyn Any + Send>>,
@@ -32,24 +32,23 @@ impl<H> Context<H> {
         Context {
             handler,
             bodies: Bodies::new(data_bytes),
-            held: Vec::new(),
+            queued_headers: Vec::new(),
             data_bytes: data_bytes.max(1),
             panic: None,
         }
     }
 
-    /// Goes on with a panic of the handler. Call it after every call of nghttp2 that may call back.
+    /// Resumes a panic of the handler. Call it after every nghttp2 call that may run callbacks.
     pub(crate) fn resume_panic(&mut self) {
         if let Some(panic) = self.panic.take() {
             resume_unwind(panic);
         }
     }
 
-    /// Runs `work`, keeping its panic.
+    /// Runs `work`, and catches its panic.
     ///
     /// # Safety
-    /// `user_data` must be the `Context<H>` that its session was made with, and nobody else may use it
-    /// until this returns.
+    /// `user_data` must be the `Context<H>` that its session was made with, and nothing else may use it until this returns.
     unsafe fn with<R>(
         user_data: *mut c_void,
         on_panic: R,
@@ -67,14 +66,14 @@ impl<H> Context<H> {
     }
 }
 
-/// Owns nghttp2's table of callbacks until a session has copied it.
+/// Owns nghttp2's callback table until a session has copied it.
 pub(crate) struct Callbacks(*mut ffi::nghttp2_session_callbacks);
 
 impl Callbacks {
-    /// The table for sessions whose user data is a `Context<H>`.
+    /// A table for sessions whose user data is a `Context<H>`.
     pub(crate) fn new<H: Handler>() -> Result<Callbacks, Error> {
         let mut table = ptr::null_mut();
-        // SAFETY: `table` is a valid place for the pointer; on success it is ours to delete.
+        // SAFETY: `table` is a valid place for the pointer; on success we own it.
         Error::check(unsafe { ffi::nghttp2_session_callbacks_new(&raw mut table) })?;
         // SAFETY: `table` was just made, and the functions have the types that nghttp2 declares.
         unsafe {
@@ -131,7 +130,7 @@ impl Drop for Callbacks {
     }
 }
 
-/// The data provider of every body: finds the body by its stream.
+/// The data provider for every body: finds the body by its stream.
 pub(crate) fn body_provider<H: Handler>() -> ffi::nghttp2_data_provider2 {
     ffi::nghttp2_data_provider2 {
         source: ffi::nghttp2_data_source {
@@ -153,10 +152,10 @@ fn header_of(hd: &ffi::nghttp2_frame_hd) -> FrameHeader {
     }
 }
 
-/// Bytes that nghttp2 passes, which may be no bytes at a null pointer.
+/// Bytes that nghttp2 passes, possibly zero bytes at a null pointer.
 ///
 /// # Safety
-/// If `len` is not 0, `data` must point to so many bytes that nobody changes while `'a` lasts.
+/// If `len` is not 0, `data` must point to `len` bytes that do not change during `'a`.
 unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];
@@ -213,9 +212,9 @@ unsafe extern "C" fn on_header<H: Handler>(
         let (name, value) = (bytes(name, name_len), bytes(value, value_len));
         Context::<H>::with(user_data, FAILED, |context| {
             match context.handler.header(stream, name, value) {
-                Verdict::GoOn => 0,
-                // Resets this stream only; the rest of its header section is decoded without us.
-                Verdict::Refuse => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE,
+                FieldDecision::Continue => 0,
+                // Resets only this stream; nghttp2 decodes the rest of its header section without calling us.
+                FieldDecision::Refuse => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE,
             }
         })
     }
@@ -244,20 +243,19 @@ unsafe extern "C" fn on_frame_recv<H: Handler>(
     frame: *const ffi::nghttp2_frame,
     user_data: *mut c_void,
 ) -> c_int {
-    // SAFETY: nghttp2 passes a valid frame whose type says which variant of the union it is, and the
-    // session's context.
+    // SAFETY: nghttp2 passes a valid frame, whose type determines the variant of the union, and the session's context.
     unsafe {
         let header = header_of(&(*frame).hd);
         let received = match header.kind {
-            FrameKind::HEADERS => Received::Headers(header),
+            FrameKind::HEADERS => ReceivedFrame::Headers(header),
             FrameKind::GOAWAY => {
                 let goaway = &(*frame).goaway;
-                Received::GoAway {
+                ReceivedFrame::GoAway {
                     last_stream: goaway.last_stream_id as u32,
                     code: goaway.error_code,
                 }
             }
-            _ => Received::Other(header),
+            _ => ReceivedFrame::Other(header),
         };
         Context::<H>::with(user_data, FAILED, |context| {
             context.handler.frame_received(received);
@@ -303,8 +301,8 @@ unsafe extern "C" fn before_frame_send<H: Handler>(
     frame: *const ffi::nghttp2_frame,
     user_data: *mut c_void,
 ) -> c_int {
-    // SAFETY: nghttp2 passes a valid frame whose type says which variant of the union it is (a GOAWAY's
-    // debug data lives as long as the frame), and the session's context.
+    // SAFETY: nghttp2 passes a valid frame, whose type determines the variant of the union (a GOAWAY's debug data lives as
+    // long as the frame), and the session's context.
     unsafe {
         if FrameKind((*frame).hd.type_) != FrameKind::GOAWAY {
             return 0;
@@ -348,7 +346,7 @@ unsafe extern "C" fn data_length<H: Handler>(
     // SAFETY: nghttp2 passes the session's context.
     unsafe {
         Context::<H>::with(user_data, FAILED as isize, |context| {
-            // nghttp2 itself cuts it down to the windows.
+            // nghttp2 itself reduces it to what the windows allow.
             context.data_bytes.min(max_frame_bytes) as isize
         })
     }
@@ -364,9 +362,8 @@ unsafe extern "C" fn read_body<H: Handler>(
     user_data: *mut c_void,
 ) -> isize {
     let mut filled = 0;
-    // SAFETY: nghttp2 passes its session, a buffer of `len` bytes of its own, of which `read` fills no more than that in
-    // all its calls of `copy`, a place for the flags, and the session's context. `submit_trailers` is called as its own
-    // contract says.
+    // SAFETY: nghttp2 passes its session, a buffer of `len` bytes (`read` fills no more than that over all its calls of
+    // `copy`), a place for the flags, and the session's context. `submit_trailers` is called according to its contract.
     unsafe {
         let copy = |bytes: &[u8]| {
             ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.add(filled), bytes.len());
@@ -375,12 +372,12 @@ unsafe extern "C" fn read_body<H: Handler>(
         let failed = FAILED as isize;
         Context::<H>::with(user_data, failed, |context| {
             match context.bodies.read(stream as u32, len, copy) {
-                Some(Piece::Some(len)) => len as isize,
-                Some(Piece::Last(len)) => {
+                Some(BodyRead::Some(len)) => len as isize,
+                Some(BodyRead::Last(len)) => {
                     *data_flags |= ffi::NGHTTP2_DATA_FLAG_EOF;
                     len as isize
                 }
-                Some(Piece::LastBeforeTrailers(len)) => {
+                Some(BodyRead::LastBeforeTrailers(len)) => {
                     *data_flags |=
                         ffi::NGHTTP2_DATA_FLAG_EOF | ffi::NGHTTP2_DATA_FLAG_NO_END_STREAM;
                     match submit_trailers(session, stream, context) {
@@ -388,18 +385,18 @@ unsafe extern "C" fn read_body<H: Handler>(
                         Err(code) => code,
                     }
                 }
-                Some(Piece::Later) => ffi::NGHTTP2_ERR_DEFERRED as isize,
-                // Resets this stream only.
+                Some(BodyRead::Later) => ffi::NGHTTP2_ERR_DEFERRED as isize,
+                // Resets only this stream.
                 None => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE as isize,
             }
         })
     }
 }
 
-/// Queues the trailers of a body that was just read to its end, as nghttp2 wants it done: from inside of its callback.
+/// Queues the trailers of a body that has just been read to its end. nghttp2 wants this done inside its callback.
 ///
 /// # Safety
-/// `session` must be the one whose callback this is, and `context` its own.
+/// `session` must be the session whose callback is running, and `context` its context.
 unsafe fn submit_trailers<H>(
     session: *mut ffi::nghttp2_session,
     stream: i32,
@@ -408,13 +405,14 @@ unsafe fn submit_trailers<H>(
     let Some(trailers) = context.bodies.take_trailers(stream as u32) else {
         return Ok(());
     };
-    // SAFETY: the session is alive; to submit calls nothing back; the fields stay where they are while `held` has them.
+    // SAFETY: the session is alive; submitting runs no callback; the fields stay in place while `queued_headers` has
+    // them.
     let code =
         unsafe { ffi::nghttp2_submit_trailer(session, stream, trailers.as_ptr(), trailers.len()) };
-    context.held.push(trailers);
+    context.queued_headers.push(trailers);
     match code {
         0 => Ok(()),
-        // Resets this stream only.
+        // Resets only this stream.
         _ => Err(ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE as isize),
     }
 }

@@ -1,7 +1,7 @@
-//! HPACK (RFC 7541) by itself: the encoder of one direction's header sections.
+//! HPACK (RFC 7541) on its own: the encoder for the header sections of one direction.
 //!
-//! It knows no frames: whoever sends cuts what it gets into HEADERS and CONTINUATION frames. A session of nghttp2's has its
-//! own encoder and does not need this; [`Inflater`](crate::Inflater) is the other direction.
+//! It knows no frames: the caller splits its output into HEADERS and CONTINUATION frames. An nghttp2 session has its own
+//! encoder and does not need this one. [`Inflater`](crate::Inflater) is the decoder.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -11,10 +11,10 @@ use libnghttp2_sys as ffi;
 use crate::error::Error;
 use crate::headers::HeaderBlock;
 
-/// The largest dynamic table that is used, however large the peer allows it: what nghttp2's own sessions use.
+/// The largest dynamic table to use, even if the peer allows more: the limit of nghttp2's own sessions.
 const MAX_TABLE_BYTES: usize = 4_096;
 
-/// The encoder of one direction's header sections.
+/// The encoder for the header sections of one direction.
 ///
 /// ```
 /// use squall_nghttp2::{Deflater, HeaderBlock};
@@ -27,14 +27,14 @@ const MAX_TABLE_BYTES: usize = 4_096;
 /// ```
 pub struct Deflater(NonNull<ffi::nghttp2_hd_deflater>);
 
-// SAFETY: the deflater has no state outside itself and no tie to a thread; this value alone owns it.
+// SAFETY: the deflater has no state outside itself and is not tied to a thread; this value is its only owner.
 unsafe impl Send for Deflater {}
 
 impl Deflater {
-    /// An encoder with an empty dynamic table of 4,096 bytes at most.
+    /// An encoder with an empty dynamic table of at most 4,096 bytes.
     ///
     /// # Errors
-    /// There is no memory.
+    /// If memory runs out.
     pub fn new() -> Result<Deflater, Error> {
         let mut raw = ptr::null_mut();
         // SAFETY: the pointer to write to is valid during the call.
@@ -43,10 +43,10 @@ impl Deflater {
         Ok(Deflater(raw))
     }
 
-    /// The peer's SETTINGS_HEADER_TABLE_SIZE. The next header section says what became of the table.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE. The next header section announces the new table size.
     ///
     /// # Errors
-    /// There is no memory.
+    /// If memory runs out.
     pub fn allow_table(&mut self, bytes: u32) -> Result<(), Error> {
         // SAFETY: the deflater is alive.
         Error::check(unsafe {
@@ -58,7 +58,7 @@ impl Deflater {
     /// Appends the encoded header section to `out`.
     ///
     /// # Errors
-    /// There is no memory. The table is then unknown.
+    /// If memory runs out. The state of the table is then unknown.
     pub fn deflate(&mut self, headers: &HeaderBlock, out: &mut Vec<u8>) -> Result<(), Error> {
         let start = out.len();
         // SAFETY: the deflater is alive; the fields are only read, up to their count.
@@ -66,8 +66,8 @@ impl Deflater {
             ffi::nghttp2_hd_deflate_bound(self.0.as_ptr(), headers.as_ptr(), headers.len())
         };
         out.resize(start + bound, 0);
-        // SAFETY: the deflater is alive, so many bytes can be written, and the fields are only read: what goes into the
-        // dynamic table is copied.
+        // SAFETY: the deflater is alive, `bound` bytes can be written, and the fields are only read: nghttp2 copies those
+        // that go into the dynamic table.
         let len = Error::check_size(unsafe {
             ffi::nghttp2_hd_deflate_hd2(
                 self.0.as_ptr(),
@@ -84,7 +84,7 @@ impl Deflater {
 
 impl Drop for Deflater {
     fn drop(&mut self) {
-        // SAFETY: the deflater is alive, and nobody else has it.
+        // SAFETY: the deflater is alive, and this value is its only owner.
         unsafe { ffi::nghttp2_hd_deflate_del(self.0.as_ptr()) };
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_is_named_by_its_place() {
+    fn repeated_fields_are_encoded_as_table_references() {
         let (mut deflater, mut inflater) = (Deflater::new().unwrap(), Inflater::new().unwrap());
         let fields = [(":method", "POST"), ("x-some", "thing of its own")];
         let mut lengths = Vec::new();

@@ -1,6 +1,6 @@
-//! What nghttp2 can refuse, as types.
+//! nghttp2's errors as types.
 //!
-//! Codes of HTTP/2 itself (RFC 9113, section 7) are plain `u32` and arrive through the handler.
+//! HTTP/2 error codes (RFC 9113, section 7) are plain `u32` and arrive through the handler.
 
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -8,19 +8,19 @@ use std::os::raw::c_int;
 use libnghttp2_sys as ffi;
 use thiserror::Error;
 
-/// A refusal or failure of nghttp2.
+/// An error from nghttp2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Error {
     /// The peer did not begin with the HTTP/2 connection preface (RFC 9113, section 3.4).
     #[error("the peer did not begin with the HTTP/2 connection preface")]
     BadPreface,
-    /// The peer makes us queue answers faster than it reads them, or sends endless CONTINUATION frames.
+    /// The peer makes us queue replies faster than it reads them, or sends endless CONTINUATION frames.
     #[error("the peer floods the connection ({})", describe(*.0))]
     Flooded(i32),
     /// No stream id is left on this connection (RFC 9113, section 5.1.1).
     #[error("no stream id is left on this connection")]
     StreamIdsExhausted,
-    /// Anything else, by nghttp2's own code.
+    /// Any other error, by nghttp2's own code.
     #[error("nghttp2: {}", describe(*.0))]
     Library(i32),
 }
@@ -31,9 +31,9 @@ pub enum Error {
 pub struct HeaderTooLong;
 
 impl Error {
-    /// A value that nghttp2 would not take.
+    /// A value that nghttp2 does not accept.
     pub const INVALID_ARGUMENT: Error = Error::Library(ffi::NGHTTP2_ERR_INVALID_ARGUMENT);
-    /// The peer makes us queue too much, as the owner found.
+    /// The peer makes us queue too much, as found by the session's owner.
     pub const FLOODED: Error = Error::Flooded(ffi::NGHTTP2_ERR_FLOODED);
 
     /// The error for a negative return code.
@@ -63,7 +63,7 @@ impl Error {
     }
 }
 
-/// nghttp2's own words for a code.
+/// nghttp2's description of a code.
 pub(crate) fn describe(code: i32) -> &'static str {
     // SAFETY: the function takes any code and returns a pointer to a static, NUL-terminated string.
     let text = unsafe { CStr::from_ptr(ffi::nghttp2_strerror(code)) };
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_words() {
+    fn every_code_has_a_description() {
         for code in -1000..10 {
             assert!(!describe(code).is_empty());
             assert!(!Error::from_code(code).to_string().is_empty());

@@ -1,6 +1,6 @@
-//! What a session tells its owner while it reads and writes.
+//! What a session reports to its owner while it reads and writes.
 //!
-//! The handler only listens: it has no way to call the session back, so nghttp2 is never re-entered.
+//! The handler only listens. It cannot call the session back, so nghttp2 is never re-entered.
 
 /// The nine bytes at the start of a frame (RFC 9113, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Whether END_STREAM is set: only DATA and HEADERS have that flag.
+    /// Whether END_STREAM is set; only DATA and HEADERS have that flag.
     pub const fn ends_stream(self) -> bool {
         matches!(self.kind, FrameKind::DATA | FrameKind::HEADERS) && self.flags & 0x1 != 0
     }
 }
 
-/// A frame type by its number (RFC 9113, section 6), known to us or not.
+/// A frame type by its number (RFC 9113, section 6), including unknown ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameKind(pub u8);
 
@@ -48,7 +48,7 @@ impl FrameKind {
     /// CONTINUATION.
     pub const CONTINUATION: FrameKind = FrameKind(0x9);
 
-    /// The name in capitals as RFC 9113 writes it, or `None` for an extension.
+    /// The name in capitals, as RFC 9113 writes it; `None` for an extension.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             FrameKind::DATA => "DATA",
@@ -66,66 +66,65 @@ impl FrameKind {
     }
 }
 
-/// A whole frame that arrived and was valid.
+/// A complete, valid frame from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// A header section is complete: HEADERS with its CONTINUATION frames.
+pub enum ReceivedFrame {
+    /// A complete header section: HEADERS with its CONTINUATION frames.
     Headers(FrameHeader),
     /// GOAWAY.
     GoAway {
         /// The last stream that the peer may have processed.
         last_stream: u32,
-        /// Why (RFC 9113, section 7).
+        /// The error code (RFC 9113, section 7).
         code: u32,
     },
     /// Any other frame.
     Other(FrameHeader),
 }
 
-/// Whether a header section is heard to its end.
+/// Whether to go on with a header section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is.
-    GoOn,
-    /// It is not, and its stream is reset with INTERNAL_ERROR. HPACK makes much of few bytes, and nghttp2 does not
-    /// limit it: whoever keeps fields has to.
+pub enum FieldDecision {
+    /// Go on.
+    Continue,
+    /// Ignore the rest, and reset the stream with INTERNAL_ERROR. HPACK can expand a few bytes into many, and nghttp2 does
+    /// not limit that: a handler that stores fields has to.
     Refuse,
 }
 
-/// Hears what happens in a session. Every method may be left out.
+/// Receives the events of a session. Every method is optional.
 ///
-/// A panic in a method stops nghttp2 in an orderly way and goes on in the caller of the session.
+/// A panic in a method stops nghttp2 in an orderly way and resumes in the session's caller.
 pub trait Handler {
-    /// The header of a frame arrived; its payload has yet to come.
+    /// A frame header arrived; the payload is still to come.
     fn frame_begun(&mut self, _frame: FrameHeader) {}
 
-    /// A header section of a stream that is open begins.
+    /// A header section begins on an open stream.
     fn headers_begun(&mut self, _stream: u32) {}
 
-    /// Whether it hears of fields other than pseudo-header fields. nghttp2 tells them anyway; a session that remembers
-    /// sections saves telling the same ones again and again.
+    /// Whether the handler needs fields other than pseudo-header fields. nghttp2 reports them anyway, but a session that
+    /// caches header sections can skip reporting repeated ones.
     fn wants_fields(&self) -> bool {
         true
     }
 
     /// A header field of a request or response, pseudo-header fields included.
-    fn header(&mut self, _stream: u32, _name: &[u8], _value: &[u8]) -> Verdict {
-        Verdict::GoOn
+    fn header(&mut self, _stream: u32, _name: &[u8], _value: &[u8]) -> FieldDecision {
+        FieldDecision::Continue
     }
 
-    /// A piece of a body, as much of a DATA frame as has arrived.
+    /// A piece of a body: as much of a DATA frame as has arrived.
     fn data(&mut self, _stream: u32, _bytes: &[u8]) {}
 
-    /// A frame is complete. Called after the `header` or `data` calls of that frame.
-    fn frame_received(&mut self, _frame: Received) {}
+    /// A frame is complete. Called after the `header` or `data` calls for that frame.
+    fn frame_received(&mut self, _frame: ReceivedFrame) {}
 
-    /// A frame came that breaks the protocol: its stream, or the connection, ends. `reason` is nghttp2's.
+    /// A frame violated the protocol, so its stream, or the connection, ends. `reason` is nghttp2's.
     fn frame_refused(&mut self, _frame: FrameHeader, _reason: &'static str) {}
 
-    /// A stream is closed in both directions. `code` is 0 unless it was reset or refused.
+    /// A stream has closed in both directions. `code` is 0 unless it was reset or refused.
     fn stream_closed(&mut self, _stream: u32, _code: u32) {}
 
-    /// We are about to send GOAWAY. With a `code` other than 0 the peer broke the protocol, as `reason`
-    /// explains.
+    /// We are about to send GOAWAY. A `code` other than 0 means that the peer broke the protocol, as `reason` explains.
     fn goaway_sending(&mut self, _code: u32, _reason: &[u8]) {}
 }

@@ -1,6 +1,6 @@
-//! A header section in the form that nghttp2 takes, built once and shared by every message that sends it.
+//! A header section in the form that nghttp2 takes, built once and shared by all messages that send it.
 //!
-//! Names and values are not checked here; nghttp2 sends what it is given.
+//! Names and values are not checked here; nghttp2 sends whatever it is given.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,33 +9,34 @@ use libnghttp2_sys as ffi;
 
 use crate::error::HeaderTooLong;
 
-/// nghttp2 keeps pointers to the text until it has serialised it, instead of copies.
+/// nghttp2 keeps pointers to the text until it has serialised it, rather than copying it.
 const NOT_COPIED: u8 =
     (ffi::NGHTTP2_NV_FLAG_NO_COPY_NAME | ffi::NGHTTP2_NV_FLAG_NO_COPY_VALUE) as u8;
 
-/// It is sent literally each time.
+/// The field is sent literally each time and not added to the dynamic table.
 const NOT_INDEXED: u8 = ffi::NGHTTP2_NV_FLAG_NO_INDEX as u8;
 
-/// An immutable list of header fields; a clone is another handle on it.
+/// An immutable list of header fields; cloning it copies only a handle.
 #[derive(Clone)]
 pub struct HeaderBlock(Arc<Block>);
 
 struct Block {
     /// Points into `text`.
     fields: Vec<ffi::nghttp2_nv>,
-    /// The bytes of all names and values, end to end. Not a `Box`: moving one would assert that nothing
-    /// else points into it.
+    /// The bytes of all names and values, end to end. Not a `Box`, because moving a `Box` would assert that nothing else
+    /// points into it.
     text: Vec<u8>,
 }
 
-// SAFETY: the pointers lead into `text`, which this value owns and which nobody changes after `new`: nghttp2 only reads
-// it, and a session that has a message queued keeps a handle.
+// SAFETY: the pointers point into `text`, which this value owns and which never changes after `new`. nghttp2 only reads it,
+// and a session with a queued message keeps a handle.
 unsafe impl Send for Block {}
-// SAFETY: as above; shared use is reading only.
+// SAFETY: as above; shared use only reads.
 unsafe impl Sync for Block {}
 
 impl HeaderBlock {
-    /// The block of these names, in lower case, and values, in this order; pseudo-header fields must come first.
+    /// A block of these names, which must be in lower case, and values, in this order; pseudo-header fields must come
+    /// first.
     pub fn new<'a>(
         fields: impl IntoIterator<Item = (&'a str, &'a str), IntoIter: Clone>,
     ) -> Result<HeaderBlock, HeaderTooLong> {
@@ -43,9 +44,9 @@ impl HeaderBlock {
         HeaderBlock::of_bytes(fields.into_iter().map(as_bytes), |_| false)
     }
 
-    /// The same of names and values that need not be UTF-8, as those of messages that are passed on. Values of fields that
-    /// `is_unique` are another in each message: they are kept out of the peer's dynamic table, from which they would
-    /// drive what comes again (RFC 7541, section 6.2.3).
+    /// As [`HeaderBlock::new`], for names and values that need not be UTF-8, such as those of forwarded messages.
+    /// `is_unique` selects fields whose value differs in each message. They are kept out of the peer's dynamic table, where
+    /// they would evict fields that recur (RFC 7541, section 6.2.3).
     pub fn of_bytes<'a>(
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
         is_unique: impl Fn(&[u8]) -> bool,
@@ -75,9 +76,10 @@ impl HeaderBlock {
             value: place(value.len()),
             namelen: name.len(),
             valuelen: value.len(),
-            flags: match is_unique(name) {
-                true => NOT_COPIED | NOT_INDEXED,
-                false => NOT_COPIED,
+            flags: if is_unique(name) {
+                NOT_COPIED | NOT_INDEXED
+            } else {
+                NOT_COPIED
             },
         }));
         Ok(HeaderBlock(Arc::new(Block {
@@ -86,17 +88,17 @@ impl HeaderBlock {
         })))
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.0.fields.len()
     }
 
-    /// True if there is no field.
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.fields.is_empty()
     }
 
-    /// The names and values, in their order.
+    /// The names and values, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest: &[u8] = &self.0.text;
         let mut take = move |len: usize| {
@@ -107,7 +109,7 @@ impl HeaderBlock {
         (self.0.fields.iter()).map(move |field| (take(field.namelen), take(field.valuelen)))
     }
 
-    /// Whether both are handles on one list.
+    /// Whether both are handles to the same list.
     pub fn is_same(&self, other: &HeaderBlock) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_lie_end_to_end_in_onetext() {
+    fn fields_lie_end_to_end_in_one_text() {
         let block = HeaderBlock::new([(":method", "GET"), ("empty", ""), ("a", "b")]).unwrap();
         let lengths: Vec<_> = block
             .0

@@ -1,8 +1,7 @@
-//! HPACK (RFC 7541) by itself: header sections of one direction of a connection, decoded as somebody who only looks on
-//! sees them.
+//! HPACK (RFC 7541) on its own: the decoder for the header sections of one direction, also for mere observers.
 //!
-//! It knows no frames and sends nothing: whoever reads along cuts HEADERS, PUSH_PROMISE and CONTINUATION frames into
-//! fragments. A session has its own decoder and does not need this.
+//! It knows no frames and sends nothing: the caller splits HEADERS, PUSH_PROMISE and CONTINUATION frames into fragments. A
+//! session has its own decoder and does not need this one.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -12,18 +11,18 @@ use libnghttp2_sys as ffi;
 
 use crate::error::Error;
 
-/// The largest dynamic table that an encoder may ask for here, whatever SETTINGS_HEADER_TABLE_SIZE was announced: one
-/// that wants more is refused, so that a hostile peer cannot fill the memory. The default is 4,096 bytes, and nobody
+/// The largest dynamic table that an encoder may request here, whatever SETTINGS_HEADER_TABLE_SIZE was announced. Larger
+/// requests are refused, so that a hostile peer cannot fill the memory. The default is 4,096 bytes, and no implementation
 /// is known to announce more than 64 KiB.
 pub const MAX_TABLE_BYTES: usize = 1 << 20;
 
 /// SETTINGS_HEADER_TABLE_SIZE until it is announced (RFC 9113, section 6.5.2).
 const INITIAL_TABLE_BYTES: u32 = 4_096;
 
-/// The most fields of one header section; an indexed field is one byte on the wire and may be 4 KiB decoded.
+/// The maximum number of fields in a header section: an indexed field takes one byte on the wire and may be 4 KiB decoded.
 pub const MAX_SECTION_FIELDS: usize = 16_384;
 
-/// The decoder of one direction's header sections.
+/// The decoder for the header sections of one direction.
 ///
 /// ```
 /// use squall_nghttp2::Inflater;
@@ -40,19 +39,19 @@ pub const MAX_SECTION_FIELDS: usize = 16_384;
 /// ```
 pub struct Inflater {
     raw: NonNull<ffi::nghttp2_hd_inflater>,
-    /// Fields of the section that is being decoded.
+    /// Fields decoded so far in the current section.
     fields: usize,
     failure: Option<Error>,
 }
 
-// SAFETY: the inflater has no state outside itself and no tie to a thread; this value alone owns it.
+// SAFETY: the inflater has no state outside itself and is not tied to a thread; this value is its only owner.
 unsafe impl Send for Inflater {}
 
 impl Inflater {
-    /// A decoder with an empty dynamic table of 4,096 bytes, which the encoder may change up to [`MAX_TABLE_BYTES`].
+    /// A decoder with an empty dynamic table of 4,096 bytes, which the encoder may resize up to [`MAX_TABLE_BYTES`].
     ///
     /// # Errors
-    /// There is no memory.
+    /// If memory runs out.
     pub fn new() -> Result<Inflater, Error> {
         let mut raw = ptr::null_mut();
         // SAFETY: the pointer to write to is valid during the call.
@@ -70,21 +69,21 @@ impl Inflater {
         Ok(inflater)
     }
 
-    /// A decoder with an empty dynamic table of 4,096 bytes, for the side that announces how large it may be.
+    /// A decoder with an empty dynamic table of 4,096 bytes, for the endpoint that announces the table's size limit.
     ///
     /// # Errors
-    /// There is no memory.
+    /// If memory runs out.
     pub fn of_endpoint() -> Result<Inflater, Error> {
         let mut inflater = Inflater::new()?;
         inflater.announce_table(INITIAL_TABLE_BYTES)?;
         Ok(inflater)
     }
 
-    /// The encoder knows from now on how large the dynamic table may be: it has acknowledged our
-    /// SETTINGS_HEADER_TABLE_SIZE (RFC 7541, section 4.2). To be called between two header sections.
+    /// Applies a new limit for the dynamic table. Call it when the encoder has acknowledged our SETTINGS_HEADER_TABLE_SIZE
+    /// (RFC 7541, section 4.2), and only between two header sections.
     ///
     /// # Errors
-    /// There is no memory.
+    /// If memory runs out.
     pub fn announce_table(&mut self, bytes: u32) -> Result<(), Error> {
         // SAFETY: the inflater is alive, and the caller is between two header sections.
         Error::check(unsafe {
@@ -93,12 +92,12 @@ impl Inflater {
         Ok(())
     }
 
-    /// Decodes the next fragment of a header section, the last one if `is_final`, and calls `on_field` with each name
-    /// and value that is complete with it.
+    /// Decodes the next fragment of a header section, the last one if `is_final`, and calls `on_field` for each name and
+    /// value that it completes.
     ///
     /// # Errors
-    /// The fragment is no HPACK, a field has more than 64 KiB, or the section more than [`MAX_SECTION_FIELDS`] fields.
-    /// The table is then unknown, so every later call fails in the same way.
+    /// If the fragment is not valid HPACK, a field exceeds 64 KiB, or the section exceeds [`MAX_SECTION_FIELDS`] fields.
+    /// The state of the table is then unknown, so every later call fails in the same way.
     pub fn inflate(
         &mut self,
         fragment: &[u8],
@@ -127,8 +126,8 @@ impl Inflater {
                 flags: 0,
             };
             let mut flags = 0;
-            // SAFETY: the inflater is alive, `field` and `flags` can be written, and the fragment is only read, during
-            // the call and up to its length.
+            // SAFETY: the inflater is alive, `field` and `flags` are writable, and the fragment is only read, during the
+            // call and up to its length.
             let used = Error::check_size(unsafe {
                 ffi::nghttp2_hd_inflate_hd3(
                     self.raw.as_ptr(),
@@ -146,8 +145,8 @@ impl Inflater {
                 if self.fields > MAX_SECTION_FIELDS {
                     return Err(Error::FLOODED);
                 }
-                // SAFETY: with this flag nghttp2 has set name and value, which live until its next call; lengths are
-                // those of the memory, and an empty one has a pointer that is not null (a NUL follows every text).
+                // SAFETY: with this flag, nghttp2 has set name and value, which live until its next call. The lengths are
+                // correct, and an empty text has a non-null pointer, because a NUL follows every text.
                 let (name, value) = unsafe {
                     (
                         text(field.name, field.namelen),
@@ -169,21 +168,21 @@ impl Inflater {
     }
 }
 
-/// The bytes of a name or value; none for null, which nghttp2 may use for nothing.
+/// The bytes of a name or value; empty for null, which nghttp2 may use for empty texts.
 ///
 /// # Safety
-/// Unless null, `start` must lead to `len` bytes that live as long as the result is used.
+/// Unless null, `start` must point to `len` bytes that live as long as the result is used.
 unsafe fn text<'a>(start: *const u8, len: usize) -> &'a [u8] {
     if start.is_null() {
         return &[];
     }
-    // SAFETY: the caller's word.
+    // SAFETY: promised by the caller.
     unsafe { slice::from_raw_parts(start, len) }
 }
 
 impl Drop for Inflater {
     fn drop(&mut self) {
-        // SAFETY: the inflater is alive, and nobody else has it.
+        // SAFETY: the inflater is alive, and this value is its only owner.
         unsafe { ffi::nghttp2_hd_inflate_del(self.raw.as_ptr()) };
     }
 }
@@ -211,9 +210,9 @@ mod tests {
         Ok(fields)
     }
 
-    /// RFC 7541, appendix C.3.1 and C.3.2: the second request uses what the first has put into the table.
+    /// RFC 7541, appendix C.3.1 and C.3.2: the second request uses what the first one has put into the table.
     #[test]
-    fn the_requests_of_the_rfc_however_they_are_cut() {
+    fn requests_from_the_rfc_decode_wherever_they_are_split() {
         let first = [&[0x82, 0x86, 0x84, 0x41, 0x0f][..], b"www.example.com"].concat();
         let second = [&[0x82, 0x86, 0x84, 0xbe, 0x58, 0x08][..], b"no-cache"].concat();
         let common = [
@@ -233,15 +232,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hpack_spoils_the_table_for_good() {
+    fn invalid_hpack_makes_all_later_calls_fail() {
         let mut inflater = Inflater::new().unwrap();
-        // Index 70 of an empty dynamic table.
+        // Index 70, but the dynamic table is empty.
         let error = section(&mut inflater, &[&[0x80 | 70]]).unwrap_err();
         assert_eq!(section(&mut inflater, &[&[0x88]]), Err(error));
     }
 
     #[test]
-    fn tables_and_sections_have_a_largest() {
+    fn tables_and_sections_have_a_maximum_size() {
         // A dynamic table size update (RFC 7541, section 6.3) to 2^20, and to one more; then `:status: 200`.
         let update = |size: u32| {
             let mut bytes = vec![0x3f];

@@ -1,6 +1,6 @@
 //! One HTTP/2 session: bytes in, bytes out, messages submitted.
 //!
-//! It opens no socket, and it decides nothing: the handler hears what happens, the owner submits.
+//! It opens no socket and decides nothing: the handler receives events, the owner submits messages.
 
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -18,12 +18,12 @@ use crate::settings::{Options, RawOptions, Setting};
 /// The largest flow-control window (RFC 9113, section 6.9.1).
 pub const MAX_WINDOW_BYTES: u32 = i32::MAX as u32;
 
-/// The request with which a client upgraded.
+/// The method of the request by which a client upgraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upgraded {
+pub enum UpgradeMethod {
     /// HEAD, whose response has no body.
     Head,
-    /// Any other.
+    /// Any other method.
     Other,
 }
 
@@ -34,8 +34,8 @@ pub struct Session<H: Handler> {
     context: NonNull<Context<H>>,
 }
 
-// SAFETY: nghttp2 has no state outside its session and no tie to a thread, and the context, owned by this
-// value alone, holds nothing but the handler, shared bodies (`Bytes`) and a panic's payload.
+// SAFETY: nghttp2 has no state outside its session and is not tied to a thread. This value is the only owner of the
+// context, which holds only the handler, shared bodies (`Bytes`) and a panic's payload.
 unsafe impl<H: Handler + Send> Send for Session<H> {}
 
 /// Which constructor of nghttp2 to use.
@@ -47,12 +47,12 @@ type Constructor = unsafe extern "C" fn(
 ) -> std::os::raw::c_int;
 
 impl<H: Handler> Session<H> {
-    /// A client's session. Its output begins with the connection preface.
+    /// A client session. Its output begins with the connection preface.
     pub fn client(handler: H, options: &Options) -> Result<Self, Error> {
         Session::new(handler, ffi::nghttp2_session_client_new2, options)
     }
 
-    /// A server's session. It expects the connection preface.
+    /// A server session. It expects the connection preface.
     pub fn server(handler: H, options: &Options) -> Result<Self, Error> {
         Session::new(handler, ffi::nghttp2_session_server_new2, options)
     }
@@ -63,8 +63,8 @@ impl<H: Handler> Session<H> {
         let mut context = Box::new(Context::new(handler, options.data_bytes));
         let mut session = ptr::null_mut();
         let user_data = (&raw mut *context).cast();
-        // SAFETY: every pointer is valid during the call; nghttp2 copies callbacks and options, and does
-        // not look into its user data.
+        // SAFETY: every pointer is valid during the call; nghttp2 copies callbacks and options, and does not look into its
+        // user data.
         Error::check(unsafe {
             constructor(
                 &raw mut session,
@@ -88,7 +88,7 @@ impl<H: Handler> Session<H> {
         unsafe { &(*self.context.as_ptr()).handler }
     }
 
-    /// The handler, to change it between calls.
+    /// The handler, for changes between calls.
     pub fn handler_mut(&mut self) -> &mut H {
         &mut self.context_mut().handler
     }
@@ -108,25 +108,24 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// A client goes on from HTTP/1.1 after status 101 (RFC 7540, section 3.2): queues SETTINGS with the entries of
-    /// `payload`, which is [`Setting::payload`] of what HTTP2-Settings said, and expects the response to `upgraded`
-    /// on stream 1.
-    pub fn upgrade(&mut self, payload: &[u8], upgraded: Upgraded) -> Result<(), Error> {
+    /// Continues from HTTP/1.1 as a client after status 101 (RFC 7540, section 3.2). Queues SETTINGS with the entries of
+    /// `payload`, which is [`Setting::payload`] of the settings sent in HTTP2-Settings, and expects the response to
+    /// a request of this method on stream 1.
+    pub fn upgrade(&mut self, payload: &[u8], method: UpgradeMethod) -> Result<(), Error> {
         // SAFETY: the session is alive; the payload is read during the call.
         Error::check(unsafe {
             ffi::nghttp2_session_upgrade2(
                 self.session.as_ptr(),
                 payload.as_ptr(),
                 payload.len(),
-                i32::from(upgraded == Upgraded::Head),
+                i32::from(method == UpgradeMethod::Head),
                 ptr::null_mut(),
             )
         })?;
         Ok(())
     }
 
-    /// Raises how much the peer may send on the whole connection before an update, to at most [`MAX_WINDOW_BYTES`],
-    /// by a WINDOW_UPDATE.
+    /// Raises the connection's receive window to at most [`MAX_WINDOW_BYTES`] by a WINDOW_UPDATE.
     pub fn set_connection_window(&mut self, bytes: u32) -> Result<(), Error> {
         let bytes = i32::try_from(bytes).map_err(|_| Error::INVALID_ARGUMENT)?;
         // SAFETY: the session is alive.
@@ -136,8 +135,8 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Queues WINDOW_UPDATE for a stream, or for the connection (0), by 1 to 2^31 - 1 bytes. Nothing happens if the
-    /// stream is gone. An error if the window would exceed [`MAX_WINDOW_BYTES`].
+    /// Queues WINDOW_UPDATE for a stream, or for the connection (0), by 1 to 2^31 - 1 bytes. Does nothing if the stream is
+    /// gone. Fails if the window would exceed [`MAX_WINDOW_BYTES`].
     pub fn submit_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Error> {
         let stream = id(stream)?;
         let increment = i32::try_from(increment).map_err(|_| Error::INVALID_ARGUMENT)?;
@@ -151,9 +150,9 @@ impl<H: Handler> Session<H> {
     /// Queues a request and returns its stream.
     pub fn submit_request(&mut self, headers: &HeaderBlock, body: Body<'_>) -> Result<u32, Error> {
         let provider = (!body.is_empty()).then(body_provider::<H>);
-        self.hold(headers);
-        // SAFETY: the session is alive; the header fields stay where they are while `held` has them; the provider is
-        // copied during the call, reads from `Bodies` by stream id and needs no pointer of its own.
+        self.retain(headers);
+        // SAFETY: the session is alive; the header fields stay in place while `queued_headers` has them; the provider
+        // is copied during the call, reads from `Bodies` by stream id and needs no pointer of its own.
         let stream = Error::check(unsafe {
             ffi::nghttp2_submit_request2(
                 self.session.as_ptr(),
@@ -170,7 +169,7 @@ impl<H: Handler> Session<H> {
         Ok(stream as u32)
     }
 
-    /// Queues the response of a stream that the client opened and that is still open.
+    /// Queues the response on a stream that the client opened and that is still open.
     pub fn submit_response(
         &mut self,
         stream: u32,
@@ -179,7 +178,7 @@ impl<H: Handler> Session<H> {
     ) -> Result<(), Error> {
         let stream = id(stream)?;
         let provider = (!body.is_empty()).then(body_provider::<H>);
-        self.hold(headers);
+        self.retain(headers);
         // SAFETY: as in `submit_request`.
         Error::check(unsafe {
             ffi::nghttp2_submit_response2(
@@ -196,12 +195,12 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Queues an interim response (RFC 9113, section 8.1) of a stream that the client opened and that has no response
-    /// yet.
+    /// Queues an interim response (RFC 9113, section 8.1) on a stream that the client opened and that has no response yet.
     pub fn submit_interim(&mut self, stream: u32, headers: &HeaderBlock) -> Result<(), Error> {
         let stream = id(stream)?;
-        self.hold(headers);
-        // SAFETY: the session is alive; the header fields stay where they are while `held` has them; there is no priority.
+        self.retain(headers);
+        // SAFETY: the session is alive; the header fields stay in place while `queued_headers` has them; there is no
+        // priority.
         Error::check(unsafe {
             ffi::nghttp2_submit_headers(
                 self.session.as_ptr(),
@@ -216,33 +215,33 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// How many bytes [`Session::send_body`] would take now: 0 if the stream is gone or its body is not streamed.
+    /// How many bytes [`Session::send_body`] would accept now: 0 if the stream is gone or its body is not streamed.
     pub fn body_room(&self, stream: u32) -> usize {
         // SAFETY: as in `handler`.
         unsafe { (*self.context.as_ptr()).bodies.room(stream) }
     }
 
-    /// Whether the stream has a streamed body whose end was not given.
+    /// Whether the stream has a streamed body that has not ended.
     pub fn has_body(&self, stream: u32) -> bool {
         // SAFETY: as in `handler`.
         unsafe { (*self.context.as_ptr()).bodies.is_streamed(stream) }
     }
 
-    /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
+    /// Accepts bytes of a streamed body, as many as there is room for, and returns how many.
     pub fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
-        let (taken, is_news) = self.context_mut().bodies.add(stream, bytes);
-        if is_news {
+        let (accepted, must_resume) = self.context_mut().bodies.add(stream, bytes);
+        if must_resume {
             self.resume(id(stream)?)?;
         }
-        Ok(taken)
+        Ok(accepted)
     }
 
-    /// A streamed body is complete with what was taken.
+    /// Ends a streamed body after the bytes accepted so far.
     pub fn end_body(&mut self, stream: u32) -> Result<(), Error> {
         self.end(stream, None)
     }
 
-    /// A streamed body is complete with what was taken, and these trailers follow it.
+    /// Ends a streamed body after the bytes accepted so far, followed by these trailers.
     pub fn end_body_with(&mut self, stream: u32, trailers: &HeaderBlock) -> Result<(), Error> {
         self.end(stream, Some(trailers.clone()))
     }
@@ -254,12 +253,12 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Makes nghttp2 ask again for a body that had nothing.
+    /// Makes nghttp2 ask again for a body that had no bytes available.
     fn resume(&mut self, stream: i32) -> Result<(), Error> {
         // SAFETY: the session is alive.
         let code = unsafe { ffi::nghttp2_session_resume_data(self.session.as_ptr(), stream) };
         match code {
-            // The stream is gone, or RST_STREAM for it waits: nobody wants its body.
+            // The stream is gone, or an RST_STREAM for it is queued: its body is no longer needed.
             ffi::NGHTTP2_ERR_INVALID_ARGUMENT => Ok(()),
             code => Error::check(code).map(drop),
         }
@@ -275,7 +274,7 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Queues GOAWAY: streams up to `last` may end, later ones are refused.
+    /// Queues GOAWAY: streams up to `last` may complete, later ones are refused.
     pub fn submit_goaway(&mut self, last: u32, code: u32) -> Result<(), Error> {
         let last = id(last)?;
         // SAFETY: the session is alive; there is no debug data.
@@ -285,7 +284,7 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Ends the session with GOAWAY, for a peer that broke a rule which nghttp2 does not know.
+    /// Ends the session with GOAWAY, for a peer that broke a rule nghttp2 does not know.
     pub fn terminate(&mut self, code: u32) -> Result<(), Error> {
         // SAFETY: the session is alive.
         Error::check(unsafe {
@@ -300,19 +299,19 @@ impl<H: Handler> Session<H> {
         unsafe { ffi::nghttp2_session_get_last_proc_stream_id(self.session.as_ptr()) as u32 }
     }
 
-    /// Takes bytes from the peer. An error is the end of the session; a peer's connection error that
-    /// nghttp2 answers by itself is none (see [`Handler::goaway_sending`]).
+    /// Processes bytes from the peer. An error ends the session. A peer's connection error that nghttp2 handles itself does
+    /// not return an error (see [`Handler::goaway_sending`]).
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: the session is alive and `bytes` is readable; the callbacks run during this call use
-        // the context, to which no reference exists now.
+        // SAFETY: the session is alive and `bytes` is readable; the callbacks run during this call use the context, to
+        // which no reference exists now.
         let taken = unsafe {
             ffi::nghttp2_session_mem_recv2(self.session.as_ptr(), bytes.as_ptr(), bytes.len())
         };
         self.context_mut().resume_panic();
-        // Fewer would mean that a callback asked for a pause: none does.
+        // Fewer would mean that a callback had paused the session; none does.
         let taken = Error::check_size(taken)?;
         debug_assert_eq!(
             taken,
@@ -322,7 +321,7 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Appends the next frame that can be sent now and returns its size; 0 if there is none.
+    /// Appends the next frame that can be sent now and returns its size; 0 if there is no such frame.
     pub fn send(&mut self, out: &mut Vec<u8>) -> Result<usize, Error> {
         let mut data = ptr::null();
         // SAFETY: the session is alive, `data` is a valid place for the pointer; callbacks as in `receive`.
@@ -334,33 +333,33 @@ impl<H: Handler> Session<H> {
             out.extend_from_slice(unsafe { slice::from_raw_parts(data, len) });
         }
         if !self.wants_write() && self.queued_frames() == 0 {
-            // Every header section is serialised: nghttp2 has no more pointers to them.
-            self.context_mut().held.clear();
+            // Every header section is serialised, so nghttp2 holds no pointers to them any more.
+            self.context_mut().queued_headers.clear();
         }
         Ok(len)
     }
 
-    /// Keeps a header section until it is serialised. Mostly it is the same as the last one.
-    fn hold(&mut self, headers: &HeaderBlock) {
-        let held = &mut self.context_mut().held;
-        if !held.last().is_some_and(|last| last.is_same(headers)) {
-            held.push(headers.clone());
+    /// Keeps a header section until it is serialised. Usually it is the same as the last one.
+    fn retain(&mut self, headers: &HeaderBlock) {
+        let queued = &mut self.context_mut().queued_headers;
+        if !queued.last().is_some_and(|last| last.is_same(headers)) {
+            queued.push(headers.clone());
         }
     }
 
-    /// False when the session has no more use for bytes of the peer.
+    /// Whether the session still needs bytes from the peer.
     pub fn wants_read(&self) -> bool {
         // SAFETY: the session is alive; the function only looks.
         unsafe { ffi::nghttp2_session_want_read(self.session.as_ptr()) != 0 }
     }
 
-    /// True when [`Session::send`] would produce something; false also while windows are exhausted.
+    /// Whether [`Session::send`] would produce something; false also while windows are exhausted.
     pub fn wants_write(&self) -> bool {
         // SAFETY: the session is alive; the function only looks.
         unsafe { ffi::nghttp2_session_want_write(self.session.as_ptr()) != 0 }
     }
 
-    /// SETTINGS_MAX_FRAME_SIZE of the peer, in bytes.
+    /// The peer's SETTINGS_MAX_FRAME_SIZE, in bytes.
     pub fn peer_max_frame_bytes(&self) -> u32 {
         // SAFETY: the session is alive; the function only looks.
         unsafe {
@@ -371,21 +370,21 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// How many frames besides DATA wait to be produced.
+    /// The number of queued frames other than DATA.
     pub fn queued_frames(&self) -> usize {
         // SAFETY: the session is alive; the function only looks.
         unsafe { ffi::nghttp2_session_get_outbound_queue_size(self.session.as_ptr()) }
     }
 
-    /// Whether this client's session can still open streams: no GOAWAY came, no connection error
-    /// happened, and there are stream ids left.
+    /// Whether this client session can still open streams: it received no GOAWAY, had no connection error, and has stream
+    /// ids left.
     pub fn is_request_allowed(&self) -> bool {
         // SAFETY: the session is alive; the function only looks.
         unsafe { ffi::nghttp2_session_check_request_allowed(self.session.as_ptr()) != 0 }
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of the peer: the assumed one until its SETTINGS arrive, 2^32 - 1
-    /// if they do not limit it.
+    /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS: the assumed value until its SETTINGS arrive, 2^32 - 1 if they set no
+    /// limit.
     pub fn peer_max_concurrent_streams(&self) -> u32 {
         // SAFETY: the session is alive; the function only looks.
         unsafe {
@@ -396,8 +395,8 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// How much DATA we may send on a stream, or on the connection (0): below 0 if the peer has shrunk its windows.
-    /// -1 as well if the stream is not open.
+    /// How much DATA we may send on a stream, or on the connection (0). Negative if the peer has shrunk its window; also -1
+    /// if the stream is not open.
     pub fn window_to_send(&self, stream: u32) -> i32 {
         // SAFETY: the session is alive; the functions only look.
         id(stream).map_or(-1, |stream| unsafe {
@@ -411,8 +410,8 @@ impl<H: Handler> Session<H> {
         })
     }
 
-    /// How much DATA the peer may send on a stream, or on the connection (0), once it has every WINDOW_UPDATE that is
-    /// queued; 0 if the stream is not open.
+    /// How much DATA the peer may send on a stream, or on the connection (0), once it has received every queued
+    /// WINDOW_UPDATE; 0 if the stream is not open.
     pub fn window_to_receive(&self, stream: u32) -> u32 {
         // SAFETY: the session is alive; the functions only look.
         let bytes = id(stream).map_or(0, |stream| unsafe {
@@ -426,7 +425,7 @@ impl<H: Handler> Session<H> {
         u32::try_from(bytes).unwrap_or(0)
     }
 
-    /// How much of that window was used and not given back by WINDOW_UPDATE; 0 if the stream is not open.
+    /// How much of that window was used and not returned by WINDOW_UPDATE; 0 if the stream is not open.
     pub fn used_window(&self, stream: u32) -> u32 {
         // SAFETY: the session is alive; the functions only look.
         let bytes = id(stream).map_or(0, |stream| unsafe {
@@ -442,15 +441,15 @@ impl<H: Handler> Session<H> {
     }
 }
 
-/// A stream id as nghttp2 has it.
+/// A stream id in nghttp2's type.
 fn id(stream: u32) -> Result<i32, Error> {
     i32::try_from(stream).map_err(|_| Error::INVALID_ARGUMENT)
 }
 
 impl<H: Handler> Drop for Session<H> {
     fn drop(&mut self) {
-        // SAFETY: both were made in `new` and are freed only here, the session, which refers to the
-        // context, first. Deleting a session calls nothing back.
+        // SAFETY: both were made in `new` and are freed only here. The session is freed first, because it refers to the
+        // context. Deleting a session runs no callback.
         unsafe {
             ffi::nghttp2_session_del(self.session.as_ptr());
             mem::drop(Box::from_raw(self.context.as_ptr()));

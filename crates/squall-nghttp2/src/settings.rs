@@ -1,4 +1,4 @@
-//! What a session is told at its start: the entries of its SETTINGS, and how nghttp2 shall work.
+//! What a session is given at its start: the entries of its SETTINGS, and options for nghttp2.
 
 use std::ptr;
 
@@ -39,12 +39,11 @@ impl Setting {
         }
     }
 
-    /// The payload of a SETTINGS frame, as an upgrade from HTTP/1.1 sends it in HTTP2-Settings (RFC 7540,
-    /// section 3.2.1).
+    /// The payload of a SETTINGS frame, as an upgrade from HTTP/1.1 sends it in HTTP2-Settings (RFC 7540, section 3.2.1).
     pub fn payload(settings: &[Setting]) -> Result<Vec<u8>, Error> {
         let entries: Vec<_> = settings.iter().map(|setting| setting.entry()).collect();
         let mut payload = vec![0; entries.len() * SETTING_BYTES];
-        // SAFETY: both pointers are valid for the lengths that go with them, and are not kept.
+        // SAFETY: both pointers are valid for the given lengths and are not kept.
         let len = Error::check_size(unsafe {
             ffi::nghttp2_pack_settings_payload2(
                 payload.as_mut_ptr(),
@@ -58,39 +57,38 @@ impl Setting {
     }
 }
 
-/// Bytes of one entry (RFC 9113, section 6.5.1).
+/// The size of one entry (RFC 9113, section 6.5.1).
 const SETTING_BYTES: usize = 6;
 
-/// Who decides when windows are updated.
+/// Which side decides when to send window updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Updates {
-    /// nghttp2: when half of a window was used.
+pub enum WindowUpdateMode {
+    /// nghttp2, when half of a window has been used.
     Automatic,
-    /// The owner, by [`crate::Session::submit_window_update`]. nghttp2 still gives back padding and DATA of streams
-    /// that are gone, when they fill half of a window that the owner has not updated.
+    /// The owner, through [`crate::Session::submit_window_update`]. nghttp2 still returns padding, and DATA of closed
+    /// streams, to the window once they fill half of a window that the owner has not updated.
     Manual,
 }
 
-/// How nghttp2 shall work. Its limits against floods stay what they are: 8 CONTINUATION frames a header section, 32
-/// entries a SETTINGS frame, 1,000 answers that wait, and a burst of 1,000 resets or other "glitches" and 33 a second
-/// from then on.
+/// Options for nghttp2. Its limits against floods keep their defaults: 8 CONTINUATION frames per header section, 32 entries
+/// per SETTINGS frame, 1,000 queued replies, and a burst of 1,000 resets or other "glitches", then 33 per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// A client's: what stands for the server's SETTINGS_MAX_CONCURRENT_STREAMS until it has come.
+    /// For clients: the assumed SETTINGS_MAX_CONCURRENT_STREAMS of the server until its SETTINGS arrive.
     pub assumed_max_concurrent_streams: u32,
-    /// The largest payload of a DATA frame that is sent, within the peer's SETTINGS_MAX_FRAME_SIZE; at least 1.
+    /// The largest payload of a sent DATA frame, within the peer's SETTINGS_MAX_FRAME_SIZE; at least 1.
     pub data_bytes: u32,
-    /// Who updates windows.
-    pub updates: Updates,
+    /// Which side updates windows.
+    pub updates: WindowUpdateMode,
 }
 
 impl Default for Options {
-    /// What nghttp2 does when it is told nothing.
+    /// nghttp2's defaults.
     fn default() -> Options {
         Options {
             assumed_max_concurrent_streams: 100,
             data_bytes: 16_384,
-            updates: Updates::Automatic,
+            updates: WindowUpdateMode::Automatic,
         }
     }
 }
@@ -101,9 +99,9 @@ pub(crate) struct RawOptions(*mut ffi::nghttp2_option);
 impl RawOptions {
     pub(crate) fn new(options: &Options) -> Result<RawOptions, Error> {
         let mut raw = ptr::null_mut();
-        // SAFETY: `raw` is a valid place for the pointer; on success it is ours to delete.
+        // SAFETY: `raw` is a valid place for the pointer; on success we own it.
         Error::check(unsafe { ffi::nghttp2_option_new(&raw mut raw) })?;
-        let is_manual = options.updates == Updates::Manual;
+        let is_manual = options.updates == WindowUpdateMode::Manual;
         // SAFETY: the options were just made.
         unsafe {
             ffi::nghttp2_option_set_peer_max_concurrent_streams(

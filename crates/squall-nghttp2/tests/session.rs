@@ -1,23 +1,23 @@
-//! Two sessions joined in memory: what one submits, the other's handler hears.
-// The helpers of these tests stop at the first surprise, as the tests themselves do.
+//! Two sessions connected in memory: what one submits, the other's handler receives.
+// The helpers of these tests panic on the first surprise, as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use squall_nghttp2::{
-    Body, Error, FrameHeader, Handler, HeaderBlock, Options, Received, STREAMED_BUFFER_BYTES,
-    Session, Setting, Updates, Upgraded, Verdict,
+    Body, Error, FieldDecision, FrameHeader, Handler, HeaderBlock, Options, ReceivedFrame,
+    STREAMED_BUFFER_BYTES, Session, Setting, UpgradeMethod, WindowUpdateMode,
 };
 
 #[derive(Default)]
-struct Log {
+struct EventLog {
     lines: Vec<String>,
     data_bytes: usize,
     panics_on: Option<&'static str>,
 }
 
-impl Log {
+impl EventLog {
     fn note(&mut self, line: String) {
         if self.panics_on.is_some_and(|start| line.starts_with(start)) {
             panic!("told to panic on {line}");
@@ -30,7 +30,7 @@ impl Log {
     }
 }
 
-impl Handler for Log {
+impl Handler for EventLog {
     fn frame_begun(&mut self, frame: FrameHeader) {
         self.note(format!(
             "begun {} on {}",
@@ -38,23 +38,23 @@ impl Handler for Log {
             frame.stream
         ));
     }
-    fn header(&mut self, stream: u32, name: &[u8], value: &[u8]) -> Verdict {
+    fn header(&mut self, stream: u32, name: &[u8], value: &[u8]) -> FieldDecision {
         let (name, value) = (
             String::from_utf8_lossy(name),
             String::from_utf8_lossy(value),
         );
         self.note(format!("{stream} {name}={value}"));
         match &*name {
-            "refuse-me" => Verdict::Refuse,
-            _ => Verdict::GoOn,
+            "refuse-me" => FieldDecision::Refuse,
+            _ => FieldDecision::Continue,
         }
     }
     fn data(&mut self, stream: u32, bytes: &[u8]) {
         self.data_bytes += bytes.len();
         self.note(format!("{stream} data {}", bytes.len()));
     }
-    fn frame_received(&mut self, frame: Received) {
-        if let Received::GoAway { last_stream, code } = frame {
+    fn frame_received(&mut self, frame: ReceivedFrame) {
+        if let ReceivedFrame::GoAway { last_stream, code } = frame {
             self.note(format!("goaway last {last_stream} code {code}"));
         }
     }
@@ -69,12 +69,12 @@ impl Handler for Log {
     }
 }
 
-fn pair() -> (Session<Log>, Session<Log>) {
-    let mut client = Session::client(Log::default(), &Options::default()).unwrap();
+fn pair() -> (Session<EventLog>, Session<EventLog>) {
+    let mut client = Session::client(EventLog::default(), &Options::default()).unwrap();
     client
         .submit_settings(&[Setting::EnablePush(false)])
         .unwrap();
-    let mut server = Session::server(Log::default(), &Options::default()).unwrap();
+    let mut server = Session::server(EventLog::default(), &Options::default()).unwrap();
     server
         .submit_settings(&[Setting::MaxConcurrentStreams(7)])
         .unwrap();
@@ -82,14 +82,14 @@ fn pair() -> (Session<Log>, Session<Log>) {
 }
 
 /// Moves everything that `from` can send.
-fn pass(from: &mut Session<Log>, to: &mut Session<Log>) -> Result<usize, Error> {
+fn pass(from: &mut Session<EventLog>, to: &mut Session<EventLog>) -> Result<usize, Error> {
     let mut bytes = Vec::new();
     while from.send(&mut bytes)? > 0 {}
     to.receive(&bytes)?;
     Ok(bytes.len())
 }
 
-fn settle(client: &mut Session<Log>, server: &mut Session<Log>) {
+fn settle(client: &mut Session<EventLog>, server: &mut Session<EventLog>) {
     while pass(client, server).unwrap() + pass(server, client).unwrap() > 0 {}
 }
 
@@ -108,7 +108,7 @@ fn body(len: usize) -> Bytes {
 }
 
 #[test]
-fn a_request_and_its_response() {
+fn a_request_and_its_response_reach_the_other_side() {
     let (mut client, mut server) = pair();
     assert_eq!(client.peer_max_concurrent_streams(), 100);
     let stream = client
@@ -135,7 +135,7 @@ fn a_connection_window_stops_the_body_until_it_is_raised() {
     let whole_streams = Setting::InitialWindowBytes(1 << 20);
     server.submit_settings(&[whole_streams]).unwrap();
     settle(&mut client, &mut server);
-    // In one direction only, so that no update comes back.
+    // Pass only one direction, so that no update comes back.
     client
         .submit_request(&request(), Body::Whole(&body(100_000)))
         .unwrap();
@@ -155,7 +155,7 @@ fn a_connection_window_stops_the_body_until_it_is_raised() {
 }
 
 #[test]
-fn reset_and_goaway_are_heard() {
+fn reset_and_goaway_reach_the_handler() {
     let (mut client, mut server) = pair();
     let stream = client
         .submit_request(&request(), Body::Whole(&Bytes::new()))
@@ -170,7 +170,7 @@ fn reset_and_goaway_are_heard() {
 }
 
 #[test]
-fn a_broken_peer_is_answered_with_goaway() {
+fn a_protocol_violation_is_answered_with_goaway() {
     let (mut client, mut server) = pair();
     settle(&mut client, &mut server);
     // DATA on stream 0 is a connection error (RFC 9113, section 6.1).
@@ -197,7 +197,7 @@ fn a_wrong_preface_is_an_error() {
 }
 
 #[test]
-fn a_panic_of_the_handler_comes_out_on_our_side() {
+fn a_panic_in_the_handler_resumes_in_the_caller() {
     for place in ["begun HEADERS", "1 :method", "1 data"] {
         let (mut client, mut server) = pair();
         client
@@ -212,12 +212,12 @@ fn a_panic_of_the_handler_comes_out_on_our_side() {
 #[test]
 fn sessions_may_move_between_threads() {
     fn is_send<T: Send>() {}
-    is_send::<Session<Log>>();
+    is_send::<Session<EventLog>>();
     is_send::<HeaderBlock>();
 }
 
 #[test]
-fn a_streamed_body_goes_as_its_bytes_come() {
+fn a_streamed_body_is_sent_as_its_bytes_are_added() {
     let (mut client, mut server) = pair();
     let stream = client.submit_request(&request(), Body::Streamed).unwrap();
     settle(&mut client, &mut server);
@@ -253,7 +253,7 @@ fn a_reset_ends_a_streamed_body() {
     assert_eq!(client.body_room(stream), 0);
     assert_eq!(client.send_body(stream, b"x"), Ok(0));
     client.end_body(stream).unwrap();
-    // Between the order to reset a stream and the frame, nobody wants its body either.
+    // Between the request to reset a stream and the frame, its body is not needed either.
     let other = client.submit_request(&request(), Body::Streamed).unwrap();
     settle(&mut client, &mut server);
     client.submit_reset(other, 8).unwrap();
@@ -264,15 +264,15 @@ fn a_reset_ends_a_streamed_body() {
 }
 
 #[test]
-fn data_frames_are_as_large_as_asked_within_the_limits_of_the_peer() {
+fn data_frames_have_the_requested_size_within_the_peers_limit() {
     let lengths = |asked, allowed| {
         let options = Options {
             data_bytes: asked,
             ..Options::default()
         };
-        let mut client = Session::client(Log::default(), &options).unwrap();
+        let mut client = Session::client(EventLog::default(), &options).unwrap();
         client.submit_settings(&[]).unwrap();
-        let mut server = Session::server(Log::default(), &Options::default()).unwrap();
+        let mut server = Session::server(EventLog::default(), &Options::default()).unwrap();
         let frames = Setting::MaxFrameBytes(allowed);
         let window = Setting::InitialWindowBytes(1 << 20);
         server.submit_settings(&[frames, window]).unwrap();
@@ -298,13 +298,13 @@ fn data_frames_are_as_large_as_asked_within_the_limits_of_the_peer() {
 }
 
 #[test]
-fn manual_updates_are_the_only_ones() {
+fn with_manual_updates_no_others_are_sent() {
     let options = Options {
-        updates: Updates::Manual,
+        updates: WindowUpdateMode::Manual,
         ..Options::default()
     };
     let (mut client, _) = pair();
-    let mut server = Session::server(Log::default(), &options).unwrap();
+    let mut server = Session::server(EventLog::default(), &options).unwrap();
     server.submit_settings(&[]).unwrap();
     let stream = client
         .submit_request(&request(), Body::Whole(&body(100_000)))
@@ -338,7 +338,7 @@ fn manual_updates_are_the_only_ones() {
 }
 
 #[test]
-fn a_refused_header_section_resets_its_stream_only() {
+fn a_refused_header_section_resets_only_its_stream() {
     let (mut client, mut server) = pair();
     let fields = [
         (":method", "GET"),
@@ -361,10 +361,10 @@ fn a_refused_header_section_resets_its_stream_only() {
 }
 
 #[test]
-fn an_upgraded_client_gets_its_answer_on_stream_1() {
-    let mut client = Session::client(Log::default(), &Options::default()).unwrap();
+fn an_upgraded_client_gets_its_response_on_stream_1() {
+    let mut client = Session::client(EventLog::default(), &Options::default()).unwrap();
     let payload = Setting::payload(&[Setting::InitialWindowBytes(5)]).unwrap();
-    client.upgrade(&payload, Upgraded::Other).unwrap();
+    client.upgrade(&payload, UpgradeMethod::Other).unwrap();
     let mut bytes = Vec::new();
     while client.send(&mut bytes).unwrap() > 0 {}
     assert_eq!(

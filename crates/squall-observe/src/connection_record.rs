@@ -1,4 +1,5 @@
-//! What is known of a connection as a whole, whether or not it can be read.
+//! What is known about a connection as a whole, whether or not its content can be read. Its exchanges and frames are
+//! rows of their own, in `exchange`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,32 +10,33 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Side, Way};
 use squall_http::ConnectionError;
 
-/// One connection, as one end of the link saw it. Times that never came are `None`.
+/// One connection, as seen from one end of the link. Times of events that did not happen are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConnectionRecord {
-    /// At whose end it was seen.
+    /// The end that saw it.
     #[serde(serialize_with = "by_name")]
     pub side: Side,
-    /// Its number: both ends have the same, from 0 in the order in which connections came to the link.
+    /// Its number, from 0 in the order in which connections reached the link. Both ends give it the same one.
     pub connection: u32,
-    /// What carries it.
+    /// The transport.
     pub transport: Transport,
-    /// The client's address. Where the beginning was not seen: the one that sent a request, or else has the higher port.
+    /// The client's address. If the beginning was not seen: the address that sent a request, otherwise the one with the
+    /// higher port.
     pub client: SocketAddr,
-    /// The server's.
+    /// The server's address.
     pub server: SocketAddr,
-    /// Whether it was open before the first packet of it that was seen.
+    /// Whether it was already open when its first packet was seen.
     pub began_before: bool,
     /// When its first packet was seen.
     #[serde(rename = "opened_ns")]
     pub opened: Time,
-    /// When the SYN-ACK was.
+    /// When the SYN-ACK was seen.
     #[serde(rename = "accepted_ns")]
     pub accepted: Option<Time>,
-    /// When the client's acknowledgement of that was.
+    /// When the client's acknowledgement of the SYN-ACK was seen.
     #[serde(rename = "established_ns")]
     pub established: Option<Time>,
-    /// When its last packet was.
+    /// When its last packet was seen.
     #[serde(rename = "last_ns")]
     pub last: Time,
     /// How it ended.
@@ -43,22 +45,22 @@ pub struct ConnectionRecord {
     pub from_client: Traffic,
     /// What the server sent.
     pub from_server: Traffic,
-    /// What its TLS said in the clear, or to somebody with the keys.
+    /// TLS facts from its cleartext messages, or also from encrypted ones if the keys are known.
     pub tls: Option<TlsFacts>,
-    /// What is spoken, if it could be read.
+    /// The protocol, if the content could be read.
     #[serde(serialize_with = "name_of")]
     pub protocol: Option<Protocol>,
-    /// Exchanges that were found.
+    /// Number of exchanges found.
     pub exchanges: u64,
-    /// Frames of HTTP/2, HTTP/3 and QUIC that were.
+    /// Number of HTTP/2, HTTP/3 and QUIC frames found.
     pub frames: u64,
-    /// Why no more could be read.
-    pub opaque: Option<Opaque>,
+    /// Why it could not be read to its end.
+    pub opaque: Option<OpaqueReason>,
 }
 
 impl ConnectionRecord {
-    /// A connection, open since its first packet; its owner adds what it learns. `client_sends` says which way its client's
-    /// packets go, and so at whose end they are seen.
+    /// A connection that is open since its first packet; the caller adds what it learns later. `client_sends` is the
+    /// direction of its client's packets, which determines the end that sees it.
     pub(crate) fn first_seen(
         connection: u32,
         transport: Transport,
@@ -89,7 +91,7 @@ impl ConnectionRecord {
     }
 }
 
-/// At whose end a connection is seen whose client's packets go this way.
+/// The end that sees a connection whose client's packets go in this direction.
 pub(crate) fn side_of(client_sends: Way) -> Side {
     match client_sends {
         Way::Sent => Side::Client,
@@ -97,7 +99,7 @@ pub(crate) fn side_of(client_sends: Way) -> Side {
     }
 }
 
-/// What carries a connection.
+/// The transport protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -111,116 +113,118 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Both sides had sent all they had (FIN).
+    /// Both sides had sent everything (FIN), or it was closed by QUIC's CONNECTION_CLOSE.
     Closed,
     /// By RST.
     Reset,
-    /// It had not when the observer did, or its addresses served another.
+    /// It was still open when the observer finished, or when its addresses were reused.
     Open,
 }
 
 /// What one side sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Packets, those without payload too.
+    /// Packets, including those without payload.
     pub packets: u64,
-    /// Bytes of payload: of the stream for TCP, without repetitions; of datagrams for QUIC.
+    /// Payload bytes: for TCP those of the stream, without retransmitted ones; for QUIC those of the datagrams.
     pub bytes: u64,
-    /// Bytes that were seen more than once: retransmissions, if a link duplicates nothing.
+    /// Bytes that were seen more than once. These are retransmissions, unless the link duplicates packets.
     pub repeated_bytes: u64,
-    /// Segments, or frames of QUIC's streams, that came before their turn.
+    /// TCP segments, or QUIC STREAM frames, that arrived out of order.
     pub early_segments: u64,
-    /// Bytes that came so early that the receiver had no room for them, or that 64 MiB were waiting; they are forgotten.
+    /// Dropped bytes: they arrived too far out of order for the receiver's window, or 64 MiB (QUIC: 16 MiB) were
+    /// waiting.
     pub refused_bytes: u64,
-    /// Bytes of the stream that never came and yet were acknowledged, or were followed by others: the capture lacks them.
+    /// Bytes of the stream that were never seen although they were acknowledged or followed by others: the capture
+    /// lacks them.
     pub missing_bytes: u64,
 }
 
-/// What is known of a connection's TLS.
+/// What is known about a connection's TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TlsFacts {
-    /// The version that was agreed on, as it is numbered: 0x0304 is TLS 1.3.
+    /// The negotiated version as its number on the wire: 0x0304 is TLS 1.3.
     pub version: Option<u16>,
     /// The cipher suite (IANA's TLS Cipher Suites).
     pub cipher: Option<u16>,
-    /// The name that the client asked for (SNI).
+    /// The server name that the client asked for (SNI).
     pub server_name: Option<String>,
-    /// What the client offered by ALPN.
+    /// The protocols that the client offered by ALPN.
     pub offered: Vec<String>,
-    /// What was agreed on by ALPN. TLS 1.3 encrypts it.
+    /// The protocol that ALPN agreed on. TLS 1.3 encrypts it.
     pub alpn: Option<String>,
-    /// Whether a session was resumed.
+    /// Whether the handshake resumed a session.
     pub resumed: Option<bool>,
-    /// Whether the server asked for another ClientHello (HelloRetryRequest).
+    /// Whether the server requested a second ClientHello (HelloRetryRequest).
     pub retried: bool,
-    /// Whether the server took early data; `None` if that was not seen.
+    /// Whether the server accepted early data; `None` if that was not seen.
     pub early_data: Option<bool>,
-    /// When the first ClientHello was whole.
+    /// When the first ClientHello was complete.
     #[serde(rename = "client_hello_ns")]
     pub client_hello: Option<Time>,
-    /// When the ServerHello was.
+    /// When the ServerHello was complete.
     #[serde(rename = "server_hello_ns")]
     pub server_hello: Option<Time>,
-    /// When both sides were done. In TLS 1.3 that is the client's Finished; without keys its first encrypted record
-    /// stands for it.
+    /// When the handshake was complete on both sides. In TLS 1.3 that is the client's Finished; without keys the
+    /// client's first encrypted record stands in for it.
     #[serde(rename = "done_ns")]
     pub done: Option<Time>,
-    /// Whether records were deciphered.
+    /// Whether any record was decrypted.
     pub deciphered: bool,
 }
 
-/// Why a connection could not be read from some point on. What is opaque is never guessed.
+/// Why a connection could not be read from some point on. Unreadable content is never guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "why", content = "what")]
-pub enum Opaque {
-    /// It was open before the first packet that was seen, and what came is no beginning.
+pub enum OpaqueReason {
+    /// It was already open when its first packet was seen, and no later packet offered a place to start reading.
     BeganBefore,
-    /// Packets are missing in the capture.
+    /// The capture lacks packets.
     Gap,
-    /// It is TLS or QUIC, and the key log has no secrets of it.
+    /// It is TLS or QUIC, and the key log does not have its secrets.
     NoKeys,
-    /// It is TLS with a cipher suite that is not deciphered here: one without AEAD, or none that is known.
+    /// It is TLS with a cipher suite that this crate cannot decrypt: one without AEAD, or an unknown one.
     Cipher(u16),
-    /// A record, or all packets of QUIC, could not be deciphered by the secrets of the key log.
+    /// A record, or every QUIC packet, failed to decrypt with the secrets in the key log.
     Undeciphered,
     /// It is neither TLS nor HTTP.
     NotHttp,
-    /// It broke the rules of its protocol.
+    /// It violated its protocol.
     Unclear(String),
-    /// It went on with another protocol, after status 101.
+    /// It switched to another protocol, by status 101 or CONNECT.
     Switched,
-    /// Too much waited: for secrets, or for the first byte from the client.
+    /// Too many bytes were waiting: for secrets, or for the client's first byte.
     Overfull,
 }
 
-impl Opaque {
-    /// What was read as HTTP/1.1 and is none; `is_first`: there was no message before.
-    pub(crate) fn of_http(is_first: bool, error: &ConnectionError) -> Opaque {
+impl OpaqueReason {
+    /// The reason for a failed parse as HTTP/1.1; `is_first`: no message was read before.
+    pub(crate) fn of_http(is_first: bool, error: &ConnectionError) -> OpaqueReason {
         match error {
-            ConnectionError::Head(_) if is_first => Opaque::NotHttp,
-            ConnectionError::Connect => Opaque::Switched,
-            error => Opaque::Unclear(error.to_string()),
+            ConnectionError::Head(_) if is_first => OpaqueReason::NotHttp,
+            ConnectionError::Connect => OpaqueReason::Switched,
+            error => OpaqueReason::Unclear(error.to_string()),
         }
     }
 }
 
-impl fmt::Display for Opaque {
+impl fmt::Display for OpaqueReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Opaque::BeganBefore => f.write_str("it was open before the capture began"),
-            Opaque::Gap => f.write_str("packets are missing in the capture"),
-            Opaque::NoKeys => f.write_str("it is TLS, and the key log has no secrets of it"),
-            Opaque::Cipher(suite) => write!(
+            OpaqueReason::BeganBefore => f.write_str("it was open before the capture began"),
+            OpaqueReason::Gap => f.write_str("packets are missing in the capture"),
+            OpaqueReason::NoKeys => f.write_str("it is TLS, and the key log has no secrets of it"),
+            OpaqueReason::Cipher(suite) => write!(
                 f,
                 "its cipher suite, {suite:#06x}, is none that is deciphered"
             ),
-            Opaque::Undeciphered => {
+            OpaqueReason::Undeciphered => {
                 f.write_str("a record could not be deciphered with the key log")
             }
-            Opaque::NotHttp => f.write_str("it is neither TLS nor HTTP"),
-            Opaque::Unclear(what) => f.write_str(what),
-            Opaque::Switched => f.write_str("it went on with another protocol"),
-            Opaque::Overfull => f.write_str("too much waited for secrets or for the client"),
+            OpaqueReason::NotHttp => f.write_str("it is neither TLS nor HTTP"),
+            OpaqueReason::Unclear(what) => f.write_str(what),
+            OpaqueReason::Switched => f.write_str("it went on with another protocol"),
+            OpaqueReason::Overfull => f.write_str("too much waited for secrets or for the client"),
         }
     }
 }

@@ -1,4 +1,7 @@
-//! Exchanges under way, and the rows that they become: the same rows as a station at this end would write.
+//! Exchanges in progress and the rows they become: the rows that a station at this end of the link would write.
+//!
+//! Reads no packets: the parsers (`http1`, `http2`, `quic::http3`) fill an [`Exchange`], and [`Sink`] turns it into a
+//! row.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
@@ -6,22 +9,22 @@ use squall_base::record::{Beginning, ExchangeRecord, FrameFacts, FrameRecord, Si
 
 use crate::trail::{Passage, Trail};
 
-/// The hop of all rows: who knows a path of several numbers them anew.
+/// The hop of all rows. On a path of several hops the caller renumbers them.
 const ONLY_HOP: u8 = 1;
 
-/// Rows, in the order in which they were complete. The owner empties it whenever it likes.
+/// Rows in the order in which they were completed. The caller empties them whenever it likes.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
-    /// Exchanges that have ended, or whose connection has.
+    /// Exchanges that have ended, or whose connection has ended.
     pub exchanges: Vec<ExchangeRecord>,
-    /// Frames of HTTP/2, HTTP/3 and QUIC.
+    /// HTTP/2, HTTP/3 and QUIC frames.
     pub frames: Vec<FrameRecord>,
-    /// Connections that have ended, or were open at the observer's end.
+    /// Connections that have ended, or that were still open when the observer finished.
     pub connections: Vec<crate::ConnectionRecord>,
 }
 
 impl Observations {
-    /// Throws away what is in it and keeps its memory.
+    /// Removes all rows but keeps the allocated memory.
     pub fn clear(&mut self) {
         self.exchanges.clear();
         self.frames.clear();
@@ -29,11 +32,11 @@ impl Observations {
     }
 }
 
-/// Whose rows are made, of what, and where they go.
+/// Where a parser writes its rows, with the connection's columns of every row.
 pub(crate) struct Sink<'a> {
     pub(crate) side: Side,
     pub(crate) connection: u32,
-    /// How its connection began, if this is its client's end.
+    /// How the connection began; filled in only at the client's end.
     pub(crate) beginning: Beginning,
     pub(crate) exchanges: &'a mut u64,
     pub(crate) frames: &'a mut u64,
@@ -41,7 +44,7 @@ pub(crate) struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Writes an exchange down.
+    /// Adds the row of an exchange.
     pub(crate) fn exchange(
         &mut self,
         stream: u64,
@@ -56,7 +59,7 @@ impl Sink<'_> {
             connection: self.connection,
             stream,
             protocol,
-            request: exchange.traced,
+            request: exchange.traced_request,
             beginning: self.beginning,
             request_first: exchange.request.first,
             request_last: exchange.request.last,
@@ -71,7 +74,7 @@ impl Sink<'_> {
         });
     }
 
-    /// Writes frames down.
+    /// Adds the rows of frames, and empties `frames`.
     pub(crate) fn frames(&mut self, time: Time, frames: &mut Vec<FrameFacts>) {
         for frame in frames.drain(..) {
             *self.frames += 1;
@@ -86,28 +89,28 @@ impl Sink<'_> {
     }
 }
 
-/// One exchange.
+/// One exchange: a request and its response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exchange {
     pub(crate) request: Passage,
     pub(crate) response: Passage,
-    /// Which of the schedule's requests it says that it is.
-    pub(crate) traced: Option<u64>,
+    /// The number of the scheduled request that its `traceparent` header names.
+    pub(crate) traced_request: Option<u64>,
     pub(crate) request_body_bytes: u64,
     pub(crate) response_body_bytes: u64,
     pub(crate) status: Option<u16>,
 }
 
-/// A value for each way.
+/// One value per direction.
 #[derive(Debug, Default)]
-pub(crate) struct Ways<T> {
+pub(crate) struct PerWay<T> {
     sent: T,
     received: T,
 }
 
-impl<T> Ways<T> {
-    pub(crate) fn new(sent: T, received: T) -> Ways<T> {
-        Ways { sent, received }
+impl<T> PerWay<T> {
+    pub(crate) fn new(sent: T, received: T) -> PerWay<T> {
+        PerWay { sent, received }
     }
 
     pub(crate) fn of(&self, way: Way) -> &T {
@@ -126,10 +129,10 @@ impl<T> Ways<T> {
 }
 
 /// The trails of both directions.
-pub(crate) type Trails = Ways<Trail>;
+pub(crate) type Trails = PerWay<Trail>;
 
-/// The other way.
-pub(crate) fn against(way: Way) -> Way {
+/// The opposite direction.
+pub(crate) fn opposite(way: Way) -> Way {
     match way {
         Way::Sent => Way::Received,
         Way::Received => Way::Sent,

@@ -1,56 +1,58 @@
-//! HTTP/1.1 as two byte streams: requests one way, responses the other, in the same order.
+//! HTTP/1.1 as two byte streams: requests in one direction, responses in the other, in the same order.
 //!
-//! squall-http reads the messages; here requests meet their responses. Pipelining is followed. A connection that was
-//! found midway begins at the first request that is seen whole.
+//! squall-http parses the messages; this module pairs responses with requests, including pipelined ones. It does not
+//! judge what it reads. On a connection that was joined midway, it starts at the first request that is seen whole;
+//! `plain` finds that.
 
 use std::collections::VecDeque;
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::Way;
-use squall_http::h1::{Answers, RequestPart, RequestReader, ResponsePart, ResponseReader};
+use squall_http::h1::{AnsweredMethod, RequestPart, RequestReader, ResponsePart, ResponseReader};
 
-use crate::connection_record::Opaque;
+use crate::connection_record::OpaqueReason;
 use crate::exchange::{Exchange, Sink, Trails};
 
-/// More requests than anybody pipelines; beyond them, which takes a hostile peer, nothing more is told.
+/// More outstanding requests than any real client pipelines. Only a hostile peer exceeds this; the connection then
+/// becomes opaque.
 const MAX_PIPELINED: usize = 1 << 16;
 
-/// A connection.
+/// The HTTP/1.1 of one connection.
 #[derive(Debug)]
 pub(crate) struct Http1 {
     client: Way,
     protocol: Protocol,
     requests: RequestReader,
     responses: ResponseReader,
-    /// Which request comes next.
+    /// The number of the next request.
     next: u64,
     /// Requests whose responses are not complete, oldest first.
-    open: VecDeque<Open>,
+    pending: VecDeque<PendingRequest>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct PendingRequest {
     stream: u64,
     exchange: Exchange,
-    answers: Answers,
+    answers: AnsweredMethod,
 }
 
-/// The connection goes on as HTTP/2, from these offsets.
+/// The connection continues as HTTP/2, from these offsets.
 #[derive(Debug)]
 pub(crate) struct Upgrade {
-    /// Of what the client sends.
+    /// In the client's bytes.
     pub(crate) requests: u64,
-    /// Of what the server does.
+    /// In the server's bytes.
     pub(crate) responses: u64,
-    /// The exchange that goes on as stream 1.
+    /// The exchange that continues as stream 1.
     pub(crate) exchange: Exchange,
-    /// How many of the bytes that were given are still HTTP/1.1.
+    /// How many of the bytes passed in are still HTTP/1.1.
     pub(crate) used: usize,
 }
 
 impl Http1 {
-    /// Requests begin at the first of these offsets, responses at the second.
+    /// Starts reading requests at the offset `requests` and responses at the offset `responses`.
     pub(crate) fn new(client: Way, protocol: Protocol, requests: u64, responses: u64) -> Http1 {
         Http1 {
             client,
@@ -58,23 +60,23 @@ impl Http1 {
             requests: RequestReader::at(requests),
             responses: ResponseReader::at(responses),
             next: 0,
-            open: VecDeque::new(),
+            pending: VecDeque::new(),
         }
     }
 
-    /// How the client's bytes go.
+    /// The direction of the client's bytes.
     pub(crate) fn client(&self) -> Way {
         self.client
     }
 
-    /// Takes what went `way`.
+    /// Reads the next bytes of a direction.
     pub(crate) fn feed(
         &mut self,
         way: Way,
         bytes: &[u8],
         trails: &Trails,
         sink: &mut Sink<'_>,
-    ) -> Result<Option<Upgrade>, Opaque> {
+    ) -> Result<Option<Upgrade>, OpaqueReason> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let used = if way == self.client {
@@ -93,57 +95,57 @@ impl Http1 {
         Ok(None)
     }
 
-    fn request(&mut self, bytes: &[u8], trails: &Trails) -> Result<usize, Opaque> {
+    fn request(&mut self, bytes: &[u8], trails: &Trails) -> Result<usize, OpaqueReason> {
         let trail = trails.of(self.client);
         let Http1 {
             requests,
             next,
-            open,
+            pending,
             ..
         } = self;
-        if open.len() >= MAX_PIPELINED {
-            return Err(Opaque::Unclear(
+        if pending.len() >= MAX_PIPELINED {
+            return Err(OpaqueReason::Unclear(
                 "more requests are pipelined than anybody waits for".to_owned(),
             ));
         }
         let result = requests.step(bytes, |part| {
             if let RequestPart::Begins(_) = part {
-                open.push_back(Open {
+                pending.push_back(PendingRequest {
                     stream: *next,
                     exchange: Exchange::default(),
-                    answers: Answers::Other,
+                    answers: AnsweredMethod::Other,
                 });
                 *next += 1;
             }
-            // A request whose response was complete before it is not here any more.
-            let Some(last) = open.back_mut().filter(|last| last.stream + 1 == *next) else {
+            // A request whose response completed before the request did is no longer in `pending`.
+            let Some(last) = pending.back_mut().filter(|last| last.stream + 1 == *next) else {
                 return;
             };
             match part {
                 RequestPart::Begins(offset) => last.exchange.request.begin(offset, trail),
                 RequestPart::Head { is_head, request } => {
-                    last.exchange.traced = request;
+                    last.exchange.traced_request = request;
                     if is_head {
-                        last.answers = Answers::Head;
+                        last.answers = AnsweredMethod::Head;
                     }
                 }
                 RequestPart::Body(bytes) => last.exchange.request_body_bytes += bytes,
                 RequestPart::Ends(end) => last.exchange.request.end(end, None, trail),
             }
         });
-        result.map_err(|error| Opaque::of_http(self.next <= 1, &error))
+        result.map_err(|error| OpaqueReason::of_http(self.next <= 1, &error))
     }
 
-    /// How many bytes, or the connection goes on as HTTP/2.
+    /// Returns how many bytes it read, or the upgrade if the connection continues as HTTP/2.
     fn response(
         &mut self,
         bytes: &[u8],
         trails: &Trails,
         sink: &mut Sink<'_>,
-    ) -> Result<Result<usize, Upgrade>, Opaque> {
-        let trail = trails.of(crate::exchange::against(self.client));
-        let Some(first) = self.open.front_mut() else {
-            return Err(Opaque::Unclear(
+    ) -> Result<Result<usize, Upgrade>, OpaqueReason> {
+        let trail = trails.of(crate::exchange::opposite(self.client));
+        let Some(first) = self.pending.front_mut() else {
+            return Err(OpaqueReason::Unclear(
                 "a response came that no request asked for".to_owned(),
             ));
         };
@@ -162,11 +164,11 @@ impl Http1 {
                     has_ended = true;
                 }
             });
-        let used = result.map_err(|error| Opaque::of_http(first.stream == 0, &error))?;
+        let used = result.map_err(|error| OpaqueReason::of_http(first.stream == 0, &error))?;
         match switch {
             None => {}
-            Some(true) if self.open.len() == 1 && !self.requests.is_within() => {
-                let exchange = self.open.pop_front().map(|open| open.exchange);
+            Some(true) if self.pending.len() == 1 && !self.requests.is_within() => {
+                let exchange = self.pending.pop_front().map(|pending| pending.exchange);
                 return Ok(Err(Upgrade {
                     requests: self.requests.offset(),
                     responses: self.responses.offset(),
@@ -174,7 +176,7 @@ impl Http1 {
                     used,
                 }));
             }
-            Some(_) => return Err(Opaque::Switched),
+            Some(_) => return Err(OpaqueReason::Switched),
         }
         if has_ended {
             self.finish_first(sink);
@@ -183,29 +185,29 @@ impl Http1 {
     }
 
     fn finish_first(&mut self, sink: &mut Sink<'_>) {
-        if let Some(first) = self.open.pop_front() {
+        if let Some(first) = self.pending.pop_front() {
             sink.exchange(first.stream, self.protocol, &first.exchange, None);
         }
     }
 
-    /// What goes `way` has ended in order, at `now`: that may end a response.
+    /// The direction `way` was closed in order at `now`, which may complete a response.
     pub(crate) fn end(&mut self, way: Way, now: Time, trails: &Trails, sink: &mut Sink<'_>) {
         if way == self.client {
             return;
         }
         if let Some(end) = self.responses.end()
-            && let Some(first) = self.open.front_mut()
+            && let Some(first) = self.pending.front_mut()
         {
-            // Whoever reads knows only now that it is all; whoever writes knew before.
+            // The receiver learns only now that the response is complete; the sender knew before.
             let at = (way == Way::Received).then_some(now);
             first.exchange.response.end(end, at, trails.of(way));
             self.finish_first(sink);
         }
     }
 
-    /// The connection is gone: writes down what was open.
+    /// The connection is gone: writes the rows of open exchanges.
     pub(crate) fn abandon(&mut self, sink: &mut Sink<'_>) {
-        while !self.open.is_empty() {
+        while !self.pending.is_empty() {
             self.finish_first(sink);
         }
     }

@@ -1,7 +1,8 @@
-//! HTTP/2 as two byte streams: frames, and the exchanges that they make.
+//! HTTP/2 as two byte streams: frames, and the exchanges they form.
 //!
-//! squall-http walks over frames and keeps windows; nghttp2 decodes header sections, of which only the status matters
-//! here. Nothing is judged: what a peer would refuse is still what was on the wire. Server pushes are stepped over.
+//! squall-http splits the frames and tracks windows; nghttp2 decodes header sections, of which only the status and the
+//! trace context matter here. Nothing is validated: a frame that the peer would refuse was still on the wire. Server
+//! pushes are skipped. `plain` decides that a connection is HTTP/2.
 
 use std::collections::BTreeMap;
 
@@ -10,73 +11,75 @@ use squall_base::record::{FrameFacts, Way};
 use squall_base::traceparent::{TRACEPARENT, traced_request};
 use squall_http::frames::{CLIENT_PREFACE, Frame, FrameKind, FrameTap, Inflater};
 
-use crate::connection_record::Opaque;
-use crate::exchange::{Exchange, Sink, Trails, Ways};
+use crate::connection_record::OpaqueReason;
+use crate::exchange::{Exchange, PerWay, Sink, Trails};
 use crate::trail::{Carrier, Passage};
 
-/// The longest frame whose payload is read: the most that anybody announces for header sections, and more.
+/// The longest frame whose payload is read: more than any endpoint announces for header sections.
 const MAX_READ_BYTES: u32 = 1 << 18;
 
-/// More streams than anybody lets open at once; beyond them, which takes a hostile peer, nothing more is told.
+/// More concurrent streams than any real endpoint allows. Only a hostile peer exceeds this; the connection then becomes
+/// opaque.
 const MAX_OPEN: usize = 1 << 17;
 
-/// The stream was not processed (RFC 9113, section 7): what a GOAWAY says of later ones.
+/// REFUSED_STREAM: the stream was not processed (RFC 9113, section 7). Recorded for streams beyond the last one of a
+/// GOAWAY.
 const REFUSED_STREAM: u64 = 0x7;
 
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// A connection.
+/// The HTTP/2 of one connection.
 pub(crate) struct Http2 {
     client: Way,
     protocol: Protocol,
     tap: FrameTap,
-    lanes: Ways<Lane>,
-    /// The client's newest stream.
+    halves: PerWay<Http2Half>,
+    /// The client's newest stream ID.
     newest: u32,
     open: BTreeMap<u32, Exchange>,
     facts: Vec<FrameFacts>,
 }
 
 /// One direction.
-struct Lane {
+struct Http2Half {
     inflater: Inflater,
-    /// Where the frame begins that is not wholly known.
+    /// Offset where the current, incomplete frame begins.
     boundary: u64,
-    /// The frame whose payload comes, and how much of it has.
+    /// The frame whose payload is arriving, and how many bytes of it have arrived.
     current: Option<(Frame, u32)>,
-    /// What of its payload is read.
+    /// The part of its payload that is read.
     payload: Vec<u8>,
-    /// DATA: bytes of padding.
+    /// For DATA: bytes of padding.
     padding: u32,
     /// The header section that is arriving.
     section: Option<Section>,
 }
 
-/// A header section of which a frame has come.
+/// A header section of which at least one frame has arrived.
 #[derive(Clone, Copy, Debug)]
 struct Section {
     stream: u32,
     ends_stream: bool,
-    /// A pushed request, which only the decoder needs.
+    /// A pushed request; only the header decoder needs it.
     is_push: bool,
     status: Option<u16>,
-    traced: Traced,
+    trace: TraceContext,
 }
 
-/// What the `traceparent` fields of a section say; of several none counts.
+/// The `traceparent` fields of a section. Of several fields none counts.
 #[derive(Clone, Copy, Debug, Default)]
-enum Traced {
+enum TraceContext {
     #[default]
     Nothing,
     Request(u64),
     Unclear,
 }
 
-impl Lane {
-    fn new(boundary: u64) -> Result<Lane, Opaque> {
-        let inflater = Inflater::new().map_err(|error| Opaque::Unclear(error.to_string()))?;
-        Ok(Lane {
+impl Http2Half {
+    fn new(boundary: u64) -> Result<Http2Half, OpaqueReason> {
+        let inflater = Inflater::new().map_err(|error| OpaqueReason::Unclear(error.to_string()))?;
+        Ok(Http2Half {
             inflater,
             boundary,
             current: None,
@@ -88,50 +91,51 @@ impl Lane {
 }
 
 impl Http2 {
-    /// From the first byte; the client's is that of the preface.
-    pub(crate) fn new(client: Way, protocol: Protocol) -> Result<Http2, Opaque> {
+    /// Starts at the connection's first byte; the client's first byte is that of the preface.
+    pub(crate) fn new(client: Way, protocol: Protocol) -> Result<Http2, OpaqueReason> {
         let tap = match client {
             Way::Sent => FrameTap::of_client(),
             Way::Received => FrameTap::of_server(),
         };
-        Http2::over(client, protocol, tap, 0, 0)
+        Http2::with_tap(client, protocol, tap, 0, 0)
     }
 
-    /// What was HTTP/1.1 up to these offsets goes on with the response to `exchange` (RFC 7540, section 3.2).
+    /// Continues a connection that was HTTP/1.1 up to these offsets, with the response to `exchange` (RFC 7540, section
+    /// 3.2).
     pub(crate) fn upgraded(
         client: Way,
         requests: u64,
         responses: u64,
         mut exchange: Exchange,
-    ) -> Result<Http2, Opaque> {
+    ) -> Result<Http2, OpaqueReason> {
         let tap = match client {
             Way::Sent => FrameTap::of_upgraded_client(requests, responses),
             Way::Received => FrameTap::of_upgraded_server(responses, requests),
         };
-        let mut http2 = Http2::over(client, Protocol::H2c, tap, requests, responses)?;
-        // As for a station, the response begins on stream 1: the 101 before it belongs to the connection.
+        let mut http2 = Http2::with_tap(client, Protocol::H2c, tap, requests, responses)?;
+        // As for a station, the response is what arrives on stream 1: the 101 before it belongs to the connection.
         exchange.response = Passage::default();
         http2.open.insert(1, exchange);
         http2.newest = 1;
         Ok(http2)
     }
 
-    fn over(
+    fn with_tap(
         client: Way,
         protocol: Protocol,
         tap: FrameTap,
         requests: u64,
         responses: u64,
-    ) -> Result<Http2, Opaque> {
-        let of_client = Lane::new(requests + CLIENT_PREFACE.len() as u64)?;
-        let of_server = Lane::new(responses)?;
+    ) -> Result<Http2, OpaqueReason> {
+        let of_client = Http2Half::new(requests + CLIENT_PREFACE.len() as u64)?;
+        let of_server = Http2Half::new(responses)?;
         Ok(Http2 {
             client,
             protocol,
             tap,
-            lanes: match client {
-                Way::Sent => Ways::new(of_client, of_server),
-                Way::Received => Ways::new(of_server, of_client),
+            halves: match client {
+                Way::Sent => PerWay::new(of_client, of_server),
+                Way::Received => PerWay::new(of_server, of_client),
             },
             newest: 0,
             open: BTreeMap::new(),
@@ -139,17 +143,17 @@ impl Http2 {
         })
     }
 
-    /// From which offset on the trail of a direction is needed.
+    /// The offset from which the trail of a direction is still needed.
     pub(crate) fn keeps_from(&self, way: Way) -> u64 {
-        self.lanes.of(way).boundary
+        self.halves.of(way).boundary
     }
 
-    /// How the client's bytes go.
+    /// The direction of the client's bytes.
     pub(crate) fn client(&self) -> Way {
         self.client
     }
 
-    /// Takes the next bytes that went `way`.
+    /// Reads the next bytes of a direction.
     pub(crate) fn feed(
         &mut self,
         way: Way,
@@ -157,7 +161,7 @@ impl Http2 {
         carrier: &Carrier,
         trails: &Trails,
         sink: &mut Sink<'_>,
-    ) -> Result<(), Opaque> {
+    ) -> Result<(), OpaqueReason> {
         while !bytes.is_empty() {
             let step = self.tap.step(way, bytes, Some(&mut self.facts));
             let (taken, rest) = bytes.split_at(step.len.clamp(1, bytes.len()));
@@ -180,18 +184,18 @@ impl Http2 {
         Ok(())
     }
 
-    /// A frame's header is complete.
-    fn begin(&mut self, way: Way, frame: Frame, trails: &Trails) -> Result<(), Opaque> {
-        let lane = self.lanes.of_mut(way);
-        lane.boundary = frame.end();
-        lane.current = Some((frame, 0));
-        lane.payload.clear();
-        lane.padding = 0;
+    /// Handles a complete frame header.
+    fn begin(&mut self, way: Way, frame: Frame, trails: &Trails) -> Result<(), OpaqueReason> {
+        let half = self.halves.of_mut(way);
+        half.boundary = frame.end();
+        half.current = Some((frame, 0));
+        half.payload.clear();
+        half.padding = 0;
         if is_read(frame.kind)
             && frame.kind != FrameKind::GOAWAY
             && frame.length_bytes > MAX_READ_BYTES
         {
-            return Err(Opaque::Unclear(format!(
+            return Err(OpaqueReason::Unclear(format!(
                 "a frame of header fields has {} bytes",
                 frame.length_bytes
             )));
@@ -202,7 +206,7 @@ impl Http2 {
         let is_new = way == self.client && frame.stream % 2 == 1 && frame.stream > self.newest;
         if is_new {
             if self.open.len() >= MAX_OPEN {
-                return Err(Opaque::Unclear(
+                return Err(OpaqueReason::Unclear(
                     "more streams are open than anybody allows".to_owned(),
                 ));
             }
@@ -219,32 +223,32 @@ impl Http2 {
         Ok(())
     }
 
-    /// Bytes of the payload of the current frame came; those of the preface belong to none.
+    /// Handles payload bytes of the current frame. Bytes of the preface belong to no frame and are skipped.
     fn payload(&mut self, way: Way, bytes: &[u8]) {
-        let lane = self.lanes.of_mut(way);
-        let Some((frame, seen)) = &mut lane.current else {
+        let half = self.halves.of_mut(way);
+        let Some((frame, seen)) = &mut half.current else {
             return;
         };
         let frame = *frame;
         let start = *seen;
         *seen += bytes.len() as u32;
         if is_read(frame.kind) {
-            let room = (MAX_READ_BYTES as usize).saturating_sub(lane.payload.len());
-            lane.payload
+            let room = (MAX_READ_BYTES as usize).saturating_sub(half.payload.len());
+            half.payload
                 .extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
         if frame.kind != FrameKind::DATA || bytes.is_empty() {
             return;
         }
-        // Padding counts for windows, but is no part of a body (RFC 9113, section 6.1).
+        // Padding counts towards windows but is not part of the body (RFC 9113, section 6.1).
         let mut from = 0;
         if frame.flags & PADDED != 0 {
             from = 1;
             if start == 0 {
-                lane.padding = u32::from(bytes[0]);
+                half.padding = u32::from(bytes[0]);
             }
         }
-        let to = frame.length_bytes.saturating_sub(lane.padding);
+        let to = frame.length_bytes.saturating_sub(half.padding);
         let data = (start + bytes.len() as u32)
             .min(to)
             .saturating_sub(start.max(from));
@@ -257,7 +261,7 @@ impl Http2 {
         }
     }
 
-    /// A frame is complete; `value` is what it says in one number.
+    /// Handles a complete frame; `value` is its content as one number, for types that have such a number.
     fn end(
         &mut self,
         way: Way,
@@ -265,8 +269,8 @@ impl Http2 {
         value: Option<u64>,
         trails: &Trails,
         sink: &mut Sink<'_>,
-    ) -> Result<(), Opaque> {
-        self.lanes.of_mut(way).current = None;
+    ) -> Result<(), OpaqueReason> {
+        self.halves.of_mut(way).current = None;
         match frame.kind {
             FrameKind::DATA if frame.ends_stream() => {
                 self.end_message(way, frame.stream, frame.end(), trails, sink);
@@ -287,41 +291,41 @@ impl Http2 {
         Ok(())
     }
 
-    /// Decodes the fragment of a frame: the section, if it is complete with it.
-    fn fragment(&mut self, way: Way, frame: Frame) -> Result<Option<Section>, Opaque> {
-        let lane = self.lanes.of_mut(way);
+    /// Decodes a frame's header block fragment. Returns the section if the fragment completes it.
+    fn fragment(&mut self, way: Way, frame: Frame) -> Result<Option<Section>, OpaqueReason> {
+        let half = self.halves.of_mut(way);
         let fresh = Section {
             stream: frame.stream,
             ends_stream: frame.ends_stream(),
             is_push: frame.kind == FrameKind::PUSH_PROMISE,
             status: None,
-            traced: Traced::Nothing,
+            trace: TraceContext::Nothing,
         };
-        let mut section = match (frame.kind, lane.section.take()) {
+        let mut section = match (frame.kind, half.section.take()) {
             (FrameKind::CONTINUATION, Some(section)) if section.stream == frame.stream => section,
             (FrameKind::HEADERS | FrameKind::PUSH_PROMISE, None) => fresh,
             _ => {
-                return Err(Opaque::Unclear(
+                return Err(OpaqueReason::Unclear(
                     "header fields of two streams are mixed".to_owned(),
                 ));
             }
         };
         let unreadable =
-            |what: &str| Opaque::Unclear(format!("header fields cannot be read: {what}"));
-        let bytes = field_block(frame, &lane.payload)
+            |what: &str| OpaqueReason::Unclear(format!("header fields cannot be read: {what}"));
+        let bytes = field_block(frame, &half.payload)
             .ok_or_else(|| unreadable("the frame is too short"))?;
-        // END_HEADERS; HEADERS, PUSH_PROMISE and CONTINUATION have the same bit for it.
+        // END_HEADERS is the same bit in HEADERS, PUSH_PROMISE and CONTINUATION.
         let is_final = frame.flags & 0x4 != 0;
-        lane.inflater
+        half.inflater
             .inflate(bytes, is_final, |name, value| {
                 if name == b":status" {
                     section.status = std::str::from_utf8(value)
                         .ok()
                         .and_then(|text| text.parse().ok());
                 } else if name == TRACEPARENT.as_bytes() {
-                    section.traced = match (section.traced, traced_request(value)) {
-                        (Traced::Nothing, Some(request)) => Traced::Request(request),
-                        _ => Traced::Unclear,
+                    section.trace = match (section.trace, traced_request(value)) {
+                        (TraceContext::Nothing, Some(request)) => TraceContext::Request(request),
+                        _ => TraceContext::Unclear,
                     };
                 }
             })
@@ -329,7 +333,7 @@ impl Http2 {
         if is_final {
             return Ok(Some(section));
         }
-        lane.section = Some(section);
+        half.section = Some(section);
         Ok(None)
     }
 
@@ -345,10 +349,10 @@ impl Http2 {
             return;
         }
         if way == self.client
-            && let Traced::Request(request) = section.traced
+            && let TraceContext::Request(request) = section.trace
             && let Some(exchange) = self.open.get_mut(&section.stream)
         {
-            exchange.traced = Some(request);
+            exchange.traced_request = Some(request);
         }
         if way != self.client
             && let Some(exchange) = self.open.get_mut(&section.stream)
@@ -382,12 +386,12 @@ impl Http2 {
         }
     }
 
-    /// A client that reads GOAWAY gives up the streams that it does not cover (RFC 9113, section 6.8).
+    /// A client that reads GOAWAY abandons the streams beyond its last stream ID (RFC 9113, section 6.8).
     fn goaway(&mut self, way: Way, sink: &mut Sink<'_>) {
         if self.client != Way::Sent || way != Way::Received {
             return;
         }
-        let Some(last) = self.lanes.of(way).payload.first_chunk() else {
+        let Some(last) = self.halves.of(way).payload.first_chunk() else {
             return;
         };
         let last = u32::from_be_bytes(*last) & 0x7fff_ffff;
@@ -401,7 +405,7 @@ impl Http2 {
         }
     }
 
-    /// The connection is gone: writes down what was open.
+    /// The connection is gone: writes the rows of open exchanges.
     pub(crate) fn abandon(&mut self, sink: &mut Sink<'_>) {
         for (stream, exchange) in std::mem::take(&mut self.open) {
             sink.exchange(u64::from(stream), self.protocol, &exchange, None);
@@ -409,7 +413,7 @@ impl Http2 {
     }
 }
 
-/// Whether the payload is read.
+/// Whether payloads of this type are read.
 fn is_read(kind: FrameKind) -> bool {
     matches!(
         kind,
@@ -417,7 +421,7 @@ fn is_read(kind: FrameKind) -> bool {
     )
 }
 
-/// The fragment of a header section in a frame's payload, without padding and what precedes it (RFC 9113, sections 6.2,
+/// The header block fragment in a frame's payload, without padding and the fields before it (RFC 9113, sections 6.2,
 /// 6.6 and 6.10).
 fn field_block(frame: Frame, payload: &[u8]) -> Option<&[u8]> {
     let mut block = payload;

@@ -1,44 +1,49 @@
-//! What the packets of a link say: connections, exchanges and frames, as rows like those that stations write.
+//! Reads the packets of a link and writes rows like those of stations: connections, exchanges and frames.
 //!
-//! A pure function of packets: it reads no clock, no file and no socket, and stations need not be ours. [`Observer`]
-//! takes packets with the times at which they came to the link and left it, puts TCP's streams together, deciphers TLS
-//! and QUIC whose secrets are in a key log, reads HTTP/1.1, HTTP/2 and HTTP/3, and gives for each hop what both ends saw:
+//! A pure function of packets: it reads no clock, no file and no socket, and the stations need not be squall's own.
+//! [`Observer`] takes packets with the times at which they entered and left the link, reassembles TCP streams, decrypts
+//! TLS and QUIC if the key log has their secrets, and reads HTTP/1.1, HTTP/2 and HTTP/3. It records what each end of
+//! the link saw:
 //!
-//! - rows of [`Side::Client`] have the times at the client's end of the link. A byte that it sent was *sent* when the
-//!   packet that first carried it, or a later byte, came to the link, lost or not; a byte that it received was there when the packet left
-//!   the link with which the stream was complete up to it;
-//! - rows of [`Side::Server`] have the same at the server's end. Where a capture has one point only, both have its times.
+//! - [`Side::Client`] rows have the times at the client's end of the link. A byte that the client sent was *sent* when
+//!   the packet that first carried it, or carried a later byte, entered the link, whether or not it was lost. A byte
+//!   that the client received was *received* when the packet left the link that completed the stream up to it.
+//! - [`Side::Server`] rows have the corresponding times at the server's end. A capture at a single point has only its
+//!   own times, and both ends get those.
 //!
-//! Over TLS a message is sent from the first byte of its first record to the last byte of its last, and received with the
-//! last byte of a record, for before that nobody can read it. Offsets, extents, body bytes and frames mean what they mean
-//! in a station's rows (docs/RECORD.md), with these differences: both ends give a connection the same number; exchanges
-//! that a connection's end cut off have rows from both ends; `request` is never known.
+//! Over TLS a message is sent from the first byte of its first record to the last byte of its last record. It is
+//! received with the last byte of a record, because nothing of a record can be decrypted before that. Offsets, extents,
+//! body bytes and frames mean the same as in a station's rows (docs/RECORD.md), with these differences: both ends give
+//! a connection the same number; exchanges that were cut off by the end of their connection have rows from both ends;
+//! `request` is known only if the request has a `traceparent` header.
 //!
-//! What cannot be read is never guessed: a [`ConnectionRecord`] says why it is [`Opaque`]. Connections that were open before the first packet are read from the first request of HTTP/1.1 in the clear
-//! that begins a segment: HTTP's offsets count from there, those on the wire from the first byte that was seen. HTTP/2 and
-//! TLS of such are opaque. The same holds behind bytes that a capture lacks; they are counted. A packet that the link
-//! corrupted says nothing at either end, so what it carried counts as sent with the packet that carried it next.
+//! Unreadable content is never guessed: a [`ConnectionRecord`] has the [`OpaqueReason`]. A connection that was open
+//! before its first packet was seen is read from the first cleartext HTTP/1.1 request that begins a segment. HTTP
+//! offsets count from there, wire offsets from the first byte seen. HTTP/2 and TLS connections that were joined midway
+//! stay opaque. The same rules apply after bytes that a capture lacks; those bytes are counted. A packet that the link
+//! corrupted is ignored at both ends, so the bytes in it count as sent with the next packet that carried them.
 //!
-//! Memory is bounded: bodies are counted and not kept, what waits for missing segments is bounded by the receiver's window
-//! and by 64 MiB a direction (and reported), and a connection's state ends with it. QUIC's bounds are in `quic`.
+//! Memory is bounded. Bodies are counted and not kept. Bytes waiting for missing segments are bounded by the receiver's
+//! window and by 64 MiB per direction; dropped bytes are reported. The state of a connection ends with it. The bounds
+//! for QUIC are in `quic`.
 //!
-//! Where to go next: `observer` for the two ends, `tap` for one of them, `connection` for one connection, `reassembly` for
-//! TCP, `tls` for secrets, `quic` for QUIC and HTTP/3, `http1` and `http2` for what else is read.
+//! Where to go next: `observer` for the two ends, `tap` for one end, `connection` for one connection, `reassembly` for
+//! TCP, `tls` for decryption, `quic` for QUIC and HTTP/3, `http1` and `http2` for the other protocols.
 //!
 //! ```
 //! use squall_base::Time;
 //! use squall_base::record::Direction;
-//! use squall_observe::{Checksums, Observations, Observer, Secrets, SeenPacket};
+//! use squall_observe::{Checksums, ObservedPacket, Observations, Observer, Secrets};
 //!
 //! let mut observer = Observer::new(Checksums::Verified, Secrets::Complete);
 //! let mut rows = Observations::default();
-//! let packet = SeenPacket {
+//! let packet = ObservedPacket {
 //!     time_in: Time::from_nanos(1),
 //!     release: None,
 //!     direction: Direction::Up,
 //!     bytes: &[0x45],
 //! };
-//! observer.see(&packet, &mut rows);
+//! observer.observe(&packet, &mut rows);
 //! assert_eq!(observer.finish(&mut rows).unreadable, 1);
 //! assert!(rows.exchanges.is_empty());
 //! ```
@@ -63,8 +68,11 @@ mod tls;
 mod trail;
 mod waiting;
 
-pub use connection_record::{ConnectionRecord, Ending, Opaque, TlsFacts, Traffic, Transport};
+pub use connection_record::{ConnectionRecord, Ending, OpaqueReason, TlsFacts, Traffic, Transport};
 pub use exchange::Observations;
 pub use observer::{Observer, PacketCounts, Secrets};
-pub use order::InArrivalOrder;
-pub use packet::{Checksums, Heading, SeenPacket, TcpFacts, WireFacts, heading, wire_facts};
+pub use order::ReorderBuffer;
+pub use packet::{
+    Checksums, FlowEndpoints, ObservedPacket, PacketHeaders, TcpHeader, flow_endpoints,
+    packet_headers,
+};

@@ -1,7 +1,8 @@
-//! The numbers of connections: both ends have the same for the same one.
+//! Connection numbers: both ends give the same number to the same connection.
 //!
-//! The end that sees a connection first gives it its number, the other asks for it, later by what the link takes. A
-//! connection is known by its addresses and by the first sequence number of its client, since ports serve again.
+//! The end that sees a connection first assigns its number; the other end asks for it later, after the link's delay. A
+//! connection is identified by its addresses and its client's initial sequence number, because ports are reused.
+//! Connections themselves are `tap`'s and `quic`'s.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,36 +10,36 @@ use squall_base::record::Direction;
 
 use crate::packet::FlowKey;
 
-/// Connections of which one end has not asked: more than are opened while a packet crosses any link, unless all are
-/// refused.
+/// How many connections may wait for the second end to ask: more than are opened while a packet crosses any link,
+/// unless all are refused.
 const MAX_AWAITED: usize = 1 << 16;
 
-type Name = (FlowKey, Option<u32>);
+type ConnectionKey = (FlowKey, Option<u32>);
 
-/// The numbers that were given.
+/// Assigns connection numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct ConnectionNumbers {
     next: u32,
-    /// Those that only one end, this one, has asked for.
-    awaited: BTreeMap<Name, (Direction, u32)>,
-    /// In the order in which they were given.
-    order: VecDeque<Name>,
+    /// Numbers that only this end has asked for so far.
+    awaited: BTreeMap<ConnectionKey, (Direction, u32)>,
+    /// In the order in which numbers were assigned.
+    order: VecDeque<ConnectionKey>,
 }
 
-impl Numbers {
+impl ConnectionNumbers {
     /// The number of a connection that `end` sees for the first time.
     pub(crate) fn of(&mut self, end: Direction, key: FlowKey, initial: Option<u32>) -> u32 {
-        let name = (key, initial);
-        if let Some((by, number)) = self.awaited.get(&name).copied()
+        let connection_key = (key, initial);
+        if let Some((by, number)) = self.awaited.get(&connection_key).copied()
             && by != end
         {
-            self.awaited.remove(&name);
+            self.awaited.remove(&connection_key);
             return number;
         }
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        self.awaited.insert(name, (end, number));
-        self.order.push_back(name);
+        self.awaited.insert(connection_key, (end, number));
+        self.order.push_back(connection_key);
         if self.order.len() > MAX_AWAITED
             && let Some(oldest) = self.order.pop_front()
         {
@@ -53,9 +54,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ends_have_the_same_number() {
+    fn both_ends_give_a_connection_the_same_number() {
         let key = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
-        let mut numbers = Numbers::default();
+        let mut numbers = ConnectionNumbers::default();
         assert_eq!(numbers.of(Direction::Up, key, Some(5)), 0);
         assert_eq!(numbers.of(Direction::Up, key, Some(6)), 1);
         assert_eq!(numbers.of(Direction::Down, key, Some(5)), 0);

@@ -1,4 +1,6 @@
-//! The observer: packets of a link in, rows of both its ends out.
+//! The observer: takes the packets of a link, and writes the rows of both its ends.
+//!
+//! It routes packets to the taps at the right times and counts them; `tap` is next.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,55 +10,56 @@ use squall_base::Time;
 use squall_base::record::Direction;
 
 use crate::exchange::Observations;
-use crate::numbers::Numbers;
-use crate::packet::{Checksums, Packet, SeenPacket, parse};
-use crate::tap::{Seen, Tap};
+use crate::numbers::ConnectionNumbers;
+use crate::packet::{Checksums, ObservedPacket, Packet, parse};
+use crate::tap::{PacketContext, Tap};
 use crate::tls::{KeyLog, Keys};
 
-/// Whether secrets of TLS may still come.
+/// Whether more TLS secrets may be added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
-    /// All that there are were given before the first packet: what lacks them is opaque at once.
+    /// All secrets were added before the first packet; a connection without them is opaque immediately.
     Complete,
-    /// They may come after the packets, but before the end of their connection: up to 4 MiB of each connection wait.
+    /// Secrets may be added after the packets, but before their connection ends: up to 4 MiB of each connection wait.
     MayCome,
 }
 
-/// Packets by what they were; each is counted once.
+/// Packets by kind; each is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PacketCounts {
     /// TCP.
     pub tcp: u64,
     /// UDP.
     pub udp: u64,
-    /// Parts of packets that IP had cut: they are not put together.
+    /// IP fragments; they are not reassembled.
     pub fragments: u64,
-    /// Of other protocols.
+    /// Packets of other protocols.
     pub others: u64,
-    /// TCP or UDP with a wrong checksum, where checksums are verified.
+    /// TCP or UDP with a wrong checksum, if checksums are verified.
     pub corrupt: u64,
-    /// No IP, or cut short within a header.
+    /// Not IP, or truncated within a header.
     pub unreadable: u64,
-    /// That came before one that had come earlier: their times may be wrong by as much.
+    /// Packets that arrived before a packet that was already processed; their times may be off by the difference.
     pub out_of_order: u64,
 }
 
-/// Reads along with a link.
+/// Reads the traffic of a link.
 ///
-/// Packets are given in the order of their arrival at the link ([`InArrivalOrder`] makes it), and with their release;
-/// what is on the way is kept until then. See the crate's documentation for what the rows mean.
+/// Packets have to be passed in order of arrival at the link ([`ReorderBuffer`] ensures that), with their release
+/// time; the observer keeps packets in flight until their release. See the crate's documentation for the meaning of the
+/// rows.
 ///
-/// [`InArrivalOrder`]: crate::InArrivalOrder
+/// [`ReorderBuffer`]: crate::ReorderBuffer
 pub struct Observer {
     checksums: Checksums,
     secrets: Secrets,
     keys: KeyLog,
-    numbers: Numbers,
-    /// At the end of the client's host, and of the server's.
+    numbers: ConnectionNumbers,
+    /// The client's end, and the server's.
     taps: [Tap; 2],
-    /// Packets that have not left the link, by the time when they will and the order in which they came.
-    under_way: BTreeMap<(Time, u64), (Direction, Vec<u8>)>,
-    given: u64,
+    /// Packets that have not left the link, by release time and order of arrival.
+    in_flight: BTreeMap<(Time, u64), (Direction, Vec<u8>)>,
+    packet_count: u64,
     now: Time,
     counts: PacketCounts,
 }
@@ -68,17 +71,17 @@ impl Observer {
             checksums,
             secrets,
             keys: KeyLog::default(),
-            numbers: Numbers::default(),
+            numbers: ConnectionNumbers::default(),
             taps: [Tap::new(Direction::Up), Tap::new(Direction::Down)],
-            under_way: BTreeMap::new(),
-            given: 0,
+            in_flight: BTreeMap::new(),
+            packet_count: 0,
             now: Time::ZERO,
             counts: PacketCounts::default(),
         }
     }
 
-    /// Takes lines of a TLS key log in NSS's format, and reads what has waited for them: how many lines had a secret
-    /// that is of use here. Other lines are passed over.
+    /// Adds the lines of a TLS key log in NSS format, and reads what has been waiting for them. Returns how many lines
+    /// had a usable secret; other lines are skipped.
     pub fn add_keys(&mut self, key_log: &str, rows: &mut Observations) -> usize {
         let added = self.keys.add(key_log);
         if self.secrets == Secrets::MayCome && added > 0 {
@@ -93,13 +96,13 @@ impl Observer {
         added
     }
 
-    /// Takes a packet. What it completes is added to `rows`. Returns the number of the connection that it is of; of packets
-    /// of UDP that are no QUIC, and of late ones of an earlier connection, `None`.
-    pub fn see(&mut self, packet: &SeenPacket<'_>, rows: &mut Observations) -> Option<u32> {
+    /// Processes a packet and adds the rows it completes to `rows`. Returns the number of its connection; `None` for
+    /// UDP that is not QUIC, and for stray segments of an earlier connection.
+    pub fn observe(&mut self, packet: &ObservedPacket<'_>, rows: &mut Observations) -> Option<u32> {
         self.deliver_until(packet.time_in, rows);
         self.counts.out_of_order += u64::from(packet.time_in < self.now);
         self.now = self.now.max(packet.time_in);
-        self.given += 1;
+        self.packet_count += 1;
         let parsed = parse(packet.bytes, self.checksums);
         let count = match parsed {
             Packet::Tcp(_) => &mut self.counts.tcp,
@@ -126,23 +129,23 @@ impl Observer {
                 );
             }
             Some(release) => {
-                let kept = (direction, packet.bytes.to_vec());
-                self.under_way.insert((release, self.given), kept);
+                let entry = (direction, packet.bytes.to_vec());
+                self.in_flight.insert((release, self.packet_count), entry);
             }
             None => {}
         }
         connection
     }
 
-    /// The number, in all rows, of the latest connection of TCP between two addresses. It is known from its first packet
-    /// until some minutes after its last.
+    /// The number, in all rows, of the latest TCP connection between two addresses. It is known from the connection's
+    /// first packet until some minutes after its last.
     pub fn connection(&self, one: SocketAddr, other: SocketAddr) -> Option<u32> {
         self.taps.iter().find_map(|tap| tap.number(one, other))
     }
 
-    /// Lets packets out of the link that leave it before or at `now`.
+    /// Delivers packets that leave the link at or before `now`.
     fn deliver_until(&mut self, now: Time, rows: &mut Observations) {
-        while let Some(first) = self.under_way.first_entry() {
+        while let Some(first) = self.in_flight.first_entry() {
             let (release, _) = *first.key();
             if release > now {
                 break;
@@ -153,7 +156,7 @@ impl Observer {
         }
     }
 
-    /// Shows a packet to the tap at `end`; returns the connection's number.
+    /// Passes a packet to the tap at `end`. Returns the connection's number.
     fn tap(
         &mut self,
         end: Direction,
@@ -166,7 +169,7 @@ impl Observer {
             log: &self.keys,
             may_come: self.secrets == Secrets::MayCome,
         };
-        let mut seen = Seen {
+        let mut context = PacketContext {
             now,
             direction,
             keys,
@@ -175,16 +178,16 @@ impl Observer {
         };
         let tap = &mut self.taps[end as usize];
         match packet {
-            Packet::Tcp(segment) => tap.segment(segment, &mut seen),
-            Packet::Udp(datagram) => tap.datagram(datagram, &mut seen),
+            Packet::Tcp(segment) => tap.segment(segment, &mut context),
+            Packet::Udp(datagram) => tap.datagram(datagram, &mut context),
             Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => None,
         }
     }
 
-    /// Nothing more comes: the rows of everything that was open, and how many packets there were.
+    /// Ends the observation: writes the rows of everything that was open, and returns the packet counts.
     pub fn finish(mut self, rows: &mut Observations) -> PacketCounts {
         let last = self
-            .under_way
+            .in_flight
             .keys()
             .next_back()
             .map(|(release, _)| *release);

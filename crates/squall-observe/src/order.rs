@@ -1,31 +1,32 @@
-//! Packets whose fates become final in any order, handed on in the order of their arrival.
+//! Packets whose fates become final in any order, passed on in order of arrival.
 //!
-//! A link logs a packet when it is released or dropped, which for a delayed one is long after it came. They are held
-//! back until no earlier one can follow; the memory is that of what the link itself holds.
+//! A link logs a packet when it releases or drops it, which for a delayed packet is long after it arrived. This buffer
+//! holds packets back until no earlier one can follow; it needs as much memory as the packets inside the link itself.
+//! It does not look into packets: that is `Observer`'s job.
 
 use std::collections::BTreeMap;
 
 use squall_base::Time;
 use squall_base::record::Direction;
 
-use crate::packet::SeenPacket;
+use crate::packet::ObservedPacket;
 
-/// Packets that wait for earlier ones.
+/// Packets waiting for earlier ones.
 #[derive(Debug, Default)]
-pub struct InArrivalOrder {
-    waiting: BTreeMap<(Time, u64), Held>,
-    taken: u64,
+pub struct ReorderBuffer {
+    waiting: BTreeMap<(Time, u64), PendingPacket>,
+    pushed: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct PendingPacket {
     release: Option<Time>,
     direction: Direction,
     bytes: Vec<u8>,
 }
 
-impl InArrivalOrder {
-    /// Takes a packet. Of those with the same time of arrival the first one given is first.
+impl ReorderBuffer {
+    /// Adds a packet. Packets that arrived at the same time keep the order in which they were added.
     pub fn push(
         &mut self,
         time_in: Time,
@@ -33,35 +34,40 @@ impl InArrivalOrder {
         direction: Direction,
         bytes: Vec<u8>,
     ) {
-        let held = Held {
+        let packet = PendingPacket {
             release,
             direction,
             bytes,
         };
-        self.waiting.insert((time_in, self.taken), held);
-        self.taken += 1;
+        self.waiting.insert((time_in, self.pushed), packet);
+        self.pushed += 1;
     }
 
-    /// Hands on all packets that came before `complete_until`: the caller's word that no such one will follow.
-    pub fn hand_on(&mut self, complete_until: Time, mut on_packet: impl FnMut(&SeenPacket<'_>)) {
+    /// Passes on all packets that arrived before `complete_until`. The caller guarantees that no more of those will
+    /// follow.
+    pub fn deliver_until(
+        &mut self,
+        complete_until: Time,
+        mut on_packet: impl FnMut(&ObservedPacket<'_>),
+    ) {
         while let Some(first) = self.waiting.first_entry() {
             let (time_in, _) = *first.key();
             if time_in >= complete_until {
                 break;
             }
-            let held = first.remove();
-            on_packet(&SeenPacket {
+            let packet = first.remove();
+            on_packet(&ObservedPacket {
                 time_in,
-                release: held.release,
-                direction: held.direction,
-                bytes: &held.bytes,
+                release: packet.release,
+                direction: packet.direction,
+                bytes: &packet.bytes,
             });
         }
     }
 
-    /// Hands on all that is left.
-    pub fn finish(mut self, on_packet: impl FnMut(&SeenPacket<'_>)) {
-        self.hand_on(Time::from_nanos(u64::MAX), on_packet);
+    /// Passes on all remaining packets.
+    pub fn finish(mut self, on_packet: impl FnMut(&ObservedPacket<'_>)) {
+        self.deliver_until(Time::from_nanos(u64::MAX), on_packet);
     }
 }
 
@@ -70,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_leave_in_the_order_in_which_they_came() {
-        let mut order = InArrivalOrder::default();
+    fn packets_are_passed_on_in_order_of_arrival() {
+        let mut order = ReorderBuffer::default();
         let mut seen: Vec<u8> = Vec::new();
         for (at, name) in [(30, b"c"), (10, b"a"), (20, b"b"), (30, b"d")] {
             order.push(Time::from_nanos(at), None, Direction::Up, name.to_vec());
         }
-        order.hand_on(Time::from_nanos(30), |packet| seen.extend(packet.bytes));
+        order.deliver_until(Time::from_nanos(30), |packet| seen.extend(packet.bytes));
         assert_eq!(seen, b"ab");
         order.finish(|packet| seen.extend(packet.bytes));
         assert_eq!(seen, b"abcd");

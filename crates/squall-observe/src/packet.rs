@@ -1,8 +1,8 @@
-//! Packets as they were seen, and what TCP and UDP say in them.
+//! Packets as they were captured, and their TCP or UDP headers.
 //!
-//! IPv4 and IPv6 with their extension headers (RFC 791, RFC 8200), TCP (RFC 9293) and UDP (RFC 768). Fragments are not
-//! put together: neither TCP nor QUIC sends any by itself. No byte can panic; what cannot be read is told apart from
-//! what is of no interest, and counted by the observer.
+//! Covers IPv4 and IPv6 with their extension headers (RFC 791, RFC 8200), TCP (RFC 9293) and UDP (RFC 768). Fragments
+//! are not reassembled: neither TCP nor QUIC produces any by itself. No input can cause a panic. Unreadable packets are
+//! distinguished from irrelevant ones, and the observer counts both. `connection` and `quic` interpret the payload.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,102 +11,102 @@ use squall_base::record::Direction;
 
 use crate::connection_record::Transport;
 
-/// One packet at both ends of a link.
+/// One packet as seen at both ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenPacket<'a> {
-    /// When it came to the link, just behind its sender.
+pub struct ObservedPacket<'a> {
+    /// When it entered the link, just behind its sender.
     pub time_in: Time,
-    /// When it left the link, just before its receiver; `None` if it never did. Where a capture has one point only, it
-    /// is `time_in`.
+    /// When it left the link, just before its receiver; `None` if it never did. In a capture at a single point, this is
+    /// `time_in`.
     pub release: Option<Time>,
-    /// Which way it went. In a capture any rule will do that gives the two directions of a flow different ones.
+    /// Its direction. For a capture, any rule will do that gives the two directions of a flow different values.
     pub direction: Direction,
     /// The IP packet, from the first byte of its header.
     pub bytes: &'a [u8],
 }
 
-/// Whether checksums of TCP and UDP are looked at.
+/// Whether TCP and UDP checksums are verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksums {
-    /// A packet whose checksum is wrong says nothing, as it says nothing to its receiver. For a link that may corrupt.
+    /// A packet with a wrong checksum is ignored, just as its receiver ignores it. For a link that may corrupt packets.
     Verified,
-    /// For captures on a sender's own device, where the checksum is not yet filled in (offload).
+    /// Checksums are not looked at. For captures on a sender's own device, where offload fills them in later.
     Ignored,
 }
 
-/// Who sends a packet of TCP or UDP to whom.
+/// The endpoints of a TCP or UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heading {
-    /// Who sends it.
+pub struct FlowEndpoints {
+    /// The sender.
     pub source: SocketAddr,
-    /// Who shall get it.
+    /// The receiver.
     pub destination: SocketAddr,
-    /// What it is of: [`Transport::Quic`] stands for all of UDP.
+    /// Its transport; [`Transport::Quic`] stands for all of UDP.
     pub transport: Transport,
-    /// Whether it asks for a new connection of TCP: a SYN without an acknowledgement.
-    pub opens: bool,
+    /// Whether it opens a new TCP connection: a SYN without an acknowledgement.
+    pub is_syn: bool,
 }
 
-/// Reads who sends an IP packet to whom; `None` if it is neither TCP nor UDP, or a fragment.
+/// Reads the endpoints of an IP packet; `None` if it is neither TCP nor UDP, or a fragment.
 ///
 /// ```
-/// assert_eq!(squall_observe::heading(b"no packet"), None);
+/// assert_eq!(squall_observe::flow_endpoints(b"no packet"), None);
 /// ```
-pub fn heading(bytes: &[u8]) -> Option<Heading> {
+pub fn flow_endpoints(bytes: &[u8]) -> Option<FlowEndpoints> {
     match parse(bytes, Checksums::Ignored) {
-        Packet::Tcp(segment) => Some(Heading {
+        Packet::Tcp(segment) => Some(FlowEndpoints {
             source: segment.source,
             destination: segment.destination,
             transport: Transport::Tcp,
-            opens: segment.syn && segment.ack.is_none(),
+            is_syn: segment.syn && segment.ack.is_none(),
         }),
-        Packet::Udp(datagram) => Some(Heading {
+        Packet::Udp(datagram) => Some(FlowEndpoints {
             source: datagram.source,
             destination: datagram.destination,
             transport: Transport::Quic,
-            opens: false,
+            is_syn: false,
         }),
         Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => None,
     }
 }
 
-/// What the headers of a packet of TCP or UDP say besides its ends: what a link's record has of a packet.
+/// The header fields of a TCP or UDP packet that a link's record contains, except for the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WireFacts {
-    /// Who sends it.
+pub struct PacketHeaders {
+    /// The sender.
     pub source: SocketAddr,
-    /// Bytes of the IP packet, also those that the capture cut off.
+    /// Length of the IP packet in bytes, including bytes that the capture cut off.
     pub length: usize,
-    /// What carries it, with TCP's header; `None` of UDP.
-    pub tcp: Option<TcpFacts>,
+    /// The TCP header; `None` for UDP.
+    pub tcp: Option<TcpHeader>,
 }
 
 /// The header of a TCP segment (RFC 9293, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpFacts {
+pub struct TcpHeader {
     /// Sequence number.
     pub seq: u32,
-    /// Acknowledgement number, whether or not the flag says that it counts.
+    /// Acknowledgement number; 0 if the ACK flag is not set.
     pub ack: u32,
-    /// The flags: byte 13 of the header.
+    /// Flags: byte 13 of the header.
     pub flags: u8,
-    /// The window as it stands in the header.
+    /// The window field, unscaled.
     pub window: u16,
-    /// The shift of a SYN's option (RFC 7323, section 2).
+    /// The window scale option of a SYN (RFC 7323, section 2).
     pub window_scale: Option<u8>,
-    /// Bytes of payload, also those that the capture cut off.
+    /// Payload length in bytes, including bytes that the capture cut off.
     pub payload_bytes: usize,
 }
 
 /// Reads the headers of an IP packet; `None` if it is neither TCP nor UDP, or a fragment.
 ///
 /// ```
-/// assert_eq!(squall_observe::wire_facts(b"no packet"), None);
+/// assert_eq!(squall_observe::packet_headers(b"no packet"), None);
 /// ```
-pub fn wire_facts(bytes: &[u8]) -> Option<WireFacts> {
+pub fn packet_headers(bytes: &[u8]) -> Option<PacketHeaders> {
     let (source, tcp) = match parse(bytes, Checksums::Ignored) {
         Packet::Tcp(segment) => {
-            let facts = TcpFacts {
+            let header = TcpHeader {
                 seq: segment.seq,
                 ack: segment.ack.unwrap_or(0),
                 flags: segment.flags,
@@ -114,19 +114,19 @@ pub fn wire_facts(bytes: &[u8]) -> Option<WireFacts> {
                 window_scale: segment.window_scale,
                 payload_bytes: segment.payload.len() + segment.missing_bytes,
             };
-            (segment.source, Some(facts))
+            (segment.source, Some(header))
         }
         Packet::Udp(datagram) => (datagram.source, None),
         Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => return None,
     };
-    Some(WireFacts {
+    Some(PacketHeaders {
         source,
         length: stated_length(bytes).max(bytes.len()),
         tcp,
     })
 }
 
-/// How long an IP packet says that it is; 0 where it does not say, as a super-packet may.
+/// The total length that the IP header states. A super-packet captured before segmentation may state less than it has.
 fn stated_length(bytes: &[u8]) -> usize {
     const IPV6_HEADER: usize = 40;
     let word = |at: usize| {
@@ -139,10 +139,10 @@ fn stated_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// The two ends of a flow, the smaller address first, so that both directions have the same.
+/// The two ends of a flow, the smaller address first, so that both directions have the same key.
 pub(crate) type FlowKey = (SocketAddr, SocketAddr);
 
-/// Which key a flow from here to there has.
+/// The key of a flow between these addresses.
 pub(crate) fn flow_key(source: SocketAddr, destination: SocketAddr) -> FlowKey {
     if source <= destination {
         (source, destination)
@@ -151,22 +151,22 @@ pub(crate) fn flow_key(source: SocketAddr, destination: SocketAddr) -> FlowKey {
     }
 }
 
-/// What a packet holds.
+/// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packet<'a> {
     Tcp(Segment<'a>),
     Udp(Datagram<'a>),
-    /// Part of a packet that was cut by IP.
+    /// A fragment of an IP packet.
     Fragment,
     /// Another protocol.
     Other,
-    /// TCP or UDP whose checksum is wrong.
+    /// TCP or UDP with a wrong checksum.
     Corrupt,
-    /// No IP, or cut short within a header.
+    /// Not IP, or truncated within a header.
     Unreadable,
 }
 
-/// A segment of TCP.
+/// A TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment<'a> {
     pub(crate) source: SocketAddr,
@@ -178,40 +178,40 @@ pub(crate) struct Segment<'a> {
     pub(crate) rst: bool,
     /// All flags: byte 13 of the header.
     pub(crate) flags: u8,
-    /// As it stands in the header.
+    /// The header field, unscaled.
     pub(crate) window: u16,
-    /// The option of a SYN (RFC 7323, section 2).
+    /// The window scale option of a SYN (RFC 7323, section 2).
     pub(crate) window_scale: Option<u8>,
     pub(crate) payload: &'a [u8],
-    /// Bytes of payload behind `payload` that the capture cut off.
+    /// Bytes of payload after `payload` that the capture cut off.
     pub(crate) missing_bytes: usize,
 }
 
-/// A datagram of UDP.
+/// A UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram<'a> {
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
     pub(crate) payload: &'a [u8],
-    /// Bytes of payload, also those that the capture cut off.
+    /// Payload length in bytes, including bytes that the capture cut off.
     pub(crate) payload_bytes: usize,
 }
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// What IP says of a packet.
+/// The fields of an IP header.
 struct Ip<'a> {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
-    /// What is there of its payload.
+    /// The captured part of the payload.
     payload: &'a [u8],
-    /// Bytes of its payload by the header.
+    /// Payload length in bytes according to the header.
     payload_bytes: usize,
 }
 
-/// Reads an IP packet.
+/// Parses an IP packet.
 pub(crate) fn parse(bytes: &[u8], checksums: Checksums) -> Packet<'_> {
     let ip = match bytes.first().map(|first| first >> 4) {
         Some(4) => ipv4(bytes),
@@ -238,12 +238,12 @@ pub(crate) fn parse(bytes: &[u8], checksums: Checksums) -> Packet<'_> {
     parsed.unwrap_or(Packet::Unreadable)
 }
 
-/// The packet, and whether it is a fragment.
+/// Parses IPv4. Returns the packet and whether it is a fragment.
 fn ipv4(bytes: &[u8]) -> Option<(Ip<'_>, bool)> {
     let header: &[u8; 20] = bytes.first_chunk()?;
     let header_bytes = usize::from(header[0] & 0x0f) * 4;
     let stated = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    // A super-packet that was captured before the device cut it may say 0.
+    // A super-packet captured before the device segmented it may state a length of 0.
     let total = if stated == 0 { bytes.len() } else { stated };
     if header_bytes < 20 || total < header_bytes {
         return None;
@@ -258,11 +258,11 @@ fn ipv4(bytes: &[u8]) -> Option<(Ip<'_>, bool)> {
         payload: bytes.get(header_bytes..total.min(bytes.len()))?,
         payload_bytes: total - header_bytes,
     };
-    // More fragments, or an offset.
+    // Set for a fragment: the More Fragments flag or an offset.
     Some((ip, flags & 0x3fff != 0))
 }
 
-/// The packet, and whether it is a fragment.
+/// Parses IPv6. Returns the packet and whether it is a fragment.
 fn ipv6(bytes: &[u8]) -> Option<(Ip<'_>, bool)> {
     let header: &[u8; 40] = bytes.first_chunk()?;
     let stated = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -276,7 +276,8 @@ fn ipv6(bytes: &[u8]) -> Option<(Ip<'_>, bool)> {
     let (source, destination) = (address(8)?, address(24)?);
     let mut next = header[6];
     let mut is_fragment = false;
-    // Hop-by-hop options, routing, fragment, destination options (RFC 8200, section 4); each moves the end closer.
+    // Hop-by-hop options, routing, fragment, destination options (RFC 8200, section 4). Each shortens the rest, so the
+    // loop ends.
     loop {
         let length = match next {
             0 | 43 | 60 => 8 * (usize::from(*rest.get(1)?) + 1),
@@ -301,8 +302,8 @@ fn ipv6(bytes: &[u8]) -> Option<(Ip<'_>, bool)> {
     Some((ip, is_fragment))
 }
 
-/// Whether the sum over pseudo-header and payload comes out (RFC 1071; RFC 9293, section 3.1; RFC 8200, section 8.1).
-/// What was cut short cannot be told, and passes, as does UDP without a checksum.
+/// Whether the checksum over pseudo-header and payload is right (RFC 1071; RFC 9293, section 3.1; RFC 8200, section
+/// 8.1). A truncated packet cannot be checked and passes, as does UDP without a checksum.
 fn has_right_checksum(ip: &Ip<'_>) -> bool {
     if ip.payload.len() < ip.payload_bytes {
         return true;
@@ -358,7 +359,7 @@ fn segment<'a>(ip: &Ip<'a>) -> Option<Segment<'a>> {
     })
 }
 
-/// The option "window scale", at most 14 (RFC 7323, section 2.3).
+/// The window scale option, at most 14 (RFC 7323, section 2.3).
 fn window_scale(mut options: &[u8]) -> Option<u8> {
     loop {
         match *options {
@@ -385,7 +386,7 @@ fn datagram<'a>(ip: &Ip<'a>) -> Option<Datagram<'a>> {
 mod tests {
     use super::*;
 
-    /// IPv4, TCP with a window scale of 7, "hi"; captured by Linux 6.12 on a TUN device.
+    /// IPv4, TCP with a window scale of 7 and the payload "hi"; captured by Linux 6.12 on a TUN device.
     fn ipv4_segment() -> Vec<u8> {
         let mut bytes = vec![
             0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, // IP
@@ -397,7 +398,7 @@ mod tests {
         bytes
     }
 
-    /// The sum as RFC 1071 has it, in the plainest way.
+    /// The checksum of RFC 1071, in its plainest form.
     fn checksum(packet: &[u8], at: usize, protocol: u8) -> u16 {
         let mut words = packet[12..].to_vec();
         let length = (packet.len() - at) as u16;
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_ipv4() {
+    fn ipv4_segment_is_parsed() {
         let bytes = ipv4_segment();
         let Packet::Tcp(segment) = parse(&bytes, Checksums::Verified) else {
             panic!("no TCP");
@@ -431,19 +432,19 @@ mod tests {
     }
 
     #[test]
-    fn the_facts_of_a_cut_packet_are_those_of_the_whole() {
+    fn wire_facts_of_a_truncated_packet_equal_those_of_the_whole() {
         let bytes = ipv4_segment();
-        let whole = wire_facts(&bytes).unwrap();
+        let whole = packet_headers(&bytes).unwrap();
         assert_eq!(whole.length, 46);
         let tcp = whole.tcp.unwrap();
         assert_eq!((tcp.seq, tcp.ack, tcp.flags), (9, 7, 0x18));
         assert_eq!((tcp.window, tcp.window_scale), (256, Some(7)));
         assert_eq!(tcp.payload_bytes, 2);
-        assert_eq!(wire_facts(&bytes[..45]), Some(whole));
+        assert_eq!(packet_headers(&bytes[..45]), Some(whole));
     }
 
     #[test]
-    fn a_flipped_bit_is_found_where_it_is_asked_for() {
+    fn flipped_bit_is_detected_only_if_checksums_are_verified() {
         let mut bytes = ipv4_segment();
         bytes[45] ^= 1;
         assert_eq!(parse(&bytes, Checksums::Verified), Packet::Corrupt);
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_capture_cuts_off_is_counted() {
+    fn bytes_cut_off_by_the_capture_are_counted() {
         let bytes = ipv4_segment();
         let Packet::Tcp(segment) = parse(&bytes[..45], Checksums::Verified) else {
             panic!("no TCP");
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_with_extension_headers() {
+    fn ipv6_extension_headers_are_skipped() {
         let mut bytes = vec![0x60, 0, 0, 0, 0, 26, 0, 64];
         bytes.extend(Ipv6Addr::LOCALHOST.octets());
         bytes.extend(Ipv6Addr::LOCALHOST.octets());
@@ -478,14 +479,14 @@ mod tests {
         };
         assert_eq!(datagram.source, "[::1]:443".parse().unwrap());
         assert_eq!((datagram.payload, datagram.payload_bytes), (&b"hi"[..], 2));
-        // The same as a fragment.
+        // The first extension header turned into a fragment header.
         bytes[6] = 44;
         bytes[43] = 1;
         assert_eq!(parse(&bytes, Checksums::Verified), Packet::Fragment);
     }
 
     #[test]
-    fn other_packets_are_told_apart() {
+    fn other_protocols_fragments_and_garbage_are_distinguished() {
         let mut bytes = ipv4_segment();
         bytes[9] = 1;
         assert_eq!(parse(&bytes, Checksums::Ignored), Packet::Other);

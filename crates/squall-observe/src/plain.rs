@@ -1,69 +1,69 @@
-//! HTTP's own bytes, in the clear or deciphered: which protocol they are, and its parser.
+//! HTTP bytes, cleartext or decrypted: detects the protocol and feeds its parser (`http1` or `http2`).
 //!
-//! What a client sends first decides (RFC 9113, section 3.4: the preface cannot be a request of HTTP/1.1). A server may
-//! speak before it, so its first bytes are kept until then.
+//! The client's first bytes decide: the HTTP/2 preface cannot be an HTTP/1.1 request (RFC 9113, section 3.4). A server
+//! may speak first, so its bytes are held until then. Nothing here parses messages.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::Way;
 use squall_http::frames::CLIENT_PREFACE;
 
-use crate::connection_record::Opaque;
-use crate::exchange::{Sink, Trails, against};
+use crate::connection_record::OpaqueReason;
+use crate::exchange::{Sink, Trails, opposite};
 use crate::http1::Http1;
 use crate::http2::Http2;
 use crate::trail::{Carrier, Piece};
 
-/// What of a server's bytes waits for the client's first: more than any SETTINGS, and than any first flight.
+/// Limit for server bytes held until the client's first bytes: more than any SETTINGS frame, and than any first flight.
 const MAX_HELD_BYTES: usize = 256 * 1024;
 
-/// What is known of the beginning.
+/// What is known about the beginning of the byte streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// The first byte is that of the connection, and this is how the client's bytes go.
+pub(crate) enum StreamStart {
+    /// The first byte seen is the connection's first; this is the direction of the client's bytes.
     Seen(Way),
-    /// It was before what is seen: the first request that begins a piece is waited for. How the client's bytes go may
-    /// be known.
+    /// The beginning was missed; reading starts at the first piece that begins with a request. The direction of the
+    /// client's bytes may be known.
     Missed(Option<Way>),
 }
 
-/// The HTTP of a connection.
-pub(crate) struct Plain {
+/// The HTTP byte streams of a connection.
+pub(crate) struct Plaintext {
     is_secure: bool,
     state: State,
     trails: Trails,
 }
 
 enum State {
-    Seeking(Seeking),
+    Detecting(Detection),
     Http1(Box<Http1>),
     Http2(Box<Http2>),
-    Over,
+    Ended,
 }
 
-/// Pieces until the protocol is clear.
-struct Seeking {
-    beginning: Beginning,
-    /// In their order.
+/// Pieces held until the protocol is clear.
+struct Detection {
+    start: StreamStart,
+    /// In order of arrival.
     held: Vec<(Way, Vec<u8>, Carrier)>,
     held_bytes: usize,
-    /// The client's first bytes, as many as the preface has.
+    /// The client's first bytes, at most as many as the preface has.
     first: Vec<u8>,
 }
 
-/// What the client's first bytes are.
-enum Looks {
+/// What the client's first bytes look like.
+enum ProtocolGuess {
     Http1,
     Http2,
     Unclear,
 }
 
-impl Plain {
-    pub(crate) fn new(is_secure: bool, beginning: Beginning) -> Plain {
-        Plain {
+impl Plaintext {
+    pub(crate) fn new(is_secure: bool, start: StreamStart) -> Plaintext {
+        Plaintext {
             is_secure,
-            state: State::Seeking(Seeking {
-                beginning,
+            state: State::Detecting(Detection {
+                start,
                 held: Vec::new(),
                 held_bytes: 0,
                 first: Vec::new(),
@@ -72,40 +72,44 @@ impl Plain {
         }
     }
 
-    /// What is spoken, once that is clear.
+    /// The protocol, once it is clear.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         match (&self.state, self.is_secure) {
             (State::Http1(_), false) => Some(Protocol::H1),
             (State::Http1(_), true) => Some(Protocol::H1s),
             (State::Http2(_), false) => Some(Protocol::H2c),
             (State::Http2(_), true) => Some(Protocol::H2),
-            (State::Seeking(_) | State::Over, _) => None,
+            (State::Detecting(_) | State::Ended, _) => None,
         }
     }
 
-    /// How the client's bytes go, if a request has told so.
+    /// The direction of the client's bytes, if it is known.
     pub(crate) fn client(&self) -> Option<Way> {
         match &self.state {
-            State::Seeking(seeking) => match seeking.beginning {
-                Beginning::Seen(client) => Some(client),
-                Beginning::Missed(client) => client,
+            State::Detecting(detection) => match detection.start {
+                StreamStart::Seen(client) => Some(client),
+                StreamStart::Missed(client) => client,
             },
             State::Http1(http1) => Some(http1.client()),
             State::Http2(http2) => Some(http2.client()),
-            State::Over => None,
+            State::Ended => None,
         }
     }
 
-    /// Whether it waits for a beginning, after the true one was missed.
-    pub(crate) fn is_lost(&self) -> bool {
-        matches!(&self.state, State::Seeking(seeking) if matches!(seeking.beginning, Beginning::Missed(_)))
+    /// Whether it is still looking for a request to start at, after the true beginning was missed.
+    pub(crate) fn is_out_of_sync(&self) -> bool {
+        matches!(&self.state, State::Detecting(detection) if matches!(detection.start, StreamStart::Missed(_)))
     }
 
-    /// Takes the next bytes of a way.
+    /// Reads the next bytes of a direction.
     ///
     /// # Errors
-    /// Nothing more can be read of this connection; what was open is written down.
-    pub(crate) fn feed(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    /// Nothing more of this connection can be read; the rows of open exchanges have been written.
+    pub(crate) fn feed(
+        &mut self,
+        piece: &Piece<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), OpaqueReason> {
         let result = self.try_feed(piece, sink);
         if result.is_err() {
             self.abandon(sink);
@@ -113,16 +117,16 @@ impl Plain {
         result
     }
 
-    fn try_feed(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    fn try_feed(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
         match &mut self.state {
-            State::Seeking(_) => self.seek(piece, sink),
+            State::Detecting(_) => self.detect(piece, sink),
             State::Http1(_) | State::Http2(_) => self.read(piece, sink),
-            State::Over => Ok(()),
+            State::Ended => Ok(()),
         }
     }
 
-    /// Gives a piece to the parser.
-    fn read(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    /// Passes a piece to the parser.
+    fn read(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
         let way = piece.way;
         let trail = self.trails.of_mut(way);
         trail.push(piece.bytes.len(), piece.carrier.clone());
@@ -148,49 +152,49 @@ impl Plain {
                 let from = http2.keeps_from(way);
                 self.trails.of_mut(way).forget_before(from);
             }
-            State::Seeking(_) | State::Over => {}
+            State::Detecting(_) | State::Ended => {}
         }
         Ok(())
     }
 
-    fn seek(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
-        let State::Seeking(seeking) = &mut self.state else {
+    fn detect(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
+        let State::Detecting(detection) = &mut self.state else {
             return Ok(());
         };
-        let client = match seeking.beginning {
-            Beginning::Seen(client) => client,
-            // Only what begins a piece can be told from the middle of something.
-            Beginning::Missed(known)
+        let client = match detection.start {
+            StreamStart::Seen(client) => client,
+            // A request is recognized only at the start of a piece.
+            StreamStart::Missed(known)
                 if known.is_none_or(|client| client == piece.way) && is_request(piece.bytes) =>
             {
-                seeking.first.clear();
-                seeking.beginning = Beginning::Seen(piece.way);
+                detection.first.clear();
+                detection.start = StreamStart::Seen(piece.way);
                 piece.way
             }
-            Beginning::Missed(_) => return Ok(()),
+            StreamStart::Missed(_) => return Ok(()),
         };
-        seeking.held_bytes += piece.bytes.len();
-        if seeking.held_bytes > MAX_HELD_BYTES && piece.way != client {
-            return Err(Opaque::Overfull);
+        detection.held_bytes += piece.bytes.len();
+        if detection.held_bytes > MAX_HELD_BYTES && piece.way != client {
+            return Err(OpaqueReason::Overfull);
         }
-        seeking
+        detection
             .held
             .push((piece.way, piece.bytes.to_vec(), piece.carrier.clone()));
         if piece.way != client {
             return Ok(());
         }
-        let room = CLIENT_PREFACE.len() - seeking.first.len();
-        seeking
+        let room = CLIENT_PREFACE.len() - detection.first.len();
+        detection
             .first
             .extend_from_slice(&piece.bytes[..piece.bytes.len().min(room)]);
-        let protocol = match looks(&seeking.first)? {
-            Looks::Unclear => return Ok(()),
-            Looks::Http1 if self.is_secure => Protocol::H1s,
-            Looks::Http1 => Protocol::H1,
-            Looks::Http2 if self.is_secure => Protocol::H2,
-            Looks::Http2 => Protocol::H2c,
+        let protocol = match guess_protocol(&detection.first)? {
+            ProtocolGuess::Unclear => return Ok(()),
+            ProtocolGuess::Http1 if self.is_secure => Protocol::H1s,
+            ProtocolGuess::Http1 => Protocol::H1,
+            ProtocolGuess::Http2 if self.is_secure => Protocol::H2,
+            ProtocolGuess::Http2 => Protocol::H2c,
         };
-        let held = std::mem::take(&mut seeking.held);
+        let held = std::mem::take(&mut detection.held);
         let offset = |way| self.trails.of(way).end();
         self.state = match protocol {
             Protocol::H2 | Protocol::H2c => State::Http2(Box::new(Http2::new(client, protocol)?)),
@@ -198,7 +202,7 @@ impl Plain {
                 client,
                 protocol,
                 offset(client),
-                offset(against(client)),
+                offset(opposite(client)),
             ))),
         };
         for (way, bytes, carrier) in held {
@@ -215,66 +219,66 @@ impl Plain {
         Ok(())
     }
 
-    /// Bytes are missing: what follows can be read from the next request on, if at all.
+    /// Skips missing bytes. What follows can be read from the next request on, if at all.
     ///
     /// # Errors
-    /// It cannot.
-    pub(crate) fn gap(&mut self, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    /// Nothing more can be read.
+    pub(crate) fn gap(&mut self, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
         let client = self.client();
         let may_go_on = match &self.state {
             State::Http1(_) => true,
-            State::Seeking(_) => self.is_lost(),
-            State::Http2(_) | State::Over => false,
+            State::Detecting(_) => self.is_out_of_sync(),
+            State::Http2(_) | State::Ended => false,
         };
         self.abandon(sink);
         if may_go_on && !self.is_secure {
-            *self = Plain {
+            *self = Plaintext {
                 trails: std::mem::take(&mut self.trails),
-                ..Plain::new(self.is_secure, Beginning::Missed(client))
+                ..Plaintext::new(self.is_secure, StreamStart::Missed(client))
             };
             return Ok(());
         }
-        Err(Opaque::Gap)
+        Err(OpaqueReason::Gap)
     }
 
-    /// What goes `way` has ended in order.
+    /// The direction `way` was closed in order.
     pub(crate) fn end(&mut self, way: Way, now: Time, sink: &mut Sink<'_>) {
         if let State::Http1(http1) = &mut self.state {
             http1.end(way, now, &self.trails, sink);
         }
     }
 
-    /// The connection is gone, or nothing more of it can be read: writes down what was open.
+    /// The connection is gone, or nothing more of it can be read: writes the rows of open exchanges.
     pub(crate) fn abandon(&mut self, sink: &mut Sink<'_>) {
-        match std::mem::replace(&mut self.state, State::Over) {
+        match std::mem::replace(&mut self.state, State::Ended) {
             State::Http1(mut http1) => http1.abandon(sink),
             State::Http2(mut http2) => http2.abandon(sink),
-            State::Seeking(_) | State::Over => {}
+            State::Detecting(_) | State::Ended => {}
         }
     }
 }
 
-/// What these first bytes of a client are.
-fn looks(first: &[u8]) -> Result<Looks, Opaque> {
+/// Guesses the protocol from a client's first bytes.
+fn guess_protocol(first: &[u8]) -> Result<ProtocolGuess, OpaqueReason> {
     if first.len() <= CLIENT_PREFACE.len() && CLIENT_PREFACE.starts_with(first) {
         let is_whole = first.len() == CLIENT_PREFACE.len();
         return Ok(if is_whole {
-            Looks::Http2
+            ProtocolGuess::Http2
         } else {
-            Looks::Unclear
+            ProtocolGuess::Unclear
         });
     }
     // A method is a token, and empty lines may precede it (RFC 9112, sections 2.2 and 3).
     match first.first() {
-        Some(b'\r' | b'\n') => Ok(Looks::Http1),
-        Some(byte) if byte.is_ascii_alphabetic() => Ok(Looks::Http1),
-        Some(_) => Err(Opaque::NotHttp),
-        None => Ok(Looks::Unclear),
+        Some(b'\r' | b'\n') => Ok(ProtocolGuess::Http1),
+        Some(byte) if byte.is_ascii_alphabetic() => Ok(ProtocolGuess::Http1),
+        Some(_) => Err(OpaqueReason::NotHttp),
+        None => Ok(ProtocolGuess::Unclear),
     }
 }
 
-/// Whether these bytes begin with the line of a request of HTTP/1: a method in capitals, as all registered ones are
-/// (IANA's HTTP Method Registry), a target, the version.
+/// Whether these bytes begin with an HTTP/1 request line: a method in capitals, as all registered methods are (IANA's
+/// HTTP Method Registry), a target and the version.
 fn is_request(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or(&[]);
     let mut words = line.split(|byte| *byte == b' ');

@@ -1,44 +1,45 @@
-//! One direction of a TCP connection: segments in whatever order and however often, the byte stream out, in order.
+//! One direction of a TCP connection: takes segments in any order and repeated, and returns the byte stream in order.
 //!
-//! Sequence numbers become offsets of 64 bits, from 0 at the first byte of payload (RFC 9293, section 3.4: they wrap
-//! every 4 GiB). Of bytes that come twice the first copy counts; that the copies are equal is TCP's to ensure. Nothing
-//! here knows what the bytes mean.
+//! Sequence numbers become 64-bit offsets, from 0 at the first byte of payload, because they wrap every 4 GiB (RFC
+//! 9293, section 3.4). Of bytes that arrive twice the first copy counts; TCP has to ensure that the copies are equal.
+//! This module does not interpret the bytes: `connection` passes them on. Out-of-order bytes are kept in `waiting`.
 
 use squall_base::Time;
 
-use crate::waiting::Waiting;
+use crate::waiting::OutOfOrderQueue;
 
-/// What waits beyond a gap is never more than this, whatever window the receiver announced.
+/// Limit for bytes waiting beyond a gap, whatever window the receiver announced.
 pub(crate) const MAX_WAITING_BYTES: u64 = 64 << 20;
 
-/// What became of a segment.
+/// How a segment was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// Bytes that had come before.
+pub(crate) struct SegmentOutcome {
+    /// Bytes that had arrived before.
     pub(crate) repeated_bytes: u64,
-    /// Bytes that are not in order and wait.
+    /// Out-of-order bytes that were kept.
     pub(crate) waiting_bytes: u64,
-    /// Bytes beyond what the receiver could take, or we: they are forgotten.
+    /// Bytes beyond the receiver's window or our own limit; they are dropped.
     pub(crate) refused_bytes: u64,
-    /// Where in the payload the next byte of the stream is, if it is there: it and all behind it is in order.
+    /// Position in the payload of the stream's next byte, if the payload contains it. Everything from there on is in
+    /// order.
     pub(crate) fresh_from: Option<usize>,
 }
 
-/// A direction.
+/// The reassembly of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     /// The sequence number of the next byte, once one is known.
     next: Option<u32>,
-    /// Its offset.
+    /// The offset of the next byte.
     offset: u64,
-    /// What came before its turn.
-    waiting: Waiting,
-    /// Offset after the last byte, once FIN came.
+    /// Out-of-order bytes.
+    waiting: OutOfOrderQueue,
+    /// Offset after the last byte, once FIN was seen.
     end: Option<u64>,
 }
 
 impl Reassembly {
-    /// The stream's first byte has this sequence number, if no other is known.
+    /// Sets the sequence number of the stream's first byte, unless it is known already.
     pub(crate) fn begin(&mut self, seq: u32) {
         self.next.get_or_insert(seq);
     }
@@ -50,7 +51,7 @@ impl Reassembly {
 
     /// The sequence number of the first byte, if it is known.
     pub(crate) fn first(&self) -> Option<u32> {
-        // The low half is what sequence numbers count.
+        // Sequence numbers count the low 32 bits of the offset.
         self.next.map(|next| next.wrapping_sub(self.offset as u32))
     }
 
@@ -59,12 +60,12 @@ impl Reassembly {
         self.offset
     }
 
-    /// Whether FIN came and everything before it.
+    /// Whether FIN and every byte before it have arrived.
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_some_and(|end| self.offset >= end)
     }
 
-    /// How far behind the next byte a sequence number is: negative before it.
+    /// How far a sequence number is ahead of the next byte; negative if it is before it.
     pub(crate) fn ahead(&self, seq: u32) -> i64 {
         let next = self.next.unwrap_or(seq);
         i64::from(seq.wrapping_sub(next) as i32)
@@ -75,17 +76,17 @@ impl Reassembly {
         self.ahead(seq) < -(self.offset as i64)
     }
 
-    /// Takes a segment that came at `time`; the receiver takes `window` bytes beyond the next one at most. What is in
-    /// order is not kept: the caller has it, and says [`Reassembly::advance`] when it is done with it.
-    pub(crate) fn take(
+    /// Takes a segment that arrived at `time`. The receiver accepts at most `window` bytes from the next one on. Bytes
+    /// that are in order are not kept: the caller has them, and calls [`Reassembly::advance`] once it has read them.
+    pub(crate) fn receive(
         &mut self,
         time: Time,
         seq: u32,
         payload: &[u8],
         fin: bool,
         window: u64,
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> SegmentOutcome {
+        let mut outcome = SegmentOutcome::default();
         let ahead = self.ahead(seq);
         let window = window.min(MAX_WAITING_BYTES) as i64;
         let len = payload.len() as i64;
@@ -94,43 +95,43 @@ impl Reassembly {
             self.end.get_or_insert(end);
         }
         if len == 0 {
-            return taken;
+            return outcome;
         }
         if ahead <= 0 {
             let old = (-ahead).min(len);
-            taken.repeated_bytes = old as u64;
-            taken.fresh_from = (old < len).then_some(old as usize);
+            outcome.repeated_bytes = old as u64;
+            outcome.fresh_from = (old < len).then_some(old as usize);
         } else if ahead + len > window || self.waiting.is_full() {
-            taken.refused_bytes = len as u64;
+            outcome.refused_bytes = len as u64;
         } else {
             let start = self.offset + ahead as u64;
-            taken.waiting_bytes = self.waiting.keep(time, start, payload);
-            taken.repeated_bytes = len as u64 - taken.waiting_bytes;
+            outcome.waiting_bytes = self.waiting.insert(time, start, payload);
+            outcome.repeated_bytes = len as u64 - outcome.waiting_bytes;
         }
-        taken
+        outcome
     }
 
-    /// So many bytes were in order.
+    /// Moves on by `bytes` bytes that were in order.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.offset += bytes as u64;
         if let Some(next) = &mut self.next {
-            // The low half is what sequence numbers count.
+            // Sequence numbers count the low 32 bits of the offset.
             *next = next.wrapping_add(bytes as u32);
         }
     }
 
-    /// When the first of what waits came.
+    /// When the earliest of the waiting bytes arrived.
     pub(crate) fn earliest(&self) -> Option<Time> {
         self.waiting.earliest()
     }
 
-    /// What waited and is in order now, and when it or anything behind it first came; to be followed by
-    /// [`Reassembly::advance`].
+    /// Returns waiting bytes that are now in order, and when they or any later bytes first arrived. The caller has to
+    /// call [`Reassembly::advance`] afterwards.
     pub(crate) fn pop(&mut self) -> Option<(Time, Vec<u8>)> {
         self.waiting.pop(self.offset)
     }
 
-    /// Gives up bytes that are missing, at most `most` and not what waits, nor FIN: how many.
+    /// Skips at most `most` missing bytes, but neither waiting bytes nor FIN. Returns how many it skipped.
     pub(crate) fn skip_gap(&mut self, most: u64) -> u64 {
         let target = self.waiting.first().or(self.end);
         let missing = target.map_or(most, |target| target.saturating_sub(self.offset).min(most));
@@ -141,12 +142,12 @@ impl Reassembly {
         missing
     }
 
-    /// The offset that is acknowledged with this number, if it is beyond the next byte.
+    /// The offset that this acknowledgement number covers, if it is beyond the next byte.
     pub(crate) fn beyond(&self, ack: u32) -> Option<u64> {
         let ahead = u64::try_from(self.ahead(ack))
             .ok()
             .filter(|_| self.has_begun())?;
-        // FIN has a number too, and is no byte.
+        // FIN has a sequence number but is not a byte.
         let to = (self.offset + ahead).min(self.end.unwrap_or(u64::MAX));
         (to > self.offset).then_some(to)
     }
@@ -158,10 +159,15 @@ mod tests {
 
     const WINDOW: u64 = 1 << 20;
 
-    /// Takes a segment and reads what is in order.
-    fn feed(stream: &mut Reassembly, seq: u32, payload: &[u8], read: &mut Vec<u8>) -> Taken {
-        let taken = stream.take(Time::ZERO, seq, payload, false, WINDOW);
-        if let Some(from) = taken.fresh_from {
+    /// Takes a segment and reads the bytes that are in order.
+    fn feed(
+        stream: &mut Reassembly,
+        seq: u32,
+        payload: &[u8],
+        read: &mut Vec<u8>,
+    ) -> SegmentOutcome {
+        let outcome = stream.receive(Time::ZERO, seq, payload, false, WINDOW);
+        if let Some(from) = outcome.fresh_from {
             read.extend(&payload[from..]);
             stream.advance(payload.len() - from);
             while let Some((_, bytes)) = stream.pop() {
@@ -169,11 +175,11 @@ mod tests {
                 read.extend(bytes);
             }
         }
-        taken
+        outcome
     }
 
     #[test]
-    fn overlaps_and_wraps() {
+    fn overlapping_segments_are_read_once_across_a_sequence_wrap() {
         let mut stream = Reassembly::default();
         let mut read = Vec::new();
         stream.begin(u32::MAX - 1);
@@ -193,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn fin_ends_it_when_all_has_come() {
+    fn stream_ends_when_fin_and_all_earlier_bytes_have_arrived() {
         let mut stream = Reassembly::default();
         stream.begin(0);
-        stream.take(Time::ZERO, 3, b"de", true, WINDOW);
+        stream.receive(Time::ZERO, 3, b"de", true, WINDOW);
         assert!(!stream.has_ended());
         let mut read = Vec::new();
         feed(&mut stream, 0, b"abc", &mut read);
@@ -204,42 +210,42 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_by_the_window_and_by_us() {
+    fn waiting_bytes_are_bounded_by_the_window_and_our_own_limit() {
         let mut stream = Reassembly::default();
         stream.begin(0);
         assert_eq!(
             stream
-                .take(Time::ZERO, 10, &[0; 10], false, 20)
+                .receive(Time::ZERO, 10, &[0; 10], false, 20)
                 .waiting_bytes,
             10
         );
         assert_eq!(
             stream
-                .take(Time::ZERO, 11, &[0; 10], false, 20)
+                .receive(Time::ZERO, 11, &[0; 10], false, 20)
                 .refused_bytes,
             10
         );
         let far = MAX_WAITING_BYTES as u32 + 1;
         assert_eq!(
             stream
-                .take(Time::ZERO, far, &[0; 10], false, u64::MAX)
+                .receive(Time::ZERO, far, &[0; 10], false, u64::MAX)
                 .refused_bytes,
             10
         );
     }
 
     #[test]
-    fn what_waited_was_sent_with_the_first_behind_it() {
+    fn waiting_bytes_carry_the_time_of_the_earliest_later_bytes() {
         let at = Time::from_nanos;
         let mut stream = Reassembly::default();
         stream.begin(0);
-        stream.take(at(10), 5, b"f", false, WINDOW);
-        stream.take(at(20), 1, b"b", false, WINDOW);
-        stream.take(at(30), 3, b"d", false, WINDOW);
+        stream.receive(at(10), 5, b"f", false, WINDOW);
+        stream.receive(at(20), 1, b"b", false, WINDOW);
+        stream.receive(at(30), 3, b"d", false, WINDOW);
         assert_eq!(stream.earliest(), Some(at(10)));
         let mut times = Vec::new();
         for (seq, time) in [(0, 40), (2, 50), (4, 60)] {
-            stream.take(at(time), seq, b"x", false, WINDOW);
+            stream.receive(at(time), seq, b"x", false, WINDOW);
             stream.advance(1);
             while let Some((time, bytes)) = stream.pop() {
                 stream.advance(bytes.len());
@@ -251,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_can_be_given_up() {
+    fn missing_bytes_can_be_skipped() {
         let mut stream = Reassembly::default();
         stream.begin(0);
-        stream.take(Time::ZERO, 5, b"f", true, WINDOW);
+        stream.receive(Time::ZERO, 5, b"f", true, WINDOW);
         assert_eq!(stream.beyond(7), Some(6));
         assert_eq!(stream.skip_gap(2), 2);
         assert_eq!(stream.skip_gap(6), 3);

@@ -1,7 +1,8 @@
 //! All connections as one end of the link sees them.
 //!
-//! A tap sees what its own end sends when it comes to the link, and what comes for it when it leaves the link: the same
-//! packets at the same times as the network device of that end, but for what is lost on the way.
+//! A tap sees outgoing packets when they enter the link and incoming packets when they leave it: the same packets at
+//! the same times as that end's network device, except for what is lost on the way. It parses nothing above TCP and UDP
+//! headers: `connection` and `quic` do.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,44 +10,44 @@ use std::net::SocketAddr;
 use squall_base::record::{Direction, Way};
 use squall_base::{Duration, Time};
 
-use crate::connection::{Connection, With};
+use crate::connection::{Connection, SegmentContext};
 use crate::exchange::Observations;
-use crate::numbers::Numbers;
+use crate::numbers::ConnectionNumbers;
 use crate::packet::{Datagram, FlowKey, Segment, flow_key};
 use crate::quic;
 use crate::tls::Keys;
 
-/// How long late packets of a connection that has ended are still known for what they are: twice the lifetime of a
-/// segment (RFC 9293, section 3.4.2).
+/// How long late packets of an ended connection are still attributed to it: twice the maximum segment lifetime (RFC
+/// 9293, section 3.4.2).
 const LINGER: Duration = Duration::from_secs(240);
 
-/// A tap.
+/// All connections at one end of the link.
 pub(crate) struct Tap {
-    /// At which end: what goes this way is sent by it.
+    /// Which end: packets in this direction are sent by it.
     end: Direction,
     flows: BTreeMap<FlowKey, Flow>,
     /// Flows that have ended, oldest first.
-    over: VecDeque<(Time, FlowKey)>,
-    /// Connections of QUIC.
+    ended: VecDeque<(Time, FlowKey)>,
+    /// QUIC connections.
     quic: quic::Connections,
 }
 
 enum Flow {
     Open(Box<Connection>),
-    /// It has ended.
-    Over {
+    /// The connection has ended.
+    Ended {
         number: u32,
-        /// The number of its client's SYN, if that was seen.
+        /// The sequence number of the client's SYN, if that was seen.
         initial: Option<u32>,
     },
 }
 
-/// What a packet is taken with.
-pub(crate) struct Seen<'a> {
+/// The context in which a packet is processed.
+pub(crate) struct PacketContext<'a> {
     pub(crate) now: Time,
     pub(crate) direction: Direction,
     pub(crate) keys: Keys<'a>,
-    pub(crate) numbers: &'a mut Numbers,
+    pub(crate) numbers: &'a mut ConnectionNumbers,
     pub(crate) rows: &'a mut Observations,
 }
 
@@ -55,7 +56,7 @@ impl Tap {
         Tap {
             end,
             flows: BTreeMap::new(),
-            over: VecDeque::new(),
+            ended: VecDeque::new(),
             quic: quic::Connections::default(),
         }
     }
@@ -68,82 +69,92 @@ impl Tap {
         }
     }
 
-    /// Takes a segment of TCP; returns its connection's number, but of a late one of an earlier connection.
-    pub(crate) fn segment(&mut self, segment: &Segment<'_>, seen: &mut Seen<'_>) -> Option<u32> {
-        self.forget(seen.now);
-        let way = self.way(seen.direction);
+    /// Processes a TCP segment. Returns the number of its connection, or `None` for a stray segment of an earlier
+    /// connection.
+    pub(crate) fn segment(
+        &mut self,
+        segment: &Segment<'_>,
+        packet: &mut PacketContext<'_>,
+    ) -> Option<u32> {
+        self.forget(packet.now);
+        let way = self.way(packet.direction);
         let key = flow_key(segment.source, segment.destination);
-        let mut with = With {
-            now: seen.now,
+        let mut context = SegmentContext {
+            now: packet.now,
             way,
-            keys: seen.keys,
-            rows: seen.rows,
+            keys: packet.keys,
+            rows: packet.rows,
         };
         let begins = segment.syn && segment.ack.is_none();
         let is_followed = match self.flows.get(&key) {
             Some(Flow::Open(connection)) => connection.is_followed_by(way, segment),
-            // Not if it is a late copy (RFC 9293, section 3.4.1).
-            Some(Flow::Over { initial, .. }) => begins && *initial != Some(segment.seq),
+            // A late copy of the same SYN does not open a new connection (RFC 9293, section 3.4.1).
+            Some(Flow::Ended { initial, .. }) => begins && *initial != Some(segment.seq),
             None => false,
         };
         if is_followed && let Some(Flow::Open(connection)) = self.flows.remove(&key) {
-            connection.finish(&mut with);
+            connection.finish(&mut context);
         }
         let flow = self.flows.entry(key).or_insert_with(|| {
-            let number = seen.numbers.of(self.end, key, initial(segment));
-            Flow::Open(Box::new(Connection::new(number, with.now, way, segment)))
+            let number = packet.numbers.of(self.end, key, initial(segment));
+            Flow::Open(Box::new(Connection::new(number, context.now, way, segment)))
         });
         let connection = match flow {
-            Flow::Over { number, .. } => return Some(*number),
+            Flow::Ended { number, .. } => return Some(*number),
             Flow::Open(connection) if connection.is_stray(way, segment) => return None,
             Flow::Open(connection) => connection,
         };
         let number = connection.number();
-        if connection.take(segment, &mut with) {
-            let over = Flow::Over {
+        if connection.process(segment, &mut context) {
+            let ended = Flow::Ended {
                 number,
                 initial: connection.initial(),
             };
-            if let Flow::Open(connection) = std::mem::replace(flow, over) {
-                connection.finish(&mut with);
+            if let Flow::Open(connection) = std::mem::replace(flow, ended) {
+                connection.finish(&mut context);
             }
-            self.over.push_back((seen.now, key));
+            self.ended.push_back((packet.now, key));
         }
         Some(number)
     }
 
-    /// Forgets flows that ended long ago.
+    /// Forgets flows that ended more than [`LINGER`] ago.
     fn forget(&mut self, now: Time) {
-        while let Some((ended, key)) = self.over.front()
+        while let Some((ended, key)) = self.ended.front()
             && now.since(*ended) > LINGER
         {
-            if let Some(Flow::Over { .. }) = self.flows.get(key) {
+            if let Some(Flow::Ended { .. }) = self.flows.get(key) {
                 self.flows.remove(key);
             }
-            self.over.pop_front();
+            self.ended.pop_front();
         }
     }
 
-    /// The number of the latest connection of TCP between two addresses.
+    /// The number of the latest TCP connection between two addresses.
     pub(crate) fn number(&self, one: SocketAddr, other: SocketAddr) -> Option<u32> {
         Some(match self.flows.get(&flow_key(one, other))? {
             Flow::Open(connection) => connection.number(),
-            Flow::Over { number, .. } => *number,
+            Flow::Ended { number, .. } => *number,
         })
     }
 
-    /// Takes a datagram of UDP; returns its connection's number, if it is of one of QUIC.
-    pub(crate) fn datagram(&mut self, datagram: &Datagram<'_>, seen: &mut Seen<'_>) -> Option<u32> {
-        let mut with = quic::With {
-            now: seen.now,
-            way: self.way(seen.direction),
-            keys: seen.keys,
-            rows: seen.rows,
+    /// Processes a UDP datagram. Returns its connection's number if it belongs to a QUIC connection.
+    pub(crate) fn datagram(
+        &mut self,
+        datagram: &Datagram<'_>,
+        packet: &mut PacketContext<'_>,
+    ) -> Option<u32> {
+        let mut context = quic::DatagramContext {
+            now: packet.now,
+            way: self.way(packet.direction),
+            keys: packet.keys,
+            rows: packet.rows,
         };
-        self.quic.take(datagram, self.end, seen.numbers, &mut with)
+        self.quic
+            .process(datagram, self.end, packet.numbers, &mut context)
     }
 
-    /// Secrets came.
+    /// Tries again to decipher what waits, after secrets were added.
     pub(crate) fn retry(&mut self, keys: Keys<'_>, rows: &mut Observations) {
         for flow in self.flows.values_mut() {
             if let Flow::Open(connection) = flow {
@@ -153,11 +164,11 @@ impl Tap {
         self.quic.retry(keys, rows);
     }
 
-    /// Nothing more will be seen: the rows of what is open.
+    /// Writes the rows of every open connection: no more packets follow.
     pub(crate) fn finish(&mut self, now: Time, keys: Keys<'_>, rows: &mut Observations) {
         for flow in std::mem::take(&mut self.flows).into_values() {
             if let Flow::Open(connection) = flow {
-                connection.finish(&mut With {
+                connection.finish(&mut SegmentContext {
                     now,
                     way: Way::Sent,
                     keys,
@@ -169,7 +180,7 @@ impl Tap {
     }
 }
 
-/// The first sequence number of the client, if this segment tells it.
+/// The client's initial sequence number, if this segment reveals it.
 fn initial(segment: &Segment<'_>) -> Option<u32> {
     match (segment.syn, segment.ack) {
         (true, None) => Some(segment.seq),

@@ -1,7 +1,8 @@
-//! Which packets carried the bytes that a parser is looking at, and when.
+//! Maps the bytes that a parser is reading to the packets and TLS records that carried them, and to their times.
 //!
-//! A parser knows offsets; the trail knows, for the pieces that it was given lately, where on the wire they were and when
-//! they were there. It forgets what the parser is past.
+//! A parser knows stream offsets. The trail knows where on the wire recent pieces were, and when. It forgets pieces
+//! that the parser is done with, and interprets no bytes. Its users are the parsers: `http1`, `http2` and
+//! `quic::http3`.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,20 +10,20 @@ use std::ops::Range;
 use squall_base::Time;
 use squall_base::record::{Extent, Way};
 
-/// What carried a piece of HTTP's bytes.
+/// What carried a piece of HTTP bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Carrier {
-    /// Where it lies in TCP's payload; of a TLS record, all of it.
+    /// Its range in TCP's payload; for a TLS record, the whole record.
     pub(crate) wire: Range<u64>,
-    /// The TLS record, by number among those with application data; `None` in the clear.
+    /// The TLS record, numbered among those with application data; `None` in cleartext.
     pub(crate) record: Option<u64>,
-    /// When its first byte was there.
+    /// When its first byte was sent or received.
     pub(crate) first: Time,
     /// When its last byte was.
     pub(crate) last: Time,
 }
 
-/// The next bytes that went one way.
+/// The next bytes of a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece<'a> {
     pub(crate) way: Way,
@@ -30,23 +31,23 @@ pub(crate) struct Piece<'a> {
     pub(crate) carrier: Carrier,
 }
 
-/// The pieces of one direction that a parser may still ask for.
+/// The recent pieces of one direction that a parser may still ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    /// With the offsets of HTTP's bytes.
+    /// By their range of HTTP offsets.
     pieces: VecDeque<(Range<u64>, Carrier)>,
     end: u64,
 }
 
-/// A byte of HTTP.
+/// A byte of HTTP, with what carried it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct CarriedByte<'a> {
     plain_start: u64,
     carrier: &'a Carrier,
 }
 
-impl Carried<'_> {
-    /// The first byte of the wire that carries the byte at `offset`.
+impl CarriedByte<'_> {
+    /// Offset of the first wire byte that carries the byte at `offset`.
     fn wire_start(&self, offset: u64) -> u64 {
         match self.carrier.record {
             Some(_) => self.carrier.wire.start,
@@ -54,7 +55,7 @@ impl Carried<'_> {
         }
     }
 
-    /// After the last byte of the wire that carries it.
+    /// Offset after the last wire byte that carries it.
     fn wire_end(&self, offset: u64) -> u64 {
         match self.carrier.record {
             Some(_) => self.carrier.wire.end,
@@ -69,7 +70,7 @@ impl Trail {
         self.end
     }
 
-    /// Adds the next piece; returns its offset.
+    /// Adds the next piece and returns its offset.
     pub(crate) fn push(&mut self, len: usize, carrier: Carrier) -> u64 {
         let start = self.end;
         self.end += len as u64;
@@ -77,7 +78,7 @@ impl Trail {
         start
     }
 
-    /// Forgets the pieces that end at or before `offset`, but the newest.
+    /// Forgets the pieces that end at or before `offset`, except for the newest.
     pub(crate) fn forget_before(&mut self, offset: u64) {
         while self.pieces.len() > 1
             && let Some((plain, _)) = self.pieces.front()
@@ -87,20 +88,20 @@ impl Trail {
         }
     }
 
-    /// What carried the byte at `offset`; for one that is forgotten, the oldest that is known.
-    pub(crate) fn find(&self, offset: u64) -> Option<Carried<'_>> {
+    /// What carried the byte at `offset`; if that is forgotten, the oldest known piece.
+    pub(crate) fn find(&self, offset: u64) -> Option<CarriedByte<'_>> {
         let at = self
             .pieces
             .partition_point(|(plain, _)| plain.end <= offset);
         let (plain, carrier) = self.pieces.get(at)?;
-        Some(Carried {
+        Some(CarriedByte {
             plain_start: plain.start.min(offset),
             carrier,
         })
     }
 }
 
-/// A message of an exchange on its way over the connection.
+/// Where and when a message of an exchange crossed the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passage {
     pub(crate) first: Option<Time>,
@@ -109,7 +110,7 @@ pub(crate) struct Passage {
 }
 
 impl Passage {
-    /// Its first byte is at `offset`.
+    /// The message's first byte is at `offset`.
     pub(crate) fn begin(&mut self, offset: u64, trail: &Trail) {
         let carried = trail.find(offset);
         self.first = carried.map(|carried| carried.carrier.first);
@@ -123,7 +124,7 @@ impl Passage {
         });
     }
 
-    /// Its last byte is before `end`; `at` is when that was known, if that was later.
+    /// The message's last byte is before `end`. `at` is when the end became known, if that was later.
     pub(crate) fn end(&mut self, end: u64, at: Option<Time>, trail: &Trail) {
         let offset = end.saturating_sub(1);
         let carried = trail.find(offset);
@@ -135,7 +136,7 @@ impl Passage {
         }
     }
 
-    /// Its first byte is at `offset` of a stream of QUIC, where packets say nothing of offsets on the wire.
+    /// The message's first byte is at `offset` of a QUIC stream, where bytes have no position on the wire.
     pub(crate) fn begin_in_stream(&mut self, offset: u64, at: Time) {
         self.first = Some(at);
         self.extent = Some(Extent {
@@ -148,7 +149,7 @@ impl Passage {
         });
     }
 
-    /// Its stream ends with it, at `end`.
+    /// The message ends at `end` with its stream.
     pub(crate) fn end_in_stream(&mut self, end: u64, at: Time) {
         self.last = Some(at);
         if let Some(extent) = &mut self.extent {
@@ -156,7 +157,7 @@ impl Passage {
         }
     }
 
-    /// Where it lies, once all of it has passed.
+    /// Its extent, once all of it has passed.
     pub(crate) fn extent(&self) -> Option<Extent> {
         self.extent.filter(|_| self.last.is_some())
     }
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_in_the_clear_and_in_records() {
+    fn passage_maps_offsets_to_the_wire_in_cleartext_and_in_records() {
         for (record, wire) in [(None, 102..112), (Some(4), 100..130)] {
             let mut trail = Trail::default();
             trail.push(
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_past_is_forgotten() {
+    fn trail_forgets_pieces_that_the_parser_is_done_with() {
         let mut trail = Trail::default();
         for at in 0..100 {
             trail.push(1, carrier(at..at + 1, None, at));

@@ -1,51 +1,52 @@
-//! Bytes of a stream that arrived before those in front of them.
+//! Out-of-order bytes of a stream.
 //!
-//! Offsets are the caller's, as is the limit in bytes. Of bytes that come twice the first copy counts. `reassembly` is
-//! TCP's user of this, `quic::streams` QUIC's.
+//! The caller counts offsets and enforces the limit in bytes. Of bytes that arrive twice the first copy counts.
+//! `reassembly` uses this for TCP, `quic::streams` for QUIC.
 
 use std::collections::BTreeMap;
 
 use squall_base::Time;
 
-/// More pieces than this never wait, so that many small ones take no more memory than a few large ones.
+/// Limit for waiting pieces, so that many small ones take no more memory than a few large ones.
 const MAX_PIECES: usize = 1 << 16;
 
 /// Out-of-order bytes of one direction of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    /// By offset, without overlaps, each with the time at which it came.
+pub(crate) struct OutOfOrderQueue {
+    /// By offset, without overlaps, each with its arrival time.
     pieces: BTreeMap<u64, (Time, Vec<u8>)>,
-    /// How many pieces came at each time.
+    /// How many pieces arrived at each time.
     times: BTreeMap<Time, usize>,
     bytes: u64,
 }
 
-impl Waiting {
+impl OutOfOrderQueue {
     /// Whether no further piece is accepted.
     pub(crate) fn is_full(&self) -> bool {
         self.pieces.len() >= MAX_PIECES
     }
 
-    /// Bytes that wait.
+    /// The number of waiting bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Offset of the first byte that waits.
+    /// Offset of the first waiting byte.
     pub(crate) fn first(&self) -> Option<u64> {
         self.pieces.keys().next().copied()
     }
 
-    /// When the first of what waits came. A sender sends every byte for the first time before those behind it (for TCP,
-    /// RFC 9293, section 3.8), so by then it had sent all before as well, wherever that was lost.
+    /// When the earliest of the waiting bytes arrived. A sender transmits every byte for the first time before the
+    /// bytes after it (for TCP, RFC 9293, section 3.8), so by then it had sent everything before them as well, even if
+    /// that was lost on the way.
     pub(crate) fn earliest(&self) -> Option<Time> {
         self.times.keys().next().copied()
     }
 
-    /// Keeps the bytes of `payload` that are not there yet and returns how many those are.
-    pub(crate) fn keep(&mut self, time: Time, start: u64, payload: &[u8]) -> u64 {
+    /// Inserts the bytes of `payload` that are not here yet, and returns how many those are.
+    pub(crate) fn insert(&mut self, time: Time, start: u64, payload: &[u8]) -> u64 {
         let end = start + payload.len() as u64;
-        let (mut at, mut kept) = (start, 0);
+        let (mut at, mut inserted) = (start, 0);
         while at < end {
             let before = self.pieces.range(..=at).next_back();
             if let Some((from, (_, bytes))) = before
@@ -59,15 +60,15 @@ impl Waiting {
             let piece = &payload[(at - start) as usize..(stop - start) as usize];
             self.pieces.insert(at, (time, piece.to_vec()));
             *self.times.entry(time).or_default() += 1;
-            kept += stop - at;
+            inserted += stop - at;
             at = stop;
         }
-        self.bytes += kept;
-        kept
+        self.bytes += inserted;
+        inserted
     }
 
-    /// Takes out the bytes at `offset`, if they are there, with the time at which they or anything behind them first
-    /// came. Bytes before `offset` are dropped.
+    /// Removes the bytes at `offset`, if they are here, and returns them with the time at which they or any later bytes
+    /// first arrived. Bytes before `offset` are dropped.
     pub(crate) fn pop(&mut self, offset: u64) -> Option<(Time, Vec<u8>)> {
         loop {
             let earliest = self.earliest();

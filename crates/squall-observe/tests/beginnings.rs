@@ -1,7 +1,9 @@
-//! Connections that do not begin with what they are: HTTP/1.1 that becomes HTTP/2, and those that were open before the
-//! first packet.
+//! Connections whose beginning is special: HTTP/1.1 that upgrades to HTTP/2, connections that were open before the
+//! first packet, and traces in the first request.
+//!
+//! Reused addresses are in `ports_again.rs`.
 
-// Every test file compiles this module for itself and uses its own share.
+// Every test file compiles this module separately and uses part of it.
 #[allow(dead_code)]
 mod support;
 
@@ -10,21 +12,22 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Direction, Side};
 use squall_base::traceparent::traceparent;
 use squall_observe::{
-    Checksums, Observations, Observer, Opaque, Secrets, SeenPacket, Transport, heading,
+    Checksums, Observations, ObservedPacket, Observer, OpaqueReason, Secrets, Transport,
+    flow_endpoints,
 };
 
-use support::{ACK, Ends, KeysCome, SYN, Sent, observe};
+use support::{ACK, Endpoints, KeyArrival, LinkPacket, SYN, observe};
 
-/// The flag of a reset (RFC 9293, section 3.1).
+/// The RST flag (RFC 9293, section 3.1).
 const RST: u8 = 0x04;
 
-const ENDS: Ends = Ends {
+const ENDS: Endpoints = Endpoints {
     is_ipv6: false,
     first: [1_000, 2_000],
 };
 
-/// These writes as packets of their own, in their order; `with_syn` after a handshake.
-fn packets(writes: &[(Direction, &[u8])], with_syn: bool) -> Vec<Sent> {
+/// One packet per write, in order, after a handshake if `with_syn` is set.
+fn packets(writes: &[(Direction, &[u8])], with_syn: bool) -> Vec<LinkPacket> {
     let mut sent = [0_u64; 2];
     let mut packets = Vec::new();
     let mut push = |direction: Direction, payload: &[u8], flags: u8, sent: &mut [u64; 2]| {
@@ -32,7 +35,7 @@ fn packets(writes: &[(Direction, &[u8])], with_syn: bool) -> Vec<Sent> {
         let offset = sent[direction as usize];
         let acked = sent[direction.opposite() as usize];
         sent[direction as usize] += payload.len() as u64;
-        packets.push(Sent {
+        packets.push(LinkPacket {
             direction,
             time_in: time,
             release: Some(time + 1),
@@ -54,7 +57,7 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
 
 #[test]
-fn an_upgrade_goes_on_as_stream_1() {
+fn h2c_upgrade_continues_as_stream_1() {
     let ask: &[u8] =
         b"GET / HTTP/1.1\r\nhost: a\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n\
         http2-settings: \r\n\r\n";
@@ -69,7 +72,7 @@ fn an_upgrade_goes_on_as_stream_1() {
         (Direction::Down, &both),
         (Direction::Up, preface),
     ];
-    let (rows, connections) = observe(&packets(&writes, true), "", KeysCome::First);
+    let (rows, connections) = observe(&packets(&writes, true), "", KeyArrival::First);
     assert_eq!(rows.exchanges.len(), 2);
     for row in &rows.exchanges {
         assert_eq!(
@@ -93,8 +96,8 @@ fn an_upgrade_goes_on_as_stream_1() {
 }
 
 #[test]
-fn a_connection_that_was_open_is_read_from_its_next_request() {
-    // The end of a response whose beginning nobody saw, then two exchanges.
+fn connection_joined_midway_is_read_from_the_next_request() {
+    // The end of a response whose beginning was not captured, then two exchanges.
     let writes = [
         (Direction::Down, &b"the end of something"[..]),
         (Direction::Up, REQUEST),
@@ -102,7 +105,7 @@ fn a_connection_that_was_open_is_read_from_its_next_request() {
         (Direction::Up, REQUEST),
         (Direction::Down, RESPONSE),
     ];
-    let (rows, connections) = observe(&packets(&writes, false), "", KeysCome::First);
+    let (rows, connections) = observe(&packets(&writes, false), "", KeyArrival::First);
     for side in Side::ALL {
         let found: Vec<_> = rows
             .exchanges
@@ -115,7 +118,7 @@ fn a_connection_that_was_open_is_read_from_its_next_request() {
                 .iter()
                 .all(|row| row.status == Some(200) && row.response_body_bytes == 2)
         );
-        // On the wire, the first request follows nothing, the first response what was not read.
+        // On the wire, nothing precedes the first request; 20 unread bytes precede the first response.
         assert_eq!(
             found[0].request_extent.and_then(|extent| extent.wire_start),
             Some(0)
@@ -134,34 +137,34 @@ fn a_connection_that_was_open_is_read_from_its_next_request() {
 }
 
 #[test]
-fn what_began_before_and_is_no_request_is_not_guessed_at() {
+fn connection_joined_midway_without_a_request_stays_opaque() {
     let writes = [
         (Direction::Up, &b"\0\0\x04\0\0\0\0\0\x01abcd"[..]),
         (Direction::Down, RESPONSE),
     ];
-    let (rows, connections) = observe(&packets(&writes, false), "", KeysCome::First);
+    let (rows, connections) = observe(&packets(&writes, false), "", KeyArrival::First);
     assert!(rows.exchanges.is_empty() && rows.frames.is_empty());
     for connection in connections {
-        assert_eq!(connection.opaque, Some(Opaque::BeganBefore));
+        assert_eq!(connection.opaque, Some(OpaqueReason::BeganBefore));
         assert_eq!(connection.from_server.bytes, RESPONSE.len() as u64);
     }
 }
 
 #[test]
-fn a_connection_is_known_by_its_addresses_from_its_first_packet_on_and_behind_its_end() {
+fn connection_is_found_by_its_addresses_from_its_first_packet_until_after_its_end() {
     let writes = [(Direction::Up, REQUEST), (Direction::Down, RESPONSE)];
     let mut all = packets(&writes, true);
     let reset = ENDS.packet(Direction::Up, REQUEST.len() as u64, &[], 0, RST);
-    let first = heading(&all[0].bytes).expect("a packet of TCP");
-    assert!(first.opens && first.transport == Transport::Tcp);
-    let answer = heading(&all[1].bytes).expect("a packet of TCP");
-    assert!(!answer.opens, "a SYN that acknowledges another");
+    let first = flow_endpoints(&all[0].bytes).expect("a packet of TCP");
+    assert!(first.is_syn && first.transport == Transport::Tcp);
+    let answer = flow_endpoints(&all[1].bytes).expect("a packet of TCP");
+    assert!(!answer.is_syn, "a SYN that acknowledges another");
     assert_eq!(
         (answer.source, answer.destination),
         (first.destination, first.source)
     );
     let last = all.last().expect("there are packets").time_in + 10;
-    all.push(Sent {
+    all.push(LinkPacket {
         direction: Direction::Up,
         time_in: last,
         release: Some(last),
@@ -172,13 +175,13 @@ fn a_connection_is_known_by_its_addresses_from_its_first_packet_on_and_behind_it
     let mut rows = Observations::default();
     assert_eq!(observer.connection(first.source, first.destination), None);
     for sent in &all {
-        let packet = SeenPacket {
+        let packet = ObservedPacket {
             time_in: Time::from_nanos(sent.time_in),
             release: sent.release.map(Time::from_nanos),
             direction: sent.direction,
             bytes: &sent.bytes,
         };
-        observer.see(&packet, &mut rows);
+        observer.observe(&packet, &mut rows);
         assert_eq!(
             observer.connection(first.destination, first.source),
             Some(0)
@@ -188,7 +191,7 @@ fn a_connection_is_known_by_its_addresses_from_its_first_packet_on_and_behind_it
     assert!(rows.exchanges.iter().all(|row| row.connection == 0));
 }
 
-/// A header section of HTTP/2 with this field, in a HEADERS frame that ends stream 1 (RFC 7541, section 6.2.2).
+/// An HTTP/2 header section with these fields, in a HEADERS frame that ends stream 1 (RFC 7541, section 6.2.2).
 fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x84];
     for (name, value) in fields {
@@ -206,7 +209,7 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn an_exchange_is_of_the_request_that_its_traceparent_names() {
+fn traceparent_names_the_request_of_an_exchange() {
     let value = traceparent(0x2a);
     let http1 = format!("GET / HTTP/1.1\r\nhost: a\r\nTraceparent: {value}\r\n\r\n");
     let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -223,7 +226,7 @@ fn an_exchange_is_of_the_request_that_its_traceparent_names() {
         (http2(&[]), answer, None),
     ] {
         let writes = [(Direction::Up, &request[..]), (Direction::Down, response)];
-        let (rows, _) = observe(&packets(&writes, true), "", KeysCome::First);
+        let (rows, _) = observe(&packets(&writes, true), "", KeyArrival::First);
         assert_eq!(rows.exchanges.len(), 2);
         for row in &rows.exchanges {
             assert_eq!(row.request, expected, "{row:?}");
@@ -231,7 +234,7 @@ fn an_exchange_is_of_the_request_that_its_traceparent_names() {
             let beginning = &row.beginning;
             let began = (nanos(beginning.opened), nanos(beginning.connected));
             match row.side {
-                // The SYN, and the answer to it.
+                // The SYN, and the SYN-ACK.
                 Side::Client => assert_eq!(began, (Some(10), Some(21))),
                 Side::Server => assert_eq!(began, (None, None)),
             }

@@ -1,6 +1,8 @@
-//! Foreign packets: the function of fuzz/, driven with random and half-sensible bytes on stable Rust.
+//! Hostile packets: runs the fuzz target's function on random and half-valid bytes, on stable Rust.
+//!
+//! QUIC frames behind packet protection have their own test, `quic/garbage.rs`.
 
-// `drive_observe` is public for the fuzz targets, which are a crate of their own.
+// `drive_observe` is public for the fuzz targets, which are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_observe.rs"]
 mod drive_observe;
@@ -8,7 +10,7 @@ mod drive_observe;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What connections say, in pieces.
+/// Fragments of real conversations.
 const PIECES: &[&[u8]] = &[
     b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
     b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n",
@@ -32,7 +34,7 @@ const PIECES: &[&[u8]] = &[
     b"\x15\x03\x03\x00\x02\x01\x00",
 ];
 
-/// A packet as `observe_packets` wants it; mostly a segment in its order.
+/// A packet in the input format of `observe_packets`; usually a segment in order.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let how = prop_oneof![
         6 => (0..2_u8).prop_map(|direction| direction | 7 << 2),
@@ -47,7 +49,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(how, step, payload)| [&[how, step, payload.len() as u8][..], &payload].concat())
 }
 
-/// A line of a key log, right or not.
+/// A line of a key log, valid or not.
 fn line() -> impl Strategy<Value = String> {
     let label = proptest::sample::select(
         &[
@@ -67,18 +69,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn half_sensible_packets(packets in vec(packet(), 0..40), with_syn: bool) {
+    fn half_valid_packets_never_panic(packets in vec(packet(), 0..40), with_syn: bool) {
         let syn = if with_syn { &[0, 0, 0, 5, 0, 0][..] } else { &[] };
         drive_observe::observe_packets(&[syn, &packets.concat()].concat());
     }
 
     #[test]
-    fn lines_of_key_logs(lines in vec(line(), 0..20), noise in vec(any::<u8>(), 0..20)) {
+    fn half_valid_key_logs_never_panic(lines in vec(line(), 0..20), noise in vec(any::<u8>(), 0..20)) {
         drive_observe::key_log(&[lines.join("\n").into_bytes(), noise].concat());
     }
 
     #[test]
-    fn random_packets(input in vec(any::<u8>(), 0..300)) {
+    fn random_packets_never_panic(input in vec(any::<u8>(), 0..300)) {
         drive_observe::observe_packets(&input);
     }
 }

@@ -1,7 +1,9 @@
-//! Whatever a link does to packets, as long as everything arrives in the end, the rows say the same of bytes, and of times
-//! what the packets say.
+//! Properties over random links: as long as everything arrives in the end, the rows describe the same bytes, and their
+//! times are those of the packets.
+//!
+//! Random packet contents are in `garbage.rs`.
 
-// The helpers stop at the first surprise, as the tests themselves do.
+// The helpers panic on the first surprise, as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,37 +15,39 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, Direction, ExchangeRecord, Extent, FrameRecord, Side};
 use squall_observe::{Ending, Observations};
 
-use support::{ACK, Ends, FIN, KeysCome, SYN, Sent, Write, conversation, observe};
+use support::{ACK, Endpoints, FIN, KeyArrival, LinkPacket, SYN, Write, conversation, observe};
 
-/// What happens to one segment.
+/// What the link does to one segment.
 #[derive(Clone, Copy, Debug)]
-struct Luck {
-    /// Its length, as far as there are bytes.
+struct SegmentTreatment {
+    /// Its maximum length.
     length: usize,
     /// How often it is lost before it gets through.
     losses: u8,
-    /// How long the link takes.
+    /// The link's delay.
     delay_ns: u64,
-    /// A second copy comes, as late as this says, and cut elsewhere.
+    /// The additional delay of a second copy, if there is one, and by how many bytes its range differs.
     copy: Option<(u64, usize)>,
 }
 
-fn luck() -> impl Strategy<Value = Luck> {
+fn luck() -> impl Strategy<Value = SegmentTreatment> {
     let length = prop_oneof![1..40_usize, 1..3000_usize];
     let losses = prop_oneof![4 => Just(0_u8), 1 => 1..3_u8];
     let copy = proptest::option::weighted(0.2, (0..5000_u64, 1..2000_usize));
-    (length, losses, 0..5000_u64, copy).prop_map(|(length, losses, delay_ns, copy)| Luck {
-        length,
-        losses,
-        delay_ns,
-        copy,
+    (length, losses, 0..5000_u64, copy).prop_map(|(length, losses, delay_ns, copy)| {
+        SegmentTreatment {
+            length,
+            losses,
+            delay_ns,
+            copy,
+        }
     })
 }
 
-/// Packets in the making.
+/// Builds packets.
 struct Traffic {
-    ends: Ends,
-    packets: Vec<Sent>,
+    ends: Endpoints,
+    packets: Vec<LinkPacket>,
     now: u64,
     /// Bytes that each direction has sent.
     sent: [u64; 2],
@@ -59,7 +63,7 @@ impl Traffic {
         flags: u8,
     ) {
         let acked = self.sent[direction.opposite() as usize];
-        self.packets.push(Sent {
+        self.packets.push(LinkPacket {
             direction,
             time_in: times.0,
             release: times.1,
@@ -68,15 +72,16 @@ impl Traffic {
         });
     }
 
-    /// One that has no payload and gets through.
+    /// Adds a packet without payload that gets through.
     fn push_bare(&mut self, direction: Direction, flags: u8) {
         self.now += 20;
         let times = (self.now - 10, Some(self.now));
         self.push(direction, times, self.sent[direction as usize], &[], flags);
     }
 
-    /// Segments of a write, from `at` on: where the next begins, and when all of this one had come.
-    fn push_segment(&mut self, write: &Write, at: usize, luck: Luck) -> (usize, u64) {
+    /// Adds a segment of a write, beginning at `at`. Returns where the next one begins, and when all of this one has
+    /// arrived.
+    fn push_segment(&mut self, write: &Write, at: usize, luck: SegmentTreatment) -> (usize, u64) {
         let direction = write.direction;
         let base = self.sent[direction as usize];
         let end = (at + luck.length).min(write.bytes.len());
@@ -94,7 +99,7 @@ impl Traffic {
         let mut last = time_in + luck.delay_ns;
         self.push(direction, (time_in, Some(last)), offset, payload, ACK);
         if let Some((later, more)) = luck.copy {
-            // From a bit before, to a bit behind: it overlaps its neighbours.
+            // The copy starts a bit earlier and ends a bit later, so it overlaps its neighbours.
             let from = at.saturating_sub(more / 2);
             let to = (end + more / 2).min(write.bytes.len());
             let time_in = time_in + later;
@@ -113,9 +118,9 @@ impl Traffic {
     }
 }
 
-/// The packets of a conversation. A side writes when it has all that the other wrote before, so that nobody answers what
-/// has not come.
-fn packets(ends: Ends, writes: &[Write], luck: &[Luck]) -> Vec<Sent> {
+/// The packets of a conversation. A side writes only when it has everything that the other wrote before, so nobody
+/// responds to bytes that have not arrived.
+fn packets(ends: Endpoints, writes: &[Write], luck: &[SegmentTreatment]) -> Vec<LinkPacket> {
     let mut luck = luck.iter().cycle();
     let mut traffic = Traffic {
         ends,
@@ -142,15 +147,15 @@ fn packets(ends: Ends, writes: &[Write], luck: &[Luck]) -> Vec<Sent> {
     traffic.packets
 }
 
-/// All packets once and at once, in whole writes.
-fn undisturbed(ends: Ends, writes: &[Write], key_log: &str) -> Observations {
-    let smooth = Luck {
+/// Every packet once and without delay, in whole writes.
+fn undisturbed(ends: Endpoints, writes: &[Write], key_log: &str) -> Observations {
+    let smooth = SegmentTreatment {
         length: usize::MAX / 2,
         losses: 0,
         delay_ns: 0,
         copy: None,
     };
-    // IP has no longer packets.
+    // An IP packet cannot be longer.
     let cut: Vec<Write> = writes
         .iter()
         .flat_map(|write| {
@@ -160,7 +165,7 @@ fn undisturbed(ends: Ends, writes: &[Write], key_log: &str) -> Observations {
             })
         })
         .collect();
-    observe(&packets(ends, &cut, &[smooth]), key_log, KeysCome::First).0
+    observe(&packets(ends, &cut, &[smooth]), key_log, KeyArrival::First).0
 }
 
 fn without_times(rows: &Observations, side: Side) -> Vec<ExchangeRecord> {
@@ -181,7 +186,7 @@ fn without_times(rows: &Observations, side: Side) -> Vec<ExchangeRecord> {
     exchanges
 }
 
-/// Frames by way and offset; windows hang on how the two ways are mixed.
+/// The frames by direction and offset. Windows are cleared, because they depend on how the two directions interleave.
 fn frames(rows: &Observations, side: Side) -> Vec<FrameRecord> {
     let mut frames: Vec<_> = rows
         .frames
@@ -198,16 +203,16 @@ fn frames(rows: &Observations, side: Side) -> Vec<FrameRecord> {
     frames
 }
 
-/// When a byte first came to the link.
-fn sent_at(packets: &[Sent], direction: Direction, byte: u64) -> Time {
+/// When a byte first entered the link.
+fn sent_at(packets: &[LinkPacket], direction: Direction, byte: u64) -> Time {
     let carriers = packets
         .iter()
         .filter(|p| p.direction == direction && p.range.contains(&byte));
     Time::from_nanos(carriers.map(|p| p.time_in).min().unwrap())
 }
 
-/// When the stream had come up to a byte.
-fn delivered_at(packets: &[Sent], direction: Direction, byte: u64) -> Time {
+/// When the stream had arrived up to and including a byte.
+fn delivered_at(packets: &[LinkPacket], direction: Direction, byte: u64) -> Time {
     let mut best = vec![u64::MAX; byte as usize + 1];
     for packet in packets.iter().filter(|p| p.direction == direction) {
         if let Some(release) = packet.release {
@@ -219,9 +224,9 @@ fn delivered_at(packets: &[Sent], direction: Direction, byte: u64) -> Time {
     Time::from_nanos(best.into_iter().max().unwrap())
 }
 
-/// A message's times are those of the packets alone. Over TLS, whoever reads has nothing of a record before its end.
+/// Checks a message's times against the packets alone. Over TLS a receiver has nothing of a record before its end.
 fn check_message(
-    packets: &[Sent],
+    packets: &[LinkPacket],
     direction: Direction,
     row: &ExchangeRecord,
     found: [Option<Time>; 2],
@@ -239,7 +244,7 @@ fn check_message(
     }
 }
 
-fn check_times(packets: &[Sent], rows: &Observations) {
+fn check_times(packets: &[LinkPacket], rows: &Observations) {
     for row in &rows.exchanges {
         let request = [row.request_first, row.request_last];
         check_message(
@@ -266,9 +271,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn any_link_gives_the_same_exchanges(
+    fn exchanges_do_not_depend_on_what_the_link_does(
         protocol in proptest::sample::select(&PROTOCOLS),
-        keys_come in proptest::sample::select(&[KeysCome::First, KeysCome::Late]),
+        key_arrival in proptest::sample::select(&[KeyArrival::First, KeyArrival::Late]),
         is_ipv6: bool,
         first: [u32; 2],
         wraps: bool,
@@ -276,11 +281,11 @@ proptest! {
         luck in vec(luck(), 1..60),
     ) {
         let (writes, key_log) = conversation(protocol, &bodies);
-        // The numbers wrap within the first write.
+        // The sequence numbers wrap within the first write.
         let first = if wraps { first.map(|seq| 0_u32.wrapping_sub(seq % 50)) } else { first };
-        let ends = Ends { is_ipv6, first };
+        let ends = Endpoints { is_ipv6, first };
         let packets = packets(ends, &writes, &luck);
-        let (rows, connections) = observe(&packets, &key_log, keys_come);
+        let (rows, connections) = observe(&packets, &key_log, key_arrival);
         let smooth = undisturbed(ends, &writes, &key_log);
         for side in Side::ALL {
             let exchanges = without_times(&rows, side);
@@ -304,23 +309,23 @@ proptest! {
     }
 
     #[test]
-    fn a_capture_that_lacks_packets_is_not_guessed_at(
+    fn missing_packets_never_produce_a_wrong_row(
         protocol in proptest::sample::select(&PROTOCOLS),
         bodies in vec((0..9000_usize, 0..9000_usize), 1..5),
         luck in vec(luck(), 1..60),
         lost in vec(any::<proptest::sample::Index>(), 1..6),
     ) {
         let (writes, key_log) = conversation(protocol, &bodies);
-        let ends = Ends { is_ipv6: false, first: [7, 9] };
-        let keys_come = KeysCome::First;
+        let ends = Endpoints { is_ipv6: false, first: [7, 9] };
+        let key_arrival = KeyArrival::First;
         let mut packets = packets(ends, &writes, &luck);
         let smooth = undisturbed(ends, &writes, &key_log);
         for lost in lost {
             packets.remove(lost.index(packets.len()));
         }
-        let (rows, connections) = observe(&packets, &key_log, keys_come);
+        let (rows, connections) = observe(&packets, &key_log, key_arrival);
         let is_whole = connections.iter().all(|c| c.opaque.is_none() && !c.began_before);
-        // Every row that is whole says what it would say of a whole capture, but for where its offsets count from.
+        // Every complete row matches a row of the whole capture, except for where its offsets count from.
         for row in rows.exchanges.iter().filter(|row| row.request_extent.is_some() && row.response_extent.is_some()) {
             let found = without_times(&smooth, row.side).iter().any(|known| {
                 let same_bytes = known.request_body_bytes == row.request_body_bytes

@@ -1,29 +1,31 @@
-//! Addresses that serve again: late packets of an earlier connection belong to nobody, and a connection is one, however
-//! often its SYN comes.
+//! Reused addresses: late packets of an earlier connection are ignored, and a connection stays one connection however
+//! often its SYN arrives.
+//!
+//! The packets are built by hand in `support`.
 
-// Every test file compiles this module for itself and uses its own share.
+// Every test file compiles this module separately and uses part of it.
 #[allow(dead_code)]
 mod support;
 
 use squall_base::record::{Direction, ExchangeRecord, Side};
 use squall_observe::{ConnectionRecord, Ending};
 
-use support::{ACK, Ends, FIN, KeysCome, SYN, Sent, observe};
+use support::{ACK, Endpoints, FIN, KeyArrival, LinkPacket, SYN, observe};
 
-/// The flag of a reset (RFC 9293, section 3.1).
+/// The RST flag (RFC 9293, section 3.1).
 const RST: u8 = 0x04;
-/// One way.
+/// The one-way delay of the link.
 const DELAY_NS: u64 = 5_000_000;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
 
-/// Two connections between the same ends. Linux counts initial numbers up by one each 64 ns (RFC 6528).
-const FIRST: Ends = Ends {
+/// Two connections between the same ends. Linux increments initial sequence numbers every 64 ns (RFC 6528).
+const FIRST: Endpoints = Endpoints {
     is_ipv6: false,
     first: [1_000_000, 2_000_000],
 };
-const SECOND: Ends = Ends {
+const SECOND: Endpoints = Endpoints {
     is_ipv6: false,
     first: [9_000_000, 7_500_000],
 };
@@ -31,13 +33,13 @@ const SECOND: Ends = Ends {
 /// Packets on the link.
 #[derive(Default)]
 struct Link {
-    packets: Vec<Sent>,
+    packets: Vec<LinkPacket>,
 }
 
 impl Link {
-    /// One that comes to the link at this time: when it leaves.
+    /// Adds a packet that enters the link at this time. Returns when it leaves.
     fn push(&mut self, at_ns: u64, direction: Direction, bytes: Vec<u8>) -> u64 {
-        self.packets.push(Sent {
+        self.packets.push(LinkPacket {
             direction,
             time_in: at_ns,
             release: Some(at_ns + DELAY_NS),
@@ -47,8 +49,8 @@ impl Link {
         at_ns + DELAY_NS
     }
 
-    /// The client's SYN: when it has come.
-    fn syn(&mut self, at_ns: u64, ends: &Ends) -> u64 {
+    /// The client's SYN. Returns when it arrives.
+    fn syn(&mut self, at_ns: u64, ends: &Endpoints) -> u64 {
         self.push(
             at_ns,
             Direction::Up,
@@ -56,8 +58,8 @@ impl Link {
         )
     }
 
-    /// The answer to a SYN, and an exchange: when the client has the response.
-    fn exchange(&mut self, answered_ns: u64, ends: &Ends) -> u64 {
+    /// The SYN-ACK and an exchange. Returns when the client has the response.
+    fn exchange(&mut self, answered_ns: u64, ends: &Endpoints) -> u64 {
         let syn_ack = ends.packet(Direction::Down, 0, &[], 0, SYN | ACK);
         let at = self.push(answered_ns, Direction::Down, syn_ack);
         let request = ends.packet(Direction::Up, 0, REQUEST, 0, ACK);
@@ -68,14 +70,14 @@ impl Link {
     }
 
     /// The client resets the connection.
-    fn reset(&mut self, at_ns: u64, ends: &Ends) {
+    fn reset(&mut self, at_ns: u64, ends: &Endpoints) {
         let bytes = ends.packet(Direction::Up, REQUEST.len() as u64, &[], 0, RST);
         self.push(at_ns, Direction::Up, bytes);
     }
 
-    /// Both ends saw so many connections that were accepted, each with one whole exchange.
+    /// Checks that both ends saw this many accepted connections, each with one complete exchange.
     fn check(&self, connections: usize) {
-        let (rows, records) = observe(&self.packets, "", KeysCome::First);
+        let (rows, records) = observe(&self.packets, "", KeyArrival::First);
         for side in Side::ALL {
             let accepted: Vec<&ConnectionRecord> = records
                 .iter()
@@ -100,10 +102,11 @@ impl Link {
     }
 }
 
-/// What the server of the first connection sent again comes to a client that has sent the second one's SYN. It answers
-/// with a reset of numbers that the second never had (RFC 9293, section 3.10.7.3), which the server does not take.
+/// The server retransmits data of the first connection, and it arrives at a client that has already sent the second
+/// one's SYN. The client replies with a RST whose sequence numbers the second connection never used (RFC 9293, section
+/// 3.10.7.3); the server ignores it.
 #[test]
-fn a_late_packet_and_the_reset_that_answers_it_end_no_other_connection() {
+fn late_packet_and_the_reset_it_triggers_do_not_end_the_next_connection() {
     let mut link = Link::default();
     let at = link.syn(0, &FIRST);
     let end = link.exchange(at, &FIRST);
@@ -118,9 +121,9 @@ fn a_late_packet_and_the_reset_that_answers_it_end_no_other_connection() {
     link.check(2);
 }
 
-/// The same when the answer to a late packet comes behind the handshake, and when the server resets by itself.
+/// As above, but the RST for the late packet arrives after the handshake, and the server sends a RST by itself.
 #[test]
-fn resets_of_either_side_count_only_with_numbers_of_the_connection() {
+fn resets_count_only_with_sequence_numbers_of_the_connection() {
     for acknowledges in [0, ACK] {
         let mut link = Link::default();
         let at = link.syn(0, &FIRST);
@@ -141,10 +144,10 @@ fn resets_of_either_side_count_only_with_numbers_of_the_connection() {
     }
 }
 
-/// The server never heard of the first one's end, so that it acknowledges what it has of it (RFC 5961, section 4). The
-/// client resets that, and sends its SYN again.
+/// The server missed the end of the first connection, so it acknowledges what it has of that connection (RFC 5961,
+/// section 4). The client resets that, and retransmits its SYN.
 #[test]
-fn a_syn_to_who_thinks_that_the_connection_is_open() {
+fn syn_to_a_server_that_missed_the_end_of_the_last_connection() {
     let mut link = Link::default();
     let at = link.syn(0, &FIRST);
     let end = link.exchange(at, &FIRST);
@@ -158,9 +161,10 @@ fn a_syn_to_who_thinks_that_the_connection_is_open() {
     link.check(2);
 }
 
-/// A copy of a SYN that comes when its connection has ended begins none: who gets it answers, and hears a reset.
+/// A copy of a SYN that arrives after its connection has ended opens no connection: the server replies to it and
+/// receives a RST.
 #[test]
-fn a_late_copy_of_a_syn_begins_no_connection() {
+fn late_copy_of_a_syn_opens_no_connection() {
     for ending in [RST, FIN] {
         let mut link = Link::default();
         let at = link.syn(0, &FIRST);
@@ -173,7 +177,7 @@ fn a_late_copy_of_a_syn_begins_no_connection() {
             link.push(at, Direction::Down, last);
         }
         let at = link.syn(end + 20_000_000, &FIRST);
-        let answer = Ends {
+        let answer = Endpoints {
             first: [FIRST.first[0], SECOND.first[1]],
             ..SECOND
         };
@@ -183,12 +187,12 @@ fn a_late_copy_of_a_syn_begins_no_connection() {
     }
 }
 
-/// A refused connection was none, and the next one is.
+/// A refused connection is not counted as accepted, but the next one is.
 #[test]
-fn a_refusal_acknowledges_the_syn() {
+fn refused_connection_is_not_accepted_but_the_next_is() {
     let mut link = Link::default();
     let at = link.syn(0, &FIRST);
-    let refusal = Ends {
+    let refusal = Endpoints {
         first: [FIRST.first[0], 0],
         ..FIRST
     };
@@ -196,7 +200,7 @@ fn a_refusal_acknowledges_the_syn() {
     let at = link.push(at, Direction::Down, refusal);
     let at = link.syn(at + 1_000, &SECOND);
     link.exchange(at, &SECOND);
-    let (_, records) = observe(&link.packets, "", KeysCome::First);
+    let (_, records) = observe(&link.packets, "", KeyArrival::First);
     let ends = |side: Side| -> Vec<(bool, Ending)> {
         let of_side = records.iter().filter(|record| record.side == side);
         of_side

@@ -1,10 +1,11 @@
-//! A TLS record in two packets a round trip apart, as at the start of a connection whose first window is full: its sender
-//! sends from the first packet to the second, and its reader has nothing before the second, of whatever was in the record.
+//! A TLS record in two packets a round trip apart, as at the start of a connection whose first window is full. Its
+//! sender is sending from the first packet to the second; its receiver can read nothing of the record before the
+//! second.
 //!
-//! A station that writes a record writes it at once, and is right too: what it took is then in its socket, and leaves
-//! when the congestion window lets it. The two records of such a message are a round trip apart.
+//! A station writes a record in one call and is right too: its socket takes the record immediately, and sends it when
+//! the congestion window allows. For such a message the observer's and the station's times differ by a round trip.
 
-// Every test file compiles this module for itself and uses its own share.
+// Every test file compiles this module separately and uses part of it.
 #[allow(dead_code)]
 mod support;
 
@@ -13,31 +14,31 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Direction, ExchangeRecord, FrameRecord, Side, Way};
 use squall_observe::Observations;
 
-use support::{ACK, Ends, KeysCome, SYN, Sent, Write, conversation, observe};
+use support::{ACK, Endpoints, KeyArrival, LinkPacket, SYN, Write, conversation, observe};
 
 const MS: u64 = 1_000_000;
-/// How long the link takes.
+/// The one-way delay of the link.
 const DELAY: u64 = 5 * MS;
-/// From the first packet of a write to the second.
+/// Time between the first and the second packet of a write.
 const APART: u64 = 10 * MS;
-/// Of a write that is longer, so many bytes stay behind; the writes of the handshake are shorter.
+/// A long write leaves this many bytes for its second packet. The writes of the handshake are shorter than `LONG`.
 const LEFT_BEHIND: usize = 2_000;
 const LONG: usize = 2_500;
 
-const ENDS: Ends = Ends {
+const ENDS: Endpoints = Endpoints {
     is_ipv6: false,
     first: [1_000, 2_000],
 };
 
-/// The packets of these writes, and when the two of each long one came to the link, in milliseconds.
-fn packets(writes: &[Write]) -> (Vec<Sent>, Vec<(Direction, [u64; 2])>) {
+/// The packets of these writes, and when the two packets of each long write entered the link, in milliseconds.
+fn packets(writes: &[Write]) -> (Vec<LinkPacket>, Vec<(Direction, [u64; 2])>) {
     let (mut sent, mut now) = ([0_u64; 2], 0);
     let (mut packets, mut long) = (Vec::new(), Vec::new());
     let mut push = |direction: Direction, payload: &[u8], flags, sent: &mut [u64; 2], at: u64| {
         let offset = sent[direction as usize];
         let acked = sent[direction.opposite() as usize];
         sent[direction as usize] += payload.len() as u64;
-        packets.push(Sent {
+        packets.push(LinkPacket {
             direction,
             time_in: at,
             release: Some(at + DELAY),
@@ -91,21 +92,21 @@ fn of_side(rows: &Observations, side: Side) -> Vec<&ExchangeRecord> {
     found
 }
 
-/// A conversation whose long writes are the request's and the response's, and when their packets came to the link.
+/// A conversation whose only long writes are the request and the response, and when their packets entered the link.
 fn observed(protocol: Protocol, bodies: &[(usize, usize)]) -> (Observations, [u64; 2], [u64; 2]) {
     let (writes, key_log) = conversation(protocol, bodies);
     let (packets, long) = packets(&writes);
     let [(Direction::Up, up), (Direction::Down, down)] = long[..] else {
         panic!("one long write each way: {long:?}");
     };
-    let (rows, _) = observe(&packets, &key_log, KeysCome::First);
+    let (rows, _) = observe(&packets, &key_log, KeyArrival::First);
     (rows, up, down)
 }
 
 const ONE_WAY: u64 = DELAY / MS;
 
 #[test]
-fn a_record_is_sent_from_its_first_packet_and_read_with_its_last() {
+fn record_is_sent_from_its_first_packet_and_read_with_its_last() {
     let (rows, up, down) = observed(Protocol::H1s, &[(5_000, 5_000)]);
     let [client, server] = Side::ALL.map(|side| of_side(&rows, side));
     let ([client], [server]) = (client.as_slice(), server.as_slice()) else {
@@ -114,7 +115,7 @@ fn a_record_is_sent_from_its_first_packet_and_read_with_its_last() {
     for row in [client, server] {
         for extent in [row.request_extent, row.response_extent] {
             let extent = extent.expect("all of it passed");
-            // The head in one, the body in another: the second is cut.
+            // The head is in one record and the body in another, which is the one that is split.
             assert!(extent.record_last <= extent.record_first.map(|first| first + 1));
         }
     }
@@ -131,13 +132,14 @@ fn a_record_is_sent_from_its_first_packet_and_read_with_its_last() {
     assert_eq!([response_first, response_last], sent_response);
 }
 
-/// What shares a record with others is read when all of them are, though its own bytes came a round trip before.
+/// A message that shares a record with others is read when the whole record has arrived, although its own bytes arrived
+/// a round trip earlier.
 #[test]
-fn a_head_in_a_cut_record_is_read_with_its_last_packet() {
+fn head_in_a_split_record_is_read_with_the_last_packet() {
     let (rows, up, down) = observed(Protocol::H2, &[(5_000, 5_000)]);
     let [client, server] = Side::ALL.map(|side| of_side(&rows, side));
     assert_eq!((client.len(), server.len()), (1, 1));
-    // HEADERS and DATA share it, and HEADERS lie before the cut.
+    // HEADERS and DATA share a record, and HEADERS come before the split.
     for extent in [client[0].request_extent, client[0].response_extent] {
         let extent = extent.expect("all of it passed");
         assert_eq!(extent.record_first, extent.record_last);
@@ -150,7 +152,7 @@ fn a_head_in_a_cut_record_is_read_with_its_last_packet() {
         assert_eq!(times(row)[..2], [up[1] + ONE_WAY; 2], "{row:?}");
         assert_eq!(times(row)[2..], [down[0], down[1]], "{row:?}");
     }
-    // Frames: sent with their last byte, received with their first, both of which the record decides.
+    // Frames count as sent with their last byte and as received with their first; the record determines both.
     let frames = |side, way| -> Vec<&FrameRecord> {
         let of = |row: &&FrameRecord| (row.side, row.frame.way) == (side, way);
         // HEADERS and DATA of requests and responses.
@@ -171,9 +173,9 @@ fn a_head_in_a_cut_record_is_read_with_its_last_packet() {
     }
 }
 
-/// In the clear every byte is there with its packet.
+/// In cleartext every byte is readable when its packet arrives.
 #[test]
-fn in_the_clear_the_first_packet_is_read_when_it_comes() {
+fn cleartext_is_read_when_its_packet_arrives() {
     let (rows, up, down) = observed(Protocol::H1, &[(5_000, 5_000)]);
     let [client, server] = Side::ALL.map(|side| times(of_side(&rows, side)[0]));
     let read = |[first, last]: [u64; 2]| [first + ONE_WAY, last + ONE_WAY];

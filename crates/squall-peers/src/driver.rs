@@ -1,6 +1,7 @@
-//! What squall knows about a program: the one contract of all drivers, and why an order is refused.
+//! What squall knows about a program: the contract of all drivers, and why an order is refused.
 //!
-//! Each program's own file is in `drivers`. `Refusal` is about the order; that a program is not there is `find::Missing`.
+//! Each program has its own file in `drivers`. `Refusal` is about the order; a program that is not installed is
+//! `find::FindError`.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version};
@@ -9,30 +10,31 @@ use thiserror::Error;
 use crate::drivers::{caddy::Caddy, envoy::Envoy, haproxy::Haproxy, nginx::Nginx};
 use crate::drivers::{nghttpd::Nghttpd, nghttpx::Nghttpx};
 use crate::find;
-use crate::order::{Order, Rendered, Setting};
-use crate::ready::Ready;
+use crate::order::{Invocation, Order, Setting};
+use crate::ready::ReadinessCheck;
 
 /// A program that can be a station.
 pub trait Driver: Sync {
     /// Its name in recipes.
     fn name(&self) -> &str;
 
-    /// The name of its file.
+    /// The name of its executable.
     fn program(&self) -> &str {
         self.name()
     }
 
-    /// How to get it, such as `apt install haproxy`.
+    /// How to install it, such as `apt install haproxy`.
     fn install_hint(&self) -> &str;
 
-    /// How it is asked for its version; `None`: it is not asked.
+    /// The arguments that make it print its version; `None`: it is not asked.
     fn version_arguments(&self) -> Option<&'static [&'static str]>;
 
-    /// Whether some version can speak `front` to clients, and `upstream` to upstreams; without one it is to be a server.
-    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal>;
+    /// Whether any version speaks `front` to clients and `upstream` to upstreams; without `upstream` it is to be a
+    /// server.
+    fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal>;
 
-    /// Whether this version can do what `can` says of some.
-    fn version_can(
+    /// Whether this version can do what `check_protocols` promises of some version.
+    fn check_version(
         &self,
         _version: &find::Version,
         _front: Protocol,
@@ -41,42 +43,43 @@ pub trait Driver: Sync {
         Ok(())
     }
 
-    /// What starts this version of it as ordered. For orders that `check` has let pass.
-    fn configure(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal>;
+    /// What it takes to start this version as ordered. For orders that have passed `check`.
+    fn configure(&self, order: &Order, version: &find::Version) -> Result<Invocation, Refusal>;
 
-    /// How to tell that it answers.
-    fn ready(&self, order: &Order) -> Ready {
-        Ready::of(order)
+    /// How to find out that it is ready.
+    fn readiness_check(&self, order: &Order) -> ReadinessCheck {
+        ReadinessCheck::of(order)
     }
 
-    /// Checks the order and says what starts this version of the program as ordered.
-    fn render(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal> {
-        let mut rendered = self.rendered(order, version);
-        if let Err(Refusal::Setting { side, can, .. }) = &mut rendered {
+    /// Checks the order and returns what it takes to start this version of the program as ordered.
+    fn render(&self, order: &Order, version: &find::Version) -> Result<Invocation, Refusal> {
+        let mut invocation = self.try_render(order, version);
+        if let Err(Refusal::Setting { side, can, .. }) = &mut invocation {
             *can = self.settable(order, *side, version);
         }
-        rendered
+        invocation
     }
 
-    /// `render`, without what else could be set.
-    fn rendered(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal> {
+    /// `render`, without listing alternative settings in a refusal.
+    fn try_render(&self, order: &Order, version: &find::Version) -> Result<Invocation, Refusal> {
         check(self.name(), order)?;
         let upstream = order.upstream_protocol.filter(|_| order.is_proxy());
-        self.can(order.front, upstream)?;
-        self.version_can(version, order.front, upstream)?;
+        self.check_protocols(order.front, upstream)?;
+        self.check_version(version, order.front, upstream)?;
         self.configure(order, version)
     }
 
-    /// The settings that it can be given on that side as it is ordered otherwise.
+    /// The settings that this order could have on that side.
     fn settable(&self, order: &Order, side: Side, version: &find::Version) -> Vec<Setting> {
-        let is_taken = |setting: Setting, sides: &[Side]| {
+        let is_accepted = |setting: Setting, sides: &[Side]| {
             let mut asked = order.clone();
             let value = usual_value(setting);
             asked.settings = sides.iter().map(|&side| ((side, setting), value)).collect();
-            self.rendered(&asked, version).is_ok()
+            self.try_render(&asked, version).is_ok()
         };
-        // Some versions have a setting for both sides alone.
-        let can = |&setting: &Setting| is_taken(setting, &[side]) || is_taken(setting, &Side::ALL);
+        // Some versions have a setting only for both sides together.
+        let can =
+            |&setting: &Setting| is_accepted(setting, &[side]) || is_accepted(setting, &Side::ALL);
         Setting::ALL.into_iter().filter(can).collect()
     }
 }
@@ -91,30 +94,30 @@ pub fn driver(name: &str) -> Option<&'static dyn Driver> {
     drivers().into_iter().find(|driver| driver.name() == name)
 }
 
-/// Why a program cannot be what is ordered.
+/// Why a program cannot do what is ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// It does not speak this to clients.
+    /// It does not speak this protocol to clients.
     #[error("{program} cannot speak {asked} to clients, only {}; choose one of these, or another program", names(.can))]
     Front {
         /// Its name.
         program: String,
-        /// What was asked.
+        /// The requested protocol.
         asked: Protocol,
-        /// What it speaks.
+        /// The protocols that it speaks.
         can: Vec<Protocol>,
     },
-    /// It does not speak this to upstreams.
+    /// It does not speak this protocol to upstreams.
     #[error("{program} cannot speak {asked} to its upstream, only {}; choose one of these, or another program", names(.can))]
     Upstream {
         /// Its name.
         program: String,
-        /// What was asked.
+        /// The requested protocol.
         asked: Protocol,
-        /// What it speaks.
+        /// The protocols that it speaks.
         can: Vec<Protocol>,
     },
-    /// It is no server.
+    /// It is not a server.
     #[error(
         "{program} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
     )]
@@ -122,7 +125,7 @@ pub enum Refusal {
         /// Its name.
         program: String,
     },
-    /// It is no proxy.
+    /// It is not a proxy.
     #[error(
         "{program} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
     )]
@@ -130,37 +133,37 @@ pub enum Refusal {
         /// Its name.
         program: String,
     },
-    /// This version does not do what others do.
+    /// This version lacks something that others have.
     #[error("{program} {version} cannot speak {asked} {}, which takes {needs}", hop(.side))]
     Version {
         /// Its name.
         program: String,
         /// Its version.
         version: String,
-        /// The side of the hop.
+        /// The side that it concerns.
         side: Side,
-        /// What was asked.
+        /// The requested protocol.
         asked: Protocol,
-        /// What would do it, and how to get it.
+        /// Which version would do, and how to install it.
         needs: &'static str,
     },
-    /// It has no word for a setting.
+    /// It does not have this setting.
     #[error("{program} cannot be given {setting} {value} {}: {why}; {}", hop(.side), settable(.can))]
     Setting {
         /// Its name.
         program: String,
-        /// The side of the hop.
+        /// The side that it concerns.
         side: Side,
         /// The setting.
         setting: Setting,
-        /// What was asked.
+        /// The requested value.
         value: u64,
         /// Why not, and what is possible.
         why: String,
-        /// What it can be given on that side.
+        /// The settings that it has on that side.
         can: Vec<Setting>,
     },
-    /// The order is in itself wrong, or asks for something else that the program does not do.
+    /// The order contradicts itself, or requires something else that the program does not do.
     #[error("{program} cannot be what is ordered: {why}")]
     Order {
         /// Its name.
@@ -170,7 +173,8 @@ pub enum Refusal {
     },
 }
 
-/// A value that a program which has the setting takes: what HTTP/2 begins with (RFC 9113, section 6.5.2), 100 of others.
+/// A value that every program with the setting accepts: HTTP/2's initial value (RFC 9113, section 6.5.2), otherwise
+/// 100.
 fn usual_value(setting: Setting) -> u64 {
     match setting {
         Setting::StreamWindow | Setting::ConnectionWindow => 65_535,
@@ -183,9 +187,10 @@ fn usual_value(setting: Setting) -> u64 {
 
 fn settable(can: &[Setting]) -> String {
     let names: Vec<&str> = can.iter().map(|setting| setting.name()).collect();
-    match names.is_empty() {
-        true => "it can be given no setting there".to_owned(),
-        false => format!("it can be given {}", names.join(", ")),
+    if names.is_empty() {
+        "it can be given no setting there".to_owned()
+    } else {
+        format!("it can be given {}", names.join(", "))
     }
 }
 
@@ -201,7 +206,7 @@ fn hop(side: &Side) -> &'static str {
     }
 }
 
-/// What every order must keep to, whatever the program.
+/// What every order must satisfy, whatever the program.
 fn check(program: &str, order: &Order) -> Result<(), Refusal> {
     let wrong = |why: &str| {
         Err(Refusal::Order {
@@ -225,14 +230,14 @@ fn check(program: &str, order: &Order) -> Result<(), Refusal> {
         return wrong("its name may have letters, digits, '.', '-' and '_' only: it names files");
     }
     check_settings(program, order)?;
-    // Into configurations it goes without quotes.
+    // Configurations contain it without quotes.
     if !is_name(&order.server_name) {
         return wrong("its server_name is no host name or address");
     }
     Ok(())
 }
 
-/// Settings of a hop that there is, and of the protocol that it has.
+/// Settings must belong to an existing hop, and to the protocol of that hop.
 fn check_settings(program: &str, order: &Order) -> Result<(), Refusal> {
     for (&(side, setting), &value) in &order.settings {
         let hop = match side {
@@ -247,12 +252,12 @@ fn check_settings(program: &str, order: &Order) -> Result<(), Refusal> {
             Some(Version::Http3) if is_of_http2(setting) => "HTTP/3 has no such setting",
             Some(_) => continue,
         };
-        return Err(refused(program, (side, setting), value, why));
+        return Err(setting_refusal(program, (side, setting), value, why));
     }
     Ok(())
 }
 
-/// Settings that HTTP/2 alone has.
+/// Settings that only HTTP/2 has.
 fn is_of_http2(setting: Setting) -> bool {
     use Setting::{DataSize, HeaderTableSize, MaxFrameSize};
     matches!(setting, DataSize | HeaderTableSize | MaxFrameSize)
@@ -295,8 +300,8 @@ pub(crate) fn upstream_is_one_of(
     }
 }
 
-/// A setting that is refused.
-pub(crate) fn refused(
+/// The refusal of a setting.
+pub(crate) fn setting_refusal(
     program: &str,
     (side, setting): (Side, Setting),
     value: u64,
@@ -312,8 +317,8 @@ pub(crate) fn refused(
     }
 }
 
-/// Another refusal.
-pub(crate) fn not_so(program: &str, why: &str) -> Refusal {
+/// Any other refusal.
+pub(crate) fn order_refusal(program: &str, why: &str) -> Refusal {
     Refusal::Order {
         program: program.to_owned(),
         why: why.to_owned(),

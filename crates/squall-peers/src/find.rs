@@ -1,6 +1,6 @@
-//! Where programs are, and which version: asked of the program itself, within a limit of time.
+//! Finds programs, and asks each for its version, with a time limit.
 //!
-//! Nothing is installed here; `Missing` says how to. `squall doctor --peers` shows the `inventory`.
+//! Nothing is installed here; `FindError` explains how to. `squall doctor --peers` shows the `inventory`.
 
 use std::env;
 use std::fmt;
@@ -16,48 +16,48 @@ use thiserror::Error;
 use crate::client::clients;
 use crate::driver::{Driver, drivers};
 
-/// How long a program may take to say its version; Envoy needs half a second when its file is not in memory.
+/// How long a program may take to print its version; Envoy needs half a second when its file is not in the page cache.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A program that is there.
+/// An installed program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct InstalledProgram {
     /// Its file.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// The version that it reports.
     pub version: Version,
 }
 
 /// A program's version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// As the program writes it, such as `2.6.12`; empty if it was not asked.
+    /// As the program prints it, such as `2.6.12`; empty if it was not asked.
     pub text: String,
-    /// The numbers that it begins with.
+    /// The numbers at its beginning.
     pub numbers: [u32; 3],
 }
 
-/// A program that is not there, or cannot say its version.
+/// A program that is not installed, or cannot print its version.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Missing {
-    /// There is no such file.
+pub enum FindError {
+    /// The file does not exist.
     #[error("{program} is not in {}; install it: {hint}", path_of(.folders))]
     NotFound {
         /// Its name.
         program: String,
-        /// How to get it.
+        /// How to install it.
         hint: String,
-        /// Where it was looked for.
+        /// Where squall looked.
         folders: Vec<PathBuf>,
     },
-    /// It is there, and does not run.
+    /// The file exists, but does not run.
     #[error("{} does not say its version: {problem}; install it again: {hint}", path.display())]
     Broken {
         /// Its file.
         path: PathBuf,
         /// What happened.
         problem: String,
-        /// How to get it.
+        /// How to install it.
         hint: String,
     },
 }
@@ -67,36 +67,36 @@ fn path_of(folders: &[PathBuf]) -> String {
     all.join(":")
 }
 
-/// Where programs are looked for, in this order.
+/// The folders to search, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Search {
+pub struct SearchPath {
     folders: Vec<PathBuf>,
 }
 
-impl Search {
-    /// PATH, then where Debian has servers, then `bin` of the folder that SQUALL_PEERS names (`make peers`).
-    pub fn usual() -> Search {
+impl SearchPath {
+    /// PATH, then Debian's folders for servers, then `bin` in the folder that SQUALL_PEERS names (`make peers`).
+    pub fn usual() -> SearchPath {
         let path = env::var_os("PATH").unwrap_or_default();
         let peers = env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty());
         let folders = env::split_paths(&path)
             .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
             .chain(peers.map(|folder| Path::new(&folder).join("bin")))
             .collect();
-        Search { folders }
+        SearchPath { folders }
     }
 
     /// Only these folders.
-    pub fn only(folders: Vec<PathBuf>) -> Search {
-        Search { folders }
+    pub fn only(folders: Vec<PathBuf>) -> SearchPath {
+        SearchPath { folders }
     }
 
-    /// These folders after all others.
-    pub fn and_then(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Search {
+    /// Adds these folders after all others.
+    pub fn and_then(mut self, folders: impl IntoIterator<Item = PathBuf>) -> SearchPath {
         self.folders.extend(folders);
         self
     }
 
-    /// The first file of this name that can be run. A name with a slash is a path.
+    /// The first executable file of this name. A name with a slash is a path.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|path| is_program(path));
@@ -111,9 +111,9 @@ fn is_program(path: &Path) -> bool {
     found.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The driver's program and its version.
-pub fn find(driver: &dyn Driver, search: &Search) -> Result<Found, Missing> {
-    look_up(
+/// Finds the driver's program and its version.
+pub fn find(driver: &dyn Driver, search: &SearchPath) -> Result<InstalledProgram, FindError> {
+    find_program(
         driver.program(),
         driver.install_hint(),
         driver.version_arguments(),
@@ -121,8 +121,8 @@ pub fn find(driver: &dyn Driver, search: &Search) -> Result<Found, Missing> {
     )
 }
 
-/// Every program that squall knows, stations first, then clients; each as far as it is there.
-pub fn inventory(search: &Search) -> Vec<(String, Result<Found, Missing>)> {
+/// Every program that squall knows, stations first, then clients, each with its file or why it is missing.
+pub fn inventory(search: &SearchPath) -> Vec<(String, Result<InstalledProgram, FindError>)> {
     let stations = drivers()
         .into_iter()
         .map(|driver| (driver.name().to_owned(), find(driver, search)));
@@ -132,20 +132,20 @@ pub fn inventory(search: &Search) -> Vec<(String, Result<Found, Missing>)> {
     stations.chain(clients).collect()
 }
 
-pub(crate) fn look_up(
+pub(crate) fn find_program(
     program: &str,
     hint: &str,
     version_arguments: Option<&[&str]>,
-    search: &Search,
-) -> Result<Found, Missing> {
+    search: &SearchPath,
+) -> Result<InstalledProgram, FindError> {
     let Some(path) = search.program(program) else {
-        return Err(Missing::NotFound {
+        return Err(FindError::NotFound {
             program: program.to_owned(),
             hint: hint.to_owned(),
             folders: search.folders.clone(),
         });
     };
-    let broken = |problem: String| Missing::Broken {
+    let broken = |problem: String| FindError::Broken {
         path: path.clone(),
         problem,
         hint: hint.to_owned(),
@@ -153,16 +153,16 @@ pub(crate) fn look_up(
     let version = match version_arguments {
         None => Version::default(),
         Some(arguments) => {
-            let said = ask(&path, arguments).map_err(broken)?;
-            Version::within(&said)
-                .ok_or_else(|| broken(format!("there is no version in {said:?}")))?
+            let output = version_output(&path, arguments).map_err(broken)?;
+            Version::within(&output)
+                .ok_or_else(|| broken(format!("there is no version in {output:?}")))?
         }
     };
-    Ok(Found { path, version })
+    Ok(InstalledProgram { path, version })
 }
 
 /// The first few kB that a program prints, on either stream, before it ends.
-fn ask(path: &Path, arguments: &[&str]) -> Result<String, String> {
+fn version_output(path: &Path, arguments: &[&str]) -> Result<String, String> {
     let (mut reader, writer) = std::io::pipe().map_err(|error| error.to_string())?;
     let other = writer.try_clone().map_err(|error| error.to_string())?;
     let mut command = Command::new(path);
@@ -172,20 +172,20 @@ fn ask(path: &Path, arguments: &[&str]) -> Result<String, String> {
         .stdout(writer)
         .stderr(other);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    // The command holds the pipe's writing end.
+    // The command holds the write end of the pipe.
     drop(command);
     let reading = thread::spawn(move || {
-        let mut said = Vec::new();
-        // What could not be read was not said.
-        let _ = reader.by_ref().take(64 << 10).read_to_end(&mut said);
-        said
+        let mut output = Vec::new();
+        // A read error only shortens the output.
+        let _ = reader.by_ref().take(64 << 10).read_to_end(&mut output);
+        output
     });
     let give_up = Instant::now() + PATIENCE;
     loop {
         match child.try_wait().map_err(|error| error.to_string())? {
             Some(_) => break,
             None if Instant::now() > give_up => {
-                // It may just have ended.
+                // It may have ended just now.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("it did not end within {} s", PATIENCE.as_secs()));
@@ -193,12 +193,15 @@ fn ask(path: &Path, arguments: &[&str]) -> Result<String, String> {
             None => thread::sleep(Duration::from_millis(2)),
         }
     }
-    let said = reading.join().unwrap_or_default();
-    Ok(String::from_utf8_lossy(&said).chars().take(4_096).collect())
+    let output = reading.join().unwrap_or_default();
+    Ok(String::from_utf8_lossy(&output)
+        .chars()
+        .take(4_096)
+        .collect())
 }
 
 impl Version {
-    /// The first thing in a text that looks like a version: two or three numbers with points between.
+    /// The first part of a text that looks like a version: two to four numbers with dots between.
     fn within(text: &str) -> Option<Version> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.'))
             .find_map(Version::read)
@@ -220,7 +223,7 @@ impl Version {
         })
     }
 
-    /// Whether it is this one or a later one.
+    /// Whether it is this version or a later one.
     pub fn is_at_least(&self, numbers: [u32; 3]) -> bool {
         self.numbers >= numbers
     }
@@ -276,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_its_package() {
-        let nowhere = Search::only(vec![PathBuf::from("/nonexistent")]);
+    fn missing_programs_are_named_with_how_to_install_them() {
+        let nowhere = SearchPath::only(vec![PathBuf::from("/nonexistent")]);
         for (name, found) in inventory(&nowhere) {
             let said = found.expect_err("it is nowhere").to_string();
             assert!(said.contains(&name) && said.contains("install"), "{said}");
@@ -285,11 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_say_its_version_is_broken() {
-        let search = Search::only(vec![PathBuf::from("/bin"), PathBuf::from("/usr/bin")]);
-        let found = look_up("true", "apt install coreutils", Some(&[]), &search);
-        assert!(matches!(found, Err(Missing::Broken { .. })), "{found:?}");
-        let found = look_up("true", "apt install coreutils", None, &search).expect("it is there");
+    fn program_that_prints_no_version_is_broken() {
+        let search = SearchPath::only(vec![PathBuf::from("/bin"), PathBuf::from("/usr/bin")]);
+        let found = find_program("true", "apt install coreutils", Some(&[]), &search);
+        assert!(matches!(found, Err(FindError::Broken { .. })), "{found:?}");
+        let found =
+            find_program("true", "apt install coreutils", None, &search).expect("it is there");
         assert_eq!(found.version.to_string(), "(version unknown)");
     }
 }

@@ -1,10 +1,11 @@
-//! Real programs on a path: servers, proxies and load generators that are not ours, found, configured, started, awaited and
-//! ended.
+//! Real programs on a path: servers, proxies and load generators of other projects, which this crate finds, configures,
+//! starts, waits for and stops.
 //!
-//! `order` says what a program shall be, `driver` is what each program's own file in `drivers` can say about it, `find`
-//! looks for programs, `station` runs one until it is stopped, `client` runs a load generator to its end and reads its
-//! log. What a program cannot do is refused with a reason, before anything is started. Deliberately absent: recipes,
-//! trials, links, and TLS or HTTP of its own: whether a station answers is found out with the few bytes in `ready`.
+//! `order` describes what a program is to do, `driver` is the contract that each program's file in `drivers`
+//! implements, `find` looks for programs, `station` runs one until it is stopped, `client` runs a load generator to its
+//! end and reads its log. An order that a program cannot fulfil is refused with a reason before anything is started.
+//! Deliberately absent: recipes, trials, links, TLS and HTTP. The few bytes in `ready` are enough to find out whether a
+//! station is up.
 
 pub mod client;
 mod driver;
@@ -17,11 +18,11 @@ mod station;
 mod template;
 
 pub use driver::{Driver, Refusal, driver, drivers};
-pub use drivers::generic::{GenericError, GenericReady, GenericStation, RawStation};
-pub use find::{Found, Missing, Search, Version, find, inventory};
+pub use drivers::generic::{GenericError, GenericReadinessCheck, GenericStation, RawStation};
+pub use find::{FindError, InstalledProgram, SearchPath, Version, find, inventory};
 pub use order::{
-    Answer, Body, Certificate, Content, Order, Rendered, RenderedFile, Setting, Settings,
+    Answer, Body, Certificate, Content, Invocation, Order, ProgramFile, Setting, Settings,
 };
-pub use process::{Exit, StartError};
-pub use ready::{NotReady, Ready};
-pub use station::{Running, Station};
+pub use process::{ExitReport, StartError};
+pub use ready::{ReadinessCheck, ReadinessError};
+pub use station::{RunningStation, Station};

@@ -1,4 +1,4 @@
-//! What a program on the path shall be, and what a driver makes of that: files, arguments, environment.
+//! What a program on the path is to do, and what a driver turns that into: files, arguments, environment.
 //!
 //! Plain data: nothing is read or written here. `station` writes the files and starts the program.
 
@@ -14,35 +14,35 @@ use squall_base::{Bytes, Side};
 /// A server (an `answer`, no `upstreams`) or a proxy (`upstreams`, no `answer`) on the path.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// What logs and errors call it; it names files too.
+    /// Its name in logs and errors, and in names of files.
     pub name: String,
-    /// Where it listens; UDP for HTTP/3, else TCP.
+    /// Where it listens; UDP for HTTP/3, otherwise TCP.
     pub listen: SocketAddr,
-    /// What it speaks there, and nothing else as far as the program allows that.
+    /// The protocol that it speaks there, and no other as far as the program allows that.
     pub front: Protocol,
-    /// Whom it passes requests on to, by the program's own default way of choosing.
+    /// The upstreams that it passes requests on to; the program chooses among them as it does by default.
     pub upstreams: Vec<SocketAddr>,
-    /// What it speaks to them.
+    /// The protocol towards them.
     pub upstream_protocol: Option<Protocol>,
-    /// A hint: the most connections to its upstreams. What becomes of it is in `Rendered::notes`.
+    /// A hint: the most connections to its upstreams. `Invocation::notes` reports its effect.
     pub upstream_connections: Option<u32>,
-    /// What it shows to its clients.
+    /// The certificate that it presents to its clients.
     pub certificate: Option<Certificate>,
-    /// PEM file of what its upstreams' certificates are checked against; `None`: they are not checked.
+    /// PEM file that its upstreams' certificates are checked against; `None`: they are not checked.
     pub trust: Option<PathBuf>,
-    /// Its upstreams' name, for SNI and certificates.
+    /// The upstreams' name, for SNI and certificates.
     pub server_name: String,
-    /// What it answers, every time, after it has read the request's body.
+    /// The response to every request, sent after it has read the request's body.
     pub answer: Option<Answer>,
-    /// A folder of its own, for configuration and logs. It is made if need be.
+    /// A folder of its own, for configuration and logs. Created if necessary.
     pub folder: PathBuf,
     /// Threads that serve; 1 unless the recipe says otherwise.
     pub threads: u32,
-    /// Text of its own configuration, which goes where its driver's file says.
+    /// Text for its own configuration; its driver's file says where it goes.
     pub extra: Option<String>,
     /// Settings that differ from the program's own defaults.
     pub settings: Settings,
-    /// Where it shall write TLS secrets, in the format of NSS (SSLKEYLOGFILE).
+    /// Where it is to write TLS secrets, in NSS format (SSLKEYLOGFILE).
     pub key_log: Option<PathBuf>,
 }
 
@@ -62,41 +62,41 @@ pub struct Answer {
     pub status: u16,
     /// Its body.
     pub body: Body,
-    /// The target that will be asked for. Most programs answer any; a server of files has only this one.
+    /// The target that will be requested. Most programs respond to any target; a file server has only this one.
     pub target: String,
 }
 
 /// The body of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes of `x`.
+    /// This many bytes of `x`.
     Size(Bytes),
-    /// What this file has.
+    /// The content of this file.
     File(PathBuf),
 }
 
-/// Settings by side: a program is the server of its front, and the client of its upstreams.
+/// Settings by side: a program is the server towards its clients, and the client towards its upstreams.
 pub type Settings = BTreeMap<(Side, Setting), u64>;
 
-/// Everything that starts a program, besides the program.
+/// Everything that it takes to start a program, in addition to the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
-    /// Files of its folder.
-    pub files: Vec<RenderedFile>,
+pub struct Invocation {
+    /// Files in its folder.
+    pub files: Vec<ProgramFile>,
     /// Its arguments; its working directory is its folder.
     pub arguments: Vec<OsString>,
-    /// Variables, besides those that it inherits.
+    /// Environment variables in addition to those that it inherits.
     pub environment: Vec<(String, OsString)>,
-    /// What a person should know: hints that could not be followed, and what is not quite as ordered.
+    /// Notes for people: hints that could not be followed, and deviations from the order.
     pub notes: Vec<String>,
 }
 
-/// A file of a program's folder.
+/// A file in a program's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RenderedFile {
+pub struct ProgramFile {
     /// Relative to the folder.
     pub path: PathBuf,
-    /// What it has.
+    /// Its content.
     pub content: Content,
 }
 
@@ -105,9 +105,9 @@ pub struct RenderedFile {
 pub enum Content {
     /// This text.
     Text(String),
-    /// So many bytes of `x`.
+    /// This many bytes of `x`.
     Filler(Bytes),
-    /// These files, one after the other. It can be a key, so only the owner may read it.
+    /// These files, one after the other. They may include a key, so only the owner may read the result.
     Joined(Vec<PathBuf>),
 }
 
@@ -117,21 +117,21 @@ impl Order {
         !self.upstreams.is_empty()
     }
 
-    /// What is asked of this side's setting.
+    /// The requested value of this side's setting.
     pub fn setting(&self, side: Side, setting: Setting) -> Option<u64> {
         self.settings.get(&(side, setting)).copied()
     }
 }
 
-impl Rendered {
-    /// Adds a file of text.
+impl Invocation {
+    /// Adds a text file.
     pub(crate) fn text(&mut self, path: &str, text: String) {
         self.file(path, Content::Text(text));
     }
 
     /// Adds a file.
     pub(crate) fn file(&mut self, path: &str, content: Content) {
-        self.files.push(RenderedFile {
+        self.files.push(ProgramFile {
             path: PathBuf::from(path),
             content,
         });

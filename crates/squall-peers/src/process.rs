@@ -1,8 +1,8 @@
-//! A program of ours while it runs: started in a host, watched, ended with all of its process group.
+//! A program that squall has started: started in a host, watched, and stopped with its whole process group.
 //!
-//! A thread of its own starts it, waits for its end and keeps it unreaped until it is stopped: so the kernel kills it when
-//! this process dies in whatever way, and its process id means nothing else before the last signal is sent. A program
-//! that moves out of its group, or whose children outlive it when squall is killed, ends with squall's PID namespace.
+//! A separate thread starts it, waits for its end and keeps it unreaped until it is stopped. So the kernel kills it
+//! when this process dies in whatever way, and its process id cannot be reused before the last signal is sent. A
+//! program that leaves its group, or whose children outlive it when squall is killed, ends with squall's PID namespace.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,12 +18,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use squall_linux::host::Host;
-use squall_linux::program::{self, Ended, Tied};
+use squall_linux::program::{self, ProgramExit, TiedProgram};
 use thiserror::Error;
 
-use crate::order::{Content, RenderedFile};
+use crate::order::{Content, ProgramFile};
 
-/// How long a program that is asked to end may take. None of those that squall knows needs more than a moment.
+/// How long a program may take to end after SIGTERM. None of those that squall knows needs more than a moment.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the rest of its group may take after SIGKILL.
 const LAST_GRACE: Duration = Duration::from_secs(2);
@@ -36,79 +36,79 @@ const LAST_BYTES: u64 = 4_096;
 /// Why a program could not be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// A file of its folder could not be made.
+    /// A file in its folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file that it is to have could not be read.
+    /// A file that it is to get could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system did not start it.
+    /// The system could not start it.
     #[error("cannot start {}: {source}; is it a program of this machine's kind, and does the host still exist?", program.display())]
     Spawn {
         /// Its file.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// With a code or by a signal; `None`: nobody knows, somebody else has reaped it.
-    pub how: Option<Ended>,
+pub struct ExitReport {
+    /// With a code or by a signal; `None`: unknown, because another process has reaped it.
+    pub status: Option<ProgramExit>,
     /// The last lines of its log.
-    pub last_words: Vec<String>,
+    pub last_lines: Vec<String>,
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ExitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.how {
-            Some(Ended::Code(code)) => write!(f, "ended with code {code}")?,
-            Some(Ended::Killed(signal)) => {
+        match self.status {
+            Some(ProgramExit::Code(code)) => write!(f, "ended with code {code}")?,
+            Some(ProgramExit::Killed(signal)) => {
                 write!(f, "ended with signal {} ({signal})", signal as i32)?;
             }
             None => f.write_str("ended, nobody knows how")?,
         }
-        match self.last_words.as_slice() {
+        match self.last_lines.as_slice() {
             [] => f.write_str(", without a word"),
             words => write!(f, "; its last words: {}", words.join(" | ")),
         }
     }
 }
 
-/// What is started.
+/// What to start.
 #[derive(Debug)]
 pub(crate) struct Launch<'a> {
     pub(crate) name: &'a str,
     pub(crate) program: &'a Path,
     pub(crate) arguments: &'a [OsString],
     pub(crate) environment: &'a [(String, OsString)],
-    /// Its working directory; its log is in it.
+    /// Its working directory, which also gets its log.
     pub(crate) folder: &'a Path,
     pub(crate) host: Option<&'a Host>,
     pub(crate) processors: &'a [usize],
-    pub(crate) speech: Speech,
+    pub(crate) piped_streams: PipedStreams,
 }
 
-/// What of a program's standard files is a pipe; the others are /dev/null and its log.
+/// Which of a program's standard streams are pipes; the others are /dev/null and its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speech {
-    /// Nothing.
+pub(crate) enum PipedStreams {
+    /// None.
     None,
     /// Its stderr is read.
     Stderr,
-    /// It is spoken to by its descriptors 3 and 4, which stdin and stdout are tied to.
+    /// squall converses with it on its descriptors 3 and 4, which are connected to stdin and stdout.
     Conversation,
 }
 
@@ -120,18 +120,18 @@ pub(crate) struct Pipes {
     pub(crate) stderr: Option<ChildStderr>,
 }
 
-/// Ties descriptors 3 and 4 to stdin and stdout; then the program takes the shell's place.
-const TIED: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2";
+/// Connects descriptors 3 and 4 to stdin and stdout; then the program replaces the shell.
+const PIPE_SCRIPT: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2";
 
 /// A program that was started.
 #[derive(Debug)]
 pub(crate) struct Process {
-    tied: Arc<Tied>,
+    tied_program: Arc<TiedProgram>,
     log: PathBuf,
-    ended: Arc<OnceLock<Option<Ended>>>,
-    /// Dropped, it lets the keeper reap the program.
+    ended: Arc<OnceLock<Option<ProgramExit>>>,
+    /// Dropping it lets the supervisor reap the program.
     release: Option<Sender<()>>,
-    keeper: Option<JoinHandle<()>>,
+    supervisor: Option<JoinHandle<()>>,
     pipes: Pipes,
 }
 
@@ -143,16 +143,15 @@ impl Process {
             path: log.clone(),
             source,
         };
-        // Two handles of one file: both append.
+        // Two handles of one file, both in append mode.
         let (out, err) = (open().map_err(unwritten)?, open().map_err(unwritten)?);
-        let is_conversation = launch.speech == Speech::Conversation;
-        let mut command = match is_conversation {
-            false => Command::new(launch.program),
-            true => {
-                let mut shell = Command::new("/bin/sh");
-                shell.args(["-c", TIED]).arg(launch.program);
-                shell
-            }
+        let is_conversation = launch.piped_streams == PipedStreams::Conversation;
+        let mut command = if is_conversation {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", PIPE_SCRIPT]).arg(launch.program);
+            shell
+        } else {
+            Command::new(launch.program)
         };
         command
             .args(launch.arguments)
@@ -160,93 +159,106 @@ impl Process {
             .current_dir(launch.folder)
             .stdin(piped_or(is_conversation, Stdio::null()))
             .stdout(piped_or(is_conversation, out.into()))
-            .stderr(piped_or(launch.speech == Speech::Stderr, err.into()));
+            .stderr(piped_or(
+                launch.piped_streams == PipedStreams::Stderr,
+                err.into(),
+            ));
         let not_started = |source| StartError::Spawn {
             program: launch.program.to_owned(),
             source,
         };
         let ended = Arc::new(OnceLock::new());
         let (release, released) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (start_sender, start_receiver) = mpsc::channel();
         let namespace = launch.host.map(|host| host.as_fd().try_clone_to_owned());
         let namespace = namespace.transpose().map_err(not_started)?;
         let processors = launch.processors.to_vec();
-        let keeper = thread::Builder::new()
+        let supervisor = thread::Builder::new()
             .name(format!("keeper-{}", launch.name))
             .spawn({
                 let ended = Arc::clone(&ended);
-                move || keep(command, namespace, &processors, &tell, &ended, &released)
+                move || {
+                    supervise(
+                        command,
+                        namespace,
+                        &processors,
+                        &start_sender,
+                        &ended,
+                        &released,
+                    );
+                }
             })
             .map_err(not_started)?;
-        let keeper_is_gone = || Err(io::Error::other("its thread ended"));
-        let (tied, pipes) = told
+        let supervisor_is_gone = || Err(io::Error::other("its thread ended"));
+        let (tied_program, pipes) = start_receiver
             .recv()
-            .unwrap_or_else(|_| keeper_is_gone())
+            .unwrap_or_else(|_| supervisor_is_gone())
             .map_err(not_started)?;
         Ok(Process {
-            tied,
+            tied_program,
             log,
             ended,
             release: Some(release),
-            keeper: Some(keeper),
+            supervisor: Some(supervisor),
             pipes,
         })
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.tied.id()
+        self.tied_program.id()
     }
 
     /// The processors that its group may run on.
     pub(crate) fn processors(&self) -> io::Result<Vec<usize>> {
-        self.tied.processors()
+        self.tied_program.processors()
     }
 
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Its pipes, the first time.
+    /// Its pipes, on the first call.
     pub(crate) fn take_pipes(&mut self) -> Pipes {
         std::mem::take(&mut self.pipes)
     }
 
     /// How it ended, if it has.
-    pub(crate) fn has_ended(&self) -> Option<Exit> {
-        self.ended.get().map(|how| Exit {
-            how: *how,
-            last_words: last_lines(&self.log),
+    pub(crate) fn has_ended(&self) -> Option<ExitReport> {
+        self.ended.get().map(|status| ExitReport {
+            status: *status,
+            last_lines: last_lines(&self.log),
         })
     }
 
     /// Waits for its end until `deadline`.
-    pub(crate) fn wait_until(&self, deadline: Instant) -> Option<Exit> {
+    pub(crate) fn wait_until(&self, deadline: Instant) -> Option<ExitReport> {
         while self.ended.get().is_none() && Instant::now() < deadline {
             thread::sleep(PAUSE);
         }
         self.has_ended()
     }
 
-    /// Ends it with its group: SIGTERM, and SIGKILL for whoever is left after a while. Returns at once if it was done.
+    /// Stops it with its group: SIGTERM, then SIGKILL for what is left after a while. Returns immediately if it is
+    /// already stopped.
     pub(crate) fn stop(&mut self) {
         let Some(release) = self.release.take() else {
             return;
         };
         if self.ended.get().is_none() {
-            self.tied.ask_to_end();
+            self.tied_program.terminate();
             self.wait_until(Instant::now() + GRACE);
         }
-        // Somebody else has reaped it: its process id may be another's by now.
+        // Another process has reaped it, so its process id may have been reused.
         if self.ended.get() != Some(&None) {
-            self.tied.kill();
+            self.tied_program.kill();
         }
         drop(release);
-        if let Some(keeper) = self.keeper.take() {
-            // It cannot panic, and after SIGKILL it cannot wait for long.
-            let _ = keeper.join();
+        if let Some(supervisor) = self.supervisor.take() {
+            // It cannot panic, and cannot wait for long after SIGKILL.
+            let _ = supervisor.join();
         }
         let give_up = Instant::now() + LAST_GRACE;
-        while !self.tied.is_group_gone() && Instant::now() < give_up {
+        while !self.tied_program.is_group_gone() && Instant::now() < give_up {
             thread::sleep(PAUSE);
         }
     }
@@ -259,51 +271,48 @@ impl Drop for Process {
 }
 
 fn piped_or(is_piped: bool, other: Stdio) -> Stdio {
-    match is_piped {
-        true => Stdio::piped(),
-        false => other,
-    }
+    if is_piped { Stdio::piped() } else { other }
 }
 
-type Started = io::Result<(Arc<Tied>, Pipes)>;
+type StartResult = io::Result<(Arc<TiedProgram>, Pipes)>;
 
 /// Starts the program, and outlives it.
-fn keep(
+fn supervise(
     command: Command,
     namespace: Option<OwnedFd>,
     processors: &[usize],
-    tell: &Sender<Started>,
-    ended: &OnceLock<Option<Ended>>,
+    start_sender: &Sender<StartResult>,
+    ended: &OnceLock<Option<ProgramExit>>,
     released: &Receiver<()>,
 ) {
     let lent = namespace.as_ref().map(AsFd::as_fd);
-    let (tied, pipes) = match program::start_tied(lent, processors, command) {
-        Ok((tied, mut child)) => {
+    let (tied_program, pipes) = match program::start_tied(lent, processors, command) {
+        Ok((tied_program, mut child)) => {
             let pipes = Pipes {
                 stdin: child.stdin.take(),
                 stdout: child.stdout.take(),
                 stderr: child.stderr.take(),
             };
-            (Arc::new(tied), pipes)
+            (Arc::new(tied_program), pipes)
         }
         Err(error) => {
-            // Nobody listens only if the starter has panicked.
-            let _ = tell.send(Err(error));
+            // Only a starter that has panicked does not receive this.
+            let _ = start_sender.send(Err(error));
             return;
         }
     };
     drop(namespace);
-    let _ = tell.send(Ok((Arc::clone(&tied), pipes)));
-    let how = tied.wait_for_end();
-    // Nobody else sets it.
-    let _ = ended.set(how);
+    let _ = start_sender.send(Ok((Arc::clone(&tied_program), pipes)));
+    let status = tied_program.wait_for_end();
+    // Nothing else sets it.
+    let _ = ended.set(status);
     // An error means that the process is to be reaped now; nothing is ever sent.
     let _ = released.recv();
-    tied.reap();
+    tied_program.reap();
 }
 
-/// Makes the folder and the files in it.
-pub(crate) fn write_files(folder: &Path, files: &[RenderedFile]) -> Result<(), StartError> {
+/// Creates the folder and its files.
+pub(crate) fn write_files(folder: &Path, files: &[ProgramFile]) -> Result<(), StartError> {
     let unwritten = |path: &Path| {
         let path = path.to_owned();
         move |source| StartError::Write { path, source }
@@ -346,7 +355,7 @@ fn content(content: &Content) -> Result<Vec<u8>, StartError> {
     }
 }
 
-/// The end of a log.
+/// The last lines of a log.
 fn last_lines(log: &Path) -> Vec<String> {
     let text = tail(log, LAST_BYTES);
     let lines: Vec<&str> = text
@@ -361,7 +370,7 @@ fn last_lines(log: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The last bytes of a file, as text; empty if there is none.
+/// The last bytes of a file, as text; empty if the file does not exist.
 pub(crate) fn tail(path: &Path, bytes: u64) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

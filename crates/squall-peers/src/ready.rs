@@ -1,8 +1,10 @@
-//! Whether a station answers: a real request where that disturbs nobody, else the first few bytes of its protocol.
+//! Whether a station is up: sends a real request where that disturbs nothing, otherwise the first few bytes of its
+//! protocol.
 //!
-//! A request that a proxy passed on would be on the link and in the server's record before the load begins, and open
-//! connections that the load is to open. So a proxy is sent what it must answer itself. No TLS and no QUIC is spoken
-//! here: a server's first record, or its list of QUIC versions, shows that it is up. `station` asks until a deadline.
+//! A request that a proxy passed on would appear on the link and in the server's record before the load begins, and
+//! would open connections that the load is meant to open. So a proxy is sent something that it must answer itself. No
+//! TLS and no QUIC is spoken here: a server's first record, or its list of QUIC versions, shows that it is up.
+//! `station` repeats attempts until a deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -12,22 +14,22 @@ use squall_base::plan::{Protocol, Version};
 use thiserror::Error;
 
 use crate::order::Order;
-use crate::process::Exit;
+use crate::process::ExitReport;
 
-/// How to tell that a station answers.
+/// How to find out that a station is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// It takes a connection of TCP.
+pub enum ReadinessCheck {
+    /// It accepts a TCP connection.
     Tcp,
-    /// It answers this target over HTTP/1.1 in the clear, with any status.
+    /// It responds to this target over HTTP/1.1 in cleartext, with any status.
     Get(String),
-    /// It refuses a request of HTTP/9.9 (RFC 9110, section 15.6.6), or closes that connection, by itself.
+    /// It refuses a request of HTTP/9.9 (RFC 9110, section 15.6.6) itself, or closes the connection.
     Http1,
-    /// It greets with SETTINGS (RFC 9113, section 3.4).
+    /// It sends SETTINGS first (RFC 9113, section 3.4).
     Http2,
-    /// It answers a ClientHello with a record of TLS, be it an alert (RFC 8446, section 5.1).
+    /// It responds to a ClientHello with a TLS record, even an alert (RFC 8446, section 5.1).
     Tls,
-    /// It answers an unknown version of QUIC with those that it speaks (RFC 9000, section 6.1).
+    /// It responds to an unknown version of QUIC with the versions that it speaks (RFC 9000, section 6.1).
     Quic,
     /// It has printed this.
     Output(String),
@@ -35,45 +37,45 @@ pub enum Ready {
 
 /// Why a station is not ready.
 #[derive(Debug, Error)]
-pub enum NotReady {
+pub enum ReadinessError {
     /// It has ended.
     #[error("{name} {exit}")]
     Ended {
         /// Its name.
         name: String,
-        /// How, with its last words.
-        exit: Exit,
+        /// How it ended, with the last lines of its log.
+        exit: ExitReport,
     },
-    /// It did not answer in time.
+    /// It was not up in time.
     #[error("{name} did not answer at {address} within {waited:?}: {last}; it said: {words}")]
     NotInTime {
         /// Its name.
         name: String,
-        /// Where it should have.
+        /// Where it should have been listening.
         address: SocketAddr,
-        /// For how long.
+        /// How long squall waited.
         waited: Duration,
-        /// What the last attempt came to.
+        /// The result of the last attempt.
         last: String,
         /// The end of its log.
         words: String,
     },
 }
 
-impl Ready {
-    /// What shows it of a server or proxy of this protocol.
-    pub fn of(order: &Order) -> Ready {
+impl ReadinessCheck {
+    /// The check for a server or proxy of this protocol.
+    pub fn of(order: &Order) -> ReadinessCheck {
         match (order.front, &order.answer) {
-            (Protocol::H1, Some(answer)) => Ready::Get(answer.target.clone()),
-            (Protocol::H3, _) => Ready::Quic,
-            (front, _) if front.is_secure() => Ready::Tls,
-            (front, _) if front.version() == Version::Http2 => Ready::Http2,
-            _ => Ready::Http1,
+            (Protocol::H1, Some(answer)) => ReadinessCheck::Get(answer.target.clone()),
+            (Protocol::H3, _) => ReadinessCheck::Quic,
+            (front, _) if front.is_secure() => ReadinessCheck::Tls,
+            (front, _) if front.version() == Version::Http2 => ReadinessCheck::Http2,
+            _ => ReadinessCheck::Http1,
         }
     }
 
-    /// One attempt, from the calling thread's host; it takes no longer than `patience`. `printed` is what the station has
-    /// said so far.
+    /// One attempt, from the calling thread's host, which takes no longer than `patience`. `printed` is what the
+    /// station has printed so far.
     pub(crate) fn attempt(
         &self,
         address: SocketAddr,
@@ -89,15 +91,15 @@ impl Ready {
             Ok(stream)
         };
         match self {
-            Ready::Tcp => connect().map(drop),
-            Ready::Get(target) => {
+            ReadinessCheck::Tcp => connect().map(drop),
+            ReadinessCheck::Get(target) => {
                 let request = format!(
                     "GET {target} HTTP/1.1\r\nhost: {server_name}\r\nconnection: close\r\n\r\n"
                 );
                 expect(&mut connect()?, request.as_bytes(), b"HTTP/1.")
             }
-            Ready::Http1 => refuses_version(&mut connect()?, server_name),
-            Ready::Http2 => {
+            ReadinessCheck::Http1 => refuses_version(&mut connect()?, server_name),
+            ReadinessCheck::Http2 => {
                 let greeting = [HTTP2_PREFACE, HTTP2_SETTINGS].concat();
                 let mut stream = connect()?;
                 stream.write_all(&greeting)?;
@@ -105,7 +107,7 @@ impl Ready {
                 let is_settings = header[3] == HTTP2_SETTINGS[3];
                 is_settings.then_some(()).ok_or_else(|| unexpected(&header))
             }
-            Ready::Tls => {
+            ReadinessCheck::Tls => {
                 let mut stream = connect()?;
                 stream.write_all(&client_hello())?;
                 let header: [u8; 5] = read(&mut stream)?;
@@ -113,8 +115,8 @@ impl Ready {
                 let is_record = matches!(header[..2], [0x15 | 0x16, 0x03]);
                 is_record.then_some(()).ok_or_else(|| unexpected(&header))
             }
-            Ready::Quic => speaks_quic(address, patience),
-            Ready::Output(text) => {
+            ReadinessCheck::Quic => speaks_quic(address, patience),
+            ReadinessCheck::Output(text) => {
                 let nothing_yet = || io::Error::other(format!("it has not printed {text:?}"));
                 printed
                     .contains(text.as_str())
@@ -125,7 +127,7 @@ impl Ready {
     }
 }
 
-/// Who listens everywhere is asked at loopback.
+/// A station that listens on all addresses is reached through loopback.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -155,7 +157,7 @@ fn expect(stream: &mut TcpStream, request: &[u8], beginning: &[u8; 7]) -> io::Re
         .ok_or_else(|| unexpected(&answer))
 }
 
-/// A program that is not up yet takes no connection, so one that closes it has read the request too.
+/// A program that is not up yet accepts no connection, so one that closes it has read the request as well.
 fn refuses_version(stream: &mut TcpStream, server_name: &str) -> io::Result<()> {
     let request = format!("GET / HTTP/9.9\r\nhost: {server_name}\r\n\r\n");
     match expect(stream, request.as_bytes(), b"HTTP/1.") {
@@ -168,7 +170,8 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// An empty SETTINGS frame: length 0, type 4, no flags, stream 0.
 const HTTP2_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// The smallest ClientHello: TLS 1.2, one cipher suite, no extension. Whether a server takes or refuses it, it answers.
+/// The smallest ClientHello: TLS 1.2, one cipher suite, no extension. A server responds whether it accepts or refuses
+/// it.
 fn client_hello() -> Vec<u8> {
     let mut hello = vec![0x03, 0x03];
     hello.extend([0x5a; 32]);
@@ -182,8 +185,8 @@ fn client_hello() -> Vec<u8> {
     .concat()
 }
 
-/// Sends a packet with a long header of a version that is reserved to be unknown (RFC 9000, section 15), in a datagram of
-/// the least size that must be answered (section 14.1).
+/// Sends a packet with a long header of a version that is reserved to be unknown (RFC 9000, section 15), in a datagram
+/// of the smallest size that requires a response (section 14.1).
 fn speaks_quic(address: SocketAddr, patience: Duration) -> io::Result<()> {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

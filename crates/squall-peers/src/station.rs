@@ -1,6 +1,7 @@
-//! A server or proxy from its order to its end.
+//! Runs a server or proxy, from its order to its end.
 //!
-//! `Station` is checked and rendered: what it takes can be shown before it is started. `Running` ends it when dropped.
+//! `Station` is checked and rendered: its files and arguments can be shown before it is started. Dropping
+//! `RunningStation` stops it.
 
 use std::io;
 use std::path::Path;
@@ -11,93 +12,97 @@ use squall_linux::SetupError;
 use squall_linux::host::Host;
 
 use crate::driver::{Driver, Refusal};
-use crate::find::Found;
-use crate::order::{Order, Rendered};
-use crate::process::{Exit, Launch, Process, Speech, StartError, tail, write_files};
-use crate::ready::{NotReady, Ready};
+use crate::find::InstalledProgram;
+use crate::order::{Invocation, Order};
+use crate::process::{ExitReport, Launch, PipedStreams, Process, StartError, tail, write_files};
+use crate::ready::{ReadinessCheck, ReadinessError};
 
-/// The longest that one attempt to find it ready may take.
+/// The longest that one readiness attempt may take.
 const ATTEMPT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(5);
-/// How much of its log is looked through for what shows it ready.
+/// How much of its log is searched for the text that shows it ready.
 const LOG_BYTES: u64 = 1 << 20;
 
 /// A server or proxy that can be started.
 #[derive(Clone, Debug)]
 pub struct Station {
     order: Order,
-    found: Found,
-    rendered: Rendered,
-    ready: Ready,
+    installed: InstalledProgram,
+    invocation: Invocation,
+    readiness_check: ReadinessCheck,
     processors: Vec<usize>,
 }
 
 impl Station {
-    /// What `order` makes of this program, or why it cannot be.
-    pub fn new(driver: &dyn Driver, found: &Found, order: Order) -> Result<Station, Refusal> {
+    /// Applies `order` to this program, or returns why that is impossible.
+    pub fn new(
+        driver: &dyn Driver,
+        installed: &InstalledProgram,
+        order: Order,
+    ) -> Result<Station, Refusal> {
         Ok(Station {
-            rendered: driver.render(&order, &found.version)?,
-            ready: driver.ready(&order),
-            found: found.clone(),
+            invocation: driver.render(&order, &installed.version)?,
+            readiness_check: driver.readiness_check(&order),
+            installed: installed.clone(),
             order,
             processors: Vec::new(),
         })
     }
 
-    /// Runs it on these processors only; on all if there are none.
+    /// Runs it on these processors only; on all processors if the list is empty.
     pub fn pinned(mut self, processors: Vec<usize>) -> Station {
         self.processors = processors;
         self
     }
 
-    /// Its files, arguments and environment, and what a person should know.
-    pub fn rendered(&self) -> &Rendered {
-        &self.rendered
+    /// Its files, arguments and environment, and notes for people.
+    pub fn invocation(&self) -> &Invocation {
+        &self.invocation
     }
 
-    /// Writes its files and starts it: in `host`, or in this machine's own network if there is none.
-    pub fn start(self, host: Option<&Host>) -> Result<Running, StartError> {
+    /// Writes its files and starts it: in `host`, or in this machine's own network without one.
+    pub fn start(self, host: Option<&Host>) -> Result<RunningStation, StartError> {
         let Order { name, folder, .. } = &self.order;
-        write_files(folder, &self.rendered.files)?;
+        write_files(folder, &self.invocation.files)?;
         let launch = Launch {
             name,
-            program: &self.found.path,
-            arguments: &self.rendered.arguments,
-            environment: &self.rendered.environment,
+            program: &self.installed.path,
+            arguments: &self.invocation.arguments,
+            environment: &self.invocation.environment,
             folder,
             host,
             processors: &self.processors,
-            speech: Speech::None,
+            piped_streams: PipedStreams::None,
         };
         let process = Process::start(&launch)?;
-        Ok(Running {
+        Ok(RunningStation {
             process,
             order: self.order,
-            ready: self.ready,
+            readiness_check: self.readiness_check,
         })
     }
 }
 
-/// A server or proxy that was started. Dropped, it is stopped.
+/// A server or proxy that was started. Dropping it stops it.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningStation {
     process: Process,
     order: Order,
-    ready: Ready,
+    readiness_check: ReadinessCheck,
 }
 
-impl Running {
+impl RunningStation {
     /// The name that it was ordered with.
     pub fn name(&self) -> &str {
         &self.order.name
     }
 
-    /// Its process id, as this process sees it.
+    /// Its process id, in this process's PID namespace.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The processors that the threads of its process group may run on, all together and in order.
+    /// The processors that the threads of its process group may run on, in order.
     ///
     /// # Errors
     /// If /proc cannot be read.
@@ -105,25 +110,25 @@ impl Running {
         self.process.processors()
     }
 
-    /// What it prints.
+    /// The file with its output.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
 
-    /// Waits until it answers. `host` is where it was started.
-    pub fn wait_ready(&self, host: Option<&Host>, deadline: Instant) -> Result<(), NotReady> {
+    /// Waits until it is up. `host` is where it was started.
+    pub fn wait_ready(&self, host: Option<&Host>, deadline: Instant) -> Result<(), ReadinessError> {
         let began = Instant::now();
         loop {
             let result = self.attempt(host, deadline);
             if let Some(exit) = self.has_ended() {
-                return Err(NotReady::Ended {
+                return Err(ReadinessError::Ended {
                     name: self.order.name.clone(),
                     exit,
                 });
             }
             let Err(last) = result else { return Ok(()) };
             if Instant::now() >= deadline {
-                return Err(NotReady::NotInTime {
+                return Err(ReadinessError::NotInTime {
                     name: self.order.name.clone(),
                     address: self.order.listen,
                     waited: began.elapsed(),
@@ -138,8 +143,8 @@ impl Running {
     fn attempt(&self, host: Option<&Host>, deadline: Instant) -> Result<(), String> {
         let rest = deadline.saturating_duration_since(Instant::now());
         let patience = rest.clamp(Duration::from_millis(1), ATTEMPT);
-        let printed = match self.ready {
-            Ready::Output(_) => tail(self.log(), LOG_BYTES),
+        let printed = match self.readiness_check {
+            ReadinessCheck::Output(_) => tail(self.log(), LOG_BYTES),
             _ => String::new(),
         };
         let attempt = || {
@@ -148,7 +153,8 @@ impl Running {
                 server_name,
                 ..
             } = &self.order;
-            self.ready.attempt(*listen, server_name, &printed, patience)
+            self.readiness_check
+                .attempt(*listen, server_name, &printed, patience)
         };
         let result = match host {
             None => Ok(attempt()),
@@ -160,11 +166,11 @@ impl Running {
     }
 
     /// How it ended, if it has: "ended with signal 9 (SIGKILL); its last words: ...".
-    pub fn has_ended(&self) -> Option<Exit> {
+    pub fn has_ended(&self) -> Option<ExitReport> {
         self.process.has_ended()
     }
 
-    /// Ends it with its process group: SIGTERM, and after two seconds SIGKILL.
+    /// Stops it with its process group: SIGTERM, and SIGKILL after two seconds.
     pub fn stop(&mut self) {
         self.process.stop();
     }

@@ -1,8 +1,8 @@
-//! Commands and configurations with placeholders in braces, and commands cut into words.
+//! Commands and configurations with placeholders in braces, and commands split into words.
 //!
-//! Which placeholders there are, and what they stand for, is the caller's.
+//! The caller decides which placeholders exist and what they stand for.
 
-/// A text in pieces.
+/// A text as a sequence of pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Piece>);
 
@@ -12,7 +12,7 @@ enum Piece {
     Placeholder(&'static str),
 }
 
-/// Words between blanks; quotes of both kinds hold blanks together. `None`: one is not closed.
+/// Splits at blanks; quotes of both kinds hold blanks together. `None`: a quote is not closed.
 pub(crate) fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -34,7 +34,7 @@ pub(crate) fn words(command: &str) -> Option<Vec<String>> {
 }
 
 impl Template {
-    /// The error is what stands in braces and is no placeholder.
+    /// Parses a text. The error is a text in braces that is not a placeholder.
     pub(crate) fn read(text: &str, placeholders: &[&'static str]) -> Result<Template, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
@@ -73,7 +73,7 @@ impl Template {
         self.0.iter().any(is_it)
     }
 
-    /// The text, if it has no placeholder.
+    /// The text, if it has no placeholders.
     pub(crate) fn plain(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Text(text)] => Some(text),
@@ -81,7 +81,7 @@ impl Template {
         }
     }
 
-    /// The error is a placeholder that there is no value for.
+    /// Fills in the placeholders. The error is a placeholder without a value.
     pub(crate) fn fill(
         &self,
         value: impl Fn(&str) -> Option<String>,
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_cut_into_words() {
+    fn commands_are_split_into_words() {
         let read = |text: &str| words(text).map(|words| words.join("|"));
         assert_eq!(
             read(" a  'b c' d\"e f\"g '' ").as_deref(),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_filled_in_and_braces_can_be_written() {
+    fn placeholders_are_filled_in_and_doubled_braces_are_literal() {
         let template = Template::read("{{a {b}}} {c}", &["b", "c"]).unwrap();
         let fill = |name: &str| (name == "b").then(|| "{c}".to_owned());
         assert_eq!(template.fill(fill), Err("c"));
@@ -127,14 +127,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn doubled_braces_stay_single(text in "\\PC{0,40}") {
+        fn doubled_braces_become_single_ones(text in "\\PC{0,40}") {
             let doubled = text.replace('{', "{{").replace('}', "}}");
             let template = Template::read(&doubled, &[]).unwrap();
             prop_assert_eq!(template.fill(|_| None).unwrap(), text);
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "[ a'\"{}_\\PC]{0,40}") {
+        fn parsing_never_panics(text in "[ a'\"{}_\\PC]{0,40}") {
             let _ = Template::read(&text, &["a", "_"]);
             let _ = words(&text);
         }

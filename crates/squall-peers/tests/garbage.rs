@@ -1,7 +1,7 @@
-//! Foreign logs: the function of fuzz/ for what load generators write, driven with random and half-sensible bytes on stable
-//! Rust. What the programs really wrote is in `logs`.
+//! Untrusted logs: runs the fuzz function for load generators' logs on random and half-sensible bytes, on stable Rust.
+//! `logs` has what the programs really wrote.
 
-// It is public for the fuzz targets, which are a crate of their own.
+// Public because the fuzz targets, a separate crate, use it.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_programs.rs"]
 mod drive_programs;
@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Lines of any of the formats, whose numbers are right, wrong and beyond all years.
+/// Lines of any of the formats, with numbers that are right, wrong and out of range.
 fn lines() -> impl Strategy<Value = String> {
     let number = || {
         select(vec![
@@ -73,17 +73,17 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn noise(input in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_never_panic(input in vec(any::<u8>(), 0..200)) {
         drive_programs::program_logs(&input);
     }
 
-    /// Most logs are of one format, so the same line comes often.
+    /// Most logs have one format, so the same line is repeated.
     #[test]
-    fn lines_in_disorder(how in any::<u8>(), lines in vec(lines(), 1..3), times in 1_usize..4) {
+    fn disordered_lines_never_panic(how in any::<u8>(), lines in vec(lines(), 1..3), times in 1_usize..4) {
         let mut input = vec![how];
         input.extend((lines.join("\n") + "\n").repeat(times).bytes());
         drive_programs::program_logs(&input);
-        // The last line is cut off.
+        // Truncate the last line.
         input.pop();
         drive_programs::program_logs(&input);
     }

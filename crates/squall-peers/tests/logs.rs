@@ -1,4 +1,4 @@
-//! Readers of load generators' logs: lines as the programs wrote them, and any bytes at all.
+//! Readers of load generators' logs: lines as the programs wrote them, and arbitrary bytes.
 
 use proptest::prelude::*;
 use squall_base::plan::Protocol;
@@ -25,7 +25,7 @@ fn after(from: u64, micros: u64) -> Time {
 }
 
 #[test]
-fn h2load() {
+fn h2load_lines_become_rows() {
     let log = b"1795344945698130\t200\t592\n1795344945698131\t-1\t10\tmore\n1795344945\t404\t0\n";
     let (rows, readout) = read(RowFormat::H2load, Protocol::H2, log).unwrap();
     assert_eq!((readout.rows, readout.is_cut_off), (3, false));
@@ -46,7 +46,7 @@ fn h2load() {
     );
     assert!(rows[1].error.is_some());
     assert_eq!((rows[2].status, rows[2].succeeded()), (Some(404), false));
-    // What it writes of `HTTP/1.1 200 ` and no reason phrase, and what it never does.
+    // What h2load writes for `HTTP/1.1 200 ` without a reason phrase, and something it never writes.
     for (status, says) in [("0", "without a reason phrase"), ("7", "another version")] {
         let log = format!("1795344945698130\t{status}\t592\n");
         let error = read(RowFormat::H2load, Protocol::H1, log.as_bytes()).expect_err("no status");
@@ -55,7 +55,7 @@ fn h2load() {
 }
 
 #[test]
-fn fortio() {
+fn fortio_lines_become_rows() {
     let log = br#"{"latency":0.000592,"timestamp":1795344945698130132,"thread":1,"iter":0,"ok":true,"details":"201"}
 {"latency":0.1,"timestamp":1795344945698129598,"thread":0,"iter":0,"ok":false,"details":"503"}
 {"latency":0.1,"timestamp":1795344945698129598,"thread":0,"iter":1,"ok":false,"details":"-1"}
@@ -80,7 +80,7 @@ fn fortio() {
     );
 }
 
-/// Two requests of k6 1.1 in one piece, with what stands between.
+/// Two complete requests of k6 1.1, with the lines in between.
 const K6: &str = r#"{"type":"Metric","data":{"name":"http_reqs","type":"counter","contains":"default","thresholds":[],"submetrics":null},"metric":"http_reqs"}
 {"metric":"http_reqs","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":1,"tags":{"method":"GET","proto":"HTTP/2.0","status":"201"}}}
 {"metric":"http_req_duration","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0.573401,"tags":{}}}
@@ -98,7 +98,7 @@ const K6: &str = r#"{"type":"Metric","data":{"name":"http_reqs","type":"counter"
 "#;
 
 #[test]
-fn k6() {
+fn k6_lines_become_rows() {
     let (rows, readout) = read(RowFormat::K6, Protocol::H2, K6.as_bytes()).unwrap();
     assert_eq!((rows.len(), readout.dropped), (2, 3));
     let end = 1_795_344_945_677_747_555;
@@ -133,7 +133,7 @@ const CURL: &str = r#"1795344945698130132	{"errormsg":null,"exitcode":0,"http_co
 "#;
 
 #[test]
-fn curl() {
+fn curl_lines_become_rows() {
     let (rows, _) = read(RowFormat::Curl, Protocol::H1, CURL.as_bytes()).unwrap();
     let end = 1_795_344_945_698_130_132;
     let start = end - 677_000;
@@ -162,7 +162,7 @@ fn curl() {
     assert!(error.to_string().contains("line 1"), "{error}");
 }
 
-/// A request of Chromium that a test changes.
+/// A request of Chromium, with changes made by the test.
 fn browser_request(changes: &[(&str, &str)]) -> String {
     let mut line = r#"{"request":{"request":4,"what":1,"asked_ns":1000,"connected_ns":2000,"secured_ns":3000,"written_first_ns":4000,"written_last_ns":5000,"answered_first_ns":6000,"headers_ns":7000,"end_ns":8000,"has_ended":true,"status":200,"protocol":"h2","body_bytes":9,"opened_connection":true,"error":null}}"#.to_owned();
     for (from, to) in changes {
@@ -176,7 +176,7 @@ const BROWSER_PAGE: &str =
     "{\"page\":{\"page\":2,\"start_ns\":900,\"took_ns\":7200,\"is_loaded\":true,\"error\":null}}\n";
 
 #[test]
-fn chromium() {
+fn chromium_lines_become_rows_and_pages() {
     let failed = ("\"error\":null", "\"error\":\"net::ERR_FAILED\"");
     let log = [
         browser_request(&[]),
@@ -191,7 +191,7 @@ fn chromium() {
             ("\"has_ended\":true", "\"has_ended\":false"),
             ("\"status\":200", "\"status\":0"),
         ]),
-        // It ended before it was asked for: the browser's clocks are not one.
+        // It ended before it was requested: the browser uses several clocks.
         browser_request(&[("\"end_ns\":8000", "\"end_ns\":0")]),
         BROWSER_PAGE.to_owned(),
     ]
@@ -232,7 +232,7 @@ fn chromium() {
 }
 
 #[test]
-fn lines_that_no_browser_can_have_told_are_refused() {
+fn lines_that_no_browser_can_report_are_refused() {
     for (change, says) in [
         (
             ("\"h2\"", "\"http/1.1\""),
@@ -265,7 +265,7 @@ fn lines_that_no_browser_can_have_told_are_refused() {
 }
 
 #[test]
-fn a_last_line_that_was_cut_off_is_left_out() {
+fn truncated_last_line_is_left_out() {
     for (format, protocol, log) in [
         (RowFormat::Curl, Protocol::H1, CURL),
         (RowFormat::K6, Protocol::H2, K6),
@@ -278,12 +278,12 @@ fn a_last_line_that_was_cut_off_is_left_out() {
         let cut = &log.as_bytes()[..log.len() - 3];
         let whole = read(format, protocol, log.as_bytes()).unwrap();
         let (rows, readout) = read(format, protocol, cut).unwrap();
-        // h2load's is a whole line still, of a shorter time: nobody can tell.
+        // h2load's line is still complete, with a shorter time: nothing reveals the truncation.
         if format != RowFormat::H2load {
             assert!(readout.is_cut_off, "{format:?}");
         }
         assert!(rows.len() + 1 >= whole.0.len(), "{format:?}");
-        // The same in the middle is an error.
+        // A truncated line in the middle is an error.
         let broken = [cut, b"\n", log.as_bytes()].concat();
         if format != RowFormat::H2load {
             assert!(
@@ -295,7 +295,7 @@ fn a_last_line_that_was_cut_off_is_left_out() {
 }
 
 #[test]
-fn what_is_of_no_format_is_named_by_its_line() {
+fn lines_of_no_format_are_reported_with_their_number() {
     for (format, log) in [
         (RowFormat::H2load, "1\t200\t1\nx\n"),
         (RowFormat::H2load, "1\t200\t1\n1\t99\t1\n"),
@@ -325,7 +325,7 @@ fn what_is_of_no_format_is_named_by_its_line() {
     }
 }
 
-/// Lines that are nearly right: of words that the formats have, in any order.
+/// Lines that are nearly valid: words of the formats, in any order.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let words = prop::sample::select(vec![
         "{",
@@ -364,7 +364,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(words, 0..30).prop_map(|words| words.concat().into_bytes())
 }
 
-/// A line of each format with numbers that nobody can trust.
+/// A line of each format with arbitrary numbers.
 fn lines() -> impl Strategy<Value = String> {
     (any::<u64>(), any::<f64>(), any::<i64>(), any::<f64>()).prop_map(|(whole, one, small, other)| {
         let number = |number: f64| if number.is_finite() { format!("{number:e}") } else { "0".to_owned() };
@@ -381,21 +381,21 @@ fn lines() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for format in RowFormat::ALL {
             let _ = read(format, Protocol::H1, &bytes);
         }
     }
 
     #[test]
-    fn no_words_make_a_reader_panic(bytes in nearly()) {
+    fn nearly_valid_lines_never_panic(bytes in nearly()) {
         for format in RowFormat::ALL {
             let _ = read(format, Protocol::H1, &bytes);
         }
     }
 
     #[test]
-    fn numbers_nobody_can_trust_neither_panic_nor_go_back_in_time(lines in lines()) {
+    fn arbitrary_numbers_neither_panic_nor_end_before_they_begin(lines in lines()) {
         for line in lines.lines() {
             for format in RowFormat::ALL {
                 if let Ok((rows, readout)) = read(format, Protocol::H1, format!("{line}\n").as_bytes()) {
@@ -407,7 +407,7 @@ proptest! {
     }
 
     #[test]
-    fn what_h2load_writes_is_read(start in 0_u64..1 << 50, status in 100_u16..1_000, duration in 0_u64..1 << 40) {
+    fn every_h2load_line_is_read(start in 0_u64..1 << 50, status in 100_u16..1_000, duration in 0_u64..1 << 40) {
         let (rows, _) = read(RowFormat::H2load, Protocol::H1, format!("{start}\t{status}\t{duration}\n").as_bytes()).expect("what the test itself makes");
         prop_assert_eq!(rows[0].status, Some(status));
         prop_assert_eq!(rows[0].response_time(), Duration::from_micros(duration));

@@ -1,9 +1,9 @@
-//! The recipes that come with squall, compiled in so that the binary needs no file beside it.
+//! The recipes that ship with squall, compiled in so that the binary needs no other files.
 //!
-//! It does not parse them: a test does, for every profile. Their texts are in the folder recipes/, and so are the files
-//! that they name.
+//! They are not parsed here: a test does that for every profile. Their texts are in the folder recipes/, along with the
+//! files that they name.
 
-/// Every bundled recipe as its name and its text. The name is the recipe's own and its file's.
+/// Every bundled recipe: its name, which is also the name of its file, and its text.
 pub fn bundled() -> &'static [(&'static str, &'static str)] {
     &[
         ("twilio", include_str!("../../../recipes/twilio.toml")),
@@ -70,7 +70,7 @@ pub fn bundled() -> &'static [(&'static str, &'static str)] {
     ]
 }
 
-/// The files that bundled recipes name, as their names and their texts.
+/// The files that bundled recipes name: their names and their texts.
 pub fn bundled_files() -> &'static [(&'static str, &'static str)] {
     &[("bbc.txt", include_str!("../../../recipes/bbc.txt"))]
 }

@@ -1,7 +1,7 @@
-//! What can be wrong with a recipe, and how it is shown: file, line, column, the line itself, what was
-//! expected, and a hint where one is near.
+//! The mistakes that a recipe can contain, and how they are printed: file, line, column, the offending line, what was
+//! expected, and a hint if there is a close match.
 //!
-//! It finds no mistakes: `section`, `read` and `path` do, and `problems` collects them.
+//! Nothing here looks for mistakes: `section`, `read` and `path` find them, and `problems` collects them.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -12,14 +12,14 @@ use thiserror::Error;
 use crate::path::PathMistake;
 use crate::settings::Conflict;
 
-/// All that is wrong with a recipe's text.
+/// Every mistake in a recipe's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecipeError {
-    /// At least one, in the order of the text.
+    /// At least one, in text order.
     problems: Vec<Problem>,
 }
 
-/// One mistake and its place.
+/// One mistake and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub(crate) mistake: Mistake,
@@ -30,16 +30,16 @@ pub struct Problem {
     pub(crate) hint: Option<String>,
 }
 
-/// A kind of mistake, with what was found.
+/// A kind of mistake, with the offending text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Mistake {
     /// The text is not TOML.
     #[error("{message}")]
     Syntax {
-        /// What the TOML parser says.
+        /// The message of the TOML parser.
         message: String,
     },
-    /// A key that its table does not have.
+    /// An unknown key.
     #[error("unknown key `{key}` in {table}")]
     UnknownKey {
         /// The key.
@@ -47,7 +47,7 @@ pub enum Mistake {
         /// The table, such as `[load]`.
         table: String,
     },
-    /// A key without which the table means nothing.
+    /// A required key that is missing.
     #[error("missing key `{key}` in {table}")]
     MissingKey {
         /// The key.
@@ -55,7 +55,7 @@ pub enum Mistake {
         /// The table, such as `[load]`.
         table: String,
     },
-    /// A value of another TOML type.
+    /// A value of the wrong TOML type.
     #[error("`{key}` is {found}")]
     WrongType {
         /// The key of the value.
@@ -63,7 +63,7 @@ pub enum Mistake {
         /// The type that was found, such as `a whole number`.
         found: &'static str,
     },
-    /// A text that should be a quantity and does not begin with a plain number.
+    /// A quantity that does not begin with a plain number.
     #[error("{text:?} does not begin with a plain number")]
     NotANumber {
         /// The text.
@@ -75,7 +75,7 @@ pub enum Mistake {
         /// The text.
         text: String,
     },
-    /// A quantity with a unit of something else.
+    /// A quantity whose unit is unknown, or belongs to another kind of quantity.
     #[error("unknown unit {unit:?} in {text:?}")]
     UnknownUnit {
         /// The text.
@@ -83,7 +83,7 @@ pub enum Mistake {
         /// The unit in it.
         unit: String,
     },
-    /// A value of the right kind that cannot be.
+    /// A value of the right type that is out of range.
     #[error("`{key}` is out of range: {value}")]
     OutOfRange {
         /// The key of the value.
@@ -91,7 +91,7 @@ pub enum Mistake {
         /// The value as it was understood.
         value: String,
     },
-    /// A text that breaks the rule of its key.
+    /// A text that does not have the format that its key requires.
     #[error("{text:?} is not {rule}")]
     Malformed {
         /// The text.
@@ -99,21 +99,21 @@ pub enum Mistake {
         /// What it should have been, such as `a method`.
         rule: &'static str,
     },
-    /// A text that is no settings of a link.
+    /// Invalid settings of the link.
     #[error("{message}")]
     Link {
         /// Where in the text, and what is wrong.
         message: String,
     },
-    /// A file that is not there, or not what it should be.
-    #[error("{path}: {said}")]
+    /// A file that is missing or has invalid contents.
+    #[error("{path}: {reason}")]
     File {
         /// The file, as the recipe names it.
         path: String,
         /// What is wrong with it.
-        said: String,
+        reason: String,
     },
-    /// A key of another kind of load.
+    /// A key that belongs to another kind of load.
     #[error("`{key}` in a load of kind `{kind}`")]
     OtherKind {
         /// The key.
@@ -121,15 +121,15 @@ pub enum Mistake {
         /// The kind that the load has.
         kind: &'static str,
     },
-    /// Two keys that say the same.
+    /// Two keys that exclude each other.
     #[error("`{key}` besides `{other}`")]
-    Besides {
+    ExclusiveKeys {
         /// The key.
         key: String,
-        /// The one that says it already.
+        /// The key that it conflicts with.
         other: &'static str,
     },
-    /// Requests that are no page.
+    /// Requests that do not form a page.
     #[error("{0}")]
     Page(#[from] PageError),
     /// A list that needs at least one element.
@@ -138,7 +138,7 @@ pub enum Mistake {
         /// The key of the list.
         key: String,
     },
-    /// The same thing twice.
+    /// A duplicate name or value.
     #[error("{what} `{name}` is already on line {first_line}")]
     Duplicate {
         /// What it is, such as `variant`.
@@ -148,13 +148,13 @@ pub enum Mistake {
         /// The line of the first one, from 1.
         first_line: usize,
     },
-    /// More header fields than every protocol engine takes.
+    /// Too many header fields for at least one protocol engine.
     #[error("{count} header fields")]
     TooManyHeaders {
-        /// How many there are, each value of a list by itself.
+        /// How many there are; every value of a list counts.
         count: usize,
     },
-    /// Header fields that together are longer than every protocol engine takes.
+    /// Header fields that together are too long for at least one protocol engine.
     #[error("header fields of {bytes} bytes")]
     HeadersTooLong {
         /// Their length (see `squall_base::plan::message::header_bytes`).
@@ -166,21 +166,21 @@ pub enum Mistake {
         /// The field's name.
         name: String,
     },
-    /// A header field that is about a connection, which HTTP/2 forbids (RFC 9113, section 8.2.2).
+    /// A connection-specific header field, which HTTP/2 forbids (RFC 9113, section 8.2.2).
     #[error("header `{name}` is about one connection")]
     ConnectionHeader {
         /// The field's name.
         name: String,
     },
-    /// Settings of something that nobody there speaks.
+    /// Settings of a protocol that is not used there.
     #[error("`{key}` without {lacking}")]
     Unused {
         /// The key.
         key: String,
-        /// What is not spoken, such as `HTTP/2`.
+        /// The protocol that is not used, such as `HTTP/2`.
         lacking: &'static str,
     },
-    /// None or several of the keys of which a table has one.
+    /// A table that takes exactly one of its keys, but has none or several.
     #[error("`{key}` has {count} of its keys")]
     NotOneKey {
         /// The key of the table.
@@ -188,19 +188,19 @@ pub enum Mistake {
         /// How many it has.
         count: usize,
     },
-    /// A preset that there is not.
+    /// An unknown preset.
     #[error("unknown preset `{name}`")]
     UnknownPreset {
         /// The name that was asked for.
         name: String,
     },
-    /// Settings that cannot be together.
+    /// Settings that contradict each other.
     #[error("{0}")]
     Conflict(#[from] Conflict),
-    /// A text that should be an assignment.
+    /// An assignment without `=`.
     #[error("no `=`")]
     NotAnAssignment,
-    /// A body where HTTP has none (RFC 9110, sections 6.4.1 and 9.3.2).
+    /// A response body where HTTP allows none (RFC 9110, sections 6.4.1 and 9.3.2).
     #[error("a response to {method} with status {status} has no body")]
     NoResponseBody {
         /// The request's method.
@@ -208,7 +208,7 @@ pub enum Mistake {
         /// The response's status.
         status: u16,
     },
-    /// A load whose measured time holds no request.
+    /// A load that sends no request during its measured time.
     #[error("no request is due in the measured {duration} of profile `{profile}`")]
     NoRequest {
         /// The profile.
@@ -224,22 +224,22 @@ pub enum Mistake {
         /// How many it would have.
         count: u64,
     },
-    /// A profile that the recipe does not have.
+    /// An unknown profile.
     #[error("unknown profile `{name}`")]
     UnknownProfile {
         /// The name that was asked for.
         name: String,
     },
-    /// A variant that the recipe does not have.
+    /// An unknown variant.
     #[error("unknown variant `{name}`")]
     UnknownVariant {
         /// The name that was asked for.
         name: String,
     },
-    /// A size in place of what is none.
+    /// A profile that replaces the size of a request body that has no size.
     #[error("there is no size of a request's body to replace")]
     NoSize,
-    /// A variant that a profile leaves out.
+    /// A comparison with a variant that the profile leaves out.
     #[error("profile `{profile}` leaves variant `{name}` out")]
     NotInProfile {
         /// The variant.
@@ -247,17 +247,17 @@ pub enum Mistake {
         /// The profile.
         profile: String,
     },
-    /// A primary comparison under none, or under several, of a profile's conditions.
+    /// A primary comparison that matches none or several of a profile's conditions.
     #[error("the primary comparison is under {count} of the conditions of profile `{profile}`")]
     NotOneCondition {
         /// The profile.
         profile: String,
-        /// Under how many it would be.
+        /// How many conditions it matches.
         count: usize,
     },
-    /// Server times of some targets, on a path where no request has a name.
+    /// Server times of some targets, on a path whose requests carry no identifier.
     #[error("the server of `{variant}` cannot tell which request is which")]
-    Nameless {
+    UntaggedRequests {
         /// The variant.
         variant: String,
     },
@@ -267,9 +267,9 @@ pub enum Mistake {
         /// What was found.
         found: String,
     },
-    /// Settings of a side that a program of somebody else's has.
+    /// Settings of our own stations, for a third-party program.
     #[error("`{station}` is a program, whose settings are its own")]
-    NotOurs {
+    NotEmbedded {
         /// The station.
         station: String,
     },
@@ -279,41 +279,41 @@ pub enum Mistake {
         /// What was found.
         found: String,
     },
-    /// A setting of a program that squall can give to no program.
+    /// A setting that squall cannot pass to this program.
     #[error("`{station}` is a program, which cannot be given `{key}`")]
-    NoWords {
+    UnsupportedSetting {
         /// The station.
         station: String,
         /// The key.
         key: String,
     },
-    /// A key of a station that extends a program, of one that does not.
+    /// A key that needs `extends`, in a station without it.
     #[error("`{key}` without `extends`")]
     WithoutExtends {
         /// The key.
         key: String,
     },
-    /// A setting of the other side.
+    /// A setting that only the other side uses.
     #[error("`{key}` of a {}", side.name())]
     OtherSide {
         /// The key.
         key: String,
-        /// The side that does nothing with it.
+        /// The side that would ignore it.
         side: Side,
     },
-    /// A setting of hosts on a hop that does not leave one.
+    /// A setting of hosts, on a hop that stays inside one host.
     #[error("`{key}` on a hop inside a host")]
     InsideHost {
         /// The key.
         key: String,
     },
-    /// A setting of our own stations where programs alone are.
+    /// A setting of our own stations, on a hop between programs.
     #[error("`{key}` between programs")]
     OnlyPrograms {
         /// The key.
         key: String,
     },
-    /// A setting of proxies on a hop that leads to none of our own.
+    /// A setting of proxies, on a hop that does not lead to one of our own.
     #[error("`{key}` of `{station}`, which is no proxy of squall's own")]
     NoProxy {
         /// The key.
@@ -321,13 +321,13 @@ pub enum Mistake {
         /// The station.
         station: String,
     },
-    /// A station that cannot be held to a processor.
+    /// A station that cannot be pinned to a processor.
     #[error("{what} cannot be pinned")]
     NotPinned {
-        /// The station, or what is there instead.
+        /// The station, or what the path has instead.
         what: String,
     },
-    /// A path that cannot be read or run.
+    /// A path that cannot be parsed or run.
     #[error("{0}")]
     Path(#[from] PathMistake),
 }
@@ -338,7 +338,7 @@ impl RecipeError {
         RecipeError { problems }
     }
 
-    /// Whether the first problem of the text is such a one.
+    /// Whether the first problem of the text satisfies `is_such`.
     pub(crate) fn begins_with(&self, is_such: impl Fn(&Mistake) -> bool) -> bool {
         self.problems.first().is_some_and(|p| is_such(&p.mistake))
     }
@@ -354,7 +354,7 @@ impl RecipeError {
         &self.problems
     }
 
-    /// The problems as a person reads them, one paragraph each; `text` is what was parsed.
+    /// The problems for a person to read, one paragraph each; `text` is the text that was parsed.
     ///
     /// ```
     /// let text = "name = 5\nquestion = \"?\"\n[load]\nrate = \"1/s\"\nduration = \"1s\"\n\
@@ -394,7 +394,7 @@ impl Problem {
         &self.mistake
     }
 
-    /// Where, as bytes of the text.
+    /// Where it is, as a byte range of the text.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
@@ -409,7 +409,7 @@ impl Problem {
         self.column
     }
 
-    /// What would be right.
+    /// What was expected instead.
     pub fn expected(&self) -> &str {
         &self.expected
     }
@@ -423,14 +423,14 @@ impl Problem {
         let line_text = text.lines().nth(self.line - 1).unwrap_or_default();
         let number = self.line.to_string();
         let gutter = " ".repeat(number.len());
-        let shown = harmless(line_text);
-        // Tabs keep their width under the line.
+        let shown = printable(line_text);
+        // Keep tabs, so that the marks line up with the line above.
         let indent: String = shown
             .chars()
             .take(self.column - 1)
             .map(|c| if c == '\t' { c } else { ' ' })
             .collect();
-        let mistake = harmless(&self.mistake.to_string());
+        let mistake = printable(&self.mistake.to_string());
         let mut out = format!("{file_name}:{}:{}: {mistake}\n", self.line, self.column);
         let _ = writeln!(out, "{gutter} |\n{number} | {shown}");
         let _ = writeln!(
@@ -463,7 +463,7 @@ impl fmt::Display for Problem {
             "{}:{}: {}",
             self.line,
             self.column,
-            harmless(&self.mistake.to_string())
+            printable(&self.mistake.to_string())
         )?;
         write!(f, ": expected {}", self.expected)?;
         match &self.hint {
@@ -473,8 +473,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Controls of a text must not reach a terminal.
-pub(crate) fn harmless(text: &str) -> String {
+/// Replaces control characters, which must not reach a terminal.
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c.is_control() && c != '\t' {

@@ -1,60 +1,60 @@
 //! The files that a recipe names: recordings, pages, bodies of requests, traces and schedules of the link.
 //!
-//! This crate reads none. Whoever parses a recipe brings what is in them, or says why that cannot be, and the reason is
-//! told at the place that names the file. `Named` gathers which files a run must keep.
+//! This crate does no I/O. The caller supplies each file's contents, or the reason why it cannot, which is reported where
+//! the recipe names the file. `RecipeFiles` collects the files that a run must keep.
 
 use std::cell::RefCell;
 
 use squall_base::Bytes;
-use squall_base::plan::{KeptFile, NamedFile, PageRequest, Script, ScriptRequest};
+use squall_base::plan::{FileCopy, PageRequest, RecipeFile, Script, ScriptRequest};
 
 use crate::error::Mistake;
-use crate::problems::Reported;
+use crate::problems::ReportedProblem;
 use crate::section::Field;
 
-/// Reads the files that a recipe names, by the paths in it, which begin at the recipe's own folder.
+/// Reads the files that a recipe names. Paths are relative to the recipe's folder.
 pub trait Files {
     /// The recording in a file: a HAR file, a timing script of h2load, or a script of squall's own.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// A description of what went wrong.
     fn script(&self, path: &str, choice: RecordingChoice) -> Result<Script, String>;
 
-    /// The requests in a file of vegeta's targets.
+    /// The requests in a file of vegeta targets.
     ///
     /// # Errors
-    /// Why there are none, in words.
+    /// A description of what went wrong.
     fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String>;
 
     /// The page in a file.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// A description of what went wrong.
     fn page(&self, path: &str) -> Result<Vec<PageRequest>, String>;
 
-    /// How long a file is that is to be sent.
+    /// The length of a file that is sent as a body.
     ///
     /// # Errors
-    /// Why it cannot be read, in words.
+    /// A description of what went wrong.
     fn length(&self, path: &str) -> Result<Bytes, String>;
 
-    /// What is in a file of text.
+    /// The contents of a text file.
     ///
     /// # Errors
-    /// Why it cannot be read, in words.
+    /// A description of what went wrong.
     fn text(&self, path: &str) -> Result<String, String>;
 }
 
-/// What to take of a recording.
+/// Which parts of a recording to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingChoice {
-    /// Of a HAR file: segments of audio and video only.
+    /// HAR files: only segments of audio and video.
     pub media_only: bool,
-    /// Of a HAR file: no cookies.
+    /// HAR files: no cookies.
     pub drop_cookies: bool,
 }
 
-/// No files: a recipe that names any is refused.
+/// No files: a recipe that names one is refused.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFiles;
 
@@ -82,23 +82,23 @@ impl Files for NoFiles {
     }
 }
 
-/// The files of a recipe, while it is read.
-pub(crate) struct Named<'f> {
+/// The files of a recipe, collected while it is read.
+pub(crate) struct RecipeFiles<'f> {
     files: &'f dyn Files,
-    found: RefCell<Vec<NamedFile>>,
+    named: RefCell<Vec<RecipeFile>>,
 }
 
-impl<'f> Named<'f> {
-    pub(crate) fn new(files: &'f dyn Files) -> Named<'f> {
-        Named {
+impl<'f> RecipeFiles<'f> {
+    pub(crate) fn new(files: &'f dyn Files) -> RecipeFiles<'f> {
+        RecipeFiles {
             files,
-            found: RefCell::default(),
+            named: RefCell::default(),
         }
     }
 
-    /// Those that were named.
-    pub(crate) fn into_found(self) -> Vec<NamedFile> {
-        self.found.into_inner()
+    /// The files that the recipe names.
+    pub(crate) fn into_named_files(self) -> Vec<RecipeFile> {
+        self.named.into_inner()
     }
 
     /// A recording; `field` names its file.
@@ -106,30 +106,30 @@ impl<'f> Named<'f> {
         &self,
         field: &Field<'_>,
         choice: RecordingChoice,
-    ) -> Result<Script, Reported> {
+    ) -> Result<Script, ReportedProblem> {
         self.read(field, |path| self.files.script(path, choice))
     }
 
-    /// Vegeta's targets.
-    pub(crate) fn targets(&self, field: &Field<'_>) -> Result<Vec<ScriptRequest>, Reported> {
+    /// A file of vegeta targets.
+    pub(crate) fn targets(&self, field: &Field<'_>) -> Result<Vec<ScriptRequest>, ReportedProblem> {
         self.read(field, |path| self.files.targets(path))
     }
 
     /// A page.
-    pub(crate) fn page(&self, field: &Field<'_>) -> Result<Vec<PageRequest>, Reported> {
+    pub(crate) fn page(&self, field: &Field<'_>) -> Result<Vec<PageRequest>, ReportedProblem> {
         self.read(field, |path| self.files.page(path))
     }
 
-    /// A file to be sent, which `field` names or, if it is another's, names `path`.
-    pub(crate) fn body(&self, field: &Field<'_>, path: &str) -> Result<KeptFile, Reported> {
-        let bytes = (self.files.length(path)).map_err(|said| refuse(field, path, said))?;
-        Ok(KeptFile {
+    /// The file `path`, which is sent as a body. `field` names it, or names the file that refers to it.
+    pub(crate) fn body(&self, field: &Field<'_>, path: &str) -> Result<FileCopy, ReportedProblem> {
+        let bytes = (self.files.length(path)).map_err(|reason| refuse(field, path, reason))?;
+        Ok(FileCopy {
             kept_as: self.keep(path),
             bytes,
         })
     }
 
-    /// A file of text, by its path. What is wrong with it is the caller's to tell.
+    /// The contents of a text file. Reporting errors is left to the caller.
     pub(crate) fn text(&self, path: &str) -> Result<String, String> {
         let text = self.files.text(path)?;
         self.keep(path);
@@ -140,17 +140,17 @@ impl<'f> Named<'f> {
         &self,
         field: &Field<'_>,
         read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<T, Reported> {
+    ) -> Result<T, ReportedProblem> {
         let path = field.text()?.value;
-        let content = read(path).map_err(|said| refuse(field, path, said))?;
+        let content = read(path).map_err(|reason| refuse(field, path, reason))?;
         self.keep(path);
         Ok(content)
     }
 
-    /// The name of the copy of this file.
+    /// Keeps the file, once, and returns the name of its copy.
     fn keep(&self, path: &str) -> String {
-        let mut found = self.found.borrow_mut();
-        if let Some(known) = found.iter().find(|known| known.path == path) {
+        let mut named = self.named.borrow_mut();
+        if let Some(known) = named.iter().find(|known| known.path == path) {
             return known.kept_as.clone();
         }
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -161,11 +161,11 @@ impl<'f> Named<'f> {
                 '_'
             }
         };
-        // Names of files have limits; the ending is at the end.
+        // File names have a length limit. Keep the end, where the extension is.
         let start = name.chars().count().saturating_sub(60);
         let name: String = name.chars().skip(start).map(plain).collect();
-        let kept_as = format!("{}-{name}", found.len());
-        found.push(NamedFile {
+        let kept_as = format!("{}-{name}", named.len());
+        named.push(RecipeFile {
             path: path.to_owned(),
             kept_as: kept_as.clone(),
         });
@@ -173,11 +173,11 @@ impl<'f> Named<'f> {
     }
 }
 
-/// Says at the place that names it what is wrong with a file.
-pub(crate) fn refuse(field: &Field<'_>, path: &str, said: String) -> Reported {
+/// Reports what is wrong with a file, at the field that names it.
+pub(crate) fn refuse(field: &Field<'_>, path: &str, reason: String) -> ReportedProblem {
     let mistake = Mistake::File {
         path: path.to_owned(),
-        said,
+        reason,
     };
     field.refuse(
         mistake,

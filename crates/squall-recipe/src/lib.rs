@@ -5,13 +5,13 @@
 //!        (with spans)                     (values)        (profile, seed)
 //! ```
 //!
-//! It starts nothing, reads no file and knows no default of the machine: the caller brings the text, the files that it
-//! names ([`Files`]) and the seed, so the same recipe gives the same plan everywhere. Each mistake is reported with its line,
-//! column and what was expected, all mistakes of a file at once ([`RecipeError`]).
+//! The crate starts nothing, reads no file and depends on nothing about the machine. The caller supplies the text, the
+//! files that it names ([`Files`]) and the seed, so a recipe expands to the same plan everywhere. Parsing reports all
+//! mistakes of a text together, each with its line, its column and what was expected ([`RecipeError`]).
 //!
 //! Where to go next: `shapes` for all tables and keys, `section` for how they are read, `read` for what the values mean,
 //! `path` for the notation of paths, `recipe` for the order and the seeds of trials, `settings` for the settings of one
-//! side without a recipe, `schema` for editors. The reference for those who write recipes is docs/RECIPES.md.
+//! side without a recipe, `schema` for editors. docs/RECIPES.md is the reference for recipe authors.
 //!
 //! ```
 //! let recipe = squall_recipe::parse(
@@ -53,29 +53,29 @@ pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{Recipe, UnknownProfile};
 pub use schema::schema;
-pub use stations::Stations;
+pub use stations::StationMode;
 
 /// Parses the text of a recipe that names no files.
 ///
 /// # Errors
-/// Every mistake that the text has, in the order of the text; a TOML syntax error comes alone, because
-/// nothing after it can be trusted.
+/// Every mistake in the text, in text order. A TOML syntax error is reported alone, because nothing after it can be
+/// trusted.
 pub fn parse(text: &str) -> Result<Recipe, RecipeError> {
-    parse_with(text, Stations::Real, &NoFiles)
+    parse_with(text, StationMode::Real, &NoFiles)
 }
 
-/// Parses the text of a recipe, with programs on its paths or with our own stations in their places, and with the files
-/// that it names.
+/// Parses the text of a recipe. `station_mode` says whether programs on its paths run themselves or our own stations stand
+/// in for them; `files` supplies the files that the recipe names.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn parse_with(
     text: &str,
-    stations: Stations,
+    station_mode: StationMode,
     files: &dyn Files,
 ) -> Result<Recipe, RecipeError> {
     let problems = problems::Problems::new(text);
     let recipe = raw::RawRecipe::parse(text, &problems)
-        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems), stations, files));
+        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems), station_mode, files));
     problems.finish(recipe)
 }

@@ -7,19 +7,21 @@
 //! station = word without blanks, "-" and "~": client, client(h2load), proxy, balancer(alb), server, nginx ...
 //! ```
 //!
-//! `parse` reads any path of that grammar; `Path::layout` then says whether it is one that a trial
-//! can run. Neither knows where in a file the text stood: mistakes carry bytes of the text.
+//! `parse` accepts any path of that grammar; `Path::layout` then checks that a trial can run it. Neither knows where in a
+//! file the path is: mistakes carry byte ranges of the path's text.
 
 use std::fmt;
 use std::ops::Range;
 
-use squall_base::plan::{CLIENT_PROGRAMS, OwnProgram, PROGRAMS, Protocol, Runs, Side, find_preset};
+use squall_base::plan::{
+    CLIENT_PROGRAMS, Implementation, OwnProgram, PROGRAMS, Protocol, Side, find_preset,
+};
 use thiserror::Error;
 
 use crate::problems::did_you_mean;
 use crate::section::listed;
 
-/// Stations in order, and the hops between them: one fewer.
+/// Stations in order, and the hops between them: one fewer than stations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     stations: Vec<Station>,
@@ -43,29 +45,29 @@ struct Hop {
 enum HopKind {
     /// `-p->`: both stations are on one host.
     Inside,
-    /// `~p~>`: the stations are on hosts that the link joins.
+    /// `~p~>`: the link connects the stations' hosts.
     Link,
 }
 
 /// What is wrong with a path.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PathMistake {
-    /// The path ends, or a hop begins, where a station must stand.
+    /// The path ends, or a hop begins, where a station must be.
     #[error("no station here")]
     NoStation,
-    /// Something else where a hop must stand.
+    /// Something other than a hop where a hop must be.
     #[error("{found:?} is not a hop")]
     NotAHop {
         /// What was found.
         found: String,
     },
-    /// A hop with a word that is no protocol.
+    /// A hop with an unknown protocol.
     #[error("unknown protocol `{found}`")]
     UnknownProtocol {
         /// What was found.
         found: String,
     },
-    /// A word that is no station.
+    /// An unknown station.
     #[error("unknown station `{found}`")]
     UnknownStation {
         /// What was found.
@@ -79,18 +81,18 @@ pub enum PathMistake {
         /// What should be there.
         due: &'static str,
     },
-    /// One station alone.
+    /// A station alone, without a hop.
     #[error("the path has no hop")]
     NoHop,
     /// The path crosses the link again.
     #[error("the path crosses the link a second time")]
     SecondLinkHop,
-    /// The path never crosses the link, so no condition would touch it.
+    /// The path never crosses the link, so no condition would affect it.
     #[error("the path does not cross the link")]
     NoLinkHop,
 }
 
-/// A mistake and the bytes of the path's text where it is.
+/// A mistake and its byte range in the path's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathError {
     pub(crate) mistake: PathMistake,
@@ -108,16 +110,16 @@ const SERVER: &str = "server";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// From the client to the server.
-    pub(crate) stations: Vec<Role>,
-    /// What is spoken on each hop, and whether it crosses the link.
+    pub(crate) stations: Vec<LayoutStation>,
+    /// The protocol of each hop, and whether the hop crosses the link.
     pub(crate) hops: Vec<(Protocol, bool)>,
 }
 
-/// A station, what runs there, and whose settings it has if it is our own.
+/// A station, what runs there, and the preset that it uses if it is one of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Role {
+pub(crate) struct LayoutStation {
     pub(crate) name: String,
-    pub(crate) runs: Runs,
+    pub(crate) runs: Implementation,
     pub(crate) preset: Option<String>,
     pub(crate) threads: Option<u32>,
     pub(crate) extra: Option<String>,
@@ -125,10 +127,10 @@ pub(crate) struct Role {
 
 /// A station that a recipe describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Described {
+pub(crate) enum StationDefinition {
     /// A program that squall does not know.
     Command(OwnProgram),
-    /// One of [`PROGRAMS`], with more threads or a text of its own configuration.
+    /// One of [`PROGRAMS`], with a number of threads or extra configuration.
     Extended {
         program: String,
         threads: Option<u32>,
@@ -136,7 +138,7 @@ pub(crate) enum Described {
     },
 }
 
-/// Reads a path of any number of stations and hops.
+/// Parses a path of any number of stations and hops.
 pub(crate) fn parse(text: &str) -> Result<Path, PathError> {
     let mut scanner = Scanner { text, at: 0 };
     let mut path = Path {
@@ -151,22 +153,25 @@ pub(crate) fn parse(text: &str) -> Result<Path, PathError> {
 }
 
 impl Path {
-    /// The stations and the protocols of the hops, if that is a path that a trial can run: from a client to a server,
-    /// across the link once. `own` are the recipe's own stations.
-    pub(crate) fn layout(&self, own: &[(String, Described)]) -> Result<Layout, PathError> {
+    /// The stations and the protocols of the hops, if a trial can run this path: from a client to a server, across the
+    /// link exactly once. `own_stations` are the recipe's own stations.
+    pub(crate) fn layout(
+        &self,
+        own_stations: &[(String, StationDefinition)],
+    ) -> Result<Layout, PathError> {
         if self.hops.is_empty() {
-            return Err(refused(PathMistake::NoHop, self.span()));
+            return Err(layout_error(PathMistake::NoHop, self.span()));
         }
         let last = self.stations.len() - 1;
         let stations = self.stations.iter().enumerate().map(|(place, station)| {
-            let part = match place {
-                0 => Part::Client,
-                _ if place == last => Part::Server,
-                _ => Part::Proxy,
+            let role = match place {
+                0 => Role::Client,
+                _ if place == last => Role::Server,
+                _ => Role::Proxy,
             };
-            station.layout(part, own)
+            station.layout(role, own_stations)
         });
-        let stations = stations.collect::<Result<Vec<Role>, PathError>>()?;
+        let stations = stations.collect::<Result<Vec<LayoutStation>, PathError>>()?;
         let crossings: Vec<&Hop> = self
             .hops
             .iter()
@@ -174,7 +179,12 @@ impl Path {
             .collect();
         match crossings.as_slice() {
             [_] => {}
-            [] => return Err(refused(PathMistake::NoLinkHop, self.hops[0].span.clone())),
+            [] => {
+                return Err(layout_error(
+                    PathMistake::NoLinkHop,
+                    self.hops[0].span.clone(),
+                ));
+            }
             [first, second, ..] => {
                 let hint = format!(
                     "write `-{0}->` for this hop, which is then inside a host; a second variant, with `-{1}->` there and \
@@ -183,7 +193,7 @@ impl Path {
                 );
                 return Err(PathError {
                     hint: Some(hint),
-                    ..refused(PathMistake::SecondLinkHop, second.span.clone())
+                    ..layout_error(PathMistake::SecondLinkHop, second.span.clone())
                 });
             }
         }
@@ -203,7 +213,7 @@ impl Path {
     }
 }
 
-/// In the notation, with one blank between the words.
+/// In the notation of paths, with one space between the words.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut stations = self.stations.iter();
@@ -221,8 +231,8 @@ impl fmt::Display for Path {
     }
 }
 
-/// A well-formed path that is not one of those accepted.
-fn refused(mistake: PathMistake, span: Range<usize>) -> PathError {
+/// A well-formed path that no trial can run.
+fn layout_error(mistake: PathMistake, span: Range<usize>) -> PathError {
     PathError {
         mistake,
         span,
@@ -233,70 +243,76 @@ fn refused(mistake: PathMistake, span: Range<usize>) -> PathError {
 }
 
 impl Station {
-    /// What runs here, if that can be in this place.
-    fn layout(&self, part: Part, own: &[(String, Described)]) -> Result<Role, PathError> {
+    /// What runs at this station, if that is allowed in this place.
+    fn layout(
+        &self,
+        role: Role,
+        own_stations: &[(String, StationDefinition)],
+    ) -> Result<LayoutStation, PathError> {
         let (word, inner) = match self.name.split_once('(') {
             Some((word, rest)) => (word, rest.strip_suffix(')')),
             None => (self.name.as_str(), None),
         };
-        let own = own.iter().find(|(name, _)| *name == self.name);
-        let role = |runs: Runs, preset: Option<&str>| Role {
+        let own = own_stations.iter().find(|(name, _)| *name == self.name);
+        let station = |runs: Implementation, preset: Option<&str>| LayoutStation {
             name: self.name.clone(),
             runs,
             preset: preset.map(str::to_owned),
             threads: None,
             extra: None,
         };
-        let embedded = |preset: Option<&str>| role(Runs::Embedded, preset);
+        let embedded = |preset: Option<&str>| station(Implementation::Embedded, preset);
         let program = |program: &str| {
             let preset = find_preset(program, Side::Server).map(|_| program);
             let program = program.to_owned();
-            role(Runs::Program { program }, preset)
+            station(Implementation::Program { program }, preset)
         };
         let is_bare = word == self.name;
-        let role = match (part, word, inner) {
-            (Part::Proxy | Part::Server, _, _) if let Some((_, own)) = own => match own {
-                Described::Command(own) => role(Runs::Own(own.clone()), None),
-                Described::Extended {
+        let station = match (role, word, inner) {
+            (Role::Proxy | Role::Server, _, _) if let Some((_, own)) = own => match own {
+                StationDefinition::Command(own) => station(Implementation::Own(own.clone()), None),
+                StationDefinition::Extended {
                     program: extended,
                     threads,
                     extra,
-                } => Role {
+                } => LayoutStation {
                     threads: *threads,
                     extra: extra.clone(),
                     ..program(extended)
                 },
             },
-            (Part::Client, CLIENT, None) if is_bare => embedded(None),
-            (Part::Client, CLIENT, Some(name)) if CLIENT_PROGRAMS.contains(&name) => Role {
-                preset: None,
-                ..program(name)
-            },
-            (Part::Proxy, PROXY, None) | (Part::Server, SERVER, None) if is_bare => embedded(None),
-            (Part::Proxy, BALANCER, Some(preset))
-            | (Part::Proxy, PROXY, Some(preset))
-            | (Part::Server, SERVER, Some(preset))
+            (Role::Client, CLIENT, None) if is_bare => embedded(None),
+            (Role::Client, CLIENT, Some(name)) if CLIENT_PROGRAMS.contains(&name) => {
+                LayoutStation {
+                    preset: None,
+                    ..program(name)
+                }
+            }
+            (Role::Proxy, PROXY, None) | (Role::Server, SERVER, None) if is_bare => embedded(None),
+            (Role::Proxy, BALANCER, Some(preset))
+            | (Role::Proxy, PROXY, Some(preset))
+            | (Role::Server, SERVER, Some(preset))
                 if find_preset(preset, Side::Server).is_some() =>
             {
                 embedded(Some(preset))
             }
-            (Part::Proxy | Part::Server, name, None) if is_bare && PROGRAMS.contains(&name) => {
+            (Role::Proxy | Role::Server, name, None) if is_bare && PROGRAMS.contains(&name) => {
                 program(name)
             }
-            _ => return Err(self.unknown(part)),
+            _ => return Err(self.unknown(role)),
         };
-        Ok(role)
+        Ok(station)
     }
 
-    fn unknown(&self, part: Part) -> PathError {
-        let known = part.words();
-        let is_elsewhere = [Part::Client, Part::Proxy, Part::Server]
+    fn unknown(&self, role: Role) -> PathError {
+        let known = role.words();
+        let is_elsewhere = [Role::Client, Role::Proxy, Role::Server]
             .into_iter()
             .any(|other| other.words().contains(&self.name));
         let mistake = if is_elsewhere {
             PathMistake::WrongPlace {
                 found: self.name.clone(),
-                due: part.name(),
+                due: role.name(),
             }
         } else {
             PathMistake::UnknownStation {
@@ -307,9 +323,9 @@ impl Station {
         PathError {
             mistake,
             span: self.span.clone(),
-            expected: match part {
-                Part::Client => listed(&names).into_owned(),
-                Part::Proxy | Part::Server => {
+            expected: match role {
+                Role::Client => listed(&names).into_owned(),
+                Role::Proxy | Role::Server => {
                     format!("{}, or a [station.NAME] of the recipe", listed(&names))
                 }
             },
@@ -318,38 +334,38 @@ impl Station {
     }
 }
 
-/// What a station is for.
+/// The role of a station on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum Role {
     Client,
     Proxy,
     Server,
 }
 
-impl Part {
+impl Role {
     const fn name(self) -> &'static str {
         match self {
-            Part::Client => "a client",
-            Part::Proxy => "a proxy",
-            Part::Server => "a server",
+            Role::Client => "a client",
+            Role::Proxy => "a proxy",
+            Role::Server => "a server",
         }
     }
 
-    /// What a path may say here.
+    /// The station names that a path may have in this place.
     fn words(self) -> Vec<String> {
         let programs = || PROGRAMS.iter().map(|&name| name.to_owned());
         match self {
-            Part::Client => {
+            Role::Client => {
                 let real = CLIENT_PROGRAMS
                     .iter()
                     .map(|name| format!("{CLIENT}({name})"));
                 [CLIENT.to_owned()].into_iter().chain(real).collect()
             }
-            Part::Proxy => [PROXY.to_owned(), format!("{BALANCER}(alb)")]
+            Role::Proxy => [PROXY.to_owned(), format!("{BALANCER}(alb)")]
                 .into_iter()
                 .chain(programs())
                 .collect(),
-            Part::Server => [SERVER.to_owned()].into_iter().chain(programs()).collect(),
+            Role::Server => [SERVER.to_owned()].into_iter().chain(programs()).collect(),
         }
     }
 }
@@ -369,7 +385,7 @@ impl<'a> Scanner<'a> {
         self.rest().is_empty()
     }
 
-    /// Takes `len_bytes` of the text.
+    /// Consumes `len_bytes` of the text.
     fn take(&mut self, len_bytes: usize) -> (&'a str, Range<usize>) {
         let span = self.at..self.at + len_bytes;
         self.at = span.end;
@@ -457,7 +473,7 @@ mod tests {
         layout
             .stations
             .iter()
-            .map(|role| role.name.as_str())
+            .map(|station| station.name.as_str())
             .collect()
     }
 
@@ -476,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn stations_are_embedded_or_real_by_their_names() {
+    fn station_names_select_embedded_stations_or_programs() {
         let path = parse("client -h1-> envoy ~h2c~> balancer(alb) -h1-> nginx").unwrap();
         assert_eq!(
             path.to_string(),
@@ -489,23 +505,27 @@ mod tests {
             (Protocol::H1, false),
         ];
         assert_eq!(layout.hops, hops);
-        let program = |name: &str| Runs::Program {
+        let program = |name: &str| Implementation::Program {
             program: name.to_owned(),
         };
-        let runs: Vec<&Runs> = layout.stations.iter().map(|role| &role.runs).collect();
+        let runs: Vec<&Implementation> = layout
+            .stations
+            .iter()
+            .map(|station| &station.runs)
+            .collect();
         assert_eq!(
             runs,
             [
-                &Runs::Embedded,
+                &Implementation::Embedded,
                 &program("envoy"),
-                &Runs::Embedded,
+                &Implementation::Embedded,
                 &program("nginx")
             ]
         );
         let presets: Vec<Option<&str>> = layout
             .stations
             .iter()
-            .map(|role| role.preset.as_deref())
+            .map(|station| station.preset.as_deref())
             .collect();
         assert_eq!(presets, [None, Some("envoy"), Some("alb"), Some("nginx")]);
         let driven = run("client(h2load) ~h2c~> nghttpd").unwrap();
@@ -513,20 +533,20 @@ mod tests {
     }
 
     #[test]
-    fn stations_of_the_recipe_go_before_names_that_squall_knows() {
+    fn stations_of_the_recipe_shadow_known_programs() {
         let own = OwnProgram {
             command: "mine".to_owned(),
             configuration: None,
             ready: "tcp".to_owned(),
         };
         let path = parse("client ~h1~> nginx").unwrap();
-        let described = Described::Command(own.clone());
-        let layout = path.layout(&[("nginx".to_owned(), described)]).unwrap();
-        assert_eq!(layout.stations[1].runs, Runs::Own(own));
+        let definition = StationDefinition::Command(own.clone());
+        let layout = path.layout(&[("nginx".to_owned(), definition)]).unwrap();
+        assert_eq!(layout.stations[1].runs, Implementation::Own(own));
     }
 
     #[test]
-    fn each_mistake_names_its_own_bytes() {
+    fn each_mistake_points_at_its_own_bytes() {
         use PathMistake::*;
         let unknown = |found: &str| UnknownStation {
             found: found.to_owned(),

@@ -1,35 +1,35 @@
-//! Collects the problems of one text, so that a person sees all of them at once.
+//! Collects the problems of one text, so that its author sees all of them together.
 //!
-//! It does not decide what is a mistake. `Reported` is the proof that a problem was recorded: whoever has
-//! no value has one of these, so a recipe cannot fail in silence.
+//! Deciding what is a mistake is left to the readers. `ReportedProblem` proves that a problem was recorded: a reader
+//! returns either a value or a `ReportedProblem`, so a recipe cannot fail silently.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use crate::error::{Mistake, Problem, RecipeError};
 
-/// More than this is no recipe; the rest would only scroll the first ones away.
+/// A text with more problems is not a recipe. More of them would only scroll the first ones off the screen.
 const MAX_PROBLEMS: usize = 100;
 
 /// The problems of one text, so far.
 pub(crate) struct Problems<'t> {
     text: &'t str,
-    found: RefCell<Vec<Problem>>,
+    problems: RefCell<Vec<Problem>>,
 }
 
-/// A problem was recorded. Only [`Problems::report`] makes one.
+/// Proof that a problem was recorded. Only [`Problems::report`] creates one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reported(());
+pub(crate) struct ReportedProblem(());
 
 impl<'t> Problems<'t> {
     pub(crate) fn new(text: &'t str) -> Problems<'t> {
         Problems {
             text,
-            found: RefCell::new(Vec::new()),
+            problems: RefCell::new(Vec::new()),
         }
     }
 
-    /// The text that all spans are of.
+    /// The text that all spans refer to.
     pub(crate) fn text(&self) -> &'t str {
         self.text
     }
@@ -41,15 +41,15 @@ impl<'t> Problems<'t> {
         mistake: Mistake,
         expected: impl Into<String>,
         hint: Option<String>,
-    ) -> Reported {
-        let mut found = self.found.borrow_mut();
-        // What is said for both sides can be wrong on both.
-        let is_known = found
+    ) -> ReportedProblem {
+        let mut problems = self.problems.borrow_mut();
+        // Settings for both sides are checked once for each, so a mistake in them may be reported twice.
+        let is_known = problems
             .iter()
             .any(|known| known.span == span && known.mistake == mistake);
-        if found.len() < MAX_PROBLEMS && !is_known {
+        if problems.len() < MAX_PROBLEMS && !is_known {
             let (line, column) = position(self.text, span.start);
-            found.push(Problem {
+            problems.push(Problem {
                 mistake,
                 span,
                 line,
@@ -58,7 +58,7 @@ impl<'t> Problems<'t> {
                 hint,
             });
         }
-        Reported(())
+        ReportedProblem(())
     }
 
     /// The line of the byte `offset`, from 1.
@@ -66,17 +66,17 @@ impl<'t> Problems<'t> {
         position(self.text, offset).0
     }
 
-    /// `value`, unless anything at all was wrong.
-    pub(crate) fn finish<T>(self, value: Result<T, Reported>) -> Result<T, RecipeError> {
-        let found = self.found.into_inner();
+    /// Returns `value` if no problem was recorded.
+    pub(crate) fn finish<T>(self, value: Result<T, ReportedProblem>) -> Result<T, RecipeError> {
+        let problems = self.problems.into_inner();
         match value {
-            Ok(value) if found.is_empty() => Ok(value),
-            _ => Err(RecipeError::new(found)),
+            Ok(value) if problems.is_empty() => Ok(value),
+            _ => Err(RecipeError::new(problems)),
         }
     }
 }
 
-/// Line and column of the byte `offset`, from 1; the column counts characters.
+/// Line and column of the byte `offset`, both from 1. The column counts characters.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {
@@ -90,19 +90,19 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     )
 }
 
-/// `did you mean ...?` with the candidate nearest to `word`, if one is near.
+/// `did you mean ...?` with the candidate closest to `word`, if one is close enough.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
-    // A third of the letters may be wrong, but always one: `h2` for `h2c`, `dleay` for `delay`.
+    // A third of the letters may be wrong, and always at least one: `h2` for `h2c`, `dleay` for `delay`.
     let tolerance = (word.chars().count() / 3).clamp(1, 4);
     candidates
         .into_iter()
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= tolerance)
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= tolerance)
-        // Of two that are equally near, the one that begins as the word does: `h2` for `h2s`, not `h1s`.
+        // If two are equally close, prefer the one that begins like the word: `h2` for `h2s`, not `h1s`.
         .min_by_key(|(distance, candidate)| {
             let begins_alike = candidate.starts_with(word) || word.starts_with(candidate);
             (*distance, !begins_alike)

@@ -1,27 +1,30 @@
-//! The raw recipe: a TOML document whose every key and value knows its place in the text.
+//! The raw recipe: a TOML document in which every key and value has its span in the text.
 //!
-//! It knows TOML and nothing of recipes; `section` gives its tables their keys, `read` their meaning.
+//! It knows TOML but nothing about recipes: `section` checks the keys of tables, `read` interprets the values.
 
 use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::error::Mistake;
-use crate::problems::{Problems, Reported};
+use crate::problems::{Problems, ReportedProblem};
 use crate::section::Section;
 use crate::shapes::Shape;
 
-/// A document that is valid TOML, and no more than that.
+/// A document that is valid TOML; nothing else has been checked.
 pub(crate) struct RawRecipe<'t> {
     document: Spanned<DeTable<'t>>,
 }
 
 impl<'t> RawRecipe<'t> {
-    /// Parses the TOML syntax of `text`; a mistake goes to `problems`.
-    pub(crate) fn parse(text: &'t str, problems: &Problems<'_>) -> Result<RawRecipe<'t>, Reported> {
+    /// Parses `text` as TOML; a syntax error goes to `problems`.
+    pub(crate) fn parse(
+        text: &'t str,
+        problems: &Problems<'_>,
+    ) -> Result<RawRecipe<'t>, ReportedProblem> {
         match DeTable::parse(text) {
             Ok(document) => Ok(RawRecipe { document }),
             Err(error) => {
-                // The parser has one sentence for both parts, or says only what it did not expect.
+                // The parser puts both parts into one sentence, or reports only what it did not expect.
                 let (message, expected) = match error.message().split_once(", expected ") {
                     None if error.message() == "duplicate key" => {
                         (error.message(), "each key once in its table")
@@ -38,7 +41,7 @@ impl<'t> RawRecipe<'t> {
         }
     }
 
-    /// The top of the document, which has the keys of `shape`.
+    /// The top-level table, which may have the keys of `shape`.
     pub(crate) fn root<'d>(&'d self, shape: &Shape, problems: &'d Problems<'d>) -> Section<'d> {
         Section::new(
             shape,

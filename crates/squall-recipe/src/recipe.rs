@@ -1,10 +1,10 @@
 //! The checked recipe, and how it expands to a plan: the order of the trials and their seeds.
 //!
-//! It cannot fail except for a profile that the recipe does not have. It draws no randomness: the seed of
-//! the run is an argument, and the seeds of the trials follow from it.
+//! Expansion fails only if the profile is unknown. It is deterministic: the seed of the run is an argument, and the seeds
+//! of the trials are derived from it.
 
 use squall_base::plan::{
-    Condition, Load, Measure, NamedFile, Plan, Primary, RequestTemplate, ResponseTemplate, Trial,
+    Condition, Load, Measure, Plan, Primary, RecipeFile, RequestTemplate, ResponseTemplate, Trial,
     Variant,
 };
 use squall_base::splitmix::splitmix64;
@@ -14,17 +14,17 @@ use thiserror::Error;
 use crate::problems::did_you_mean;
 use crate::section::listed;
 
-/// A recipe without mistakes: every plan that it makes can be run.
+/// A recipe without mistakes: every plan that it expands to can be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
     pub(crate) name: String,
     pub(crate) question: String,
-    /// What variants are compared by; at least one.
+    /// The measures by which variants are compared; at least one.
     pub(crate) measures: Vec<Measure>,
-    /// What the load asks for, by place; at least one.
+    /// The requests of the load, by index; at least one.
     pub(crate) requests: Vec<RequestTemplate>,
     /// The files that it names.
-    pub(crate) files: Vec<NamedFile>,
+    pub(crate) files: Vec<RecipeFile>,
     pub(crate) response: ResponseTemplate,
     pub(crate) sample_every: Duration,
     /// At least one, with different names.
@@ -41,20 +41,20 @@ pub(crate) struct Profile {
     pub(crate) name: String,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) load: Load,
-    /// The size of all request bodies, in place of what the recipe says.
+    /// Replaces the size of all request bodies.
     pub(crate) body: Option<Bytes>,
-    /// The size of response bodies, in place of what the recipe says.
+    /// Replaces the size of response bodies.
     pub(crate) response_body: Option<Bytes>,
-    /// Places in the recipe's variants, ascending; at least one.
+    /// Indices into the recipe's variants, ascending; at least one.
     pub(crate) variants: Vec<usize>,
     pub(crate) repetitions: u32,
     pub(crate) primary: Option<Primary>,
-    /// Of the primary comparison's two cells; at least `repetitions`.
+    /// Repetitions of the primary comparison's two cells; at least `repetitions`.
     pub(crate) primary_repetitions: u32,
 }
 
 impl Profile {
-    /// Whether a cell is one of the primary comparison's.
+    /// Whether a cell belongs to the primary comparison.
     fn is_primary(&self, variant: &Variant, condition: &Condition) -> bool {
         self.primary.as_ref().is_some_and(|primary| {
             primary.condition == *condition
@@ -63,7 +63,7 @@ impl Profile {
     }
 }
 
-/// A profile that the recipe does not have.
+/// An unknown profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "recipe `{recipe}` has no profile `{name}`: expected {}{}",
@@ -74,7 +74,7 @@ pub struct UnknownProfile {
     pub recipe: String,
     /// The name that was asked for.
     pub name: String,
-    /// The profiles that there are, in the recipe's order.
+    /// The recipe's profiles, in its order.
     pub known: Vec<String>,
     /// A guess at what was meant.
     pub hint: Option<String>,
@@ -91,13 +91,13 @@ impl Recipe {
         &self.question
     }
 
-    /// The variants in the recipe's order; the first is the one that others are compared with.
+    /// The variants in the recipe's order; the others are compared with the first.
     pub fn variants(&self) -> &[Variant] {
         &self.variants
     }
 
-    /// The files that it names: a run keeps copies of them, which its plan refers to.
-    pub fn files(&self) -> &[NamedFile] {
+    /// The files that the recipe names. A run keeps copies of them, which its plan refers to.
+    pub fn files(&self) -> &[RecipeFile] {
         &self.files
     }
 
@@ -113,11 +113,11 @@ impl Recipe {
 
     /// All trials of a profile, in the order in which they are run.
     ///
-    /// A block is one repetition of one condition with all variants, next to each other in time, so that
-    /// a drift of the machine meets all of them. Every other block runs them backwards, and the next
-    /// repetition of a condition runs the other way than the one before. All conditions of a repetition
-    /// come before the next repetition. Repetitions that the primary comparison alone has come last, each a block of its
-    /// two cells. The trials of a block share their seed: see docs/RECIPES.md.
+    /// A block is one repetition of one condition with all variants, run back to back, so that drift of the machine
+    /// affects all of them. Every other block runs the variants in reverse order, and consecutive repetitions of a
+    /// condition alternate in direction. All conditions of a repetition run before the next repetition. The additional
+    /// repetitions of the primary comparison come last, each a block of its two cells. The trials of a block share a
+    /// seed: see docs/RECIPES.md.
     ///
     /// # Errors
     /// If the recipe has no profile of that name.
@@ -138,7 +138,7 @@ impl Recipe {
             measures: self.measures.clone(),
             primary: chosen.primary.clone(),
             profile: chosen.name.clone(),
-            variants: self.of(chosen).cloned().collect(),
+            variants: self.variants_of(chosen).cloned().collect(),
             conditions: chosen.conditions.clone(),
             requests: self.requests(chosen),
             files: self.files.clone(),
@@ -146,7 +146,7 @@ impl Recipe {
         })
     }
 
-    /// What a profile asks for.
+    /// The requests of a profile.
     fn requests(&self, profile: &Profile) -> Vec<RequestTemplate> {
         let mut requests = self.requests.clone();
         if let Some(size) = profile.body {
@@ -158,7 +158,7 @@ impl Recipe {
     }
 
     /// A profile's variants.
-    fn of<'a>(&'a self, profile: &'a Profile) -> impl Iterator<Item = &'a Variant> {
+    fn variants_of<'a>(&'a self, profile: &'a Profile) -> impl Iterator<Item = &'a Variant> {
         profile.variants.iter().map(|&place| &self.variants[place])
     }
 
@@ -173,7 +173,7 @@ impl Recipe {
                 let is_run = |variant: &&Variant| {
                     repetition < profile.repetitions || profile.is_primary(variant, condition)
                 };
-                let mut block: Vec<&Variant> = self.of(profile).filter(is_run).collect();
+                let mut block: Vec<&Variant> = self.variants_of(profile).filter(is_run).collect();
                 if (repetition + condition_index) % 2 == 1 {
                     block.reverse();
                 }
@@ -195,8 +195,8 @@ impl Recipe {
     }
 }
 
-/// Output number `repetition * 2^32 + condition_index` of SplitMix64 started at `run_seed`: no two blocks of a
-/// run have the same seed.
+/// Output number `repetition * 2^32 + condition_index` of SplitMix64 started at `run_seed`, so no two blocks of a run
+/// share a seed.
 fn trial_seed(run_seed: u64, condition_index: u32, repetition: u32) -> u64 {
     splitmix64(
         run_seed,

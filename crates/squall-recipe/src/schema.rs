@@ -1,7 +1,7 @@
-//! A JSON Schema of recipes, for editors that complete keys and mark those that no table has.
+//! A JSON Schema of recipes, for editors that complete keys and flag unknown ones.
 //!
-//! It is made of the vocabulary (`shapes`), so it has every key. Of values it says what an editor can use: tables, words
-//! and lists. Whether a value is right, only `parse` decides; docs/RECIPES.md says what each key means.
+//! It is generated from the vocabulary (`shapes`), so it has every key. It describes values only as far as an editor can
+//! use it: tables, words and lists. Only `parse` decides whether a value is valid; docs/RECIPES.md explains each key.
 
 use serde_json::{Map, Value, json};
 use squall_base::plan::{Measure, PROGRAMS};
@@ -11,10 +11,10 @@ use crate::shapes::{self, Shape};
 /// The dialect that it is written in.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// What measures of some targets have, which are too many to be listed.
+/// A part of every measure that is restricted to some targets: there are too many of these to list.
 const OF_TARGETS: &str = " of /";
 
-/// The schema of a recipe, for its TOML as JSON.
+/// The schema of a recipe, for its TOML converted to JSON.
 pub fn schema() -> Value {
     let mut schema = table(&shapes::RECIPE);
     schema["$schema"] = json!(DIALECT);
@@ -37,8 +37,8 @@ fn table(shape: &Shape) -> Value {
     })
 }
 
-/// Tables of any names.
-fn named(shape: &Shape) -> Value {
+/// Tables under arbitrary names.
+fn named_tables(shape: &Shape) -> Value {
     json!({ "type": "object", "additionalProperties": table(shape) })
 }
 
@@ -56,7 +56,7 @@ fn words(words: impl Iterator<Item = String>) -> Value {
     json!({ "enum": words.collect::<Vec<String>>() })
 }
 
-/// What a key of a table may have.
+/// The values that a key of a table may have.
 fn value(of: &Shape, key: &str) -> Value {
     let is_of = |shape: &Shape| of.label == shape.label;
     match key {
@@ -70,9 +70,9 @@ fn value(of: &Shape, key: &str) -> Value {
         "variant" if is_of(&shapes::RECIPE) => {
             json!({ "type": "array", "items": table(&shapes::VARIANT), "minItems": 1 })
         }
-        "station" => named(&shapes::STATION),
-        "profile" => named(&shapes::PROFILE),
-        "hop" => named(&shapes::HOP),
+        "station" => named_tables(&shapes::STATION),
+        "profile" => named_tables(&shapes::PROFILE),
+        "hop" => named_tables(&shapes::HOP),
         "primary" => table(&shapes::PRIMARY),
         "client" | "server" => table(&shapes::SIDE),
         "pool" => table(&shapes::POOL),
@@ -102,7 +102,7 @@ fn value(of: &Shape, key: &str) -> Value {
         "schedule" => one_or_more(&json!({ "type": "string" })),
         "up" | "down" => json!({ "type": "string" }),
         "name" | "question" | "path" | "command" => json!({ "type": "string" }),
-        // Anything: the parser knows.
+        // Any value: the parser checks it.
         _ => json!({}),
     }
 }
@@ -111,7 +111,7 @@ fn value(of: &Shape, key: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// Whether a value is one that the schema allows, as far as the schema's own keywords go.
+    /// Whether the schema allows a value. Knows only the keywords that this schema uses.
     fn allows(schema: &Value, value: &Value) -> bool {
         let is_of = |kind: &Value| match kind.as_str() {
             Some("object") => value.is_object(),
@@ -129,7 +129,7 @@ mod tests {
         let is_any = is_any.is_none_or(|any| any.iter().any(|it| allows(it, value)));
         let is_word = schema["enum"].as_array();
         let is_word = is_word.is_none_or(|words| words.contains(value));
-        // Those of this schema have no special characters.
+        // The patterns of this schema have no special characters.
         let has_part = schema["pattern"]
             .as_str()
             .is_none_or(|part| value.as_str().is_some_and(|text| text.contains(part)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_no_table_has_are_not() {
+    fn unknown_keys_and_measures_are_not_allowed() {
         let schema = schema();
         let (_, text) = crate::bundled().first().expect("there are some");
         for wrong in ["questions = \"?\"\n", "measure = \"speed\"\n"] {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_have_a_value_for_both_directions_or_one_for_each() {
+    fn conditions_have_one_value_for_both_directions_or_one_for_each() {
         let schema = schema();
         let with = |conditions: &str| {
             let text = format!(

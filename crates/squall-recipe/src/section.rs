@@ -1,7 +1,7 @@
-//! Tables and keys of the document: finding a value by its key, and reading it by its type.
+//! Tables and keys of the document: finds a value by its key and reads it by its type.
 //!
-//! It knows types, not meanings (and the keys of each table are in `shapes`): that a rate is text is decided here, that
-//! it must leave a request in the measured time is decided in `read`. Every failure is reported with its place.
+//! It knows types, not meanings (and `shapes` has the keys of each table): that a rate is text is decided here, that it
+//! must leave a request in the measured time is decided in `read`. Every error is reported with its place.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -13,12 +13,12 @@ use squall_base::{BitRate, Bytes, Duration, ParseQuantityError, Probability, Rat
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Mistake;
-use crate::problems::{Problems, Reported, did_you_mean};
+use crate::problems::{Problems, ReportedProblem, did_you_mean};
 use crate::shapes::{self, Shape};
 
-/// A value and where it stands.
+/// A value and its span in the text.
 #[derive(Clone, Debug)]
-pub(crate) struct At<T> {
+pub(crate) struct SpannedValue<T> {
     pub(crate) value: T,
     pub(crate) span: Range<usize>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Section<'d> {
     problems: &'d Problems<'d>,
 }
 
-/// One value of the document, with the key that messages call it by.
+/// One value of the document, with the key by which messages refer to it.
 pub(crate) struct Field<'d> {
     pub(crate) key: &'d str,
     key_span: Range<usize>,
@@ -71,7 +71,7 @@ impl Quantity for Probability {
 }
 
 impl<'d> Section<'d> {
-    /// A table of the given shape; keys that it does not have are reported.
+    /// A table of the given shape. Keys outside the shape are reported.
     pub(crate) fn new(
         shape: &Shape,
         label: String,
@@ -117,21 +117,21 @@ impl<'d> Section<'d> {
     }
 
     /// Reads `key`, if the table has it.
-    pub(crate) fn maybe<T>(
+    pub(crate) fn optional<T>(
         &self,
         key: &str,
-        read: impl FnOnce(Field<'d>) -> Result<T, Reported>,
-    ) -> Result<Option<T>, Reported> {
+        read: impl FnOnce(Field<'d>) -> Result<T, ReportedProblem>,
+    ) -> Result<Option<T>, ReportedProblem> {
         self.field(key).map(read).transpose()
     }
 
-    /// Reads `key`; that the table does not have it is a mistake.
+    /// Reads `key`, and reports it if it is missing.
     pub(crate) fn required<T>(
         &self,
         key: &str,
         expected: &str,
-        read: impl FnOnce(Field<'d>) -> Result<T, Reported>,
-    ) -> Result<T, Reported> {
+        read: impl FnOnce(Field<'d>) -> Result<T, ReportedProblem>,
+    ) -> Result<T, ReportedProblem> {
         match self.field(key) {
             Some(field) => read(field),
             None => Err(self.missing(key, expected)),
@@ -139,7 +139,7 @@ impl<'d> Section<'d> {
     }
 
     /// Reports that `key` is missing.
-    pub(crate) fn missing(&self, key: &str, expected: &str) -> Reported {
+    pub(crate) fn missing(&self, key: &str, expected: &str) -> ReportedProblem {
         let mistake = Mistake::MissingKey {
             key: key.to_owned(),
             table: self.label.clone(),
@@ -149,7 +149,7 @@ impl<'d> Section<'d> {
     }
 
     /// Reports a mistake of the table as a whole.
-    pub(crate) fn refuse(&self, mistake: Mistake, expected: &str) -> Reported {
+    pub(crate) fn refuse(&self, mistake: Mistake, expected: &str) -> ReportedProblem {
         self.problems
             .report(self.span.clone(), mistake, expected, None)
     }
@@ -159,7 +159,7 @@ impl<'d> Section<'d> {
         self.problems.line_of(self.span.start)
     }
 
-    /// Where everything about this text is reported.
+    /// The collector of problems in this text.
     pub(crate) fn problems(&self) -> &'d Problems<'d> {
         self.problems
     }
@@ -167,22 +167,22 @@ impl<'d> Section<'d> {
 
 impl<'d> Field<'d> {
     /// A text.
-    pub(crate) fn text(&self) -> Result<At<&'d str>, Reported> {
+    pub(crate) fn text(&self) -> Result<SpannedValue<&'d str>, ReportedProblem> {
         match self.value {
-            DeValue::String(text) => Ok(self.at(text.as_ref())),
+            DeValue::String(text) => Ok(self.with_span(text.as_ref())),
             _ => Err(self.wrong_type("a text in quotes", None)),
         }
     }
 
     /// A quantity with its unit.
-    pub(crate) fn quantity<T: Quantity>(&self) -> Result<At<T>, Reported> {
+    pub(crate) fn quantity<T: Quantity>(&self) -> Result<SpannedValue<T>, ReportedProblem> {
         let DeValue::String(text) = self.value else {
             let is_number = matches!(self.value, DeValue::Integer(_) | DeValue::Float(_));
             let hint = is_number.then(|| "put it in quotes, with its unit".to_owned());
             return Err(self.wrong_type(T::EXPECTED, hint));
         };
         text.parse::<T>()
-            .map(|value| self.at(value))
+            .map(|value| self.with_span(value))
             .map_err(|error| {
                 let (mistake, expected) = match error {
                     ParseQuantityError::NotANumber { text, expected } => {
@@ -210,12 +210,12 @@ impl<'d> Field<'d> {
             })
     }
 
-    /// A quantity within `range`; `expected` says the range in words.
+    /// A quantity within `range`; `expected` describes the range.
     pub(crate) fn quantity_in<T: Quantity + PartialOrd>(
         &self,
         range: &RangeInclusive<T>,
         expected: &str,
-    ) -> Result<At<T>, Reported> {
+    ) -> Result<SpannedValue<T>, ReportedProblem> {
         let found = self.quantity::<T>()?;
         if range.contains(&found.value) {
             return Ok(found);
@@ -225,7 +225,7 @@ impl<'d> Field<'d> {
     }
 
     /// A whole number within `range`.
-    pub(crate) fn integer(&self, range: &RangeInclusive<u32>) -> Result<u32, Reported> {
+    pub(crate) fn integer(&self, range: &RangeInclusive<u32>) -> Result<u32, ReportedProblem> {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         let DeValue::Integer(number) = self.value else {
             return Err(self.wrong_type(&expected, None));
@@ -236,29 +236,29 @@ impl<'d> Field<'d> {
             .ok_or_else(|| self.out_of_range(number, &expected))
     }
 
-    /// A size within `range`; `expected` says the range in words.
+    /// A size within `range`; `expected` describes the range.
     pub(crate) fn bytes(
         &self,
         range: &RangeInclusive<Bytes>,
         expected: &str,
-    ) -> Result<Bytes, Reported> {
+    ) -> Result<Bytes, ReportedProblem> {
         Ok(self.quantity_in(range, expected)?.value)
     }
 
     /// `true` or `false`.
-    pub(crate) fn boolean(&self) -> Result<bool, Reported> {
+    pub(crate) fn boolean(&self) -> Result<bool, ReportedProblem> {
         match self.value {
             DeValue::Boolean(value) => Ok(*value),
             _ => Err(self.wrong_type("true or false", None)),
         }
     }
 
-    /// One of some words; `rule` is what each of them is.
+    /// One of `words`; `rule` names what they are, such as `a kind of load`.
     pub(crate) fn word<T: Copy>(
         &self,
         rule: &'static str,
         words: &[(&'static str, T)],
-    ) -> Result<T, Reported> {
+    ) -> Result<T, ReportedProblem> {
         let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
         let DeValue::String(text) = self.value else {
             let is_number = matches!(self.value, DeValue::Integer(_) | DeValue::Float(_));
@@ -272,14 +272,14 @@ impl<'d> Field<'d> {
             .ok_or_else(|| self.malformed(text, rule, &listed(&names), &names))
     }
 
-    /// Reports that the text of this value breaks its rule; `words` are what may have been meant.
+    /// Reports that the text of this value breaks its rule; `words` are the candidates for a hint.
     pub(crate) fn malformed(
         &self,
         text: &str,
         rule: &'static str,
         expected: &str,
         words: &[&str],
-    ) -> Reported {
+    ) -> ReportedProblem {
         let mistake = Mistake::Malformed {
             text: text.to_owned(),
             rule,
@@ -289,7 +289,7 @@ impl<'d> Field<'d> {
             .report(self.span.clone(), mistake, expected, hint)
     }
 
-    /// The value of `key` of this table, whose other keys are not looked at.
+    /// The value of `key` in this table, without a check of the other keys.
     pub(crate) fn inner(&self, key: &str) -> Option<Field<'d>> {
         let DeValue::Table(table) = self.value else {
             return None;
@@ -307,8 +307,8 @@ impl<'d> Field<'d> {
     /// One value, or a list of at least one.
     pub(crate) fn one_or_more<T>(
         &self,
-        read: impl Fn(&Field<'d>) -> Result<At<T>, Reported>,
-    ) -> Result<Vec<At<T>>, Reported> {
+        read: impl Fn(&Field<'d>) -> Result<SpannedValue<T>, ReportedProblem>,
+    ) -> Result<Vec<SpannedValue<T>>, ReportedProblem> {
         let DeValue::Array(array) = self.value else {
             return Ok(vec![read(self)?]);
         };
@@ -323,7 +323,11 @@ impl<'d> Field<'d> {
     }
 
     /// A table of the given shape.
-    pub(crate) fn section(&self, shape: &Shape, label: &str) -> Result<Section<'d>, Reported> {
+    pub(crate) fn section(
+        &self,
+        shape: &Shape,
+        label: &str,
+    ) -> Result<Section<'d>, ReportedProblem> {
         let span = self.span.clone();
         match self.value {
             DeValue::Table(table) => Ok(Section::new(
@@ -337,8 +341,8 @@ impl<'d> Field<'d> {
         }
     }
 
-    /// The entries of a table whose keys are names, in the order of the text.
-    pub(crate) fn entries(&self, expected: &str) -> Result<Vec<Field<'d>>, Reported> {
+    /// The entries of a table whose keys are names, in text order.
+    pub(crate) fn entries(&self, expected: &str) -> Result<Vec<Field<'d>>, ReportedProblem> {
         let DeValue::Table(table) = self.value else {
             return Err(self.wrong_type(expected, None));
         };
@@ -356,8 +360,12 @@ impl<'d> Field<'d> {
         Ok(fields)
     }
 
-    /// The elements of a list of tables, each called by this field's key.
-    pub(crate) fn tables(&self, expected: &str, hint: &str) -> Result<Vec<Field<'d>>, Reported> {
+    /// The elements of a list of tables, each under this field's key.
+    pub(crate) fn tables(
+        &self,
+        expected: &str,
+        hint: &str,
+    ) -> Result<Vec<Field<'d>>, ReportedProblem> {
         match self.value {
             DeValue::Array(array) if array.is_empty() => {
                 let mistake = Mistake::EmptyList {
@@ -375,13 +383,13 @@ impl<'d> Field<'d> {
         matches!(self.value, DeValue::Table(_))
     }
 
-    /// The value's TOML type, for those who accept several.
+    /// The raw TOML value, for readers that accept several types.
     pub(crate) fn value(&self) -> &'d DeValue<'d> {
         self.value
     }
 
     /// Reports a value of another type than `expected`.
-    pub(crate) fn wrong_type(&self, expected: &str, hint: Option<String>) -> Reported {
+    pub(crate) fn wrong_type(&self, expected: &str, hint: Option<String>) -> ReportedProblem {
         let found = match self.value {
             DeValue::String(_) => "a text",
             DeValue::Integer(_) => "a whole number",
@@ -399,8 +407,8 @@ impl<'d> Field<'d> {
             .report(self.span.clone(), mistake, expected, hint)
     }
 
-    /// Reports a value that cannot be.
-    pub(crate) fn out_of_range(&self, value: impl Display, expected: &str) -> Reported {
+    /// Reports a value that is out of range.
+    pub(crate) fn out_of_range(&self, value: impl Display, expected: &str) -> ReportedProblem {
         let mistake = Mistake::OutOfRange {
             key: self.key.to_owned(),
             value: value.to_string(),
@@ -409,13 +417,13 @@ impl<'d> Field<'d> {
     }
 
     /// Reports a mistake at the value.
-    pub(crate) fn refuse(&self, mistake: Mistake, expected: &str) -> Reported {
+    pub(crate) fn refuse(&self, mistake: Mistake, expected: &str) -> ReportedProblem {
         self.problems
             .report(self.span.clone(), mistake, expected, None)
     }
 
     /// Reports a mistake at the key.
-    pub(crate) fn refuse_key(&self, mistake: Mistake, expected: &str) -> Reported {
+    pub(crate) fn refuse_key(&self, mistake: Mistake, expected: &str) -> ReportedProblem {
         self.problems
             .report(self.key_span.clone(), mistake, expected, None)
     }
@@ -426,25 +434,25 @@ impl<'d> Field<'d> {
         mistake: Mistake,
         expected: &str,
         hint: Option<String>,
-    ) -> Reported {
+    ) -> ReportedProblem {
         self.problems
             .report(self.key_span.clone(), mistake, expected, hint)
     }
 
-    /// Reports a mistake at some bytes of the text that this value is.
+    /// Reports a mistake at a byte range of this value's text.
     pub(crate) fn refuse_part(
         &self,
         part: Range<usize>,
         mistake: Mistake,
         expected: &str,
         hint: Option<String>,
-    ) -> Reported {
+    ) -> ReportedProblem {
         self.problems
             .report(self.span_of_part(part), mistake, expected, hint)
     }
 
-    /// Where bytes of this text stand in the file. A text with escapes has no such place for its parts;
-    /// there it is the whole value.
+    /// The span in the file of a byte range of this text. The bytes of a text with escapes do not map to bytes of the
+    /// file, so the span is then that of the whole value.
     fn span_of_part(&self, part: Range<usize>) -> Range<usize> {
         let DeValue::String(text) = self.value else {
             return self.span.clone();
@@ -454,7 +462,7 @@ impl<'d> Field<'d> {
             .text()
             .get(self.span.clone())
             .unwrap_or_default();
-        // One quote or three on each side, and between them just the text.
+        // One or three quotes on each side, and the text between them without escapes.
         let quotes = [1, 3].into_iter().find(|&quotes| {
             raw.len() == text.len() + 2 * quotes
                 && raw.get(quotes..quotes + text.len()) == Some(text)
@@ -484,8 +492,8 @@ impl<'d> Field<'d> {
             .collect()
     }
 
-    pub(crate) fn at<T>(&self, value: T) -> At<T> {
-        At {
+    pub(crate) fn with_span<T>(&self, value: T) -> SpannedValue<T> {
+        SpannedValue {
             value,
             span: self.span.clone(),
         }

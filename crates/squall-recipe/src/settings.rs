@@ -1,7 +1,7 @@
-//! Settings of one side outside of a recipe: what `squall serve --preset alb --set http2.stream_window=1MiB` says.
+//! Settings of one side outside a recipe, as in `squall serve --preset alb --set http2.stream_window=1MiB`.
 //!
-//! The same readers as for recipes, so a key means and refuses the same in both places. Each function changes or
-//! judges plain values; which side they are of, and in which order they come, is the caller's business.
+//! It uses the readers of recipes, so a key means the same and accepts the same values in both places. The functions
+//! change or check plain values; the caller decides which side they belong to and in which order they apply.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,48 +12,48 @@ use squall_base::plan::{
 use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
-use crate::error::{Mistake, RecipeError, harmless};
+use crate::error::{Mistake, RecipeError, printable};
 use crate::problems::{Problems, did_you_mean};
 use crate::raw::RawRecipe;
 use crate::read;
 use crate::section::listed;
 use crate::shapes;
 
-/// How long a proxy of our own may hold the head of a response: less than it waits for one.
+/// How long our own proxy may hold back the head of a response: less than its own timeout for a response.
 pub const PROXY_DELAYS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(10);
 
-/// An assignment that cannot be made.
+/// An invalid assignment.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct SettingError {
     /// The assignment as it was given.
     pub assignment: String,
     /// What is wrong with it.
     pub mistake: Box<Mistake>,
-    /// What would be right.
+    /// What was expected instead.
     pub expected: String,
     /// A guess at what was meant.
     pub hint: Option<String>,
 }
 
-/// A preset that there is not.
+/// An unknown preset.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "unknown preset `{}`: expected {}{}",
-    harmless(name), listed(known), hint.as_ref().map(|h| format!(" ({h})")).unwrap_or_default()
+    printable(name), listed(known), hint.as_ref().map(|h| format!(" ({h})")).unwrap_or_default()
 )]
 pub struct UnknownPreset {
     /// The name that was asked for.
     pub name: String,
-    /// The presets that there are.
+    /// The known presets.
     pub known: Vec<&'static str>,
     /// A guess at what was meant.
     pub hint: Option<String>,
 }
 
-/// Settings that are right each by itself and cannot be together.
+/// Settings that are each valid but contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
-    /// No version is left.
+    /// No version of TLS is left.
     #[error("TLS versions from {min} to {max}")]
     TlsVersions {
         /// The oldest that is allowed.
@@ -67,19 +67,19 @@ pub enum Conflict {
         /// The newest that is allowed.
         max: TlsVersion,
     },
-    /// An update that never comes, because the window is used up before it is due.
+    /// Window updates that are never sent, because the window is used up before one is due.
     #[error("window updates every {every} with a window of {window}")]
     UpdatesBeyondWindow {
         /// After how many bytes an update is due.
         every: Bytes,
-        /// How many bytes may come before.
+        /// The window that is used up before that.
         window: Bytes,
     },
 }
 
-/// Makes one assignment, such as `http2.stream_window=1MiB`: a key of a recipe's `client` or `server` with a point
-/// between its parts, and a value as in a recipe, where texts may stand without their quotes. The settings are of that
-/// side, and for connections of these protocols.
+/// Applies one assignment, such as `http2.stream_window=1MiB`: a dotted key of a recipe's `client` or `server`, and a value
+/// as in a recipe, except that text may lack its quotes. `settings` are those of `side`, for connections that speak one of
+/// `protocols`.
 ///
 /// ```
 /// use squall_base::plan::{Protocol, Side, SideSettings, WindowUpdates};
@@ -98,8 +98,8 @@ pub enum Conflict {
 /// ```
 ///
 /// # Errors
-/// If there is no such key, if it has no such value, or if that side does nothing with it; nothing was changed then. Only
-/// the first mistake is told.
+/// If the key is unknown, its value is invalid, or the side would ignore it. Then nothing is changed, and only the first
+/// mistake is reported.
 pub fn apply(
     settings: &mut SideSettings,
     assignment: &str,
@@ -167,7 +167,8 @@ pub fn preset(name: &str, side: Side) -> Result<SideSettings, UnknownPreset> {
     })
 }
 
-/// Whether the settings can all hold at once on a hop of that protocol; parts that it does not use are not looked at.
+/// Checks that the settings do not contradict each other on a hop of that protocol. Parts that the protocol does not use
+/// are ignored.
 ///
 /// # Errors
 /// The first contradiction.
@@ -190,7 +191,7 @@ pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict
 }
 
 impl Conflict {
-    /// What would be right.
+    /// What was expected instead.
     pub fn expected(&self) -> &'static str {
         match self {
             Conflict::TlsVersions { .. } => "a `min_version` that is no newer than `max_version`",
@@ -216,8 +217,8 @@ impl fmt::Display for SettingError {
         write!(
             f,
             "`{}`: {}",
-            harmless(&self.assignment),
-            harmless(&mistake)
+            printable(&self.assignment),
+            printable(&mistake)
         )?;
         write!(f, ": expected {}", self.expected)?;
         match &self.hint {
@@ -227,8 +228,8 @@ impl fmt::Display for SettingError {
     }
 }
 
-/// Reads the value as TOML, and if that is not what the key wants, as a text that lacks its quotes: `1300` is a
-/// number in TOML, and a size without quotes here.
+/// Reads the value as TOML and, if that does not suit the key, as text that lacks its quotes: `1300` is a number in TOML,
+/// but can be a size here.
 fn read_either_way(
     read: impl Fn(&str) -> Result<SideSettings, RecipeError>,
     key: &str,
@@ -247,7 +248,7 @@ fn read_either_way(
     }
     let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
     read(&format!("{key} = \"{escaped}\"")).map_err(|as_text| {
-        // That a text is no text says nothing; what it is as TOML does.
+        // If neither type suits the key, the message about the TOML type is the useful one.
         let is_type = |mistake: &Mistake| matches!(mistake, Mistake::WrongType { .. });
         if as_toml.begins_with(is_type) && as_text.begins_with(is_type) {
             as_toml
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_side_does_nothing_with_is_refused() {
+    fn keys_that_a_side_ignores_are_refused() {
         let (client, server) = (Side::Client, Side::Server);
         for (side, other, assignment, says) in [
             (client, server, "http2.goaway_after=5", "in `server`"),
@@ -361,7 +362,7 @@ mod tests {
             assert!(error.contains(says), "{error}");
             apply(&mut set.clone(), assignment, other, &Protocol::ALL).expect("it does there");
         }
-        // Nobody hears what is about a protocol that is not spoken.
+        // A key of a protocol that is not spoken has no effect.
         for (assignment, spoken, says) in [
             (
                 "http2.goaway_after=5",
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn one_assignment_is_one_line() {
+    fn values_with_control_characters_are_refused() {
         let error = refused("tcp.congestion_control=bbr\nhttp2.data_size=1");
         assert!(!error.contains('\n'), "{error}");
         refused("tcp.congestion_control=a\"\u{7}");

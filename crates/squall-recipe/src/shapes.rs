@@ -1,6 +1,6 @@
 //! The tables of a recipe and their keys: the whole vocabulary in one place.
 //!
-//! It does not say what the values mean: `read` does, and docs/RECIPES.md for those who write recipes.
+//! It does not say what the values mean: `read` does, and docs/RECIPES.md explains them to recipe authors.
 
 /// Which keys a kind of table has.
 pub(crate) struct Shape {
@@ -259,7 +259,7 @@ pub(crate) const PROFILE: Shape = Shape {
     ],
 };
 
-/// Where a key that stands in the wrong table is looked for, in this order.
+/// The tables that are searched, in this order, for the home of a key in the wrong table.
 pub(crate) const ALL: [&Shape; 26] = [
     &RECIPE,
     &LOAD,
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_in_the_reference() {
+    fn reference_documents_every_key() {
         let reference = include_str!("../../../docs/RECIPES.md");
         for shape in ALL
             .iter()

@@ -1,14 +1,14 @@
-//! Which stations of a path are programs, and which of them squall plays itself.
+//! Whether the programs on a path run, or our own stations stand in for them.
 //!
-//! What programs there are is in squall-base, how they are started in squall-peers.
+//! squall-base lists the programs, squall-peers starts them.
 
-use squall_base::plan::{Asked, Runs, Station};
+use squall_base::plan::{Implementation, Station, StationOptions};
 
-use crate::path::Role;
+use crate::path::LayoutStation;
 
 /// What runs where a path names a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stations {
+pub enum StationMode {
     /// That program.
     #[default]
     Real,
@@ -16,31 +16,31 @@ pub enum Stations {
     Embedded,
 }
 
-impl Stations {
+impl StationMode {
     /// Its word on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Stations::Real => "real",
-            Stations::Embedded => "embedded",
+            StationMode::Real => "real",
+            StationMode::Embedded => "embedded",
         }
     }
 }
 
-impl Role {
-    /// The station of a plan, of which so much is asked: a program's part if it is one, else that of our own.
-    pub(crate) fn into_station(self, stations: Stations, asked: Asked) -> Station {
-        let runs = match (stations, self.runs) {
-            (Stations::Embedded, _) => Runs::Embedded,
-            (Stations::Real, runs) => runs,
+impl LayoutStation {
+    /// The station in the form of a plan. A program receives all of `asked`, one of our own stations only `proxy_delay`.
+    pub(crate) fn into_station(self, station_mode: StationMode, asked: StationOptions) -> Station {
+        let runs = match (station_mode, self.runs) {
+            (StationMode::Embedded, _) => Implementation::Embedded,
+            (StationMode::Real, runs) => runs,
         };
         Station {
             name: self.name,
             asked: match runs {
-                Runs::Embedded => Asked {
+                Implementation::Embedded => StationOptions {
                     proxy_delay: asked.proxy_delay,
-                    ..Asked::default()
+                    ..StationOptions::default()
                 },
-                Runs::Program { .. } | Runs::Own(_) => asked,
+                Implementation::Program { .. } | Implementation::Own(_) => asked,
             },
             runs,
         }

@@ -2,11 +2,11 @@
 //!
 //! The files that recipes name are made up here. The order of the grid is in `plans.rs`, mistakes are in `errors`.
 
-use squall_base::plan::{NamedFile, PageRequest, PerDirection, Plan, Script, ScriptRequest};
+use squall_base::plan::{PageRequest, PerDirection, Plan, RecipeFile, Script, ScriptRequest};
 use squall_base::{Bytes, Duration};
-use squall_recipe::{Files, RecordingChoice, Stations, parse_with};
+use squall_recipe::{Files, RecordingChoice, StationMode, parse_with};
 
-/// A folder with traces and schedules.
+/// Stands in for a folder with traces and schedules.
 struct MadeUp;
 
 impl Files for MadeUp {
@@ -47,7 +47,7 @@ fn recipe(top: &str, conditions: &str, end: &str) -> String {
 
 #[track_caller]
 fn plan_of(text: &str) -> Plan {
-    let recipe = parse_with(text, Stations::Real, &MadeUp);
+    let recipe = parse_with(text, StationMode::Real, &MadeUp);
     let recipe = recipe.unwrap_or_else(|e| panic!("{}", e.render("x", text)));
     recipe
         .plan(recipe.default_profile(), 1)
@@ -63,12 +63,12 @@ fn names(conditions: &str) -> Vec<String> {
 #[track_caller]
 fn problem(conditions: &str) -> String {
     let text = recipe("", conditions, "");
-    let error = parse_with(&text, Stations::Real, &MadeUp).expect_err("it has a mistake");
+    let error = parse_with(&text, StationMode::Real, &MadeUp).expect_err("it has a mistake");
     error.to_string()
 }
 
 #[test]
-fn directions_have_values_of_their_own() {
+fn each_direction_can_have_its_own_value() {
     assert_eq!(
         names(
             "delay = [\"10ms\", { up = \"5ms\", down = \"40ms\" }]\nloss = { down = \"3%\" }\n\
@@ -92,7 +92,7 @@ fn directions_have_values_of_their_own() {
 }
 
 #[test]
-fn directions_that_say_the_same_are_the_same_condition() {
+fn equal_directions_equal_one_value_for_both() {
     let twice = problem("delay = [\"5ms\", { up = \"5ms\", down = \"5ms\" }]");
     assert_eq!(
         twice,
@@ -101,7 +101,7 @@ fn directions_that_say_the_same_are_the_same_condition() {
 }
 
 #[test]
-fn a_primary_comparison_names_a_condition_by_its_directions() {
+fn primary_comparison_can_name_a_condition_by_its_directions() {
     let text = recipe(
         "primary = { variant = \"b\", link = { up = \"rate 1mbit\", down = \"rate 8mbit\" } }\n",
         "link = [\"rate 1mbit\", { down = \"rate 8mbit\", up = \"rate 1mbit\" }]",
@@ -113,7 +113,7 @@ fn a_primary_comparison_names_a_condition_by_its_directions() {
 }
 
 #[test]
-fn traces_and_schedules_are_files_that_the_run_keeps() {
+fn run_keeps_the_files_of_traces_and_schedules() {
     let text = recipe(
         "primary = { variant = \"b\", schedule = \"handover.schedule\" }\n",
         "link = { up = \"trace lte/up.trace, queue 64KiB\", down = \"trace lte/down.trace\" }\n\
@@ -130,7 +130,7 @@ fn traces_and_schedules_are_files_that_the_run_keeps() {
              schedule handover.schedule",
         ]
     );
-    let kept = |path: &str, kept_as: &str| NamedFile {
+    let kept = |path: &str, kept_as: &str| RecipeFile {
         path: path.to_owned(),
         kept_as: kept_as.to_owned(),
     };
@@ -147,7 +147,7 @@ fn traces_and_schedules_are_files_that_the_run_keeps() {
 }
 
 #[test]
-fn a_profile_replaces_schedules_too() {
+fn profile_can_replace_schedules() {
     let text = recipe(
         "",
         "schedule = \"handover.schedule\"",

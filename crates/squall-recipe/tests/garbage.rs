@@ -1,7 +1,7 @@
-//! What people write: the functions of fuzz/ for recipes, assignments and words, driven with random and half-sensible text on
-//! stable Rust. Laws that need the reader's own words are in `laws`.
+//! Runs the fuzz targets for recipes, assignments and words (fuzz/) on stable Rust, with random and half-valid text.
+//! Properties that use the parser's own types are in `laws`.
 
-// They are public for the fuzz targets, which are a crate of their own.
+// Their functions are public because the fuzz targets are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_recipe.rs"]
 mod drive_recipe;
@@ -12,7 +12,7 @@ mod drive_words;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What quantities and the words of loads are made of.
+/// Fragments of quantities and of load descriptions.
 const PARTS: &[&str] = &[
     "0",
     "1",
@@ -64,14 +64,14 @@ const PARTS: &[&str] = &[
     "é",
 ];
 
-/// Texts of so many of those parts, with a few letters of anybody's.
+/// Texts of fewer than `most` of the `known` parts, mixed with a few random characters.
 fn parts(known: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {
     let known = proptest::sample::select(known).prop_map(str::to_owned);
     let part = prop_oneof![12 => known, 1 => "(?s).{0,3}"];
     vec(part, 0..most).prop_map(|parts| parts.concat())
 }
 
-/// Numbers that are as long as they can be, in every unit.
+/// Numbers of up to 20 digits and 14 decimals, in every unit.
 fn quantities() -> impl Strategy<Value = String> {
     let unit = "(ns|us|ms|s|min|h|B|kB|MB|GB|KiB|MiB|GiB|%|/s|/m|/min|bit|kbit|mbit|gbit|x|)";
     (r"[0-9]{0,20}(\.[0-9]{0,14})?", unit).prop_map(|(number, unit)| number + &unit)
@@ -116,7 +116,7 @@ const LINES: &[&str] = &[
     "}",
 ];
 
-/// Recipes of which a part is right, with other lines behind and in it.
+/// Recipes that are partly valid, with other lines within and after the valid part.
 fn recipes() -> impl Strategy<Value = String> {
     let more = || parts(LINES, 5);
     prop_oneof![
@@ -188,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn noise(input in vec(any::<u8>(), 0..120)) {
+    fn parsers_survive_random_bytes(input in vec(any::<u8>(), 0..120)) {
         drive_words::quantity(&input);
         drive_words::words(&input);
         drive_recipe::assignment(&input);
@@ -196,22 +196,22 @@ proptest! {
     }
 
     #[test]
-    fn quantities_in_disorder(text in prop_oneof![quantities(), parts(PARTS, 4)]) {
+    fn parsers_survive_random_quantities(text in prop_oneof![quantities(), parts(PARTS, 4)]) {
         drive_words::quantity(text.as_bytes());
     }
 
     #[test]
-    fn words_in_disorder(text in parts(PARTS, 10)) {
+    fn parsers_survive_random_words(text in parts(PARTS, 10)) {
         drive_words::words(text.as_bytes());
     }
 
     #[test]
-    fn recipes_in_disorder(text in recipes()) {
+    fn parsers_survive_half_valid_recipes(text in recipes()) {
         drive_recipe::recipe(text.as_bytes());
     }
 
     #[test]
-    fn assignments_in_disorder(input in assignments()) {
+    fn parsers_survive_half_valid_assignments(input in assignments()) {
         drive_recipe::assignment(&input);
     }
 }

@@ -1,13 +1,14 @@
-//! Keys of settings either do something or are refused: those of the other side, of hosts, and of programs; and which
-//! programs are held to a processor.
+//! Every key of the settings either has an effect or is refused: keys of the other side, of hosts and of programs. Also
+//! which programs are pinned to a processor.
 //!
-//! What a program makes of its settings is tested in squall-peers.
+//! What a program does with its settings is tested in squall-peers.
 
 use squall_base::plan::{
-    AskedSetting, Connections, ProgramSetting, Runs, Side, Variant, Version, find_preset,
+    Connections, Implementation, ProgramSetting, Side, StationSetting, Variant, Version,
+    find_preset,
 };
 use squall_base::{Bytes, Duration};
-use squall_recipe::{NoFiles, Stations, parse_with};
+use squall_recipe::{NoFiles, StationMode, parse_with};
 
 const OWN: &str = "[station.mine]\ncommand = \"mine -p {listen_port}\"\n";
 
@@ -20,7 +21,7 @@ fn recipe(path: &str, lines: &str) -> String {
 
 /// The variant of a path with these lines.
 #[track_caller]
-fn variant(path: &str, lines: &str, stations: Stations) -> Variant {
+fn variant(path: &str, lines: &str, stations: StationMode) -> Variant {
     let text = recipe(path, lines);
     parse_with(&text, stations, &NoFiles)
         .unwrap_or_else(|e| panic!("{}", e.render("x", &text)))
@@ -28,19 +29,19 @@ fn variant(path: &str, lines: &str, stations: Stations) -> Variant {
         .clone()
 }
 
-/// The variant of a path whose stations these lines describe, or what is wrong with it.
-fn with_stations(own: &str, path: &str, stations: Stations) -> Result<Variant, String> {
+/// The variant of a path whose stations the lines `own` describe, or the rendered mistakes.
+fn with_stations(own: &str, path: &str, stations: StationMode) -> Result<Variant, String> {
     let text = recipe(path, "").replace(OWN, own);
     let recipe = parse_with(&text, stations, &NoFiles);
     let recipe = recipe.map_err(|error| error.render("x", &text))?;
     Ok(recipe.variants()[0].clone())
 }
 
-/// What is wrong with that variant, without its place.
+/// The only mistake in that variant, without its place.
 #[track_caller]
 fn refusal(path: &str, lines: &str) -> String {
     let text = recipe(path, lines);
-    let error = parse_with(&text, Stations::Real, &NoFiles).expect_err(lines);
+    let error = parse_with(&text, StationMode::Real, &NoFiles).expect_err(lines);
     let [problem] = error.problems() else {
         panic!("{lines}: {error}");
     };
@@ -86,7 +87,7 @@ fn keys_of_the_other_side_are_refused() {
             "client = { http3.max_concurrent_streams = 5 }",
             streams,
         ),
-        // Said for both, it would be heard by a program alone.
+        // Set for both sides, but the side that could use it is a program.
         ("client ~h2c~> nginx", "http2.goaway_after = 5", goaway),
         (
             "client(curl) ~h1~> server",
@@ -97,16 +98,16 @@ fn keys_of_the_other_side_are_refused() {
     let both = variant(
         "client ~h1~> server",
         "tcp.local_ports = \"40000-40100\"",
-        Stations::Real,
+        StationMode::Real,
     );
     assert!(both.hops[0].client.tcp.local_ports.is_some());
     let streams = "http3.max_concurrent_streams = 5";
-    let both = variant("client ~h3~> server", streams, Stations::Real);
+    let both = variant("client ~h3~> server", streams, StationMode::Real);
     assert_eq!(both.hops[0].server.http3.max_concurrent_streams, 5);
 }
 
 #[test]
-fn what_hosts_have_is_set_where_the_path_crosses_the_link() {
+fn settings_of_hosts_belong_on_the_hop_across_the_link() {
     let path = "client -h1-> proxy ~h1~> server";
     let inside = "`slow_start_after_idle` on a hop inside a host: it on the hop across the link";
     check_all(&[
@@ -128,39 +129,39 @@ fn what_hosts_have_is_set_where_the_path_crosses_the_link() {
         (path, "hop.1.tcp.max_cwnd = 4", capped),
     ]);
     let over = "server = { tcp.slow_start_after_idle = false }\ntcp.slow_start_after_idle = true";
-    let found = variant(path, over, Stations::Real);
+    let found = variant(path, over, StationMode::Real);
     let [near, far] = [&found.hops[1].client, &found.hops[1].server];
     assert_eq!(near.tcp.slow_start_after_idle, Some(true));
     assert_eq!(far.tcp.slow_start_after_idle, Some(false));
-    // A program's host hears it, and its route has the congestion control.
+    // A program's host applies the first, and its route the congestion control.
     let said = "server.tcp = { slow_start_after_idle = false, congestion_control = \"reno\" }";
-    let found = variant("client ~h1~> nginx", said, Stations::Real);
+    let found = variant("client ~h1~> nginx", said, StationMode::Real);
     let tcp = &found.hops[0].server.tcp;
     assert_eq!(tcp.slow_start_after_idle, Some(false));
     assert_eq!(tcp.congestion_control, "reno");
     assert_eq!(found.hops[0].client.tcp.congestion_control, "cubic");
-    assert!(found.stations[1].asked.is_nothing());
+    assert!(found.stations[1].asked.is_empty());
 }
 
 #[test]
-fn station_that_extends_a_program_is_that_program_with_more() {
+fn station_that_extends_a_program_adds_threads_and_configuration() {
     let own =
         "[station.edge]\nextends = \"envoy\"\nthreads = 4\nextra = \"stats_flush_interval: 60s\"\n";
-    let found = with_stations(own, "client -h1-> edge ~h2c~> nginx", Stations::Real).unwrap();
+    let found = with_stations(own, "client -h1-> edge ~h2c~> nginx", StationMode::Real).unwrap();
     let edge = &found.stations[1];
     let program = "envoy".to_owned();
-    assert_eq!(edge.runs, Runs::Program { program });
+    assert_eq!(edge.runs, Implementation::Program { program });
     assert_eq!(edge.asked.threads, Some(4));
     assert_eq!(
         edge.asked.extra.as_deref(),
         Some("stats_flush_interval: 60s")
     );
-    let embedded = with_stations(own, "client -h1-> edge ~h2c~> nginx", Stations::Embedded);
+    let embedded = with_stations(own, "client -h1-> edge ~h2c~> nginx", StationMode::Embedded);
     let edge = &embedded.unwrap().stations[1];
-    assert_eq!(edge.runs, Runs::Embedded);
-    assert!(edge.asked.is_nothing());
+    assert_eq!(edge.runs, Implementation::Embedded);
+    assert!(edge.asked.is_empty());
     let refused = |own: &str| {
-        let said = with_stations(own, "client -h1-> edge ~h2c~> nginx", Stations::Real);
+        let said = with_stations(own, "client -h1-> edge ~h2c~> nginx", StationMode::Real);
         said.unwrap_err()
     };
     let said = refused("[station.edge]\nextends = \"envoi\"\n");
@@ -176,14 +177,14 @@ fn station_that_extends_a_program_is_that_program_with_more() {
 }
 
 #[test]
-fn caps_and_buffers_of_programs_are_their_hosts() {
+fn hosts_of_programs_apply_tcp_caps_and_buffers() {
     let path = "client -h1-> envoy ~h2~> envoy -h1-> nginx";
     let side = "tcp = { max_cwnd = 4, receive_buffer = \"4KiB\", send_buffer = \"8KiB\" }";
     for lines in [
         format!("hop.2 = {{ client = {{ {side} }}, server = {{ {side} }} }}"),
         format!("hop.2.{side}"),
     ] {
-        let found = variant(path, &lines, Stations::Real);
+        let found = variant(path, &lines, StationMode::Real);
         for side in [&found.hops[1].client, &found.hops[1].server] {
             assert_eq!(side.tcp.max_cwnd, Some(4));
             assert_eq!(side.tcp.receive_buffer, Some(Bytes::new(4_096)));
@@ -218,14 +219,14 @@ fn caps_and_buffers_of_programs_are_their_hosts() {
 }
 
 #[test]
-fn a_delay_is_of_the_proxy_that_its_hop_leads_to() {
+fn proxy_delay_applies_to_the_proxy_that_its_hop_leads_to() {
     let path = "client -h1-> proxy ~h2~> envoy -h1-> server";
-    let found = variant(path, "hop.1.proxy_delay = \"20ms\"", Stations::Real);
+    let found = variant(path, "hop.1.proxy_delay = \"20ms\"", StationMode::Real);
     let delays = found.stations.iter().map(|it| it.asked.proxy_delay);
     let none = Duration::ZERO;
     let expected = [none, Duration::from_millis(20), none, none];
     assert_eq!(delays.collect::<Vec<_>>(), expected);
-    let embedded = variant(path, "hop.2.proxy_delay = \"1s\"", Stations::Embedded);
+    let embedded = variant(path, "hop.2.proxy_delay = \"1s\"", StationMode::Embedded);
     let delay = embedded.stations[2].asked.proxy_delay;
     assert_eq!(delay, Duration::from_secs(1));
     let no = |station: &str| {
@@ -250,7 +251,7 @@ fn a_delay_is_of_the_proxy_that_its_hop_leads_to() {
 }
 
 #[test]
-fn tables_that_programs_alone_would_hear_are_refused() {
+fn settings_of_our_own_stations_between_programs_are_refused() {
     let path = "client -h1-> envoy ~h2~> nginx";
     let between =
         |key: &str| format!("`{key}` between programs: it where a station of squall's own is");
@@ -263,39 +264,39 @@ fn tables_that_programs_alone_would_hear_are_refused() {
         let found = refusal(path, lines);
         assert!(found.starts_with(&between(key)), "{lines}: {found}");
     }
-    // The client hears these, and the route across the link has the congestion control.
+    // The client applies the first two, and the route across the link the congestion control.
     let heard = "http1.framing = \"chunked\"\ntcp.no_delay = false\nhop.2.tcp.congestion_control = \"reno\"";
-    variant(path, heard, Stations::Real);
+    variant(path, heard, StationMode::Real);
     variant(
         "client(h2load) ~h1~> nginx",
         "congestion_control = \"bbr\"",
-        Stations::Real,
+        StationMode::Real,
     );
     check_all(&[(
         "client(curl) -h1-> nginx ~h3~> envoy",
         "congestion_control = \"reno\"",
         "`congestion_control` between programs",
     )]);
-    // Played by squall, all of it is heard.
+    // With embedded stations, every key has an effect.
     for lines in [
         "http2.stream_window = \"1MiB\"",
         "tls.min_version = \"1.3\"",
     ] {
-        variant(path, lines, Stations::Embedded);
+        variant(path, lines, StationMode::Embedded);
     }
 }
 
 #[test]
-fn a_program_is_told_its_settings() {
+fn program_receives_its_settings() {
     let found = variant(
         "client -h1-> envoy ~h2~> nginx",
         "server = { http2 = { stream_window = \"1MiB\", max_concurrent_streams = 7 } }\n\
          hop.1.server.http1.requests_per_connection = 1000\n\
          hop.2 = { client.http2.connection_window = \"24MiB\", server.http2 = { max_concurrent_streams = 9, \
          goaway_after = 50 } }",
-        Stations::Real,
+        StationMode::Real,
     );
-    let asked = |side, setting, value| AskedSetting {
+    let asked = |side, setting, value| StationSetting {
         side,
         setting,
         value,
@@ -316,11 +317,11 @@ fn a_program_is_told_its_settings() {
             asked(server, ProgramSetting::RequestsPerConnection, 50),
         ]
     );
-    assert!(found.stations[0].asked.is_nothing());
+    assert!(found.stations[0].asked.is_empty());
     let found = variant(
         "client ~h2~> nghttpx -h1-> server",
         "hop.1.server.tls.records = \"16KiB\"",
-        Stations::Real,
+        StationMode::Real,
     );
     assert_eq!(
         found.stations[1].asked.settings,
@@ -329,7 +330,7 @@ fn a_program_is_told_its_settings() {
 }
 
 #[test]
-fn what_no_program_has_words_for_is_refused() {
+fn settings_that_cannot_be_passed_to_a_program_are_refused() {
     let no = |station: &str, key: &str| {
         format!("`{station}` is a program, which cannot be given `{key}`: ")
     };
@@ -390,7 +391,7 @@ fn what_no_program_has_words_for_is_refused() {
 }
 
 #[test]
-fn what_programs_may_have_words_for_is_told() {
+fn refusal_lists_the_settings_that_programs_accept() {
     let words = refusal(
         "client ~h2~> nginx",
         "server.http2.window_updates = \"never\"",
@@ -418,25 +419,29 @@ fn what_programs_may_have_words_for_is_told() {
     ]);
 }
 
-/// h2load and its like open as many connections as the recipe says.
+/// Load generators such as h2load open as many connections as the recipe says.
 #[test]
-fn a_load_generator_has_connections() {
+fn load_generator_accepts_a_number_of_connections() {
     let found = variant(
         "client(h2load) ~h2~> server",
         "connections = 3",
-        Stations::Real,
+        StationMode::Real,
     );
     assert_eq!(found.hops[0].connections, Connections::Fixed(3));
 }
 
 #[test]
-fn what_a_server_of_the_recipe_answers_is_its_own() {
+fn response_is_refused_if_the_server_is_a_program_of_the_recipe() {
     let response = "[response]\nbody = \"1KiB\"";
     let found = refusal("client ~h1~> mine", response);
     let said = "`mine` is a program, which cannot be given `response`: its answer";
     assert!(found.starts_with(said), "{found}");
-    variant("client ~h1~> mine -h1-> server", response, Stations::Real);
-    variant("client ~h1~> mine", response, Stations::Embedded);
+    variant(
+        "client ~h1~> mine -h1-> server",
+        response,
+        StationMode::Real,
+    );
+    variant("client ~h1~> mine", response, StationMode::Embedded);
 }
 
 #[test]
@@ -447,17 +452,17 @@ fn programs_are_pinned_by_name_or_all_at_once() {
         let stations = found.stations.iter();
         stations.map(|it| it.asked.is_pinned).collect::<Vec<_>>()
     };
-    assert_eq!(pinned("", Stations::Real), [false; 4]);
-    assert_eq!(pinned("pinned = false", Stations::Real), [false; 4]);
+    assert_eq!(pinned("", StationMode::Real), [false; 4]);
+    assert_eq!(pinned("pinned = false", StationMode::Real), [false; 4]);
     let programs = [true, true, false, true];
-    assert_eq!(pinned("pinned = true", Stations::Real), programs);
+    assert_eq!(pinned("pinned = true", StationMode::Real), programs);
     let named = "pinned = [\"mine\", \"client(h2load)\"]";
-    assert_eq!(pinned(named, Stations::Real), [true, false, false, true]);
+    assert_eq!(pinned(named, StationMode::Real), [true, false, false, true]);
     assert_eq!(
-        pinned("pinned = \"envoy\"", Stations::Real),
+        pinned("pinned = \"envoy\"", StationMode::Real),
         [false, true, false, false]
     );
-    assert_eq!(pinned("pinned = true", Stations::Embedded), [false; 4]);
+    assert_eq!(pinned("pinned = true", StationMode::Embedded), [false; 4]);
     let programs = "programs: the threads of squall's own stations have real-time priority";
     check_all(&[
         (
@@ -484,11 +489,11 @@ fn programs_are_pinned_by_name_or_all_at_once() {
     ]);
 }
 
-/// A `server` table goes over the preset that the path names.
+/// A `server` table overrides the preset that the path names.
 #[test]
-fn settings_of_a_side_keep_the_preset_of_the_path() {
+fn settings_of_a_side_keep_the_rest_of_the_preset_in_the_path() {
     let said = "server.http2.max_concurrent_streams = 256";
-    let found = variant("client ~h2c~> server(nginx)", said, Stations::Real);
+    let found = variant("client ~h2c~> server(nginx)", said, StationMode::Real);
     let preset = find_preset("nginx", Side::Server).unwrap();
     let http2 = found.hops[0].server.http2;
     assert_eq!(http2.max_concurrent_streams, 256);

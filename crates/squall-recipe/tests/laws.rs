@@ -1,7 +1,7 @@
-//! Laws over random inputs: no text makes the parser panic, every mistake has a place in the text, and
-//! plans have the size that the grid says.
+//! Properties over random inputs: no text makes the parser panic, every mistake has a place in the text, and plans have
+//! the size of their grid.
 //!
-//! The words of the messages are in `errors`.
+//! The wording of messages is tested in `errors`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use squall_base::plan::{Protocol, Side, SideSettings};
 use squall_recipe::settings::apply;
 use squall_recipe::{bundled, parse};
 
-/// Parses, and shows what is wrong: both must work for any text.
+/// Parses the text and renders its mistakes: both must work for any text.
 fn parse_and_render(text: &str) -> Result<(), TestCaseError> {
     let Err(error) = parse(text) else {
         return Ok(());
@@ -88,7 +88,7 @@ const WORDS: &[&str] = &[
     ".",
 ];
 
-/// Words that meet the grammar of recipes more often than random letters do.
+/// Words that match the grammar of recipes more often than random characters do.
 fn token() -> impl Strategy<Value = String> {
     prop_oneof![9 => prop::sample::select(WORDS).prop_map(str::to_owned), 1 => ".{0,4}"]
 }
@@ -106,7 +106,7 @@ proptest! {
         parse_and_render(&tokens.concat())?;
     }
 
-    /// One stretch of a right recipe replaced: most of these are still TOML.
+    /// Replaces one stretch of a valid recipe: most results are still TOML.
     #[test]
     fn no_damaged_recipe_makes_the_parser_panic(
         start in any::<prop::sample::Index>(),
@@ -126,7 +126,7 @@ proptest! {
         parse_and_render(&damaged)?;
     }
 
-    /// Any text where a path stands, with all the places that its mistake can name.
+    /// Any text in place of a path, so that mistakes can point anywhere in it.
     #[test]
     fn no_path_makes_the_parser_panic(path in "[a-z12~>\\- é]{0,24}", quote in "['\"]") {
         let (_, text) = bundled()[0];
@@ -134,7 +134,7 @@ proptest! {
         parse_and_render(&text)?;
     }
 
-    /// A variant's settings of any words, where the path is right.
+    /// Arbitrary settings in a variant whose path is valid.
     #[test]
     fn no_settings_make_the_parser_panic(
         protocol in prop::sample::select(&["h1", "h1s", "h2c", "h2", "h3"][..]),
@@ -176,7 +176,7 @@ proptest! {
         }
     }
 
-    /// What an assignment says is what a recipe says with the same words.
+    /// An assignment has the effect that the same words have in a recipe.
     #[test]
     fn assignments_and_recipes_agree(size in 1_u64..100_000, key in prop::sample::select(&[
         "http2.stream_window", "http2.connection_window", "http2.max_frame_size", "http2.data_size",

@@ -1,6 +1,6 @@
-//! Every kind of load that a recipe can have: what it becomes, and in what words mistakes in it are told.
+//! Every kind of load that a recipe can have: what it expands to, and the messages for mistakes in it.
 //!
-//! The files that recipes name are made up here: this crate reads none.
+//! The files that recipes name are made up here, because this crate reads none.
 
 use squall_base::plan::{
     Connections, FormValue, LoadKind, PageNode, PageQuestion, PageRequest, Plan, RequestBody,
@@ -8,9 +8,9 @@ use squall_base::plan::{
     Urgency,
 };
 use squall_base::{Bytes, Duration};
-use squall_recipe::{Files, RecordingChoice, Stations, parse_with};
+use squall_recipe::{Files, RecordingChoice, StationMode, parse_with};
 
-/// Files whose names say what is in them.
+/// Made-up files, whose names determine their contents.
 struct MadeUp;
 
 fn request(url: &str, body: ScriptBody) -> ScriptRequest {
@@ -59,9 +59,10 @@ impl Files for MadeUp {
     }
 
     fn length(&self, path: &str) -> Result<Bytes, String> {
-        match path.contains("nowhere") {
-            true => Err("cannot read it: No such file".to_owned()),
-            false => Ok(Bytes::new(9)),
+        if path.contains("nowhere") {
+            Err("cannot read it: No such file".to_owned())
+        } else {
+            Ok(Bytes::new(9))
         }
     }
 
@@ -88,17 +89,17 @@ const TAIL: &str = "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n
 #[track_caller]
 fn plan(lines: &str) -> Plan {
     let text = format!("{HEAD}{lines}\n{TAIL}");
-    let recipe = parse_with(&text, Stations::Real, &MadeUp);
+    let recipe = parse_with(&text, StationMode::Real, &MadeUp);
     let recipe = recipe.unwrap_or_else(|e| panic!("{}", e.render("x", &text)));
     let plan = recipe.plan(recipe.default_profile(), 1);
     plan.expect("the profile is its own")
 }
 
-/// The problems of a recipe with these lines, which begin on line 3.
+/// Checks the problems of a recipe with these lines, which begin on line 3.
 #[track_caller]
 fn refused(lines: &str, problems: &str) {
     let text = format!("{HEAD}{lines}\n{TAIL}");
-    let error = parse_with(&text, Stations::Real, &MadeUp).expect_err("a mistake");
+    let error = parse_with(&text, StationMode::Real, &MadeUp).expect_err("a mistake");
     assert_eq!(error.to_string(), problems, "\n{lines}");
 }
 
@@ -114,7 +115,7 @@ fn targets(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn sockets_are_sampled_as_often_as_is_said() {
+fn sample_every_sets_how_often_sockets_are_sampled() {
     let load = "[load]\nrate = \"10/s\"\nduration = \"1s\"";
     assert_eq!(plan(load).trials[0].sample_every, SAMPLE_EVERY);
     let often = plan(&format!("sample_every = \"5ms\"\n{load}"));
@@ -151,7 +152,7 @@ fn open_loads_have_a_rate_or_stages() {
 }
 
 #[test]
-fn closed_loads_have_users_who_think() {
+fn closed_loads_have_users_with_think_times() {
     let closed = plan(
         "[load]\nkind = \"closed\"\nusers = 20\nthink = \"0.5s..2s\"\nstagger = \"3s\"\nrequests = 100\n\
          duration = \"9s\"",
@@ -170,7 +171,7 @@ fn closed_loads_have_users_who_think() {
         (20, ms(3_000), Some(100))
     );
     assert!(load.may_end_early());
-    // Users share the connections, as many as they need where there is no multiplexing.
+    // Users share the connections: as many as they need if the protocol does not multiplex.
     let connections = closed
         .variants
         .iter()
@@ -214,7 +215,7 @@ fn several_requests_have_weights() {
 }
 
 #[test]
-fn scripts_are_as_long_as_they_took() {
+fn scripts_last_as_long_as_their_recordings_by_default() {
     let script = plan(
         "[load]\nkind = \"script\"\nscript = \"bbc/train.har\"\nusers = 3\nstagger = \"1s\"\nspeed = \"2x\"\n\
          media = true",
@@ -225,7 +226,7 @@ fn scripts_are_as_long_as_they_took() {
     };
     assert_eq!(kept.bytes, Bytes::new(9));
     let load = &script.trials[0].load;
-    // The last one's last request, at half of its time, and not a nanosecond cut off.
+    // The last user starts after 2 s, and its last request is due at half of 2 s. 1 ns more keeps that request.
     let length = Duration::from_nanos(3_000_000_001);
     assert_eq!((load.warmup, load.duration), (Duration::ZERO, length));
     assert_eq!(load.users_with_own_connections(), 3);
@@ -245,7 +246,7 @@ fn scripts_are_as_long_as_they_took() {
 
 /// A profile that makes the load smaller keeps the rest of it.
 #[test]
-fn a_profile_has_its_own_users_stagger_and_speed() {
+fn profile_can_replace_users_stagger_and_speed() {
     let load = |lines: &str| plan(lines).trials[0].load.clone();
     let script = load(
         "[load]\nkind = \"script\"\nscript = \"a.har\"\nusers = 91\nstagger = \"1s\"\n[profile.a]\nusers = 2\n\
@@ -275,7 +276,7 @@ fn a_profile_has_its_own_users_stagger_and_speed() {
 }
 
 #[test]
-fn a_profile_replaces_only_what_its_load_has() {
+fn profile_cannot_replace_keys_of_other_kinds_of_load() {
     refused(
         "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[profile.a]\nusers = 3",
         "7:1: `users` in a load of kind `open`: expected no such key (`users` is for loads of kind `closed`, `script`, \
@@ -296,7 +297,7 @@ fn files_are_kept_once_and_by_plain_names() {
     let text = format!(
         "{HEAD}[load]\nkind = \"script\"\nscript = \"r/a b.har\"\n[request]\nheaders = {{ via = \"x\" }}\n{TAIL}"
     );
-    let recipe = parse_with(&text, Stations::Real, &MadeUp).unwrap();
+    let recipe = parse_with(&text, StationMode::Real, &MadeUp).unwrap();
     let files: Vec<(&str, &str)> = (recipe.files().iter())
         .map(|file| (file.path.as_str(), file.kept_as.as_str()))
         .collect();
@@ -307,7 +308,7 @@ fn files_are_kept_once_and_by_plain_names() {
 }
 
 #[test]
-fn pages_are_trees() {
+fn pages_are_trees_of_requests() {
     let written = plan(
         "[load]\nkind = \"page\"\nusers = 2\npages = 20\nduration = \"5s\"\n[[load.page]]\ntarget = \"/\"\n\
          [[load.page]]\ntarget = \"/app.js\"\nafter = 0\ndelay = \"5ms\"\nurgency = 1",
@@ -367,7 +368,7 @@ fn tiles_and_hold_are_pages_of_one_request() {
         "{HEAD}[load]\nkind = \"hold\"\nother = \"/\"\nduration = \"1s\"\n\
         [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\nconnections = 2\n"
     );
-    let recipe = parse_with(&own, Stations::Real, &MadeUp).unwrap();
+    let recipe = parse_with(&own, StationMode::Real, &MadeUp).unwrap();
     let two = Connections::OnDemand { at_most: 2 };
     assert_eq!(recipe.variants()[0].hops[0].connections, two);
 }
@@ -456,7 +457,7 @@ fn keys_of_other_kinds_are_refused_with_the_kinds_that_have_them() {
 }
 
 #[test]
-fn what_a_kind_needs_is_missed() {
+fn missing_keys_of_a_kind_are_reported() {
     refused(
         "[load]\nduration = \"1s\"",
         "3:1: missing key `rate` in [load]: expected a rate, such as \"1000/s\", or `stages`",
@@ -480,7 +481,7 @@ fn what_a_kind_needs_is_missed() {
 }
 
 #[test]
-fn what_is_said_twice_is_refused() {
+fn keys_that_exclude_each_other_are_refused() {
     refused(
         "[load]\nrate = \"1/s\"\nstages = \"1/s 9s\"\nwarmup = \"0s\"",
         "4:1: `rate` besides `stages`: expected `stages` alone, or `rate` alone",
@@ -496,7 +497,7 @@ fn what_is_said_twice_is_refused() {
 }
 
 #[test]
-fn stages_and_think_times_that_cannot_be() {
+fn invalid_stages_and_think_times_are_reported() {
     refused(
         "[load]\nstages = \"fast 9s\"",
         "4:10: \"fast 9s\" is not a list of stages: expected rates with their times, such as \"100/s 10s, \
@@ -515,7 +516,7 @@ fn stages_and_think_times_that_cannot_be() {
 }
 
 #[test]
-fn files_that_are_no_good_are_told_where_they_are_named() {
+fn unusable_files_are_reported_where_they_are_named() {
     const FILE: &str = "a file that can be read, by its path from the recipe's folder";
     refused(
         "[load]\nkind = \"script\"\nscript = \"missing.har\"",
@@ -538,7 +539,7 @@ fn files_that_are_no_good_are_told_where_they_are_named() {
 }
 
 #[test]
-fn pages_that_are_none_are_told_at_the_request() {
+fn pages_out_of_order_are_reported_at_the_request() {
     refused(
         "[load]\nkind = \"page\"\nduration = \"1s\"\n[[load.page]]\ntarget = \"/\"\nafter = 3",
         "6:1: request 0 of the page waits for request 3, which does not stand before it: expected `after` with the \
@@ -547,12 +548,12 @@ fn pages_that_are_none_are_told_at_the_request() {
 }
 
 #[test]
-fn users_open_their_own_connections_when_they_need_them() {
+fn users_with_their_own_connections_cannot_have_warm_ones() {
     let text = format!(
         "{HEAD}[load]\nkind = \"hold\"\nother = \"/\"\nduration = \"1s\"\n[[variant]]\nname = \"v\"\n\
          path = \"client ~h1~> server\"\npool = {{ warm = 1 }}\n"
     );
-    let error = parse_with(&text, Stations::Real, &MadeUp).expect_err("a mistake");
+    let error = parse_with(&text, StationMode::Real, &MadeUp).expect_err("a mistake");
     assert_eq!(
         error.to_string(),
         "10:17: `warm` is out of range: 1: expected 0: users with connections of their own open them when they \
@@ -560,10 +561,10 @@ fn users_open_their_own_connections_when_they_need_them() {
     );
 }
 
-/// Parts of the reference are behind its smallest recipe; a part that begins with [load] or [conditions] is in place of that
-/// one's, and keys of no table are before it.
+/// Each partial example of the reference is appended to its smallest recipe. An example that begins with [load] or
+/// [conditions] replaces that table, and keys outside of tables go before [load].
 #[test]
-fn the_examples_of_the_reference_are_right() {
+fn examples_of_the_reference_are_valid() {
     let examples: Vec<&str> = REFERENCE
         .split("```toml\n")
         .skip(1)
@@ -587,7 +588,7 @@ fn the_examples_of_the_reference_are_right() {
         } else {
             format!("{head}{part}{rest}")
         };
-        let recipe = parse_with(&text, Stations::Real, &MadeUp)
+        let recipe = parse_with(&text, StationMode::Real, &MadeUp)
             .unwrap_or_else(|e| panic!("{}", e.render("RECIPES.md", &text)));
         let plan = recipe.plan(recipe.default_profile(), 1).unwrap();
         assert!(plan.trials.len() >= 2, "as the reference says");

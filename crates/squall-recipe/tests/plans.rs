@@ -1,18 +1,17 @@
-//! What recipes expand to: the grid, the order of the trials, their seeds, the defaults, and the bundled
-//! recipes.
+//! What recipes expand to: the grid, the order of the trials, their seeds, the defaults, and the bundled recipes.
 //!
-//! Mistakes are in `errors`, laws over random texts in `laws.rs`.
+//! Mistakes are in `errors`, properties over random texts in `laws.rs`.
 
 use squall_base::plan::{
-    BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, LoadKind,
-    PageRequest, Plan, PoolOrder, PoolSettings, PortRange, Protocol, QuicCongestionControl,
-    RecordSizes, RequestBody, RequestTemplate, Runs, Script, ScriptBody, ScriptRequest, ScriptStep,
-    Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Trial, Variant, WindowUpdates,
-    find_preset,
+    BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Implementation,
+    LoadKind, PageRequest, Plan, PoolOrder, PoolSettings, PortRange, Protocol,
+    QuicCongestionControl, RecordSizes, RequestBody, RequestTemplate, Script, ScriptBody,
+    ScriptRequest, ScriptStep, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Trial,
+    Variant, WindowUpdates, find_preset,
 };
 use squall_base::{BitRate, Bytes, Duration};
 use squall_recipe::{
-    Files, NoFiles, Recipe, RecordingChoice, Stations, bundled, bundled_files, parse, parse_with,
+    Files, NoFiles, Recipe, RecordingChoice, StationMode, bundled, bundled_files, parse, parse_with,
 };
 
 const GRID: &str = r#"
@@ -82,7 +81,7 @@ fn blocks_alternate_and_repetitions_come_last() {
 }
 
 #[test]
-fn a_block_shares_its_seed_and_no_other_block_has_it() {
+fn trials_of_a_block_share_a_seed_that_no_other_block_has() {
     let recipe = parse(GRID).unwrap();
     let plan = recipe.plan("b", 7).unwrap();
     let blocks: Vec<u64> = plan
@@ -147,7 +146,7 @@ fn an_unknown_profile_names_the_known_ones() {
 }
 
 #[test]
-fn what_is_not_written_has_its_documented_default() {
+fn omitted_keys_have_their_documented_defaults() {
     let recipe = parse(
         "name = \"x\"\nquestion = \"?\"\nload = { rate = \"1/s\", duration = \"1s\" }\n\
          [[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n\
@@ -185,7 +184,7 @@ fn what_is_not_written_has_its_documented_default() {
 }
 
 #[test]
-fn variants_have_their_own_settings_or_the_recipes() {
+fn variants_override_the_settings_of_the_recipe() {
     let variants = parse(GRID).unwrap().variants().to_vec();
     let congestion: Vec<&str> = variants
         .iter()
@@ -205,7 +204,7 @@ fn variants_have_their_own_settings_or_the_recipes() {
     );
 }
 
-/// A recipe of one variant with that protocol and those lines.
+/// The hop of a recipe with one variant, which has that protocol and those lines.
 #[track_caller]
 fn variant(protocol: &str, lines: &str) -> Hop {
     let text = format!(
@@ -217,7 +216,7 @@ fn variant(protocol: &str, lines: &str) -> Hop {
 }
 
 #[test]
-fn every_protocol_has_its_usual_connections() {
+fn every_protocol_has_its_default_connections() {
     let on_demand = (
         Connections::OnDemand { at_most: 4_096 },
         PoolSettings {
@@ -246,7 +245,7 @@ fn every_protocol_has_its_usual_connections() {
 }
 
 #[test]
-fn a_pool_follows_the_connections_unless_it_says_otherwise() {
+fn pool_defaults_depend_on_the_kind_of_connections() {
     let fixed = variant("h2", "connections = 8").pool;
     assert_eq!((fixed.order, fixed.warm), (PoolOrder::Turns, 8));
     let cold = variant(
@@ -431,9 +430,9 @@ fn every_key_of_tcp_is_read() {
     assert_eq!(variant("h1", lines).client.tcp, TcpSettings::default());
 }
 
-/// Defaults, then what the variant says for both, then the side's preset, then what the side says.
+/// Defaults, then the variant's settings for both sides, then the side's preset, then the side's own settings.
 #[test]
-fn settings_go_over_each_other_in_the_documented_order() {
+fn settings_override_each_other_in_the_documented_order() {
     let found = variant(
         "h2",
         "congestion_control = \"bbr\"\nhttp2 = { stream_window = \"1MiB\", data_size = \"1KiB\" }\n\
@@ -462,7 +461,7 @@ fn settings_go_over_each_other_in_the_documented_order() {
 }
 
 #[test]
-fn presets_fit_every_path_and_know_their_side() {
+fn every_preset_is_valid_for_every_protocol_and_side() {
     for preset in squall_base::plan::presets() {
         for protocol in Protocol::ALL {
             let name = preset.name;
@@ -539,7 +538,7 @@ fn bundled_recipe(name: &str) -> Recipe {
         .iter()
         .find(|(n, _)| *n == name)
         .expect("it is bundled");
-    parse_with(text, Stations::Real, &BundledFiles)
+    parse_with(text, StationMode::Real, &BundledFiles)
         .unwrap_or_else(|e| panic!("{}", e.render(name, text)))
 }
 
@@ -557,7 +556,7 @@ fn every_bundled_recipe_parses_and_every_profile_plans() {
     }
 }
 
-/// The application speaks HTTP/1.1 to what is on its host, and one hop crosses the link.
+/// The application speaks HTTP/1.1 to the station on its host, and one hop crosses the link.
 #[test]
 fn twilio_has_the_published_paths_and_http3() {
     let recipe = bundled_recipe("twilio");
@@ -583,7 +582,7 @@ fn twilio_has_the_published_paths_and_http3() {
     );
 }
 
-/// Three delays by three losses; `standard` has more pairs of the primary comparison.
+/// Three delays by three losses; `standard` has additional pairs of the primary comparison.
 #[test]
 fn twilio_has_the_published_grid() {
     let recipe = bundled_recipe("twilio");
@@ -626,7 +625,7 @@ fn bbc_has_the_published_players_and_requests() {
     }
 }
 
-/// 0.5 s is what a trial needs to set up and to write its records, with some reserve.
+/// A trial needs less than 0.5 s to set up and to write its records.
 fn planned_seconds(recipe: &str, profile: &str) -> f64 {
     let plan = bundled_recipe(recipe)
         .plan(profile, 1)
@@ -666,9 +665,9 @@ fn every_quick_profile_can_prove_its_primary_comparison() {
     }
 }
 
-/// The only variant of a recipe with these lines in it, as they run.
+/// The only variant of a recipe with these lines.
 #[track_caller]
-fn path_variant(lines: &str, stations: Stations) -> Variant {
+fn path_variant(lines: &str, stations: StationMode) -> Variant {
     let text = format!(
         "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
          [station.mine]\ncommand = \"mine -p {{listen_port}}\"\n[[variant]]\nname = \"v\"\n{lines}\n"
@@ -691,7 +690,7 @@ fn every_hop_has_its_own_connections_and_settings() {
         server = { tls.resumption = false }
         hop.2 = { connections = 8, http2.stream_window = "1MiB", server.http2.max_concurrent_streams = 9 }
     "#;
-    let variant = path_variant(lines, Stations::Real);
+    let variant = path_variant(lines, StationMode::Real);
     assert_eq!(
         variant.path,
         "client -h1-> proxy ~h2c~> proxy -h1s-> server"
@@ -700,7 +699,7 @@ fn every_hop_has_its_own_connections_and_settings() {
         variant
             .stations
             .iter()
-            .all(|station| station.runs == Runs::Embedded)
+            .all(|station| station.runs == Implementation::Embedded)
     );
     let [first, second, third] = variant.hops.as_slice() else {
         panic!("three hops: {variant:?}");
@@ -727,22 +726,24 @@ fn every_hop_has_its_own_connections_and_settings() {
 }
 
 #[test]
-fn programs_can_be_played_with_their_presets() {
+fn embedded_stations_have_the_presets_of_the_programs() {
     let lines = "path = \"client -h1-> envoy ~h2c~> mine -h1-> nginx\"";
-    let real = path_variant(lines, Stations::Real);
-    let program = |program: &str| Runs::Program {
+    let real = path_variant(lines, StationMode::Real);
+    let program = |program: &str| Implementation::Program {
         program: program.to_owned(),
     };
     assert_eq!(real.stations[1].runs, program("envoy"));
-    assert!(matches!(&real.stations[2].runs, Runs::Own(own) if own.command.contains("mine")));
+    assert!(
+        matches!(&real.stations[2].runs, Implementation::Own(own) if own.command.contains("mine"))
+    );
     assert_eq!(real.stations[3].runs, program("nginx"));
 
-    let played = path_variant(lines, Stations::Embedded);
+    let played = path_variant(lines, StationMode::Embedded);
     assert!(
         played
             .stations
             .iter()
-            .all(|station| station.runs == Runs::Embedded)
+            .all(|station| station.runs == Implementation::Embedded)
     );
     let preset = find_preset("envoy", Side::Client).unwrap();
     assert_eq!(played.hops[1].client.http2, preset.http2);
@@ -750,7 +751,7 @@ fn programs_can_be_played_with_their_presets() {
     assert_eq!(played.hops[1].server.http2, Http2Settings::default());
     let over = path_variant(
         &format!("{lines}\nhop.2.client.http2.data_size = \"1KiB\""),
-        Stations::Embedded,
+        StationMode::Embedded,
     );
     assert_eq!(
         over.hops[1].client.http2.stream_window,

@@ -60,7 +60,7 @@ fn blocks(plan: &Plan) -> Vec<String> {
     blocks
 }
 
-/// Every cell once, then pairs of the primary comparison alone, each the other way round than the one before.
+/// Every cell once, then pairs of the primary comparison alone, in alternating order.
 #[test]
 fn repetitions_of_the_primary_comparison_come_last_and_alternate() {
     let plan = plan("standard");
@@ -76,9 +76,9 @@ fn repetitions_of_the_primary_comparison_come_last_and_alternate() {
     assert_eq!(primary.condition, plan.conditions[1]);
 }
 
-/// Only trials of one condition and repetition are a pair, so both must have met the same luck.
+/// Only trials of one condition and repetition form a pair, so both must have drawn the same random numbers.
 #[test]
-fn a_pair_of_the_primary_comparison_shares_its_seed_and_no_other_has_it() {
+fn each_pair_of_the_primary_comparison_shares_a_seed_of_its_own() {
     let plan = plan("standard");
     let pairs: Vec<_> = plan.trials[6..].chunks(2).collect();
     let mut seeds: Vec<u64> = plan.trials.iter().map(|trial| trial.seed).collect();
@@ -91,9 +91,10 @@ fn a_pair_of_the_primary_comparison_shares_its_seed_and_no_other_has_it() {
     }
 }
 
-/// Its baseline is the recipe's first variant, its variants keep the recipe's order, and `repetitions` is the least.
+/// The baseline defaults to the recipe's first variant, the variants keep the recipe's order, and
+/// `primary_repetitions` is at least `repetitions`.
 #[test]
-fn a_profile_may_leave_variants_out_and_ask_about_others() {
+fn profile_can_leave_variants_out_and_have_its_own_primary() {
     let plan = plan("small");
     assert_eq!(blocks(&plan), ["r0 0% AC", "r1 0% CA"]);
     let names: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
@@ -106,7 +107,7 @@ fn a_profile_may_leave_variants_out_and_ask_about_others() {
 }
 
 #[test]
-fn a_profile_may_replace_the_sizes_of_bodies() {
+fn profile_can_replace_the_sizes_of_bodies() {
     for (profile, request, response) in
         [("standard", 1_000_000, 2_000_000), ("small", 3_000, 4_000)]
     {
@@ -122,7 +123,7 @@ fn a_profile_may_replace_the_sizes_of_bodies() {
 }
 
 #[test]
-fn a_profile_may_replace_the_size_of_a_forms_upload() {
+fn profile_can_replace_the_size_of_a_forms_upload() {
     let form = "body = { form = { title = \"a\", doc = { name = \"a.pdf\", size = \"1MB\" } } }";
     let text = RECIPE.replace("body = \"1MB\"", form);
     let plan = parse(&text).unwrap().plan("small", 1).unwrap();
@@ -137,7 +138,7 @@ fn a_profile_may_replace_the_size_of_a_forms_upload() {
 }
 
 #[test]
-fn loads_of_pages_are_measured_by_their_median_page_time_and_others_by_their_p99() {
+fn default_measure_is_the_median_page_time_for_pages_and_the_p99_for_others() {
     let measured = |text: &str| -> Vec<String> {
         let plan = parse(text).unwrap().plan("standard", 1).unwrap();
         plan.measures.iter().map(ToString::to_string).collect()

@@ -1,8 +1,9 @@
-//! Writes the tables of requests and packets from a realistic trial and prints what a row costs on disk and in time.
+//! Writes tables of requests and packets as in a realistic trial, and prints what a row costs in disk space and time.
 //!
-//! The rows are made up, but as an H1 trial over 25 ms and 1 % loss has them: jitter of microseconds in all
-//! times, payload that repeats in size, sequence numbers of several flows. The numbers in docs/RECORD.md are
-//! from `cargo run --release -p squall-record --example bytes_per_row [FOLDER]`; with a folder, the files stay.
+//! The rows are synthetic, but modelled on an HTTP/1.1 trial with 25 ms delay and 1 % loss: all times have a jitter of
+//! microseconds, payload sizes repeat, and sequence numbers come from several flows. `repack` measures recorded tables
+//! instead. The numbers in docs/RECORD.md are from `cargo run --release -p squall-record --example bytes_per_row
+//! [FOLDER]`; with a folder, the files are kept.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const PACKETS: u64 = 1_000_000;
 const FLOWS: u64 = 64;
 const DELAY: Duration = Duration::from_millis(25);
 
-/// A generator of numbers that look random (SplitMix64, Steele et al. 2014).
+/// A pseudorandom number generator (SplitMix64, Steele et al. 2014).
 struct Noise(u64);
 
 impl Noise {
@@ -30,13 +31,13 @@ impl Noise {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    /// A span of up to `most` microseconds.
+    /// A duration below `most` microseconds.
     fn span(&mut self, most: u64) -> Duration {
         Duration::from_nanos(self.below(most * 1_000))
     }
 }
 
-/// Requests at 2,000/s, one round trip each, every fiftieth late by a retransmission.
+/// Requests at 2,000/s, one round trip each; every fiftieth is delayed by a retransmission.
 fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
     let row = |request| {
         let intended = Time::from_nanos(request * 500_000);
@@ -81,7 +82,7 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
     (0..REQUESTS).map(row).collect()
 }
 
-/// Packets of 64 flows in both directions, data and acknowledgements in turn.
+/// Packets of 64 flows in both directions, alternating data and acknowledgements.
 fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
     let mut sent = [0_u32; FLOWS as usize];
     let mut now = Time::ZERO;

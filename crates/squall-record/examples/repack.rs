@@ -1,10 +1,11 @@
-//! Reads tables that squall has written, writes them again and prints what a row of each costs on disk and in time, and how
-//! long it takes to press a page of a column.
+//! Reads tables written by squall, writes them again, and prints what a row of each costs in disk space and time, and
+//! how long compressing a page of a column takes.
 //!
-//! `bytes_per_row` makes its rows up; here they are those of a real load, whose times and lengths repeat as only real
-//! ones do: `repack FOLDER requests.parquet exchanges.parquet frames.parquet packets.parquet`, each known by its name;
-//! the new ones are in FOLDER. The instructions that a table takes, undisturbed by what else the machine does:
-//! `valgrind --tool=callgrind --toggle-collect='*write_rows*' target/release/examples/repack FOLDER requests.parquet`.
+//! `bytes_per_row` uses synthetic rows; the rows here are those of a real load, whose times and lengths repeat as only
+//! real ones do. Usage: `repack FOLDER requests.parquet exchanges.parquet frames.parquet packets.parquet`. Each table
+//! is recognized by its file name, and the new ones are written to FOLDER. To count the instructions for a table,
+//! independently of other activity on the machine: `valgrind --tool=callgrind --toggle-collect='*write_rows*'
+//! target/release/examples/repack FOLDER requests.parquet`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 use squall_base::record::{ExchangeRecord, FrameRecord, PacketRecord, RequestRecord};
 use squall_record::{Rows, TableRow, TableWriter};
 
-/// Rows that the writer gets at once.
+/// Rows passed to the writer at a time.
 const CHUNK_ROWS: usize = 1024;
 
-/// A function of its own, so that callgrind can count it. Adds how long each step took that pressed something.
+/// A separate function, so that callgrind can count it. Appends the duration of each compressing step to `steps`.
 #[inline(never)]
 fn write_rows<R: TableRow>(
     mut writer: TableWriter<R>,
@@ -26,7 +27,7 @@ fn write_rows<R: TableRow>(
     for chunk in rows.chunks(CHUNK_ROWS) {
         while writer.room() < chunk.len() {
             let start = Instant::now();
-            if !writer.press_some()? {
+            if !writer.compress_some()? {
                 break;
             }
             steps.push(start.elapsed());

@@ -1,7 +1,8 @@
-//! What can go wrong with the files of a record, each with the file, the cause and what to try.
+//! Errors of reading and writing a record, each with the file, the cause and what to try.
 //!
-//! The variants separate who is to blame: the machine (`Create`, `Write`, ...), the file (`NotParquet`,
-//! `Damaged`, ...), or the caller (`TooLarge`, `Incomplete`, `Locked`). Exit codes are the binary's business.
+//! The variants distinguish whose fault it is: the machine's (`Create`, `Write`, ...), the file's (`NotParquet`,
+//! `Damaged`, ...), or the caller's (`TooLarge`, `Incomplete`, `Locked`). The binary maps them to exit codes, not this
+//! module.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,20 +12,20 @@ use parquet::errors::ParquetError;
 /// Why a file of a record could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The operating system refused to make a file or folder.
+    /// The operating system refused to create a file or folder.
     #[error("cannot create {}: {source}; check that the folder above it exists and is writable", path.display())]
     Create {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The operating system refused to write to a file that we had made.
+    /// The operating system refused to write to a file that squall had created.
     #[error("cannot write {}: {source}; check the space left on its disk", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A table could not be encoded or its bytes could not be written.
@@ -32,17 +33,17 @@ pub enum RecordError {
     WriteTable {
         /// The file.
         path: PathBuf,
-        /// What the Parquet writer said.
+        /// The error of the Parquet writer.
         source: ParquetError,
     },
     /// The operating system refused to move a finished file or folder to its final name.
     #[error("cannot rename {} to {}: {source}; remove what is there, or check who may write to the folder", from.display(), to.display())]
     Rename {
-        /// The name while it was written.
+        /// The temporary name.
         from: PathBuf,
         /// The final name.
         to: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The operating system refused to open or read a file or folder.
@@ -50,7 +51,7 @@ pub enum RecordError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A leftover of an earlier attempt could not be removed.
@@ -58,7 +59,7 @@ pub enum RecordError {
     Remove {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Another process holds the lock of a run.
@@ -72,10 +73,10 @@ pub enum RecordError {
     Lock {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A trial was to be made whose folder already exists in whole.
+    /// A trial was to be made whose folder already exists and is complete.
     #[error("{} is already complete; remove the folder to run this trial again", path.display())]
     AlreadyComplete {
         /// The trial's folder.
@@ -87,42 +88,42 @@ pub enum RecordError {
         /// The trial's folder.
         path: PathBuf,
     },
-    /// A file is no Parquet file, or its end is missing.
+    /// A file is not Parquet, or its end is missing.
     #[error("{} is not a whole Parquet file: {source}; it was cut short or is something else: remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
     NotParquet {
         /// The file.
         path: PathBuf,
-        /// What the Parquet reader said.
+        /// The error of the Parquet reader.
         source: ParquetError,
     },
-    /// A Parquet file begins and ends well, but what is between cannot be decoded.
+    /// A Parquet file begins and ends correctly, but its content cannot be decoded.
     #[error("{} is damaged: {source}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What the Arrow reader said.
+        /// The error of the Arrow reader.
         source: arrow_schema::ArrowError,
     },
-    /// A Parquet file is so damaged that its decoder gave up without a word.
+    /// A Parquet file is so damaged that its decoder panicked.
     #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
     Undecodable {
         /// The file.
         path: PathBuf,
     },
-    /// A Parquet file does not say that squall wrote it.
+    /// A Parquet file lacks the metadata that marks squall's tables.
     #[error("{} is Parquet, but not a table of squall's: it has no metadata {key:?}; read the file that squall wrote, not one saved again by another program", path.display())]
     NotOurs {
         /// The file.
         path: PathBuf,
-        /// The metadata that is missing.
+        /// The missing metadata key.
         key: &'static str,
     },
-    /// A table has another version of the schema than this program.
+    /// A table has another schema version than this program.
     #[error("{} has schema {found:?}, this squall reads schema {}; read it with the squall that wrote it", path.display(), crate::SCHEMA)]
     OtherSchema {
         /// The file.
         path: PathBuf,
-        /// The version that it has.
+        /// The version of the file.
         found: String,
     },
     /// A file holds another table than the one asked for.
@@ -132,7 +133,7 @@ pub enum RecordError {
         path: PathBuf,
         /// The table asked for.
         expected: &'static str,
-        /// The table that it has.
+        /// The table in the file.
         found: String,
     },
     /// A column is missing or has another type.
@@ -144,7 +145,7 @@ pub enum RecordError {
         table: &'static str,
         /// The column.
         column: &'static str,
-        /// The type of the schema.
+        /// The type in the schema.
         expected: arrow_schema::DataType,
         /// The type in the file; `None` if there is no such column.
         found: Option<arrow_schema::DataType>,
@@ -159,7 +160,7 @@ pub enum RecordError {
         /// The column.
         column: &'static str,
     },
-    /// A cell holds what the schema does not allow there.
+    /// A cell holds a value that the schema does not allow there.
     #[error("{}: row {row}, column {column:?}: {fault}; the file was altered or is damaged: remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
     Cell {
         /// The file.
@@ -181,12 +182,12 @@ pub enum RecordError {
         /// The number.
         value: u64,
     },
-    /// A JSON file does not hold what it should.
+    /// A JSON file does not have the expected content.
     #[error("{} is not what it should be: {source}; it was altered, cut short, or written by another version", path.display())]
     ReadJson {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The error, with line and column.
         source: serde_json::Error,
     },
     /// A value could not be expressed as JSON.
@@ -194,7 +195,7 @@ pub enum RecordError {
     WriteJson {
         /// The file that was to be written.
         path: PathBuf,
-        /// What is wrong.
+        /// The serializer's error.
         source: serde_json::Error,
     },
 }
@@ -202,13 +203,13 @@ pub enum RecordError {
 /// What is wrong with a cell of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CellFault {
-    /// Nothing, where there must be something.
+    /// Null, where a value is required.
     #[error("it is null")]
     Null,
     /// A number below zero.
     #[error("it is negative")]
     Negative,
-    /// A word that the schema does not have.
+    /// A word that is not in the schema.
     #[error("it is not one of the schema's words")]
     UnknownWord,
 }

@@ -1,9 +1,9 @@
 //! The folders of a run: which file is where, and which trials are complete.
 //!
-//! A trial is written into `FOLDER.partial` and renamed when it is whole, so a run that was killed has
-//! complete trials and partial ones, and the partial ones are never read. A trial is discarded the other way
-//! round. Nothing here knows what the files hold, except that a complete trial has a trial.json. Two processes
-//! must not make trials of one run at once: [`RunFolder::lock`]. What each file is: docs/RECORD.md.
+//! A trial is written into `FOLDER.partial` and renamed once it is complete. A killed run therefore leaves complete
+//! trials and partial ones, and partial trials are never read. Discarding a trial reverses the order. This module does
+//! not know what the files contain, except that a complete trial has a trial.json. Only one process at a time may
+//! create trials of a run: [`RunFolder::lock`]. docs/RECORD.md describes every file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -18,8 +18,8 @@ use crate::json::{read_schema, read_versioned};
 
 const PARTIAL: &str = "partial";
 
-/// The name of a run's folder: `twilio-20260131T235959Z`, so that names sort by time. Characters of the
-/// recipe's name that are not plain become `_`.
+/// The name of a run's folder: `twilio-20260131T235959Z`, so that names sort by time. Characters of the recipe's name
+/// other than ASCII letters, digits and `-` become `_`.
 pub fn run_name(recipe: &str, at: SystemTime) -> String {
     let secs = at
         .duration_since(UNIX_EPOCH)
@@ -52,7 +52,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run, and what is above it. It is an error if it is already there.
+    /// Creates the folder of a new run, and its parent folders. It is an error if it already exists.
     pub fn create(root: impl Into<PathBuf>) -> Result<RunFolder, RecordError> {
         let run = RunFolder { root: root.into() };
         let made = run.root.parent().map_or(Ok(()), fs::create_dir_all);
@@ -65,7 +65,7 @@ impl RunFolder {
         Ok(run)
     }
 
-    /// Opens the folder of an earlier run: one that has a plan.json.
+    /// Opens the folder of an earlier run. It must have a plan.json.
     pub fn open(root: impl Into<PathBuf>) -> Result<RunFolder, RecordError> {
         let run = RunFolder { root: root.into() };
         fs::metadata(run.plan()).map_err(|source| RecordError::Read {
@@ -105,12 +105,12 @@ impl RunFolder {
         self.root.join("summary.json")
     }
 
-    /// The folder with copies of the files that the recipe names: `files`. There is none if it names none.
+    /// The folder with copies of the files that the recipe names: `files`. It exists only if the recipe names any.
     pub fn files(&self) -> PathBuf {
         self.root.join("files")
     }
 
-    /// What is wrong in its trials, cell by cell: `findings.json`.
+    /// The faults found in its trials, cell by cell: `findings.json`.
     pub fn findings(&self) -> PathBuf {
         findings(&self.root)
     }
@@ -120,11 +120,11 @@ impl RunFolder {
         self.root.join("trials")
     }
 
-    /// Locks the run for this process, until the guard is dropped or the process ends in whatever way:
-    /// whoever makes or removes trials holds it, whoever only reads them need not.
+    /// Locks the run for this process until the guard is dropped or the process ends in any way. A process must hold
+    /// the lock to create or remove trials, but not to read them.
     pub fn lock(&self) -> Result<RunLock, RecordError> {
         let path = self.root.join("lock");
-        // The file stays: to remove it would let another process lock one that is no longer there.
+        // The file is never removed: otherwise another process could lock a file that no longer has a name.
         let opened = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -148,7 +148,7 @@ impl RunFolder {
         TrialFolder::complete(self.trials().join(name))
     }
 
-    /// All complete trials, by name, which is the order of the plan. Partial ones are left out.
+    /// All complete trials, sorted by name, which is the order of the plan.
     pub fn complete_trials(&self) -> Result<Vec<TrialFolder>, RecordError> {
         let failed = |source| RecordError::Read {
             path: self.trials(),
@@ -167,7 +167,7 @@ impl RunFolder {
 #[derive(Debug)]
 #[must_use = "the run is locked only as long as this is kept"]
 pub struct RunLock {
-    /// Holds an advisory lock, which the kernel takes back with the last handle of the file.
+    /// Holds an advisory lock, which the kernel releases with the file's last handle.
     _file: File,
 }
 
@@ -178,7 +178,7 @@ pub struct TrialFolder {
 }
 
 impl TrialFolder {
-    /// `root` as a trial's folder, if it is complete: not partial, and with a trial.json.
+    /// Returns `root` as a trial's folder if the trial is complete: not partial, and with a trial.json.
     pub fn complete(root: impl Into<PathBuf>) -> Option<TrialFolder> {
         let root = root.into();
         let is_partial = root
@@ -192,7 +192,7 @@ impl TrialFolder {
         &self.root
     }
 
-    /// The folder's name, which is the trial's (`squall_base::plan::Trial::folder`).
+    /// The folder's name, which is the trial's name (`squall_base::plan::Trial::folder`).
     pub fn name(&self) -> String {
         self.root
             .file_name()
@@ -224,48 +224,48 @@ impl TrialFolder {
         sockets(&self.root)
     }
 
-    /// `causes.parquet`; a trial whose causes cannot be known has none.
+    /// The response times cut into causes: `causes.parquet`. It is absent if the causes cannot be known.
     pub fn causes(&self) -> PathBuf {
         causes(&self.root)
     }
 
-    /// `drops.parquet`, with it.
+    /// One row for every dropped packet: `drops.parquet`. It is absent if `causes.parquet` is.
     pub fn drops(&self) -> PathBuf {
         drops(&self.root)
     }
 
-    /// What is wrong in it: `findings.json`.
+    /// The faults found in it: `findings.json`.
     pub fn findings(&self) -> PathBuf {
         findings(&self.root)
     }
 
-    /// The secrets of TLS, as lines of an NSS key log: `tls-keys.log`; not there if the trial had no TLS.
+    /// The TLS secrets, as lines of an NSS key log: `tls-keys.log`. It is absent if the trial had no TLS.
     pub fn keylog(&self) -> PathBuf {
         keylog(&self.root)
     }
 
-    /// The packets of the link, `link.pcapng`: only if they were asked for.
+    /// The packets of the link: `link.pcapng`. It exists only if it was asked for.
     pub fn capture(&self) -> PathBuf {
         capture(&self.root)
     }
 
-    /// The trial in numbers: `trial.json`.
+    /// The trial's settings and results in numbers: `trial.json`.
     pub fn record(&self) -> PathBuf {
         record(&self.root)
     }
 
-    /// Reads trial.json, which must have the schema of this program.
+    /// Reads trial.json, which must have this program's schema version.
     pub fn read_record(&self) -> Result<TrialRecord, RecordError> {
         read_versioned(&self.record())
     }
 
-    /// Removes the trial. It becomes partial first, in one step, so that a process that is killed meanwhile
+    /// Removes the trial. It is renamed to its partial name first, in one step, so that a process killed during removal
     /// leaves nothing that looks complete.
     pub fn discard(self) -> Result<(), RecordError> {
         remove_if_there(&self.set_aside()?)
     }
 
-    /// Gives the folder its partial name again, in the place of what an earlier attempt has left there.
+    /// Renames the folder back to its partial name, replacing the leftover of an earlier attempt.
     fn set_aside(self) -> Result<PathBuf, RecordError> {
         let partial = partial_name(&self.root);
         remove_if_there(&partial)?;
@@ -280,8 +280,8 @@ impl TrialFolder {
     }
 }
 
-/// The folder of a trial that is being made: `FOLDER.partial`. Dropped without [`PartialTrial::complete`],
-/// it stays for inspection, is never read, and is removed when the trial is begun again.
+/// The folder of a trial that is being made: `FOLDER.partial`. If it is dropped without [`PartialTrial::complete`], it
+/// stays for inspection, is never read, and is removed when the trial is begun again.
 #[derive(Debug)]
 pub struct PartialTrial {
     root: PathBuf,
@@ -289,9 +289,8 @@ pub struct PartialTrial {
 }
 
 impl PartialTrial {
-    /// Begins the trial whose folder shall be `target`: removes what an attempt that was killed has left,
-    /// there or under the partial name, and makes `target.partial`. It is an error if the trial is already
-    /// complete.
+    /// Begins the trial whose final folder is `target`: removes what a killed attempt left there or under the partial
+    /// name, and creates `target.partial`. It is an error if the trial is already complete.
     pub fn begin(target: impl Into<PathBuf>) -> Result<PartialTrial, RecordError> {
         let target = target.into();
         if !is_leftover(&target) {
@@ -307,7 +306,7 @@ impl PartialTrial {
         Ok(PartialTrial { root, target })
     }
 
-    /// The folder while it is partial; for logs of peers and the like.
+    /// The folder while it is partial; logs of peers, for example, go there.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -337,12 +336,12 @@ impl PartialTrial {
         sockets(&self.root)
     }
 
-    /// Where `causes.parquet` is to be written: only if causes can be known.
+    /// Where `causes.parquet` is to be written, if causes can be known.
     pub fn causes(&self) -> PathBuf {
         causes(&self.root)
     }
 
-    /// Where `drops.parquet` is to be written, with it.
+    /// Where `drops.parquet` is to be written, together with `causes.parquet`.
     pub fn drops(&self) -> PathBuf {
         drops(&self.root)
     }
@@ -352,7 +351,7 @@ impl PartialTrial {
         findings(&self.root)
     }
 
-    /// Where `tls-keys.log` is to be written: only if there are connections with TLS.
+    /// Where `tls-keys.log` is to be written, if any connection uses TLS.
     pub fn keylog(&self) -> PathBuf {
         keylog(&self.root)
     }
@@ -367,7 +366,7 @@ impl PartialTrial {
         record(&self.root)
     }
 
-    /// Gives the folder its final name. It must have a trial.json by now.
+    /// Renames the folder to its final name. It must have a trial.json by now.
     pub fn complete(self) -> Result<TrialFolder, RecordError> {
         if !self.record().is_file() {
             return Err(RecordError::Incomplete { path: self.root });
@@ -384,8 +383,8 @@ impl PartialTrial {
     }
 }
 
-/// Whether nothing at `root` can be taken for a trial: no trial.json is there, or one that is damaged. One
-/// of another schema, or that may not be read, is a trial: to lose it must be somebody's decision.
+/// Whether nothing at `root` is worth keeping as a trial: its trial.json is missing or damaged. A trial.json that has
+/// another schema, or that may not be read, makes it a trial: deleting it must be a person's decision.
 fn is_leftover(root: &Path) -> bool {
     match read_schema(&record(root)) {
         Err(RecordError::ReadJson { .. }) => true,
@@ -399,7 +398,7 @@ fn is_leftover(root: &Path) -> bool {
     }
 }
 
-/// What the trial's folder `target` is called while it is partial.
+/// The name of the trial's folder `target` while it is partial.
 fn partial_name(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".");
@@ -417,7 +416,7 @@ fn remove_if_there(folder: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// Makes the names in a folder last through a power failure, as fsync(2) advises.
+/// Makes the names in a folder survive a power failure, as fsync(2) advises.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() {
         Path::new(".")
@@ -479,7 +478,7 @@ mod tests {
 
     #[test]
     fn run_names_carry_utc_and_plain_characters() {
-        // Expected dates are those of `date -u -d @SECONDS`.
+        // Expected dates are the output of `date -u -d @SECONDS`.
         for (secs, expected) in [
             (0, "a-19700101T000000Z"),
             (951_782_399, "a-20000228T235959Z"),
@@ -495,7 +494,7 @@ mod tests {
         assert_eq!(run_name("../a b", UNIX_EPOCH), "___a_b-19700101T000000Z");
     }
 
-    /// As much of a trial.json as matters to the folder.
+    /// The part of a trial.json that matters to the folder.
     const RECORD: &str = r#"{"schema": 1}"#;
 
     fn run_in(folder: &tempfile::TempDir) -> RunFolder {
@@ -506,7 +505,7 @@ mod tests {
         PartialTrial::begin(run.trials().join(name))
     }
 
-    /// Makes a complete trial.
+    /// Creates a complete trial.
     fn make(run: &RunFolder, name: &str) -> TrialFolder {
         let partial = begin(run, name).unwrap();
         fs::write(partial.record(), RECORD).unwrap();
@@ -584,7 +583,7 @@ mod tests {
         make(&run, "a");
         let again = begin(&run, "a");
         assert!(matches!(again, Err(RecordError::AlreadyComplete { .. })));
-        // Of another version: not ours to remove.
+        // A trial of another schema version is not ours to remove.
         fs::write(
             run.complete_trial("a").unwrap().record(),
             r#"{"schema": 9}"#,
@@ -620,13 +619,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_partial_before_it_is_gone() {
+    fn discarded_trial_becomes_partial_before_it_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let run = run_in(&folder);
         make(&run, "a").discard().unwrap();
         assert!(names_in(run.trials()).is_empty());
 
-        // Killed between the two steps, with the leftover of an earlier attempt in the way.
+        // Killed between the two steps, while the leftover of an earlier attempt is in the way.
         let trial = make(&run, "a");
         fs::create_dir_all(run.trials().join("a.partial/logs")).unwrap();
         trial.set_aside().unwrap();
@@ -640,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_locked_by_one_at_a_time() {
+    fn run_can_be_locked_by_only_one_process() {
         let folder = tempfile::tempdir().unwrap();
         let run = run_in(&folder);
         let lock = run.lock().unwrap();
@@ -668,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_made_once_and_opened_by_its_plan() {
+    fn run_is_created_once_and_opened_only_with_a_plan() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("demo");
         let run = RunFolder::create(&root).unwrap();

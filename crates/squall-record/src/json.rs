@@ -1,8 +1,8 @@
 //! JSON files: plan.json, trial.json, environment.json, summary.json.
 //!
-//! A file appears under its name only when it is whole: it is written beside it and renamed. What the
-//! files hold is defined by the types that are written (squall-base), not here, except for the version of
-//! the schema, which is read before anything that depends on it.
+//! A file is written under a temporary name and renamed, so its final name only ever shows a complete file. The content
+//! is defined by the types that are written (squall-base), not here. The exception is the schema version, which is read
+//! before anything that depends on it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,13 +15,13 @@ use squall_base::plan::Plan;
 
 use crate::{RecordError, SCHEMA};
 
-/// What every version of plan.json and trial.json has.
+/// The field that every version of plan.json and trial.json has.
 #[derive(Deserialize)]
 struct Version {
     schema: u32,
 }
 
-/// plan.json: the plan, with the version of the schema before it.
+/// plan.json: the plan, preceded by the schema version.
 #[derive(Serialize)]
 struct VersionedPlan<'a> {
     schema: u32,
@@ -29,8 +29,8 @@ struct VersionedPlan<'a> {
     plan: &'a Plan,
 }
 
-/// Writes `value` to `path` as indented JSON, by way of a file beside it, so that a reader sees the old
-/// content or the new and never a part.
+/// Writes `value` to `path` as indented JSON. It goes through a temporary file, so that a reader sees the old or the
+/// new content and never a part of either.
 pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<(), RecordError> {
     let path = path.as_ref();
     let mut text = serde_json::to_vec_pretty(value).map_err(|source| RecordError::WriteJson {
@@ -38,19 +38,19 @@ pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<(),
         source,
     })?;
     text.push(b'\n');
-    let beside = beside(path);
-    let mut file = File::create(&beside).map_err(|source| RecordError::Create {
-        path: beside.clone(),
+    let temporary_path = temporary_path(path);
+    let mut file = File::create(&temporary_path).map_err(|source| RecordError::Create {
+        path: temporary_path.clone(),
         source,
     })?;
     file.write_all(&text)
         .and_then(|()| file.sync_all())
         .map_err(|source| RecordError::Write {
-            path: beside.clone(),
+            path: temporary_path.clone(),
             source,
         })?;
-    fs::rename(&beside, path).map_err(|source| RecordError::Rename {
-        from: beside,
+    fs::rename(&temporary_path, path).map_err(|source| RecordError::Rename {
+        from: temporary_path,
         to: path.into(),
         source,
     })
@@ -62,22 +62,22 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
     parse(path, &read(path)?)
 }
 
-/// Writes plan.json, with the version of the schema.
+/// Writes plan.json, with the schema version.
 pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError> {
     let schema = SCHEMA;
     write_json(path, &VersionedPlan { schema, plan })
 }
 
-/// Reads plan.json, which must have the schema of this program: so a run of another version is refused at
-/// once, and not when its first trial is read.
+/// Reads plan.json, which must have this program's schema version. A run of another version is thereby refused
+/// immediately, not when its first trial is read.
 pub fn read_plan(path: impl AsRef<Path>) -> Result<Plan, RecordError> {
     read_versioned(path.as_ref())
 }
 
-/// Reads a JSON file that must have the schema of this program.
+/// Reads a JSON file that must have this program's schema version.
 pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
     let text = read(path)?;
-    // First, because another schema is expected to have other fields.
+    // Checked first, because another schema probably has other fields.
     let Version { schema } = parse(path, &text)?;
     if schema != SCHEMA {
         return Err(RecordError::OtherSchema {
@@ -88,7 +88,7 @@ pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, Reco
     parse(path, &text)
 }
 
-/// Reads the version of the schema of a JSON file that has one.
+/// Reads the schema version of a JSON file that has one.
 pub(crate) fn read_schema(path: &Path) -> Result<u32, RecordError> {
     parse(path, &read(path)?).map(|Version { schema }| schema)
 }
@@ -107,9 +107,9 @@ fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError
     })
 }
 
-/// The name under which `path` is written: its own, with the process's number, so that two processes do
-/// not write into one file.
-fn beside(path: &Path) -> PathBuf {
+/// The temporary name for writing `path`. It contains the process ID, so that two processes do not write to the same
+/// file.
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     name.into()
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_comes_back_and_leaves_nothing_beside() {
+    fn json_round_trips_and_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         for value in [vec![1, 2, 3], vec![4]] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_comes_back_and_only_with_our_schema() {
+    fn plan_round_trips_only_with_our_schema() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         let plan = Plan {
@@ -148,7 +148,7 @@ mod tests {
         };
         write_plan(&path, &plan).unwrap();
         assert_eq!(read_plan(&path).unwrap(), plan);
-        // Of another version, not even the fields need be known.
+        // For another version, the other fields need not even be known.
         fs::write(&path, r#"{"schema": 4000000000, "new": true}"#).unwrap();
         assert!(matches!(
             read_plan(&path),

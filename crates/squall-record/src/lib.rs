@@ -1,12 +1,13 @@
-//! The record on disk: tables as Parquet, captures as pcapng, everything else as JSON, and the folders that
-//! hold them.
+//! The record on disk: tables as Parquet, captures as pcapng, everything else as JSON, and the folders that hold them.
 //!
-//! A run must be readable by other programs for years, so every file says which schema it has, and
-//! docs/RECORD.md says what each column means. Reading treats every file as foreign bytes: one that is
-//! damaged, cut short or of another schema is a [`RecordError`] that names the file and what to try, never
-//! a panic. Nothing here computes a statistic (squall-analysis) or decides what is recorded
-//! (squall-stations). Start at [`RunFolder`] for where files are, at [`RequestWriter`] for how rows get there. What
-//! other programs recorded comes in by [`import`], what they captured by [`capture`], what squall recorded goes out to them by [`export`].
+//! Other programs must be able to read a run for years, so every file states its schema version, and docs/RECORD.md
+//! defines each column. Every file read is untrusted: if it is damaged, truncated or of another schema, the result is a
+//! [`RecordError`] that names the file and what to try, never a panic. Nothing here computes a statistic
+//! (squall-analysis does) or decides what is recorded (squall-stations does).
+//!
+//! Where to go next: [`RunFolder`] for where files are, [`RequestWriter`] for how rows get there, [`import`] for
+//! recordings of other programs, [`capture`] for their packet captures, [`export`] for squall's requests in their
+//! formats.
 //!
 //! ```
 //! use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
@@ -41,13 +42,13 @@ mod table;
 pub use error::{CellFault, RecordError};
 pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan};
-pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter, add_secrets};
+pub use pcapng::{CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, add_secrets};
 pub use table::{
     CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
     SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,
     read_frames, read_packets, read_requests, read_sockets,
 };
 
-/// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
-/// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
+/// The version of the record's schema: of the tables, trial.json and plan.json. It is incremented when a column or
+/// field changes its meaning, type or name; docs/RECORD.md lists the versions.
 pub const SCHEMA: u32 = 8;

@@ -1,6 +1,6 @@
-//! Captures are read back as they were written, in every format, and rubbish is an error or an end.
+//! Captures of every format are read back as they were written, and garbage results in an error or an early end.
 
-// The helpers stop at the first surprise, as the tests themselves do.
+// The helpers panic on the first surprise, as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Cursor;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use squall_record::PcapngWriter;
 use squall_record::capture::{CaptureEntry, CaptureError, CaptureReader};
 
-/// A bare minimum of IPv4: what the reader looks at is the version.
+/// A minimal IPv4 packet; the reader looks only at the version.
 const IP: [u8; 24] = [
     0x45, 0, 0, 24, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4,
 ];
@@ -18,14 +18,14 @@ fn ethernet() -> Vec<u8> {
     [&[2; 12][..], &[0x08, 0x00], &IP].concat()
 }
 
-/// All entries, and whether the capture was cut.
+/// All entries, and whether the capture was truncated.
 fn entries(bytes: &[u8]) -> Result<(Vec<CaptureEntry>, bool), CaptureError> {
     let mut reader = CaptureReader::new(Cursor::new(bytes))?;
     let mut entries = Vec::new();
     while let Some(entry) = reader.next_entry()? {
         entries.push(entry);
     }
-    Ok((entries, reader.was_cut()))
+    Ok((entries, reader.is_truncated()))
 }
 
 fn packet(time_unix_ns: u64) -> CaptureEntry {
@@ -54,7 +54,7 @@ fn pcapng() -> Vec<u8> {
 }
 
 #[test]
-fn our_own_pcapng() {
+fn our_own_pcapng_is_read_back() {
     let secrets = CaptureEntry::Secrets("CLIENT_RANDOM 00 11\n".to_owned());
     let expected = [
         packet(1_700_000_000_123_456_789),
@@ -63,7 +63,7 @@ fn our_own_pcapng() {
     ];
     let bytes = pcapng();
     assert_eq!(entries(&bytes).unwrap(), (expected.to_vec(), false));
-    // A second section follows, as `mergecap -a` leaves them.
+    // A second section follows, as `mergecap -a` leaves it.
     let twice = [&bytes[..], &bytes].concat();
     assert_eq!(
         entries(&twice).unwrap().0,
@@ -71,21 +71,21 @@ fn our_own_pcapng() {
     );
 }
 
-/// A block of pcapng in big-endian.
+/// A big-endian pcapng block.
 fn big_block(kind: u32, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 12).to_be_bytes();
     [&kind.to_be_bytes()[..], &length, body, &length].concat()
 }
 
 #[test]
-fn pcapng_of_a_big_endian_machine_in_microseconds() {
+fn big_endian_pcapng_in_microseconds_is_read() {
     let section = [
         &0x1A2B_3C4D_u32.to_be_bytes()[..],
         &[0, 1, 0, 0],
         &[0xff; 8],
     ]
     .concat();
-    // LINKTYPE_RAW without options: times in microseconds.
+    // LINKTYPE_RAW without options, so times are in microseconds.
     let interface = [0, 101, 0, 0, 0, 0, 0, 0];
     let time = 1_700_000_000_000_001_u64;
     let fields = [0, (time >> 32) as u32, time as u32, 24, 24]
@@ -98,11 +98,11 @@ fn pcapng_of_a_big_endian_machine_in_microseconds() {
         big_block(0x0BAD, &[1, 2, 3, 4]),
     ]
     .concat();
-    let (entries, was_cut) = entries(&bytes).unwrap();
-    assert_eq!((entries, was_cut), (vec![packet(time * 1_000)], false));
+    let (entries, is_truncated) = entries(&bytes).unwrap();
+    assert_eq!((entries, is_truncated), (vec![packet(time * 1_000)], false));
 }
 
-/// pcap: its magic number says the unit and, by its order, the order.
+/// A pcap file. Its magic number selects the time unit, and its byte order is the file's.
 fn pcap(magic: u32, to_bytes: fn(u32) -> [u8; 4], link_type: u32, frame: &[u8]) -> Vec<u8> {
     let version = u32::from_ne_bytes([2, 0, 4, 0]);
     let length = frame.len() as u32;
@@ -114,7 +114,7 @@ fn pcap(magic: u32, to_bytes: fn(u32) -> [u8; 4], link_type: u32, frame: &[u8]) 
 }
 
 #[test]
-fn pcap_of_either_order_and_unit() {
+fn pcap_of_either_byte_order_and_time_unit_is_read() {
     for (magic, ns) in [(0xA1B2_C3D4, 7_000_009_000), (0xA1B2_3C4D, 7_000_000_009)] {
         for to_bytes in [u32::to_le_bytes, u32::to_be_bytes] {
             let bytes = pcap(magic, to_bytes, 1, &ethernet());
@@ -124,16 +124,16 @@ fn pcap_of_either_order_and_unit() {
 }
 
 #[test]
-fn a_capture_that_was_cut_short_ends_and_says_so() {
+fn truncated_capture_ends_early_and_is_reported() {
     for bytes in [
         pcapng(),
         pcap(0xA1B2_C3D4, u32::to_le_bytes, 1, &ethernet()),
     ] {
         let (whole, _) = entries(&bytes).unwrap();
         for length in 40..bytes.len() {
-            if let Ok((entries, was_cut)) = entries(&bytes[..length]) {
+            if let Ok((entries, is_truncated)) = entries(&bytes[..length]) {
                 assert!(whole.starts_with(&entries), "{length}");
-                assert!(was_cut || whole.len() > entries.len(), "{length}");
+                assert!(is_truncated || whole.len() > entries.len(), "{length}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Causes and drops are read as they were written.
+//! Causes and drops are read back as they were written. The other tables are in `round_trip.rs`.
 
 use squall_base::record::{
     Cause, CauseSpans, CausesRecord, Direction, DropRecord, Fate, PacketRef, Repair, Victim,
@@ -11,7 +11,7 @@ fn packet(direction: Direction, index: u64) -> PacketRef {
 }
 
 #[test]
-fn causes_come_back() {
+fn causes_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("causes.parquet");
     let rows: Vec<CausesRecord> = (0..1_000)
@@ -37,7 +37,7 @@ fn causes_come_back() {
 }
 
 #[test]
-fn drops_come_back() {
+fn drops_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("drops.parquet");
     let bare = DropRecord {

@@ -1,4 +1,5 @@
-//! The columns of every table are those of docs/RECORD.md: names, order, types, and which may be null.
+//! The columns of every table match docs/RECORD.md: names, order, types, and which may be null. Their cells are tested
+//! in `round_trip.rs`.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,7 +11,7 @@ use squall_base::record::{
 };
 use squall_record::{TableRow, TableWriter};
 
-/// Name, type, and whether it may be null.
+/// Name, type, and nullability.
 type ColumnFacts = (String, String, bool);
 
 /// The columns of a file of rows of type `R`.
@@ -43,7 +44,7 @@ fn written<R: TableRow>() -> Vec<ColumnFacts> {
         .collect()
 }
 
-/// The columns that the section of `table` in docs/RECORD.md has.
+/// The columns that the section of `table` in docs/RECORD.md lists.
 fn documented(table: &str) -> Vec<ColumnFacts> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/RECORD.md");
     let text = fs::read_to_string(path).expect("docs/RECORD.md");
@@ -65,7 +66,7 @@ fn documented(table: &str) -> Vec<ColumnFacts> {
 }
 
 #[test]
-fn columns_are_those_of_the_document() {
+fn columns_match_the_documentation() {
     assert_eq!(
         written::<RequestRecord>(),
         documented("requests.parquet"),
@@ -94,7 +95,7 @@ fn columns_are_those_of_the_document() {
 }
 
 #[test]
-fn every_field_of_the_kernel_has_its_column() {
+fn every_kernel_field_has_a_column() {
     let columns = written::<SocketRecord>();
     let tcp = columns
         .iter()

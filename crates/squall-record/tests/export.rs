@@ -1,4 +1,4 @@
-//! Exports are what other programs read: golden texts, and HdrHistogram's own reader.
+//! Exports are readable by other programs: compared with golden texts, and read by HdrHistogram's own reader.
 
 use std::path::Path;
 use std::time;
@@ -13,13 +13,13 @@ use squall_base::Time;
 use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_record::RequestWriter;
 use squall_record::export::{
-    Asked, CsvExport, H2loadExport, IntervalLogExport, PercentileExport, VegetaExport,
+    CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
 };
 
 /// 2025-11-21T21:25:01.250Z.
 const EPOCH_UNIX_NS: u64 = 1_763_760_301_250_000_000;
 
-/// A request that was wanted at `intended_ms` and took `took_ms`.
+/// A request scheduled at `intended_ms` that took `took_ms`.
 fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     RequestRecord {
@@ -48,7 +48,7 @@ fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
     }
 }
 
-/// One of each kind: warm-up, answered, a status of 404, given up, never connected.
+/// One of each kind: warm-up, answered, status 404, given up, never connected.
 fn some() -> Vec<RequestRecord> {
     let mut rows: Vec<RequestRecord> = (0..5).map(|n| request(n, 100 * n, 20 + n)).collect();
     rows[0].phase = Phase::Warmup;
@@ -118,9 +118,9 @@ fn columns_of_the_table() -> Vec<String> {
         .collect()
 }
 
-/// `vegeta encode` reads these lines and writes the same again (checked by hand with vegeta 12).
+/// `vegeta encode` reads these lines and writes the same lines again (checked by hand with vegeta 12).
 #[test]
-fn vegeta_has_its_twelve_fields() {
+fn vegeta_results_have_twelve_fields() {
     let urls = [
         "http://a/0",
         "http://a/1",
@@ -128,7 +128,7 @@ fn vegeta_has_its_twelve_fields() {
         "http://a/3",
         "http://a/4",
     ];
-    let asked = |row: &RequestRecord| Asked {
+    let asked = |row: &RequestRecord| RequestLine {
         method: "GET",
         url: urls[row.request as usize],
     };
@@ -144,7 +144,7 @@ fn vegeta_has_its_twelve_fields() {
 }
 
 #[test]
-fn h2load_has_a_start_a_status_and_a_duration() {
+fn h2load_log_has_start_status_and_duration() {
     let mut export = H2loadExport::new(Vec::new(), EPOCH_UNIX_NS);
     export.append(&some()).expect("a Vec takes everything");
     assert_eq!(
@@ -154,10 +154,10 @@ fn h2load_has_a_start_a_status_and_a_duration() {
 }
 
 #[test]
-fn a_percentile_distribution_is_laid_out_as_that_of_wrk2() {
+fn percentile_distribution_has_the_layout_of_wrk2() {
     let mut export = PercentileExport::new(Vec::new());
     export.append(&some()).expect("a Vec takes everything");
-    // 1, 2, ... 10 ms besides.
+    // And 1, 2, ... 10 ms.
     for n in 0..10 {
         export
             .append(&[request(9, 500, n + 1)])
@@ -168,7 +168,7 @@ fn a_percentile_distribution_is_laid_out_as_that_of_wrk2() {
 }
 
 #[test]
-fn an_interval_log_has_each_request_in_its_own_second() {
+fn interval_log_counts_each_request_in_its_scheduled_second() {
     let mut export = IntervalLogExport::new(Vec::new(), EPOCH_UNIX_NS);
     export.append(&some()).expect("a Vec takes everything");
     // Over a minute, one request each 100 ms; the 7th takes so long that it ends last.
@@ -187,7 +187,7 @@ fn an_interval_log_has_each_request_in_its_own_second() {
     assert!(log.ends_with(
         b"#[Requests: 596 answered, 1 given up (in it with a lower bound), 2 failed (not in it)]\n"
     ));
-    // The crate's reader takes no heading, which Java's has.
+    // The crate's reader does not accept the column names, which Java's does.
     let mut counts = vec![0; 60];
     let mut slowest = 0;
     for entry in IntervalLogIterator::new(&log[heading.len()..]) {
@@ -205,7 +205,7 @@ fn an_interval_log_has_each_request_in_its_own_second() {
         counts[interval.start_timestamp().as_secs() as usize] += histogram.len();
         slowest = slowest.max(histogram.max());
     }
-    // Of the first second the warm-up and two failures are missing.
+    // The first second lacks the warm-up request and two failures.
     assert_eq!(counts[0], 7);
     assert!(counts[1..].iter().all(|count| *count == 10), "{counts:?}");
     assert!(

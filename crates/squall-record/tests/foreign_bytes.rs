@@ -1,4 +1,5 @@
-//! Files that are not what they should be: every one gives an error that names it, none a panic.
+//! Files that are damaged or not squall's: each one is an error that names it, never a panic. Intact files are in
+//! `round_trip.rs`.
 
 mod common;
 mod rows;
@@ -20,7 +21,7 @@ use squall_record::{
     read_packets, read_requests, read_sockets,
 };
 
-/// A sound packets.parquet of 300 rows.
+/// An intact packets.parquet of 300 rows.
 fn sound(folder: &Path) -> PathBuf {
     let path = folder.join("packets.parquet");
     let mut writer = PacketWriter::create(&path).expect("a sound table");
@@ -49,7 +50,7 @@ fn foreign(folder: &Path, column: &str, pairs: &[(&str, &str)]) -> PathBuf {
     path
 }
 
-/// A sound table of `rows`.
+/// An intact table of `rows`.
 fn table<R: TableRow>(folder: &Path, rows: &[R]) -> PathBuf {
     let path = folder.join("table.parquet");
     let mut writer = TableWriter::<R>::create(&path).expect("a sound table");
@@ -58,7 +59,7 @@ fn table<R: TableRow>(folder: &Path, rows: &[R]) -> PathBuf {
     path
 }
 
-/// Puts `cells` into the place of a column of a table of ours.
+/// Replaces a column of one of our tables by `cells`.
 fn exchange_column(path: &Path, column: &str, cells: ArrayRef) {
     let file = fs::File::open(path).expect("a sound table");
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).expect("a sound table");
@@ -88,7 +89,7 @@ fn exchange_column(path: &Path, column: &str, cells: ArrayRef) {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn missing_file_is_named() {
     let error = read_requests("nowhere/requests.parquet").unwrap_err();
     assert!(matches!(error, RecordError::Read { .. }));
     assert!(
@@ -100,7 +101,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn text_and_nothing_are_not_parquet() {
+fn text_and_empty_files_are_not_parquet() {
     let folder = tempfile::tempdir().unwrap();
     for content in ["", "PAR1", "request,end_ns\n1,2\n", "PAR1\0\0\0\0PAR1"] {
         let path = folder.path().join("requests.parquet");
@@ -119,7 +120,7 @@ fn text_and_nothing_are_not_parquet() {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_an_error() {
+fn file_truncated_anywhere_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = sound(folder.path());
     let bytes = fs::read(&path).unwrap();
@@ -133,7 +134,7 @@ fn a_file_cut_short_anywhere_is_an_error() {
     }
 }
 
-/// Cuts a table of `rows` at every eleventh byte.
+/// Truncates a table of `rows` at every eleventh byte.
 fn cut_short<R: TableRow>(rows: &[R]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = table(folder.path(), rows);
@@ -146,13 +147,13 @@ fn cut_short<R: TableRow>(rows: &[R]) {
 }
 
 #[test]
-fn exchanges_frames_and_sockets_cut_short_are_errors() {
+fn truncated_exchanges_frames_and_sockets_are_errors() {
     cut_short(&rows::some(rows::exchange(), 50));
     cut_short(&rows::some(rows::frame(), 50));
     cut_short(&rows::some(rows::socket(), 10));
 }
 
-/// The column and the fault of an error about a cell of the first row.
+/// The column and the fault of an error about a cell in the first row.
 fn first_cell<T: std::fmt::Debug>(read: Result<T, RecordError>) -> (&'static str, CellFault) {
     match read {
         Err(RecordError::Cell {
@@ -166,7 +167,7 @@ fn first_cell<T: std::fmt::Debug>(read: Result<T, RecordError>) -> (&'static str
 }
 
 #[test]
-fn cells_that_cannot_be_are_named() {
+fn invalid_cells_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let nulls = |rows: usize| -> ArrayRef { Arc::new(Int64Array::new_null(rows)) };
 
@@ -205,7 +206,7 @@ fn cells_that_cannot_be_are_named() {
 }
 
 #[test]
-fn a_sample_with_another_type_of_column_is_refused() {
+fn socket_column_of_another_type_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = table(folder.path(), &rows::some(rows::socket(), 2));
     let texts = StringArray::from(vec!["1", "2"]);
@@ -220,7 +221,7 @@ fn a_sample_with_another_type_of_column_is_refused() {
 }
 
 #[test]
-fn a_writer_that_was_dropped_leaves_no_table() {
+fn dropped_writer_leaves_no_valid_table() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
     let mut writer = PacketWriter::create(&path).unwrap();
@@ -234,7 +235,7 @@ fn a_writer_that_was_dropped_leaves_no_table() {
 }
 
 #[test]
-fn other_tables_schemas_and_programs_are_told_apart() {
+fn other_tables_schemas_and_programs_are_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     let error = read_requests(sound(folder.path())).unwrap_err();
     assert!(
@@ -316,7 +317,7 @@ fn altered(sound: &[u8], changes: &[(prop::sample::Index, u8)], near_the_end: bo
     bytes
 }
 
-/// Sound tables of exchanges, frames and samples.
+/// Intact tables of exchanges, frames and socket samples.
 fn sound_tables() -> [Vec<u8>; 3] {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let bytes = |path| fs::read(path).expect("a sound table");
@@ -332,9 +333,9 @@ static SOUND_TABLES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(sound_tables);
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Altered bytes give other rows or an error; either way the process lives.
+    /// Corrupted bytes result in other rows or an error; either way the process survives.
     #[test]
-    fn altered_bytes_never_panic(
+    fn corrupted_bytes_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         near_the_end in any::<bool>(),
     ) {
@@ -344,9 +345,9 @@ proptest! {
         fs::write(&path, &bytes).unwrap();
         let _either = read_packets(&path);
     }
-    /// The same for the other tables.
+    /// As above, for the other tables.
     #[test]
-    fn altered_bytes_of_other_tables_never_panic(
+    fn corrupted_bytes_of_other_tables_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         near_the_end in any::<bool>(),
     ) {

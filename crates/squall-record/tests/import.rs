@@ -1,18 +1,19 @@
-//! Recordings of other programs become the scripts that a person would make of them by hand.
+//! Recordings of other programs become the scripts that a person would write for them by hand. Damaged recordings are
+//! in `import_garbage.rs`.
 
 use std::path::PathBuf;
 
 use squall_base::plan::{Script, ScriptBody, ScriptRequest, ScriptStep};
 use squall_base::{Bytes, Duration};
 use squall_record::import::{
-    HarOptions, ImportError, Imported, Reason, parse_har, parse_script, parse_timing_script,
+    HarOptions, Import, ImportError, OmissionReason, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets, script_text,
 };
 
-/// As browsers save it, with what they disagree in: zones, fractions, sizes that are not known, entries out of order.
+/// A HAR file with everything in which browsers differ: time zones, fractions, unknown sizes, entries out of order.
 const HAR: &str = include_str!("import/browser.har");
 
-fn har(options: &HarOptions) -> Imported<Script> {
+fn har(options: &HarOptions) -> Import<Script> {
     parse_har(HAR.as_bytes(), options).expect("a HAR file")
 }
 
@@ -41,8 +42,8 @@ fn said<T: std::fmt::Debug>(result: Result<T, ImportError>) -> String {
 }
 
 #[test]
-fn a_har_file_becomes_its_requests_in_the_order_of_their_times() {
-    let Imported { content, omissions } = har(&HarOptions::default());
+fn har_file_becomes_requests_in_order_of_time() {
+    let Import { content, omissions } = har(&HarOptions::default());
     assert_eq!(
         steps(&content),
         [
@@ -70,17 +71,18 @@ fn a_har_file_becomes_its_requests_in_the_order_of_their_times() {
     assert_eq!(*bodies[6], ScriptBody::Empty);
     let form = &content.requests[4].headers;
     assert_eq!(form[0].0, "content-type", "the form's type is what it was");
-    let left_out: Vec<(Reason, u64)> = omissions.iter().map(|o| (o.reason, o.count)).collect();
+    let left_out: Vec<(OmissionReason, u64)> =
+        omissions.iter().map(|o| (o.reason, o.count)).collect();
     assert_eq!(
         left_out,
         [
-            (Reason::NotHttp, 3),
-            (Reason::NoTime, 2),
-            (Reason::FromCache, 1),
-            (Reason::BodyContent, 1),
-            (Reason::Method, 1),
-            (Reason::NotUrl, 1),
-            (Reason::Body, 1),
+            (OmissionReason::NotHttp, 3),
+            (OmissionReason::NoTime, 2),
+            (OmissionReason::FromCache, 1),
+            (OmissionReason::BodyContent, 1),
+            (OmissionReason::Method, 1),
+            (OmissionReason::NotUrl, 1),
+            (OmissionReason::Body, 1),
         ]
     );
     assert_eq!(
@@ -90,12 +92,12 @@ fn a_har_file_becomes_its_requests_in_the_order_of_their_times() {
 }
 
 #[test]
-fn a_har_file_can_be_cut_down_to_its_media_and_freed_of_cookies() {
+fn har_import_can_keep_only_media_and_drop_cookies() {
     let media = har(&HarOptions {
         media_only: true,
         ..HarOptions::default()
     });
-    // Times count from the earliest that is kept.
+    // Times count from the earliest entry that is kept.
     let segment = "https://a.example/seg-1.m4s";
     assert_eq!(steps(&media.content), [(0, segment), (279_500, segment)]);
     let bare = har(&HarOptions {
@@ -107,7 +109,7 @@ fn a_har_file_can_be_cut_down_to_its_media_and_freed_of_cookies() {
 }
 
 #[test]
-fn what_is_no_har_file_is_told_with_its_place() {
+fn invalid_har_file_is_reported_with_its_place() {
     let parse = |text: &str| said(parse_har(text.as_bytes(), &HarOptions::default()));
     let cut = parse("{\"log\":{\n\"entries\":[");
     assert!(
@@ -140,9 +142,9 @@ fn what_is_no_har_file_is_told_with_its_place() {
 }
 
 #[test]
-fn a_timing_script_counts_from_the_start_and_need_not_be_in_order() {
+fn timing_script_counts_from_the_start_and_may_be_out_of_order() {
     let text = b"500.0\thttps://a.example/b\n\n12.0005\t/a?x=1#top\r\n1e3\thttps://a.example/b";
-    let Imported { content, omissions } = parse_timing_script(text).expect("a timing script");
+    let Import { content, omissions } = parse_timing_script(text).expect("a timing script");
     assert_eq!(
         content
             .steps
@@ -176,13 +178,13 @@ fn a_timing_script_counts_from_the_start_and_need_not_be_in_order() {
 }
 
 #[test]
-fn targets_of_vegeta_are_read_as_vegeta_reads_them() {
-    // From vegeta's README, with its comments, and two targets without a blank line between.
+fn vegeta_targets_are_read_as_vegeta_reads_them() {
+    // From vegeta's README, with its comments, and two targets without a blank line between them.
     let text = b"# all of them\nGET http://goku:9090/path/to/dragon?item=ball\nGET http://user:password@goku:9090/path/to\n\
         HEAD http://goku:9090/path/to/success\n\n\
         POST http://goku:9090/things\nX-Account-ID: 99\n# why not\nHost: other\n@/path/to/newthing.json\n\
         DELETE http://goku:9090/\nX-Account-ID: 8675309\n";
-    let Imported { content, omissions } = parse_vegeta_targets(text).expect("targets");
+    let Import { content, omissions } = parse_vegeta_targets(text).expect("targets");
     let asked: Vec<(&str, &str)> = content
         .iter()
         .map(|r| (r.method.as_str(), r.url.as_str()))
@@ -230,12 +232,12 @@ fn targets_of_vegeta_are_read_as_vegeta_reads_them() {
 }
 
 #[test]
-fn targets_of_vegeta_in_json_have_their_bodies_with_them() {
+fn vegeta_json_targets_include_their_bodies() {
     let text = br#"{"method":"POST","url":"https://goku/1","header":{"X-A":["1","2"],"Content-Length":["3"]},"body":"Rk9P"}
 
         {"method":"GET","url":"https://goku/2","body":null}
         {"method":"PUT","url":"https://goku/3","body":"/w=="}"#;
-    let Imported { content, omissions } = parse_vegeta_json(text).expect("targets");
+    let Import { content, omissions } = parse_vegeta_json(text).expect("targets");
     assert_eq!(content[0].body, ScriptBody::Text("FOO".to_owned()));
     let fields: Vec<&str> = content[0]
         .headers
@@ -265,7 +267,7 @@ fn targets_of_vegeta_in_json_have_their_bodies_with_them() {
 }
 
 #[test]
-fn a_script_comes_back_as_it_was_and_is_checked() {
+fn script_round_trips_and_is_checked() {
     let script = har(&HarOptions::default()).content;
     let text = script_text(&script).expect("a script");
     assert_eq!(parse_script(text.as_bytes()).expect("a script"), script);

@@ -1,6 +1,7 @@
-//! Foreign recordings: the functions of fuzz/, driven with random and half-sensible bytes on stable Rust.
+//! Untrusted recordings and captures: runs the fuzz targets' functions on random and half-valid bytes, on stable Rust.
+//! Valid recordings are in `import.rs`.
 
-// `drive_import` is public for the fuzz targets, which are a crate of their own.
+// `drive_import` is public for the fuzz targets, which are a separate crate.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_import.rs"]
 mod drive_import;
@@ -45,7 +46,7 @@ const LINES: &[&str] = &[
     "{\"method\":\"GET\",\"url\":\"http://a/\",\"header\":{\"x\":[\"1\",\"2\"]}}\n",
 ];
 
-/// HAR files whose entries are put together of parts that are right, wrong and missing.
+/// HAR files whose entries are combined from valid, invalid and missing parts.
 fn har() -> impl Strategy<Value = Vec<u8>> {
     let one_of = |known: &'static [&'static str]| proptest::sample::select(known);
     let time = one_of(&[
@@ -94,7 +95,7 @@ fn har() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Scripts of our own, of parts that are right and wrong.
+/// Scripts of our own format, combined from valid and invalid parts.
 fn script() -> impl Strategy<Value = Vec<u8>> {
     let one_of = |known: &'static [&'static str]| proptest::sample::select(known);
     let request = (
@@ -129,7 +130,7 @@ fn script() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn noise_is_refused(input in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_never_panic(input in vec(any::<u8>(), 0..200)) {
         drive_import::import_har(&input);
         drive_import::import_timing_script(&input);
         drive_import::import_vegeta(&input);
@@ -137,23 +138,23 @@ proptest! {
     }
 
     #[test]
-    fn any_parts_are_a_script_of_ours_or_an_error(input in script()) {
+    fn half_valid_scripts_are_parsed_or_refused(input in script()) {
         drive_import::import_script(&input);
     }
 
     #[test]
-    fn any_lines_are_a_script_or_an_error(input in pieces(LINES)) {
+    fn half_valid_lines_are_parsed_or_refused(input in pieces(LINES)) {
         drive_import::import_timing_script(&input);
         drive_import::import_vegeta(&input);
     }
 
     #[test]
-    fn any_entries_are_a_script_or_an_error(input in har()) {
+    fn half_valid_har_files_are_parsed_or_refused(input in har()) {
         drive_import::import_har(&input);
     }
 
     #[test]
-    fn a_damaged_har_file_is_a_script_or_an_error(at in 0..9_000_usize, with in any::<u8>(), cut in any::<bool>()) {
+    fn damaged_har_files_are_parsed_or_refused(at in 0..9_000_usize, with in any::<u8>(), cut in any::<bool>()) {
         let mut input = include_bytes!("import/browser.har").to_vec();
         let at = at % input.len();
         input[at] = with;
@@ -174,7 +175,7 @@ const BLOCKS: &[&[u8]] = &[
 
 proptest! {
     #[test]
-    fn garbage_as_a_capture(pieces in vec(prop_oneof![
+    fn half_valid_captures_never_panic(pieces in vec(prop_oneof![
         8 => proptest::sample::select(BLOCKS).prop_map(<[u8]>::to_vec),
         1 => vec(any::<u8>(), 0..8),
     ], 0..30)) {

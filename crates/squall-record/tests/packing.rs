@@ -1,7 +1,7 @@
-//! What the packing of tables does at its borders, as the parquet crate's own reader sees it.
+//! The packing of tables in edge cases, checked with the parquet crate's own reader.
 //!
-//! Ordinary rows are in round_trip.rs; here are the ends of the numbers, nulls in every pattern, and row groups that are
-//! full to the row.
+//! Ordinary rows are in round_trip.rs. This file has extreme numbers, nulls in every pattern, and row groups that are
+//! exactly full.
 
 mod common;
 mod rows;
@@ -60,7 +60,7 @@ fn batch(path: &Path) -> RecordBatch {
         .expect("rows")
 }
 
-/// Numbers as columns have them: the ends, small ones, steps, and anything.
+/// Typical numbers of a column: extremes, small ones, multiples of a step, and arbitrary ones.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),
@@ -75,13 +75,13 @@ fn signed() -> impl Strategy<Value = i64> {
     prop_oneof![Just(i64::MIN), Just(i64::MAX), -16..16_i64, any::<i64>(),]
 }
 
-/// Short ones, and some that end in another page.
+/// Short runs, and some that end in another page.
 fn run_length() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 1..400_usize, 1 => PAGE_ROWS - 300..PAGE_ROWS + 300]
 }
 
 prop_compose! {
-    /// Frames in runs that are alike, so that there are constant blocks, nulls in runs and nulls in turn.
+    /// Runs of similar frames, so that there are constant blocks, runs of nulls and alternating nulls.
     fn runs_of_frames()(
         runs in vec((rows::frame(), number(), signed(), run_length(), 0..3_u8), 1..12),
     ) -> Vec<FrameRecord> {
@@ -108,13 +108,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn runs_and_ends_come_back(rows in runs_of_frames(), piece in 1..2000_usize) {
+    fn runs_and_extreme_numbers_round_trip(rows in runs_of_frames(), piece in 1..2000_usize) {
         prop_assert!(come_back(&rows, piece));
     }
 
-    /// The extremes in the file are those of the rows, so that readers may leave row groups out.
+    /// The extremes in the file match the rows, so that readers may skip row groups.
     #[test]
-    fn statistics_are_those_of_the_rows(rows in runs_of_frames()) {
+    fn statistics_match_the_rows(rows in runs_of_frames()) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("frames.parquet");
         write(&path, &rows, 1000);
@@ -134,9 +134,10 @@ proptest! {
     }
 }
 
-/// As many rows as a row group has, one fewer, one more, and many groups; in pieces that end elsewhere.
+/// Exactly as many rows as a row group has, one fewer, one more, and several groups; in pieces that do not end with
+/// them.
 #[test]
-fn row_groups_are_full_to_the_row() {
+fn row_groups_are_filled_to_the_last_row() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
     for (count, groups) in [
@@ -160,9 +161,9 @@ fn row_groups_are_full_to_the_row() {
     }
 }
 
-/// Pieces of one row wait for each other; long ones do not: their order must stay.
+/// Pieces of one row wait for more rows while long ones do not; their order must stay.
 #[test]
-fn short_and_long_pieces_keep_their_order() {
+fn short_and_long_pieces_stay_in_order() {
     let rows: Vec<_> = (0..5_000).map(common::packet_number).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
@@ -184,9 +185,9 @@ fn short_and_long_pieces_keep_their_order() {
     assert!(read == rows);
 }
 
-/// Who has other things to do appends what there is room for, and presses a column when there is none.
+/// A caller with other work appends as many rows as there is room for, and compresses a column when there is none.
 #[test]
-fn steps_write_the_same_file() {
+fn pressing_in_steps_writes_the_same_file() {
     let rows: Vec<_> = (0..ROW_GROUP_ROWS as u32 + 40_000)
         .map(common::packet_number)
         .collect();
@@ -201,7 +202,7 @@ fn steps_write_the_same_file() {
         }
         let mut count = piece.min(rest.len()).min(writer.room());
         if count == 0 {
-            if writer.press_some().unwrap() {
+            if writer.compress_some().unwrap() {
                 steps += 1;
                 continue;
             }
@@ -222,9 +223,10 @@ fn steps_write_the_same_file() {
     assert!(files[0] == files[1], "the same bytes");
 }
 
-/// A dictionary of numbers that fills up in the middle of a row group gives way to differences, from that page to the group's end.
+/// When a dictionary of numbers fills up within a row group, differences replace it from that page to the end of the
+/// group.
 #[test]
-fn numbers_too_many_for_a_dictionary_come_back() {
+fn numbers_that_overflow_a_dictionary_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
     let mut rows: Vec<_> = (0..3 * ROW_GROUP_ROWS as u32)
@@ -235,11 +237,11 @@ fn numbers_too_many_for_a_dictionary_come_back() {
         row.queue_bytes = match i / ROW_GROUP_ROWS {
             0 => different,
             1 => i as u32 % 3,
-            // The page after the first one is too much for the dictionary.
+            // The page after the first one overflows the dictionary.
             _ if i % ROW_GROUP_ROWS < PAGE_ROWS + 9 => 5 + i as u32 % 3,
             _ => different,
         };
-        // In the second group only, and there not in the first page.
+        // Only in the second group, and not in its first page.
         row.is_marked = i == ROW_GROUP_ROWS + PAGE_ROWS + 5;
     }
     write(&path, &rows, 1024);
@@ -279,13 +281,13 @@ fn numbers_too_many_for_a_dictionary_come_back() {
     assert!(read == rows);
 }
 
-/// TCP's rows are null where QUIC's are not: most columns have nulls in no order.
+/// A column of TCP samples is null for QUIC samples and vice versa, so most columns have irregular nulls.
 #[test]
-fn columns_of_two_kinds_of_rows_come_back() {
+fn tcp_and_quic_samples_in_one_table_round_trip() {
     assert!(come_back(&rows::some(rows::socket(), 600), 600));
 }
 
-/// Derived columns are not read by us: here they are held against the rows as any other reader sees them.
+/// Our reader does not read derived columns: here they are compared with the rows as any other reader sees them.
 #[test]
 fn derived_columns_follow_from_the_rows() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,8 +312,8 @@ fn derived_columns_follow_from_the_rows() {
 
 /// docs/RECORD.md, "What holds for all tables": a column is compressed if its first page becomes smaller by that.
 #[test]
-fn what_repeats_is_compressed_and_noise_is_not() {
-    // SplitMix64's last steps: neighbours have no bit in common.
+fn repeating_columns_are_compressed_and_noise_is_not() {
+    // SplitMix64's final mixing, so that neighbours are unrelated.
     let noise = |i: u64| {
         let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! Captures: every byte of a small one, the order of packets, laws over any packets, and what tshark,
-//! capinfos and tcptrace say of a connection that lost a packet.
+//! Captures: every byte of a small one, the order of packets, properties over arbitrary packets, and how tshark,
+//! capinfos and tcptrace read a connection that lost a packet. Reading captures ourselves is tested in `captures.rs`.
 
 mod common;
 
@@ -12,7 +12,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::Time;
 use squall_base::record::{Direction, PacketRecord};
-use squall_record::{Captured, Heading, PcapngFile, PcapngWriter, RecordError, add_secrets};
+use squall_record::{
+    CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, RecordError, add_secrets,
+};
 
 /// 2023-11-14 22:13:20 UTC.
 const EPOCH_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -26,8 +28,8 @@ fn captured(
     after_ns: u64,
     bytes: Vec<u8>,
     comment: Option<&str>,
-) -> Captured {
-    Captured {
+) -> CapturedPacket {
+    CapturedPacket {
         record: PacketRecord {
             direction,
             length: bytes.len() as u16,
@@ -39,8 +41,8 @@ fn captured(
     }
 }
 
-/// Writes a capture in one piece into `folder`.
-fn capture(folder: &Path, packets: &[Captured]) -> PathBuf {
+/// Writes a capture into `folder` with a single `append`.
+fn capture(folder: &Path, packets: &[CapturedPacket]) -> PathBuf {
     let path = folder.join("packets.pcapng");
     let mut file = PcapngFile::create(path.clone(), EPOCH, EPOCH_UNIX_NS).expect("a capture");
     file.append(packets.to_vec(), Time::ZERO)
@@ -50,15 +52,15 @@ fn capture(folder: &Path, packets: &[Captured]) -> PathBuf {
     path
 }
 
-// Reading: as little of the format as the tests need.
+// A reader for as little of the format as the tests need.
 
-/// One block: its type, and its body without the lengths around it.
+/// A block: its type, and its body without the lengths around it.
 struct Block {
     kind: u32,
     body: Vec<u8>,
 }
 
-/// One enhanced packet block.
+/// An enhanced packet block.
 #[derive(Debug, PartialEq, Eq)]
 struct ParsedPacket {
     interface: u32,
@@ -126,7 +128,7 @@ fn packet(block: &Block) -> ParsedPacket {
     }
 }
 
-/// The packets of a file of PcapngFile's, whose head has one section and two interfaces.
+/// The packets of a file of PcapngFile, which begins with one section and two interfaces.
 fn packets(path: &Path) -> Vec<ParsedPacket> {
     let blocks = blocks(&fs::read(path).expect("the capture"));
     let kinds: Vec<u32> = blocks[..3].iter().map(|block| block.kind).collect();
@@ -134,7 +136,7 @@ fn packets(path: &Path) -> Vec<ParsedPacket> {
     blocks[3..].iter().map(packet).collect()
 }
 
-// TCP, as it was on the link.
+// TCP packets for the link.
 
 fn internet_checksum(parts: &[&[u8]]) -> [u8; 2] {
     let mut sum: u32 = 0;
@@ -149,7 +151,7 @@ fn internet_checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// One TCP segment in IPv4, between 10.0.0.1:40000 (the client) and 10.0.0.2:80.
+/// A TCP segment in IPv4, between 10.0.0.1:40000 (the client) and 10.0.0.2:80.
 fn segment(
     direction: Direction,
     ip_id: u16,
@@ -187,9 +189,9 @@ fn segment(
     ip
 }
 
-/// Handshake, a request whose first sending is dropped, its answer; 10 ms and 1 ns apart, in the order in
-/// which their fate became final: the dropped one first.
-fn connection() -> Vec<Captured> {
+/// A handshake, a request whose first transmission is dropped, and its response; 10 ms and 1 ns apart. In the order in
+/// which their fates became final: the dropped one first.
+fn connection() -> Vec<CapturedPacket> {
     use Direction::{Down, Up};
     const SYN: u8 = 0x02;
     const PSH: u8 = 0x08;
@@ -234,19 +236,19 @@ fn connection() -> Vec<Captured> {
 
 // Peers.
 
-/// Whether `program` can be started. If not, it says so loudly, and fails where every test must run.
+/// Whether `program` can be started. If not, prints that the test is skipped, or fails where every test must run.
 fn has_peer(program: &str) -> bool {
     if Command::new(program).arg("-v").output().is_ok() {
         return true;
     }
     let said = format!("skipped: {program} is not installed; scripts/peers installs it");
     assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
-    // Not eprintln!, which the test harness would keep to itself.
+    // Not eprintln!, whose output the test harness captures.
     let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
     false
 }
 
-/// What `program` says of a capture, in UTC and English.
+/// The output of `program` for a capture, in UTC and English.
 fn said_by(program: &str, arguments: &[&str], capture: &Path) -> String {
     let output = Command::new(program)
         .args(arguments)
@@ -262,11 +264,17 @@ fn said_by(program: &str, arguments: &[&str], capture: &Path) -> String {
 // Tests.
 
 #[test]
-fn a_small_capture_byte_for_byte() {
+fn small_capture_matches_byte_for_byte() {
     let mut writer = PcapngWriter::new(Vec::new(), "squall 1", &[("up", "there")]).unwrap();
     let time = 0x0102_0304_0506_0708;
     writer
-        .packet(0, time, Some(Heading::Outbound), b"frame", Some("lost"))
+        .packet(
+            0,
+            time,
+            Some(CaptureDirection::Outbound),
+            b"frame",
+            Some("lost"),
+        )
         .unwrap();
     writer.packet(0, time, None, b"", None).unwrap();
     writer.secrets("RANDOM 1\n").unwrap();
@@ -288,7 +296,7 @@ fn a_small_capture_byte_for_byte() {
         b"frame\0\0\0",
         // opt_comment, epb_flags (outbound), the end of the options, length.
         &[1, 0, 4, 0], b"lost", &[2, 0, 4, 0], &[2, 0, 0, 0], &[0; 4], &[60, 0, 0, 0],
-        // A packet of nothing, without options.
+        // An empty packet, without options.
         &[6, 0, 0, 0], &[32, 0, 0, 0], &[0; 4], &[4, 3, 2, 1], &[8, 7, 6, 5], &[0; 4], &[0; 4],
         &[32, 0, 0, 0],
         // Secrets: type, length, "TLSK", length of the key log, key log, length.
@@ -314,7 +322,7 @@ fn packets_are_held_back_until_no_earlier_one_can_follow() {
     let until = |after_ns| Time::from_nanos(EPOCH.as_nanos() + after_ns);
 
     let mut file = PcapngFile::create(path.clone(), EPOCH, EPOCH_UNIX_NS).unwrap();
-    // The packet at 30 was lost at once, those before it are still delayed.
+    // The packet at 30 was lost immediately; those before it are still delayed.
     file.append(vec![packet(2, Up, 30)], until(10)).unwrap();
     file.append(vec![packet(0, Up, 10), packet(0, Down, 20)], until(20))
         .unwrap();
@@ -334,7 +342,7 @@ fn packets_are_held_back_until_no_earlier_one_can_follow() {
 }
 
 #[test]
-fn a_capture_in_no_folder_is_named() {
+fn capture_in_a_missing_folder_is_an_error() {
     let path = PathBuf::from("nowhere/packets.pcapng");
     let error = PcapngFile::create(path, EPOCH, EPOCH_UNIX_NS).err();
     assert!(
@@ -391,7 +399,7 @@ fn tshark_shows_times_comments_and_the_loss() {
 }
 
 #[test]
-fn capinfos_knows_the_application_and_the_interfaces() {
+fn capinfos_shows_the_application_and_the_interfaces() {
     if !has_peer("capinfos") {
         return;
     }
@@ -420,7 +428,7 @@ fn capinfos_knows_the_application_and_the_interfaces() {
 }
 
 #[test]
-fn secrets_can_be_added_to_a_capture_that_is_complete() {
+fn secrets_can_be_added_to_a_finished_capture() {
     let folder = tempfile::tempdir().unwrap();
     let [whole, added] = ["whole.pcapng", "added.pcapng"].map(|name| folder.path().join(name));
     let interfaces = [("up", "x"), ("down", "y")];
@@ -454,7 +462,7 @@ fn secrets_can_be_added_to_a_capture_that_is_complete() {
 }
 
 #[test]
-fn readers_know_secrets_and_go_on_after_them() {
+fn capinfos_counts_secrets_and_reads_the_packets_after_them() {
     if !has_peer("capinfos") {
         return;
     }
@@ -505,7 +513,7 @@ prop_compose! {
         after_ns in 0..1_000_000_000_u64,
         bytes in vec(any::<u8>(), 0..200),
         comment in proptest::option::of("\\PC{0,40}|[a-zäß€\u{1F300}-\u{1F5FF}]{0,2000}"),
-    ) -> Captured {
+    ) -> CapturedPacket {
         let direction = if down { Direction::Down } else { Direction::Up };
         captured(0, direction, after_ns, bytes, comment.as_deref())
     }
@@ -515,7 +523,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_packets_are_read_back_in_the_order_of_arrival(
+    fn packets_are_read_back_in_order_of_arrival(
         mut sent in vec(any_packet(), 0..30),
     ) {
         for (index, packet) in (0..).zip(&mut sent) {

@@ -1,4 +1,4 @@
-//! What is written is read again, row by row and in order, whatever the sizes of the pieces it came in.
+//! Rows are read back as they were written and in order, whatever the sizes of the pieces they were appended in.
 
 mod common;
 mod rows;
@@ -21,7 +21,7 @@ use squall_record::{
     each_projected, read_frames, read_packets, read_requests,
 };
 
-/// Writes `rows` in pieces of `piece` rows, reads them again.
+/// Writes `rows` in pieces of `piece` rows and reads them back.
 fn through_a_file<R: TableRow>(rows: &[R], piece: usize) -> Result<Vec<R>, RecordError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("table.parquet");
@@ -37,39 +37,39 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn requests_come_back(rows in vec(rows::request(), 0..200), piece in 1_usize..100) {
+    fn requests_round_trip(rows in vec(rows::request(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 
     #[test]
-    fn packets_come_back(rows in vec(rows::packet(), 0..200), piece in 1_usize..100) {
+    fn packets_round_trip(rows in vec(rows::packet(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 
     #[test]
-    fn exchanges_come_back(rows in vec(rows::exchange(), 0..200), piece in 1_usize..100) {
+    fn exchanges_round_trip(rows in vec(rows::exchange(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 
     #[test]
-    fn frames_come_back(rows in vec(rows::frame(), 0..200), piece in 1_usize..100) {
+    fn frames_round_trip(rows in vec(rows::frame(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 
     #[test]
-    fn sockets_come_back(rows in vec(rows::socket(), 0..50), piece in 1_usize..100) {
+    fn sockets_round_trip(rows in vec(rows::socket(), 0..50), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 }
 
 #[test]
-fn many_row_groups_come_back_in_order() {
+fn many_rows_round_trip_in_order() {
     let rows: Vec<_> = (0..150_000).map(common::packet_number).collect();
     assert_eq!(through_a_file(&rows, 9_999).unwrap(), rows);
 }
 
 #[test]
-fn empty_tables_are_tables() {
+fn empty_tables_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let (requests, packets) = (folder.path().join("r"), folder.path().join("p"));
     assert_eq!(
@@ -85,7 +85,7 @@ fn empty_tables_are_tables() {
 }
 
 #[test]
-fn a_time_that_no_column_holds_is_refused_with_its_column() {
+fn time_too_large_for_its_column_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = PacketWriter::create(folder.path().join("p")).unwrap();
     let mut packet = common::packet_number(0);
@@ -103,9 +103,9 @@ fn a_time_that_no_column_holds_is_refused_with_its_column() {
     }
 }
 
-/// The names of frames are for those who query the file: a word for a type that its RFC names, else null.
+/// Frame names are for people who query the file: a word for a type that its RFC names, otherwise null.
 #[test]
-fn frames_have_their_names_in_the_file() {
+fn file_contains_frame_names() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frames.parquet");
     let mut rows = rows::some(rows::frame(), 3);
@@ -135,9 +135,9 @@ fn frames_have_their_names_in_the_file() {
     assert_eq!(read_frames(&path).unwrap(), rows);
 }
 
-/// A rate without a limit, as the kernel has it unless told otherwise, is no number too large for its column.
+/// A rate without a limit, the kernel's default, does not overflow its column.
 #[test]
-fn a_socket_without_a_pacing_limit_comes_back() {
+fn socket_without_a_pacing_limit_round_trips() {
     let mut rows = rows::some(rows::socket(), 1);
     let mut bytes = [0; TcpInfo::SIZE];
     bytes[104..120].fill(0xFF);
@@ -172,7 +172,7 @@ projection! {
 }
 
 #[test]
-fn a_projection_has_what_the_whole_rows_have() {
+fn projection_equals_the_fields_of_whole_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
     let packets = rows::some(rows::packet(), 5_000);
@@ -185,7 +185,7 @@ fn a_projection_has_what_the_whole_rows_have() {
 }
 
 #[test]
-fn a_column_that_the_table_does_not_have_is_an_error_even_without_rows() {
+fn unknown_column_is_an_error_even_without_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.parquet");
     PacketWriter::create(&path).unwrap().finish().unwrap();
@@ -205,14 +205,14 @@ fn a_column_that_the_table_does_not_have_is_an_error_even_without_rows() {
 }
 
 #[test]
-fn rows_are_the_same_where_they_lie() {
+fn rows_passed_by_reference_equal_rows_returned() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
     let packets = rows::some(rows::packet(), 5_000);
     let mut writer = PacketWriter::create(&path).unwrap();
     writer.append(&packets).unwrap();
     writer.finish().unwrap();
-    // From anywhere on.
+    // Starting from any row.
     for already in [0, 1, 2_048, 5_000] {
         let mut read = Rows::open(&path).unwrap();
         let mut found: Vec<PacketRecord> =
@@ -224,7 +224,7 @@ fn rows_are_the_same_where_they_lie() {
 }
 
 #[test]
-fn frames_that_are_not_wanted_make_no_rows() {
+fn unwanted_frames_are_not_passed_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frames.parquet");
     let frames = rows::some(rows::frame(), 5_000);

@@ -1,20 +1,20 @@
-/* The data of the page: the manifest, and each trial's points, unpacked when first asked for.
+/* The data of the page: the manifest, and each trial's points, unpacked on first use.
  *
- * It draws nothing and knows no element but those that hold data. The format is described where it is
- * written: payload.rs. What is done with points: paint.js, hover.js. */
+ * It draws nothing and accesses only the elements that hold data. payload.rs writes and describes the format;
+ * paint.js and hover.js use the points. */
 
-/** The manifest: marks and causes in words, variants' names, and for each condition its trials. */
+/** The manifest: the words for marks and causes, the names of variants, and the trials of each condition. */
 export function readManifest() {
   return JSON.parse(document.getElementById("manifest").textContent);
 }
 
-/** Codes of marks, in the order of the manifest's words: beyond these two, every mark is a failure. */
+/** Codes of marks, which index the manifest's words. Every code above these two is a failure. */
 export const ANSWERED = 0;
 export const UNFINISHED = 1;
 
 const unpacked = new Map();
 
-/** The points of `trial`, sorted by start: a promise of columns of equal length. */
+/** A promise of the points of `trial`: columns of equal length, sorted by start. */
 export function pointsOf(trial) {
   if (!unpacked.has(trial.element)) unpacked.set(trial.element, unpack(trial));
   return unpacked.get(trial.element);
@@ -34,7 +34,7 @@ async function unpack(trial) {
     latencyMs: new Float64Array(n),
     latencyLog: new Float64Array(n),
     mark: new Uint8Array(buffer, 12 * n, n),
-    // 0: not known; else one more than the place among the manifest's causes.
+    // 0: unknown; otherwise one more than the index among the manifest's causes.
     cause: new Uint8Array(buffer, 13 * n, n),
     warmupCount: trial.warmup_count,
   };
@@ -44,7 +44,7 @@ async function unpack(trial) {
     points.request[i] = request += u32(0, i);
     points.startS[i] = (startUs += u32(1, i)) / 1e6;
     points.latencyMs[i] = u32(2, i) / 1e3;
-    // Logarithms are taken once, so that a logarithmic axis redraws as fast as a linear one.
+    // Computed once, so that a logarithmic axis redraws as fast as a linear one.
     points.latencyLog[i] = Math.log10(Math.max(points.latencyMs[i], 1e-3));
   }
   return points;

@@ -1,12 +1,12 @@
-/* Finds the point under the pointer and says what it is.
+/* Finds the point under the pointer and describes it.
  *
- * It searches only the starts near the pointer, by binary search. It changes no view and paints nothing on
- * the canvas; ring and note are elements of their own, and all words in them are set as text. */
+ * It searches only the starts near the pointer, by binary search. It changes no view and paints nothing on the
+ * canvas: ring and note are separate elements, whose words are all set as text. paint.js draws the points. */
 
 import { ANSWERED, UNFINISHED, lowerBound } from "./data.js";
 import { failureDepth } from "./paint.js";
 
-/** How near, in CSS pixels, the pointer must be. */
+/** How close the pointer must be, in CSS pixels. */
 const REACH = 14;
 
 /** The nearest point of `layers` to (x, y), device pixels on the canvas, or null. */
@@ -25,7 +25,7 @@ export function nearest(layers, frame, x, y) {
         points.mark[i] > UNFINISHED
           ? frame.top + failureDepth(frame.ratio)
           : frame.top + frame.height - (latencies[i] - frame.yFrom) * frame.yScale;
-      // Where points crowd, the unusual one is meant.
+      // Where points crowd, prefer the unusual one.
       const weight = points.mark[i] === ANSWERED ? 1 : 0.25;
       const distance = ((pointX - x) ** 2 + (pointY - y) ** 2) * weight;
       if (distance < bestDistance) {

@@ -1,13 +1,13 @@
-/* The page: for each condition its controls and its plots, made when they come into sight.
+/* The page: the controls and plots of each condition, created when they come into view.
  *
- * Everything that can be read stands in the markup already (html/mod.rs); this only adds what moves. Names
- * are foreign text: they become elements' text and nothing else. One plot is scatter.js. */
+ * All text is already in the markup (html/mod.rs); this only adds the interactive parts. Names are foreign
+ * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
 import { pointsOf, readManifest } from "./data.js";
 import { Scatter } from "./scatter.js";
 import { Pane, View } from "./view.js";
 
-/** How many colours style.css has; further variants use them again. */
+/** The number of colours in style.css; further variants start over with the first. */
 const SERIES = 7;
 
 const OVERLAY_HEIGHT = 320;
@@ -25,7 +25,7 @@ function element(tag, className, ...children) {
   return made;
 }
 
-/** The plots of one condition, all looking at one view: the overlay, and one small plot for each variant. */
+/** The plots of one condition, which share one view: the overlay, and one small plot for each variant. */
 class Section {
   constructor(host, { trials, starts_logarithmic: log }, manifest) {
     Object.assign(this, { host, trials, manifest, scatters: [] });
@@ -43,7 +43,7 @@ class Section {
     return [0, Math.max(...this.current().map((trial) => trial.end_s))];
   }
 
-  /** Fits the latency axes to what is drawn: the overlay's to the variants shown, the small plots' to all. */
+  /** Fits the latency axes to what is drawn: the overlay's to the variants shown, that of the small plots to all. */
   fitPanes() {
     const trials = this.current();
     const shown = trials.filter((trial) => this.shown.has(trial.variant));
@@ -94,7 +94,7 @@ class Section {
     return element("label", "", box, " Logarithmic latency");
   }
 
-  /** The large plot of some variants over each other, and what switches them on and off. */
+  /** The large plot, which overlays some variants, and the toggles for them. */
   overlay() {
     const toggles = element("fieldset", "toggles", element("legend", "", "Shown together"));
     for (const variant of this.variants) toggles.append(this.toggle(variant));
@@ -152,7 +152,7 @@ class Section {
     return figure;
   }
 
-  /** Brings every plot to the chosen repetition and variants. */
+  /** Updates every plot to the chosen repetition and variants. */
   select() {
     this.fitPanes();
     for (const entry of this.scatters) {
@@ -173,13 +173,13 @@ class Section {
     const trials = this.trialsOf(entry);
     try {
       const points = await Promise.all(trials.map(pointsOf));
-      // Another choice may have been made meanwhile; its own fill will draw it.
+      // The choice may have changed meanwhile; then the `fill` of the new choice draws it.
       if (String(trials.map((t) => t.element)) !== String(this.trialsOf(entry).map((t) => t.element))) return;
       entry.scatter.setLayers(
         trials.map((trial, i) => ({
           name: this.manifest.variants[trial.variant],
           colour: `--series-${trial.variant % SERIES}`,
-          // Where there is one variant, its colour says nothing.
+          // With a single variant, its colour carries no information.
           causes: entry.byCause && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
           points: points[i],
           warmupS: trial.warmup_s,
@@ -220,5 +220,5 @@ const sections = [...document.querySelectorAll(".plots")].map((host) => {
   return condition.trials.length > 0 ? new Section(host, condition, manifest) : null;
 });
 
-/** For the browser's console, and for the tests that look at the page as a person does. */
+/** For the browser's console, and for the tests that use the page as a person does. */
 globalThis.squall = { manifest, sections };

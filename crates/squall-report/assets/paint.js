@@ -1,8 +1,8 @@
-/* Paints points: sets the pixels of thousands of small squares, then draws them onto the canvas at once.
+/* Paints points: sets the pixels of thousands of small squares, then draws all of them onto the canvas in one call.
  *
- * A call of the canvas for each point costs more than the points themselves; setting pixels keeps 90,000 of
- * them within one frame wherever they lie. Only the visible part of the sorted points is walked through. It
- * asks for no data and knows no pane but the frame it is given. Axes and shading are scatter.js's. */
+ * A canvas call for each point costs more than its pixels; setting pixels directly keeps 90,000 points within one
+ * frame, wherever they are. Only the visible part of the sorted points is visited. It loads no data and knows no
+ * pane, only the frame it is passed. scatter.js draws axes and shading. */
 
 import { ANSWERED, UNFINISHED, lowerBound } from "./data.js";
 
@@ -24,7 +24,7 @@ export function frameOf(box, pane, ratio) {
   };
 }
 
-/** The indices [from, to) of the points whose start is in sight, with one pixel's margin. */
+/** The indices [from, to) of the points whose start is visible, with a margin of four pixels. */
 export function inSight(points, frame) {
   const margin = 4 / frame.xScale;
   return [
@@ -33,13 +33,13 @@ export function inSight(points, frame) {
   ];
 }
 
-/** The pixels of a plot's points, kept from one redraw to the next. */
+/** The pixels of a plot's points, reused from one redraw to the next. */
 export class Raster {
   constructor() {
     this.canvas = document.createElement("canvas");
   }
 
-  /** Empties it, at the size of the frame. */
+  /** Clears it and sets it to the size of the frame. */
   clear(frame) {
     const width = Math.round(frame.width);
     const height = Math.round(frame.height);
@@ -59,8 +59,8 @@ export class Raster {
   }
 }
 
-/** Paints `layers`, later ones on top: { points, colour, causes }, and their failures in the colour `failure`. With `causes`,
- * colours by the code of the cause, answered requests have those. */
+/** Paints `layers`, later ones on top: { points, colour, causes }, and their failures in the colour `failure`. `causes` has
+ * a colour for each code of a cause; if it is present, answered requests have these colours. */
 export function paintLayers(context, frame, raster, layers, failure) {
   raster.clear(frame);
   for (const { points, colour, causes } of layers) {
@@ -78,24 +78,24 @@ export function paintLayers(context, frame, raster, layers, failure) {
   }
 }
 
-/** A colour as pixels: pale for the warm-up, and full. */
+/** A colour as pixel values: pale for the warm-up, and full. */
 function shades(context, colour) {
-  // The canvas writes any opaque colour as #rrggbb.
+  // The canvas returns any opaque colour as #rrggbb.
   context.fillStyle = colour;
   const rgb = Number.parseInt(context.fillStyle.slice(1), 16);
-  // In memory red comes first, and every browser's machine is little-endian.
+  // Red comes first in memory, and every machine that runs a browser is little-endian.
   const bgr = ((rgb & 0xff) << 16) | (rgb & 0xff00) | (rgb >> 16);
   const withAlpha = (alpha) => ((Math.round(alpha * 255) << 24) | bgr) >>> 0;
   return { pale: withAlpha(0.3), full: withAlpha(1) };
 }
 
-/** Few points are painted larger: there is room, and each may matter. */
+/** If there are few points, they are larger: there is room, and each may matter. */
 function pointSize(count, ratio) {
   const size = count < 400 ? 5 : count < 5000 ? 4 : count < 20000 ? 3 : 2.5;
   return Math.round(size * ratio);
 }
 
-/** One square for each answered request in sight. */
+/** One square for each visible answered request. */
 function paintAnswered(raster, frame, points, own, byCause) {
   const { pixels, width, height } = raster;
   const { xFrom, xScale, yFrom, yScale } = frame;
@@ -152,7 +152,7 @@ function paintFailed(context, frame, points, from, to) {
   context.stroke();
 }
 
-/** How far below the plot's top edge the failures stand, in device pixels. */
+/** How far below the plot's top edge the failures are, in device pixels. */
 export function failureDepth(ratio) {
   return 6 * ratio;
 }

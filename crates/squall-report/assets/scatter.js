@@ -1,7 +1,7 @@
 /* One scatter plot: axes by uPlot, points by paint.js, and every way to zoom.
  *
- * It does not choose what is drawn (page.js does) and keeps no range of its own: that is its Pane's
- * (view.js). It draws at most once per frame, and only while it is in sight. */
+ * It does not choose what is drawn (page.js does) and keeps no ranges: its Pane does (view.js). It draws at most
+ * once per frame, and only while it is visible. */
 
 import { Note, nearest } from "./hover.js";
 import { Raster, frameOf, paintLayers } from "./paint.js";
@@ -9,7 +9,7 @@ import { logTicks } from "./ticks.js";
 
 const inFrame = new Set();
 
-/** Draws `scatter` once in the next frame, however often it is asked. */
+/** Draws `scatter` once in the next frame, however often this is called. */
 function drawSoon(scatter) {
   if (inFrame.size === 0) {
     requestAnimationFrame(() => {
@@ -21,7 +21,7 @@ function drawSoon(scatter) {
   inFrame.add(scatter);
 }
 
-/** uPlot's options of an axis with the ticks of ticks.js, all of them with their number. */
+/** uPlot's options for an axis with the ticks of ticks.js, each of them labelled. */
 const ROUND_TICKS = {
   splits: (plot, _, min, max) => logTicks(min, max, plot.bbox.height / devicePixelRatio),
   filter: (_, splits) => splits,
@@ -39,8 +39,8 @@ export class Scatter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
-  /** Draws `layers`, later ones on top: { name, colour, causes, points, warmupS }; `colour` names one of style.css, and so do
-   * `causes`, if the points shall have those of their causes. */
+  /** Draws `layers`, later ones on top: { name, colour, causes, points, warmupS }. `colour` names a colour of style.css.
+   * `causes` does so for each cause, if points are to have the colour of their cause. */
   setLayers(layers) {
     this.layers = layers;
     this.host.dataset.points = layers.reduce((sum, layer) => sum + layer.points.startS.length, 0);
@@ -58,7 +58,7 @@ export class Scatter {
     if (this.inSight) drawSoon(this);
   }
 
-  /** Brings the plot up to its pane, now. */
+  /** Redraws the plot from its pane immediately. */
   draw() {
     this.isStale = false;
     if (this.log !== this.pane.log) this.build();
@@ -141,7 +141,7 @@ export class Scatter {
     const { plot, pane } = this;
     const { left, top, width, height } = select;
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    // A drag along one axis selects all of the other, which then stays as it is.
+    // A drag along one axis selects all of the other axis, which then stays as it is.
     const isPart = (size, whole) => size > 0 && size < whole - 1;
     pane.show(
       isPart(width, plot.over.clientWidth) ? [left, left + width].map((at) => plot.posToVal(at, "x")) : pane.x,
@@ -195,7 +195,7 @@ function listenToPointer(scatter) {
   );
 }
 
-/** Shift and drag moves what is in sight. */
+/** Shift-drag moves the visible part. */
 function startPan(scatter, event) {
   const { over } = scatter.plot;
   let { clientX, clientY } = event;

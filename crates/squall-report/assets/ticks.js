@@ -1,12 +1,13 @@
-/* Where a logarithmic axis has its ticks: at round numbers, however it is zoomed.
+/* The ticks of a logarithmic axis: at round numbers, however it is zoomed.
  *
- * Pure arithmetic: it draws nothing and knows no plot. (uPlot's own logarithmic ticks start from the lower
- * end of the range, so that a zoom to 14.199 ms ticks at 14.199.) The linear axis keeps uPlot's. */
+ * Pure arithmetic: it draws nothing and knows no plot. (uPlot's own logarithmic ticks start at the lower end of
+ * the range, so a zoom to 14.199 ms puts a tick at 14.199.) The linear axis keeps uPlot's ticks. scatter.js uses
+ * these. */
 
-/** The least room between two ticks, in CSS pixels: a line of text and some air. */
+/** The least distance between two ticks, in CSS pixels: a line of text and some space. */
 const ROOM = 16;
 
-/** Digits of the ticks, the most wanted first; the last row only where the range is within one decade. */
+/** Leading digits of the ticks, in order of preference; the last row only if the range is at most one decade. */
 const DIGITS = [[1], [2, 5], [3, 4, 6, 7, 8, 9]];
 
 /** Ticks of a logarithmic axis from `min` to `max`, both above zero, on `height` CSS pixels. Sorted. */
@@ -16,7 +17,7 @@ export function logTicks(min, max, height) {
   const ticks = [];
   for (const digits of decades <= 1 ? DIGITS : DIGITS.slice(0, 2)) {
     const level = multiples(digits, min, max);
-    // A level is taken as far as it fits between those before it.
+    // Ticks of a level are used as far as they fit between those of the levels before it.
     for (const tick of level) {
       if (ticks.every((other) => Math.abs(place(other) - place(tick)) >= ROOM)) ticks.push(tick);
     }
@@ -34,7 +35,7 @@ function multiples(digits, min, max) {
   return found;
 }
 
-/** Multiples of 1, 2 or 5 x 10^n, as many as have room. */
+/** Multiples of 1, 2 or 5 x 10^n, as many as fit. */
 function evenTicks(min, max, height) {
   const least = ((max - min) * ROOM * 1.5) / height;
   const power = 10 ** Math.floor(Math.log10(least));
@@ -44,7 +45,7 @@ function evenTicks(min, max, height) {
   return ticks;
 }
 
-/** Without the noise of binary fractions: 0.3, not 0.30000000000000004. */
+/** Removes the rounding error of binary fractions: 0.3, not 0.30000000000000004. */
 function exact(value) {
   return Number(value.toPrecision(12));
 }

@@ -1,19 +1,19 @@
-/* What part of a condition's requests is looked at: the ranges of both axes.
+/* The visible part of a condition's requests: the ranges of both axes.
  *
- * Time and zoom are shared by all of a condition's plots (View). What "everything" is on the latency axis
- * differs: it fits what is drawn, so plots with a common axis share a Pane. Both hold numbers only and touch
- * no element. Whoever draws subscribes, whoever zooms calls; scatter.js does both. x is in seconds from the
- * first arrival, y in milliseconds. */
+ * All plots of a condition share time and zoom (View). The full range of the latency axis differs, because it
+ * fits what is drawn, so plots with a common axis share a Pane. Both hold only numbers and touch no element. A
+ * plot subscribes in order to draw and calls in order to zoom: see scatter.js. x is in seconds from the first
+ * arrival, y in milliseconds. */
 
 export class View {
-  /** `wholeX` is the range of time that a reset returns to. */
+  /** A reset returns to the range of time `wholeX`. */
   constructor(wholeX, log) {
     this.listeners = new Set();
     this.log = log;
     this.look(wholeX);
   }
 
-  /** Looks at another whole, such as another repetition's. */
+  /** Changes the full range, for example to that of another repetition. */
   look(wholeX) {
     this.wholeX = wholeX;
     this.reset();
@@ -21,12 +21,12 @@ export class View {
 
   reset() {
     this.x = [...this.wholeX];
-    // Null: everything that a pane has.
+    // Null: the full range of each pane.
     this.zoomedY = null;
     this.changed();
   }
 
-  /** True while everything is in sight. */
+  /** True while everything is visible. */
   isWhole() {
     return this.zoomedY === null && String(this.x) === String(this.wholeX);
   }
@@ -42,14 +42,14 @@ export class View {
   }
 }
 
-/** The plots of a view that have one latency axis in common. */
+/** The plots of a view that share a latency axis. */
 export class Pane {
   constructor(view) {
     this.view = view;
     this.fitTo({ y: [0, 1], yLog: [0.1, 1] });
   }
 
-  /** Sets what is everything here: { y: [from, to], yLog: [from, to] }. Who draws it is not told. */
+  /** Sets the full range: { y: [from, to], yLog: [from, to] }. Listeners are not notified. */
   fitTo(whole) {
     this.whole = whole;
   }
@@ -74,7 +74,7 @@ export class Pane {
     this.view.reset();
   }
 
-  /** Shows just these ranges, as far as there is something in them. An unchanged y stays as whole as it was. */
+  /** Shows these ranges, limited to the full ones. If y does not change, neither does whether it is the full range. */
   show(x, y) {
     this.view.x = within(x, this.view.wholeX, 1e-3, linear);
     if (String(y) !== String(this.y)) this.view.zoomedY = this.zoomedTo(y);
@@ -84,7 +84,7 @@ export class Pane {
   zoomedTo(y) {
     const whole = this.wholeY();
     if (y[0] <= whole[0] && y[1] >= whole[1]) return null;
-    // Another pane may have zoomed to where this one has nothing; from there the way back leads through here.
+    // Another pane may have zoomed to where this one has nothing, so the way back must also include that range.
     const reach = [Math.min(whole[0], this.y[0]), Math.max(whole[1], this.y[1])];
     return within(y, reach, 1e-3, this.scaleY());
   }
@@ -93,7 +93,7 @@ export class Pane {
     return this.log ? logarithmic : linear;
   }
 
-  /** Zooms by `factor` (below 1: closer) about a point given as shares of the plot, from bottom left. */
+  /** Zooms by `factor` (below 1: closer) around a point, given as shares of the plot from the bottom left. */
   zoom(factor, share, axes = { x: true, y: false }) {
     const about = (range, at, scale) => {
       const [from, to] = range.map(scale.forth);
@@ -113,7 +113,7 @@ export class Pane {
       const [from, to] = range.map(scale.forth);
       return [from + (to - from) * by, to + (to - from) * by].map(scale.back);
     };
-    // Everything is in sight already: there is nowhere to move to.
+    // If everything is visible, there is nowhere to move to.
     const y = this.view.zoomedY === null ? this.y : moved(this.y, dy, this.scaleY());
     this.show(moved(this.x, dx, linear), y);
   }
@@ -122,14 +122,14 @@ export class Pane {
 const linear = { forth: (v) => v, back: (v) => v };
 const logarithmic = { forth: Math.log10, back: (v) => 10 ** v };
 
-/** `range` moved, and if need be cut, to lie within `whole`; never smaller than its `least` share. */
+/** `range` moved, and if necessary cut, to fit into `whole`; never smaller than the share `least` of it. */
 function within(range, whole, least, scale) {
   const [low, high] = whole.map(scale.forth);
   let [from, to] = range.map(scale.forth);
   const span = Math.min(Math.max(to - from, (high - low) * least), high - low);
   const middle = (from + to) / 2;
   from = Math.min(Math.max(middle - span / 2, low), high - span);
-  // The ends of the whole are taken as they are: a logarithm and back is not quite the same number.
+  // The ends of the whole are used unchanged, because converting to a logarithm and back is not exact.
   const ends = span === high - low ? whole : [from, from + span].map(scale.back);
   return [...ends];
 }

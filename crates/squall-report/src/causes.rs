@@ -1,24 +1,24 @@
 //! Where a run's time went, in a terminal: two bars for each cell, all requests and the slowest hundredth.
 //!
-//! A bar's characters stand for its causes in the order in which they are named beside it. What is added up is
-//! squall-analysis' `causes/shares.rs`; the page's bars are html's `causes`.
+//! The characters of a bar stand for its causes, in the order in which they are named beside it. Nothing is added up here:
+//! squall-analysis does that in `causes/shares.rs`. The page's bars are in `html/causes`.
 
-use squall_analysis::causes::{BANDS, BandTime, CellCauses};
+use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_base::record::Cause;
 
 use crate::terminal::printable;
 
-/// A bar's length in characters.
+/// The length of a bar in characters.
 const BAR: usize = 24;
-/// The first cause's characters, the second's ..., and those of all others.
+/// The characters of the largest cause, the second largest and so on; `REST` stands for all others.
 const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
 const REST: char = '·';
-/// How many causes of a queue are named, and from which share on.
+/// At most this many causes of a queue are named, if their share is at least `ROOT_AT_LEAST`.
 const ROOTS: usize = 3;
 const ROOT_AT_LEAST: f64 = 0.01;
 
-/// The bars of one condition; empty if no cell has any.
-pub(crate) fn bars(cells: &[CellCauses]) -> String {
+/// The bars of one condition; empty without cells.
+pub(crate) fn bars(cells: &[CellBandTimes]) -> String {
     if cells.is_empty() {
         return String::new();
     }
@@ -76,7 +76,7 @@ fn bar(band: &BandTime) -> String {
     format!("{bar}  {}", named.join(", "))
 }
 
-/// What those in front in the queue waited for, for as far as it is known: ` (behind: cwnd 71 %, loss 22 %)`.
+/// What the requests ahead in the queue waited for, as far as known: ` (behind: cwnd 71 %, loss 22 %)`.
 pub(crate) fn behind(band: &BandTime) -> String {
     let total = band.queue_roots.total().as_nanos().max(1) as f64;
     let shares = band.queue_shares().into_iter();
@@ -93,7 +93,7 @@ pub(crate) fn behind(band: &BandTime) -> String {
     format!(" (behind: {})", named.join(", "))
 }
 
-/// With one digit below ten: `84 %`, `0.3 %`.
+/// A share in percent, with one decimal below ten: `84 %`, `0.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = usize::from(percent < 9.95 && percent > 0.0);

@@ -1,6 +1,6 @@
 //! Two runs side by side in a terminal: a table for each cell that both have, and what changed.
 //!
-//! What counts as a change is squall-analysis's business (`change`); here it only gets columns. Names are foreign text, so
+//! squall-analysis decides what counts as a change (`change`); this module only lays it out. Names are foreign text, so
 //! control characters in them never reach the terminal.
 
 use squall_analysis::change::{CellChange, Changes, FigureChange};
@@ -42,16 +42,17 @@ pub fn changes(changes: &Changes) -> String {
 }
 
 fn trials(cell: &CellChange) -> String {
-    match cell.is_paired {
-        true => format!(
+    if cell.is_paired {
+        format!(
             "{} of the same seeds",
             figure::counted(cell.trials_after.min(cell.trials_before), "pair", "pairs")
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "unpaired: {} before, {} after, of other seeds",
             figure::counted(cell.trials_before, "trial", "trials"),
             figure::counted(cell.trials_after, "trial", "trials"),
-        ),
+        )
     }
 }
 
@@ -68,7 +69,7 @@ fn table(cell: &CellChange) -> String {
     for row in &rows {
         let mut line = String::from(" ");
         for (place, (field, &width)) in row.iter().zip(&widths).enumerate() {
-            // Words to the left, numbers to the right.
+            // Words are aligned left, numbers right.
             line += &match place {
                 0 | 6 => format!(" {field:<width$} "),
                 _ => format!(" {field:>width$} "),

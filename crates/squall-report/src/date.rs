@@ -1,4 +1,4 @@
-//! The one date format of the reports: `2025-11-21 21:25 UTC`. A clock is never read here.
+//! The date format of all reports: `2025-11-21 21:25 UTC`. This module reads no clock.
 
 use squall_base::civil::CivilTime;
 

@@ -1,16 +1,16 @@
 //! What is wrong in a run, as text for the terminal: each variant and condition with its findings, their cost and their
 //! fixes.
 //!
-//! It judges nothing: the findings come from squall-analysis, the worst first. The same on the page: `html/findings`.
+//! It judges nothing: the findings come from squall-analysis, worst first. `html/findings` prints them on the page.
 
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, RunFinding, Severity};
 
-use crate::terminal::{Colour, Detail, Pen, Style};
+use crate::terminal::{Colour, Detail, Style, TerminalWriter};
 
 /// The findings as text, its sentences wrapped at `width` characters; empty if there are none.
 pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: Detail) -> String {
-    let pen = Pen::new(width, colour);
+    let writer = TerminalWriter::new(width, colour);
     let mut text = String::new();
     if cells.is_empty() || detail == Detail::Brief {
         return text;
@@ -21,17 +21,17 @@ pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: De
         1
     };
     text.push('\n');
-    pen.paragraph(&mut text, Style::Bold, "", "What is wrong");
+    writer.paragraph(&mut text, Style::Bold, "", "What is wrong");
     for cell in cells {
         let heading = format!("{}, {}", cell.variant, cell.condition);
-        pen.paragraph(&mut text, Style::Plain, "  ", &heading);
+        writer.paragraph(&mut text, Style::Plain, "  ", &heading);
         for found in cell.findings.iter().take(shown) {
             let style = match found.finding.severity {
                 Severity::Grave => Style::Warning,
                 Severity::Serious | Severity::Minor => Style::Plain,
             };
-            pen.paragraph(&mut text, style, "    ", &headline(found));
-            pen.paragraph(
+            writer.paragraph(&mut text, style, "    ", &headline(found));
+            writer.paragraph(
                 &mut text,
                 Style::Plain,
                 "      ",
@@ -39,14 +39,14 @@ pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: De
             );
             for fix in &found.finding.fixes {
                 let fix = format!("Fix: {}: {}", fix.station, fix.setting);
-                pen.paragraph(&mut text, Style::Faint, "      ", &fix);
+                writer.paragraph(&mut text, Style::Faint, "      ", &fix);
             }
         }
         let more = cell.findings.len().saturating_sub(shown);
         if more > 0 {
             let more = figure::counted(more as u64, "more finding", "more findings");
             let more = format!("and {more}: see the report, or `squall report --full`");
-            pen.paragraph(&mut text, Style::Faint, "    ", &more);
+            writer.paragraph(&mut text, Style::Faint, "    ", &more);
         }
     }
     text
@@ -66,7 +66,7 @@ pub(crate) fn headline(found: &RunFinding) -> String {
     )
 }
 
-/// A share with two digits, and `below 0.1 %` for what would be none.
+/// A share with two digits, or `below 0.1 %` instead of zero.
 pub(crate) fn percent(part: f64) -> String {
     let percent = part * 100.0;
     match percent {
@@ -78,7 +78,7 @@ pub(crate) fn percent(part: f64) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use squall_analysis::findings::{Evidence, Finding, Fix, Number, Share, Whole};
+    use squall_analysis::findings::{CostShare, Evidence, Finding, Fix, Number, Whole};
     use squall_base::plan::Condition;
     use squall_base::{Duration, Probability};
 
@@ -95,7 +95,7 @@ pub(crate) mod tests {
             name: "head_of_line".to_owned(),
             title: "TCP head-of-line blocking".to_owned(),
             severity: Severity::Grave,
-            share: Share {
+            share: CostShare {
                 part: 0.843,
                 of: Whole::ResponseTime,
             },
@@ -127,12 +127,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_healthy_run_says_nothing() {
+    fn healthy_run_prints_nothing() {
         assert_eq!(findings(&[], 100, Colour::Ansi, Detail::Usual), "");
     }
 
     #[test]
-    fn a_finding_has_its_cost_and_its_fix() {
+    fn finding_is_printed_with_its_cost_and_its_fix() {
         let text = findings(&cells(), 100, Colour::Plain, Detail::Usual);
         let expected = "\nWhat is wrong\n  h2c <x1>, delay 25ms, loss 3%\n    TCP head-of-line blocking: grave, 84 % \
                         of the response time, in 3 of 5 trials\n      Bytes waited for others.\n      Fix: client \

@@ -1,10 +1,12 @@
-//! A run's summary as people see it: tables for the terminal, one self-contained page for the browser.
+//! Presents the summary of a run: tables for the terminal, one self-contained page for the browser.
 //!
-//! It computes no statistic and changes no verdict (squall-analysis does that), reads no record from disk,
-//! and the page that it makes asks the network for nothing. `terminal` is the text, `points` chooses the
-//! requests to draw, `html` builds the page, `payload` packs what its scripts need; the page's own scripts
-//! and styles are in assets/, the chart library in assets/vendor/. `findings` says what is wrong, `explain` shows one
-//! request or moment, `load` is the texts of a load without trials.
+//! It computes no statistic and changes no verdict (squall-analysis does that) and reads no record from disk. The page
+//! requests nothing from the network.
+//!
+//! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
+//! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
+//! what is wrong, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
+//! without trials.
 
 mod causes;
 mod changes;

@@ -1,9 +1,10 @@
-//! What the page's scripts read: a manifest in JSON, and each trial's points as compressed columns.
+//! The data for the page's scripts: a manifest in JSON, and each trial's points as compressed columns.
 //!
-//! A trial's columns are, one after the other and little-endian: request number and start in microseconds,
-//! both as u32 differences to the row before (almost constant, so they cost next to nothing), latency in
-//! microseconds as u32, the mark's code as u8, and the dominant cause as u8 (0: not known); deflated with a zlib header (RFC 1950) and in base64.
-//! They stay text until their plot is looked at. assets/data.js is the reader.
+//! The columns of a trial follow each other, all little-endian: request number and start in microseconds, both as u32
+//! differences from the previous row (almost constant, so they compress to next to nothing), latency in microseconds as
+//! u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). They are deflated with a zlib header (RFC
+//! 1950) and encoded in base64. A trial is not decoded until its plot comes into view. assets/data.js is the reader. Which
+//! points are drawn is not decided here but in `points`.
 
 use std::io::Write;
 
@@ -16,13 +17,13 @@ use squall_analysis::{ConditionSummary, RunSummary};
 use squall_base::Duration;
 use squall_base::record::{Cause, Phase};
 
-use crate::points::{Mark, Point, TrialPoints};
+use crate::points::{Point, PointMark, TrialPoints};
 
-/// Up to so many times the smallest median, a linear axis shows both: in a small plot of 150 pixels, that
-/// median is 5 pixels above the bottom, about the size of a point.
+/// A linear axis that reaches up to this multiple of the smallest median still shows that median: in a small plot of 150
+/// pixels it is 5 pixels above the bottom, about the size of a point.
 const LINEAR_UP_TO: f64 = 30.0;
 
-/// What assets/data.js calls the manifest.
+/// The manifest of assets/data.js.
 #[derive(Serialize)]
 struct Manifest<'a> {
     marks: Vec<&'static str>,
@@ -49,7 +50,7 @@ struct TrialEntry {
     has_causes: bool,
     warmup_s: f64,
     end_s: f64,
-    /// Least and largest latency among the points that are drawn at one: failures are not.
+    /// Smallest and largest latency of the points that are drawn at their latency; failures are not.
     latency_range_ms: Option<(f64, f64)>,
     count: usize,
     /// How many of the first points belong to the warm-up.
@@ -84,7 +85,7 @@ pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
             trials,
         });
     }
-    let marks = Mark::ALL.map(Mark::words).to_vec();
+    let marks = PointMark::ALL.map(PointMark::words).to_vec();
     let manifest = Manifest {
         marks,
         causes: Cause::ALL.map(Cause::name).to_vec(),
@@ -98,8 +99,8 @@ pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
     format!("<script type=\"application/json\" id=\"manifest\">{json}</script>\n{columns}")
 }
 
-/// True if on a linear axis that holds the slowest request, the fastest variant's band would be a line at
-/// the bottom.
+/// True if a linear axis that includes the slowest request would squeeze the fastest variant's band into a line at the
+/// bottom.
 fn starts_logarithmic(condition: &ConditionSummary, trials: &[TrialEntry]) -> bool {
     let largest = trials
         .iter()
@@ -163,7 +164,7 @@ fn packed(points: &[Point]) -> String {
     STANDARD.encode(deflated.expect("writing to memory does not fail"))
 }
 
-/// Appends each value's difference to the one before it; the first one's to zero.
+/// Appends each value's difference from the previous one; for the first, from zero.
 fn extend_differences(columns: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
     let mut previous = 0;
     for value in values {
@@ -177,8 +178,8 @@ fn saturated(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-fn code(mark: Mark) -> u8 {
-    Mark::ALL
+fn code(mark: PointMark) -> u8 {
+    PointMark::ALL
         .iter()
         .position(|&m| m == mark)
         .unwrap_or_default() as u8

@@ -1,8 +1,8 @@
 //! The requests of a trial that its scatter plot draws.
 //!
-//! Up to 40,000 are all drawn. Above that the slowest stay, because they are what one looks for, with an
-//! even share of the others, and the caption says how many of how many. Nothing is drawn at random, so the
-//! same record always gives the same page. How points travel into the page: `payload`.
+//! Up to 40,000 are all drawn. Of more, it keeps the slowest, because readers look for those, and evenly spaced ones of the
+//! others; the caption has both numbers. Nothing is chosen at random, so a record always produces the same page.
+//! `payload` packs the points for the page.
 
 use std::collections::BTreeMap;
 
@@ -13,74 +13,77 @@ use squall_base::record::{
     Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 
-/// The most points in one plot: what a browser redraws without a stutter while one zooms.
+/// The most points in one plot: as many as a browser redraws without stutter while zooming.
 const DRAWN_AT_MOST: usize = 40_000;
 
-/// Of those, the slowest that are always drawn.
+/// How many of those are the slowest requests.
 const SLOWEST_DRAWN: usize = 10_000;
 
 /// One request as a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
-    /// Its place in the schedule.
+    /// Its index in the schedule.
     pub(crate) request: u64,
-    /// When the schedule wanted it, from the first arrival of the load.
+    /// When it was due, counted from the first arrival of the load.
     pub(crate) start: Duration,
-    /// Response time; a lower bound if it is unfinished, the wait until then if it failed.
+    /// Response time; a lower bound if it is unfinished, the time until the failure if it failed.
     pub(crate) latency: Duration,
-    /// What became of it.
-    pub(crate) mark: Mark,
+    /// How it ended.
+    pub(crate) mark: PointMark,
     /// The part of the load.
     pub(crate) phase: Phase,
-    /// What it was mostly spent on, if that is known.
+    /// The cause of most of its response time, if known.
     pub(crate) cause: Option<Cause>,
 }
 
-/// What became of a request, as the page tells it apart: the outcomes, and answers that say "error".
+/// How a request ended, as the page shows it: the outcomes, and responses with an error status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum PointMark {
     /// The request's outcome.
     Outcome(Outcome),
     /// Answered in whole, with a status of 400 or more.
     ErrorStatus,
 }
 
-impl Mark {
+impl PointMark {
     /// Every mark, in the order of its code.
-    pub(crate) const ALL: [Mark; 8] = [
-        Mark::Outcome(Outcome::Answered),
-        Mark::Outcome(Outcome::Censored),
-        Mark::Outcome(Outcome::ConnectFailed),
-        Mark::Outcome(Outcome::TlsFailed),
-        Mark::Outcome(Outcome::ConnectionClosed),
-        Mark::Outcome(Outcome::StreamReset),
-        Mark::Outcome(Outcome::ProtocolError),
-        Mark::ErrorStatus,
+    pub(crate) const ALL: [PointMark; 8] = [
+        PointMark::Outcome(Outcome::Answered),
+        PointMark::Outcome(Outcome::Censored),
+        PointMark::Outcome(Outcome::ConnectFailed),
+        PointMark::Outcome(Outcome::TlsFailed),
+        PointMark::Outcome(Outcome::ConnectionClosed),
+        PointMark::Outcome(Outcome::StreamReset),
+        PointMark::Outcome(Outcome::ProtocolError),
+        PointMark::ErrorStatus,
     ];
 
     /// In words for a reader.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Mark::Outcome(Outcome::Answered) => "answered",
-            Mark::Outcome(Outcome::Censored) => "unfinished when the trial ended",
-            Mark::Outcome(Outcome::ConnectFailed) => "failed: no connection",
-            Mark::Outcome(Outcome::TlsFailed) => "failed: no TLS",
-            Mark::Outcome(Outcome::ConnectionClosed) => "failed: connection closed",
-            Mark::Outcome(Outcome::StreamReset) => "failed: stream reset",
-            Mark::Outcome(Outcome::ProtocolError) => "failed: protocol error",
-            Mark::ErrorStatus => "failed: error status",
+            PointMark::Outcome(Outcome::Answered) => "answered",
+            PointMark::Outcome(Outcome::Censored) => "unfinished when the trial ended",
+            PointMark::Outcome(Outcome::ConnectFailed) => "failed: no connection",
+            PointMark::Outcome(Outcome::TlsFailed) => "failed: no TLS",
+            PointMark::Outcome(Outcome::ConnectionClosed) => "failed: connection closed",
+            PointMark::Outcome(Outcome::StreamReset) => "failed: stream reset",
+            PointMark::Outcome(Outcome::ProtocolError) => "failed: protocol error",
+            PointMark::ErrorStatus => "failed: error status",
         }
     }
 
-    fn of(request: &RequestRecord) -> Mark {
+    fn of(request: &RequestRecord) -> PointMark {
         match request.outcome {
-            Outcome::Answered if !request.succeeded() => Mark::ErrorStatus,
-            outcome => Mark::Outcome(outcome),
+            Outcome::Answered if !request.succeeded() => PointMark::ErrorStatus,
+            outcome => PointMark::Outcome(outcome),
         }
     }
 
     pub(crate) fn is_failure(self) -> bool {
-        !matches!(self, Mark::Outcome(Outcome::Answered | Outcome::Censored))
+        !matches!(
+            self,
+            PointMark::Outcome(Outcome::Answered | Outcome::Censored)
+        )
     }
 }
 
@@ -121,7 +124,7 @@ impl TrialPoints {
         }
     }
 
-    /// The same, coloured by what each request was mostly spent on: `causes` are the trial's rows, in any order.
+    /// Colours the points by the cause of most of their response time. `causes` are the trial's rows, in any order.
     pub fn with_causes(mut self, causes: &[CausesRecord]) -> TrialPoints {
         let dominant: BTreeMap<u64, Option<Cause>> = causes
             .iter()
@@ -168,13 +171,13 @@ fn point(record: &TrialRecord, request: &RequestRecord) -> Point {
         request: request.request,
         start: since_epoch - record.load_start,
         latency: request.response_time(),
-        mark: Mark::of(request),
+        mark: PointMark::of(request),
         phase: request.phase,
         cause: None,
     }
 }
 
-/// The slowest, and evenly spaced ones of the others. Failed requests count as the slowest of all.
+/// The slowest points, and evenly spaced ones of the others. Failed requests count as the slowest.
 fn thinned(points: &[Point]) -> Vec<Point> {
     const OTHERS_DRAWN: usize = DRAWN_AT_MOST - SLOWEST_DRAWN;
     let mut by_latency: Vec<usize> = (0..points.len()).collect();
@@ -194,7 +197,7 @@ fn thinned(points: &[Point]) -> Vec<Point> {
             kept.push(*point);
             continue;
         }
-        // Bresenham's line: one of the others is drawn whenever their due share grows by a whole one.
+        // Bresenham's algorithm: one of the others is kept whenever their due share grows by one.
         drawn_until_now += OTHERS_DRAWN;
         if drawn_until_now >= others {
             drawn_until_now -= others;
@@ -209,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slowest_stay_and_the_others_are_even() {
+    fn thinning_keeps_the_slowest_and_spreads_the_others_evenly() {
         let point = |n: u64, latency_ms, mark| Point {
             request: n,
             start: Duration::from_millis(n),
@@ -218,11 +221,11 @@ mod tests {
             phase: Phase::Measure,
             cause: None,
         };
-        let answered = Mark::Outcome(Outcome::Answered);
+        let answered = PointMark::Outcome(Outcome::Answered);
         let all: Vec<Point> = (0..100_000)
             .map(|n| match n % 20 {
                 0 => point(n, 500, answered),
-                7 => point(n, 0, Mark::Outcome(Outcome::ConnectFailed)),
+                7 => point(n, 0, PointMark::Outcome(Outcome::ConnectFailed)),
                 _ => point(n, 50, answered),
             })
             .collect();

@@ -1,8 +1,8 @@
-//! The report in a terminal: the answer, then a table and the verdicts for each condition that has trials, then what to
-//! doubt.
+//! The report for the terminal: the answer, then a table and the verdicts for each condition that has trials, then the
+//! warnings.
 //!
-//! It writes no file and asks no terminal for its width or colours; the caller knows both. Names are
-//! foreign text, so control characters in them never reach the terminal. The page for the browser: `html`.
+//! It writes no file and does not query the terminal's width or colours; the caller passes both. Names are foreign text, so
+//! control characters in them never reach the terminal. `html` builds the page for the browser.
 
 use squall_analysis::answer::Answer;
 use squall_analysis::{
@@ -29,20 +29,20 @@ pub enum Detail {
     /// The answer, every condition, and the worst finding of each cell.
     #[default]
     Usual,
-    /// The answer with what else its variants differ by, every condition, and every finding.
+    /// The answer with all other differences between its variants, every condition, and every finding.
     Full,
 }
 
-/// Names are cut to this many characters where a table would otherwise not fit.
+/// Names are cut to no fewer characters than this if a table would otherwise not fit.
 const NAME_AT_LEAST: usize = 12;
 
 /// The report as text, its sentences wrapped at `width` characters.
 pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
-    let pen = Pen::new(width, colour);
+    let writer = TerminalWriter::new(width, colour);
     let mut text = String::new();
     match &summary.answer {
-        Some(answer) => pen.answer(&mut text, &summary.question, answer, detail),
-        None => pen.paragraph(&mut text, Style::Bold, "", &summary.question),
+        Some(answer) => writer.answer(&mut text, &summary.question, answer, detail),
+        None => writer.paragraph(&mut text, Style::Bold, "", &summary.question),
     }
     if detail == Detail::Brief {
         return text;
@@ -52,46 +52,46 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
             continue;
         }
         text.push('\n');
-        pen.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
-        pen.table(&mut text, condition, &left_out_first(&summary.measures));
+        writer.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
+        writer.table(&mut text, condition, &optional_columns(&summary.measures));
         let measured = |cell| measured(cell, &summary.measures);
         for said in condition.cells.iter().filter_map(measured) {
-            pen.paragraph(&mut text, Style::Plain, "  ", &said);
+            writer.paragraph(&mut text, Style::Plain, "  ", &said);
         }
         for said in condition.cells.iter().filter_map(page_times) {
-            pen.paragraph(&mut text, Style::Plain, "  ", &said);
+            writer.paragraph(&mut text, Style::Plain, "  ", &said);
         }
         for cell in &condition.cells {
             if let Some(beside) = cell.beside_prediction() {
                 let said = format!("{}: {beside}", cell.variant);
-                pen.paragraph(&mut text, Style::Plain, "  ", &said);
+                writer.paragraph(&mut text, Style::Plain, "  ", &said);
             }
         }
         for verdict in &condition.verdicts {
-            pen.paragraph(&mut text, style_of(verdict), "  ", &verdict.to_string());
+            writer.paragraph(&mut text, style_of(verdict), "  ", &verdict.to_string());
         }
         text.push_str(&causes::bars(summary.causes.of_condition(place)));
     }
     if let Some(untried) = summary.untried() {
         text.push('\n');
-        pen.paragraph(&mut text, Style::Plain, "", &untried);
+        writer.paragraph(&mut text, Style::Plain, "", &untried);
     }
     if !summary.thresholds.is_empty() {
         text.push('\n');
     }
-    for held in &summary.thresholds {
-        let style = if held.holds {
+    for threshold in &summary.thresholds {
+        let style = if threshold.holds {
             Style::Plain
         } else {
             Style::Warning
         };
-        pen.paragraph(&mut text, style, "", &held.sentence);
+        writer.paragraph(&mut text, style, "", &threshold.sentence);
     }
     if !summary.warnings.is_empty() {
         text.push('\n');
     }
     for warning in &summary.warnings {
-        pen.paragraph(
+        writer.paragraph(
             &mut text,
             Style::Warning,
             "",
@@ -116,20 +116,20 @@ fn style_of(verdict: &Verdict) -> Style {
     }
 }
 
-pub(crate) struct Pen {
+pub(crate) struct TerminalWriter {
     colour: Colour,
     width: usize,
 }
 
-impl Pen {
-    pub(crate) fn new(width: usize, colour: Colour) -> Pen {
-        Pen {
+impl TerminalWriter {
+    pub(crate) fn new(width: usize, colour: Colour) -> TerminalWriter {
+        TerminalWriter {
             colour,
             width: width.max(40),
         }
     }
 
-    /// The answer first, then how sure it is, why it is so, and what the question was.
+    /// The answer first, then how certain it is, the reason for it, and the question.
     fn answer(&self, text: &mut String, question: &str, answer: &Answer, detail: Detail) {
         self.paragraph(text, Style::Bold, "", &answer.sentence);
         self.paragraph(text, Style::Plain, "", &answer.how_sure);
@@ -154,7 +154,7 @@ impl Pen {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// Wraps `sentence` at the width; further lines are indented by two more.
+    /// Wraps `sentence` at the width; further lines are indented by two more columns.
     pub(crate) fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
         let mut line = indent.to_owned();
         let mut has_word = false;
@@ -175,7 +175,7 @@ impl Pen {
         text.push('\n');
     }
 
-    fn table(&self, text: &mut String, condition: &ConditionSummary, left_out_first: &[&str]) {
+    fn table(&self, text: &mut String, condition: &ConditionSummary, optional_columns: &[&str]) {
         let cells = &condition.cells;
         let mut columns: Vec<(usize, Vec<String>)> = COLUMNS
             .iter()
@@ -189,9 +189,9 @@ impl Pen {
         let total = |columns: &[(usize, Vec<String>)]| {
             columns.iter().map(|(width, _)| width + 2).sum::<usize>()
         };
-        // Names give way first, then columns: the page and the JSON have them all.
+        // Names are shortened first, then columns left out: the page and the JSON have all of both.
         let shortest = columns[0].0.min(NAME_AT_LEAST);
-        for title in left_out_first {
+        for title in optional_columns {
             if total(&columns) - columns[0].0 + shortest <= self.width {
                 break;
             }
@@ -207,7 +207,7 @@ impl Pen {
     }
 }
 
-/// Names to the left, numbers to the right.
+/// One line of the table. Names are aligned left, numbers right.
 fn table_line(columns: &[(usize, Vec<String>)], row: usize) -> String {
     let (name_width, names) = &columns[0];
     let mut line = format!("  {:<name_width$}", cut(&names[row], *name_width));
@@ -217,19 +217,20 @@ fn table_line(columns: &[(usize, Vec<String>)], row: usize) -> String {
     line
 }
 
-/// Connections, in the table.
+/// The title of the connections' column.
 const CONNECTIONS: &str = "conns";
 
-/// Which columns are left out of a narrow table, the first of them first: connections are not, if they are measured.
-fn left_out_first(measures: &[Measure]) -> Vec<&'static str> {
+/// The columns that a narrow table leaves out, in this order. Connections stay if they are a measure of the run.
+fn optional_columns(measures: &[Measure]) -> Vec<&'static str> {
     let latencies = ["IQR", "p90", "p95", "max", "mean", "p99.9"];
-    match measures.contains(&Measure::Connections) {
-        true => latencies.to_vec(),
-        false => [&[CONNECTIONS], latencies.as_slice()].concat(),
+    if measures.contains(&Measure::Connections) {
+        latencies.to_vec()
+    } else {
+        [&[CONNECTIONS], latencies.as_slice()].concat()
     }
 }
 
-/// A column of the table: its title, and what it says of a cell. Latencies are in milliseconds.
+/// A column of the table: its title, and its text for a cell. Latencies are in milliseconds.
 struct Column {
     title: &'static str,
     text: fn(&CellSummary) -> String,
@@ -332,7 +333,7 @@ fn page_times(cell: &CellSummary) -> Option<String> {
     ))
 }
 
-/// `240–262`; `n/a` where there are too few trials or requests for it.
+/// `240–262`; `n/a` if there are too few trials or requests for an interval.
 fn interval(spread: Option<Spread<Quantile>>) -> String {
     let interval = spread.and_then(|spread| spread.interval);
     interval.map_or_else(
@@ -351,7 +352,7 @@ fn number(spread: Option<Spread<f64>>) -> String {
     spread.map_or_else(|| "n/a".to_owned(), |spread| figure::rate(spread.median))
 }
 
-/// A count of a cell's valid trials; without any there is nothing to count.
+/// A count over a cell's valid trials; `n/a` if it has none.
 fn counted(cell: &CellSummary, count: u64) -> String {
     if cell.valid_trials().next().is_none() {
         "n/a".to_owned()
@@ -367,7 +368,7 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// `text` without anything that a terminal obeys.
+/// `text` with its control characters replaced, so that a terminal only prints it.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

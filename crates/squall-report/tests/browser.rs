@@ -1,6 +1,6 @@
-//! The page as a person sees and handles it, in a real Chromium. Its axes and zooming: zoom.rs.
+//! The page as a person sees and uses it, in a real Chromium. Its axes and zooming are tested in zoom.rs.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,7 +13,7 @@ use support::overlay::{NAMES, open, overlay_data, show_overlay};
 use support::run::{Size, run, spoil};
 
 #[test]
-fn the_page_is_quiet_and_keeps_to_itself() {
+fn page_logs_nothing_and_requests_nothing_from_the_network() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("quiet", &run) else {
         return;
@@ -44,7 +44,7 @@ fn the_page_is_quiet_and_keeps_to_itself() {
 }
 
 #[test]
-fn the_words_and_numbers_are_those_of_the_summary() {
+fn words_and_numbers_of_the_page_are_those_of_the_summary() {
     let run = run(&NAMES, Size::SMALL);
     let summary = run.summary();
     let Some(mut page) = open("words", &run) else {
@@ -128,7 +128,7 @@ fn every_request_is_drawn_in_every_plot() {
 }
 
 #[test]
-fn plots_are_made_when_they_come_into_sight() {
+fn plots_are_created_when_they_come_into_view() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("lazy", &run) else {
         return;
@@ -146,7 +146,7 @@ fn plots_are_made_when_they_come_into_sight() {
 }
 
 #[test]
-fn variants_can_be_taken_off_and_put_onto_the_overlay() {
+fn variants_can_be_removed_from_and_added_to_the_overlay() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("toggle", &run) else {
         return;
@@ -162,7 +162,7 @@ fn variants_can_be_taken_off_and_put_onto_the_overlay() {
 }
 
 #[test]
-fn pointing_at_a_request_tells_what_it_is() {
+fn pointing_at_a_request_shows_a_note_about_it() {
     let mut run = run(&NAMES, Size::SMALL);
     for (_, requests) in &mut run.records {
         spoil(requests, 100, 400, Outcome::Censored);
@@ -173,7 +173,7 @@ fn pointing_at_a_request_tells_what_it_is() {
     };
     show_overlay(&mut page);
     for (mark, words) in [(0, "answered"), (1, "unfinished"), (5, "stream reset")] {
-        // Where the axes say that the first measured request of this kind stands, with room about it.
+        // Zoom to the first measured request of this kind, with some room around it.
         let find = format!(
             "const s = squall.sections[2].scatters[0].scatter; const p = s.layers[0].points; \
              const i = p.mark.findIndex((m, i) => m === {mark} && i > p.warmupCount + 50);"
@@ -205,7 +205,7 @@ fn pointing_at_a_request_tells_what_it_is() {
 }
 
 #[test]
-fn foreign_names_are_text_and_nothing_else() {
+fn markup_in_foreign_names_is_shown_as_text() {
     let hostile =
         "<img src=x onerror=\"globalThis.owned=1\"></script><script>globalThis.owned=1</script>";
     let run = run(&["h1", hostile], Size::SMALL);
@@ -225,8 +225,8 @@ fn foreign_names_are_text_and_nothing_else() {
     assert_eq!(title, hostile);
 }
 
-/// Not a limit that a busy machine could break: it prints what it measured, and fails only where a zoom
-/// would visibly stutter.
+/// A busy machine cannot break this limit: the test prints its measurements, and fails only if zooming would visibly
+/// stutter.
 #[test]
 fn thirty_thousand_points_redraw_within_a_frame() {
     let size = Size {
@@ -261,7 +261,7 @@ fn thirty_thousand_points_redraw_within_a_frame() {
         ("one variant, small plot, evenly scattered", 1, "0"),
     ] {
         page.eval(before);
-        // Reading a pixel back waits until the canvas is really painted.
+        // Reading a pixel back waits until the canvas has really been painted.
         let mut times: Vec<f64> = serde_json::from_value(page.eval(&format!(
             "(() => {{ const s = squall.sections[2].scatters[{entry}].scatter; \
              return Array.from({{ length: 30 }}, (_, i) => {{ const from = performance.now(); \
@@ -278,9 +278,9 @@ fn thirty_thousand_points_redraw_within_a_frame() {
     }
 }
 
-/// Also leaves the pictures for the eye, in the folder that it prints.
+/// Also keeps the pictures for inspection, in the folder that it prints.
 #[test]
-fn the_page_draws_in_light_and_dark_wide_and_narrow() {
+fn page_draws_in_light_and_dark_wide_and_narrow() {
     let size = Size {
         rate_per_s: 1000,
         warmup_s: 5,
@@ -309,7 +309,7 @@ fn the_page_draws_in_light_and_dark_wide_and_narrow() {
                 width.to_be_bytes(),
                 "its width, in the PNG's header"
             );
-            // With its points drawn, the picture has 476 to 544 kB.
+            // With its points drawn, the picture takes 476 to 544 kB.
             assert!(
                 picture.len() > 200_000,
                 "{scheme}, {width}: only {} bytes",

@@ -1,19 +1,19 @@
-//! Where the time went, in the terminal and on the page: what is added up over which trials, and how it is shown.
+//! Where the time went, in the terminal and on the page: which trials are added up, and how the result is shown.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use squall_analysis::RunSummary;
-use squall_analysis::causes::{RunCauses, TrialCauses};
+use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, RequestRecord, Validity};
 use squall_report::{Colour, Detail, TrialPoints, html, terminal};
 use support::run::{Run, Size, run};
 use support::{chromium, overlay};
 
-/// The round trip is distance, the next 100 ms loss, what is above hol.
+/// The round trip is distance, the next 100 ms are loss, the rest is hol.
 fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
     let row = |request: &RequestRecord| {
         let mut spans = CauseSpans::default();
@@ -38,27 +38,27 @@ fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
     requests.iter().map(row).collect()
 }
 
-/// The run's summary with the causes of all trials of these variants.
+/// The run's summary, with the causes of all trials of `variants`.
 fn summary(run: &Run, variants: &[&str]) -> RunSummary {
-    let trials: Vec<TrialCauses> = run
+    let trials: Vec<TrialBandTimes> = run
         .records
         .iter()
         .filter(|(record, _)| variants.contains(&record.trial.variant.name.as_str()))
-        .map(|(record, requests)| TrialCauses::of(record, requests, &causes(requests)))
+        .map(|(record, requests)| TrialBandTimes::of(record, requests, &causes(requests)))
         .collect();
     let mut summary = run.summary();
-    summary.causes = RunCauses::of(&run.plan, &trials);
+    summary.causes = RunBandTimes::of(&run.plan, &trials);
     summary
 }
 
 #[test]
-fn bars_are_of_the_measured_requests_of_valid_trials() {
+fn bars_cover_the_measured_requests_of_valid_trials() {
     let mut run = run(&["h1", "h2c x1"], Size::SMALL);
     run.records[0].0.health.validity = Validity::Invalid {
         reasons: vec!["the link was late".to_owned()],
     };
     let summary = summary(&run, &["h1", "h2c x1"]);
-    // Two repetitions of 8 s at 200 a second, of which one is no evidence.
+    // Two repetitions of 8 s at 200 requests/s; one of those of h1 is invalid.
     let cells = summary.causes.of_condition(0);
     let counts: Vec<u64> = cells.iter().map(|cell| cell.bands[0].requests).collect();
     assert_eq!(counts, [1_600, 3_200]);
@@ -86,7 +86,7 @@ fn bars_are_of_the_measured_requests_of_valid_trials() {
 }
 
 #[test]
-fn the_terminal_has_two_bars_for_each_cell() {
+fn terminal_has_two_bars_for_each_cell() {
     let run = run(&["h1", "h2c \u{1b}[31mx1"], Size::SMALL);
     let text = terminal(
         &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
@@ -96,7 +96,7 @@ fn the_terminal_has_two_bars_for_each_cell() {
     );
     assert!(!text.contains('\u{1b}'));
     assert_eq!(text.matches("where the time went").count(), 3, "{text}");
-    // 50 ms, 0.4 ms and the product of two draws of 0.3 ms: 0.475 of 50.475 on average.
+    // 50 ms, 0.4 ms and 0.3 ms times two random factors: 0.475 of 50.475 ms on average.
     let clean = "h1          all          ████████████████████████  distance 99 %, loss 0.9 %";
     let mut lines = text
         .lines()
@@ -120,7 +120,7 @@ fn the_terminal_has_two_bars_for_each_cell() {
 }
 
 #[test]
-fn the_page_has_a_stack_for_each_band() {
+fn page_has_a_stack_for_each_band() {
     let run = run(&["h1", "<b>h2c"], Size::SMALL);
     let page = html(&summary(&run, &["<b>h2c"]), &run.plots(), &[]);
     assert!(!page.contains("<b>h2c"), "names are text");
@@ -144,7 +144,7 @@ fn the_page_has_a_stack_for_each_band() {
 }
 
 #[test]
-fn points_have_the_colour_of_their_cause_where_one_variant_is_drawn() {
+fn points_have_the_colour_of_their_cause_if_one_variant_is_drawn() {
     let run = run(&overlay::NAMES, Size::SMALL);
     let plots: Vec<TrialPoints> = run
         .records
@@ -164,8 +164,8 @@ fn points_have_the_colour_of_their_cause_where_one_variant_is_drawn() {
         page.events("Runtime.exceptionThrown"),
         Vec::<serde_json::Value>::new()
     );
-    // The first variant's small plot: what its points' columns say, by place among all causes. Who lost something waited
-    // longer than 200 ms, of which loss has 100.
+    // The cause column of the points in the first variant's small plot. A request that lost a packet waited longer than
+    // 200 ms, of which 100 ms are loss, so its dominant cause is hol.
     let codes = page.eval(
         "[...new Set(squall.sections[2].scatters[1].scatter.layers[0].points.cause)].sort((a, b) => a - b)",
     );
@@ -174,7 +174,7 @@ fn points_have_the_colour_of_their_cause_where_one_variant_is_drawn() {
         codes,
         serde_json::json!([code(Cause::Distance), code(Cause::Hol)])
     );
-    // And its pixels: the causes' colours of style.css, red in the lowest byte.
+    // Its pixels have the colours of style.css for these causes, red in the lowest byte.
     let pixels = page.eval(
         "[...new Set(squall.sections[2].scatters[1].scatter.raster.pixels)].map((p) => p >>> 0)",
     );
@@ -187,7 +187,7 @@ fn points_have_the_colour_of_their_cause_where_one_variant_is_drawn() {
     for (cause, colour) in [("distance", 0xff94_7a5b), ("hol", 0xff00_50c7)] {
         assert!(pixels.contains(&colour), "{cause}: {pixels:x?}");
     }
-    // The overlay tells variants apart.
+    // The overlay distinguishes variants instead.
     let overlay = page.eval("squall.sections[2].scatters[0].scatter?.layers[0].causes ?? null");
     assert!(overlay.is_null(), "{overlay}");
 }

@@ -1,20 +1,22 @@
 //! A request's timeline as text: runs of packets, stages with short interruptions, drops with their repair.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
-use squall_analysis::causes::{Ahead, Course, Passage, Passing, SendQueue, ServerTimes, Stage};
+use squall_analysis::causes::{
+    Course, MessagePacket, Passage, RequestAhead, SendQueue, ServerTimes, Stage,
+};
 use squall_analysis::explain::{
-    Drop, Explanation, HopTime, Hurt, Mark, PacketName, Share, WaitedFor,
+    Blocker, CauseTime, DropImpact, DroppedPacket, Explanation, HopTime, Mark, PacketName,
 };
 use squall_base::record::{Cause, Direction, Fate, Outcome, Phase, Repair, TrialRecord};
 use squall_base::{Duration, Time};
 use squall_report::{Colour, explain};
 use support::run::{Size, run};
 
-/// So many microseconds after the request was wanted.
+/// The time `micros` microseconds after the request was due.
 fn at(micros: u64) -> Time {
     Time::from_nanos(1_500_000_000) + Duration::from_micros(micros)
 }
@@ -27,8 +29,8 @@ fn stage(from: u64, to: u64, cause: Cause) -> Stage {
     }
 }
 
-fn passing(index: u64, start: u64, sent: u64, arrived: Option<u64>) -> Passing {
-    Passing {
+fn message_packet(index: u64, start: u64, sent: u64, arrived: Option<u64>) -> MessagePacket {
+    MessagePacket {
         index,
         start,
         end: start + 1_448,
@@ -44,8 +46,8 @@ fn passing(index: u64, start: u64, sent: u64, arrived: Option<u64>) -> Passing {
     }
 }
 
-fn drop(index: u64, carried: Vec<u64>) -> Drop {
-    Drop {
+fn drop(index: u64, carried: Vec<u64>) -> DroppedPacket {
+    DroppedPacket {
         packet: PacketName {
             direction: Direction::Down,
             index,
@@ -65,8 +67,8 @@ fn drop(index: u64, carried: Vec<u64>) -> Drop {
     }
 }
 
-fn cost(cause: Cause, micros: u64) -> Share {
-    Share {
+fn cost(cause: Cause, micros: u64) -> CauseTime {
+    CauseTime {
         cause,
         time: Duration::from_micros(micros),
     }
@@ -74,11 +76,11 @@ fn cost(cause: Cause, micros: u64) -> Share {
 
 fn course() -> Course {
     let packets = vec![
-        passing(20, 0, 25_100, Some(50_100)),
-        passing(21, 1_448, 25_200, None),
-        passing(22, 2_896, 25_300, Some(50_300)),
-        passing(23, 4_344, 25_400, Some(50_400)),
-        passing(30, 1_448, 100_000, Some(125_000)),
+        message_packet(20, 0, 25_100, Some(50_100)),
+        message_packet(21, 1_448, 25_200, None),
+        message_packet(22, 2_896, 25_300, Some(50_300)),
+        message_packet(23, 4_344, 25_400, Some(50_400)),
+        message_packet(30, 1_448, 100_000, Some(125_000)),
     ];
     let stages = vec![
         stage(0, 25_000, Cause::Distance),
@@ -114,14 +116,14 @@ fn course() -> Course {
     }
 }
 
-fn drops() -> Vec<Hurt> {
+fn drops() -> Vec<DropImpact> {
     vec![
-        Hurt {
+        DropImpact {
             drop: drop(19, vec![3, 4]),
             is_own: false,
             cost: vec![cost(Cause::Hol, 1_000)],
         },
-        Hurt {
+        DropImpact {
             drop: drop(21, vec![7]),
             is_own: true,
             cost: vec![cost(Cause::Loss, 64_800)],
@@ -176,7 +178,7 @@ fn explanation() -> Explanation {
         drops: drops(),
         waited_for: vec![3, 4]
             .into_iter()
-            .map(|request| WaitedFor {
+            .map(|request| Blocker {
                 cause: Cause::Hol,
                 request,
                 packet: None,
@@ -187,7 +189,7 @@ fn explanation() -> Explanation {
 }
 
 #[test]
-fn each_hop_of_several_is_told() {
+fn each_of_several_hops_is_described() {
     let mut run = run(&["h1"], Size::SMALL);
     let record = &mut run.records[0].0;
     let variant = &mut record.trial.variant;
@@ -207,7 +209,7 @@ fn each_hop_of_several_is_told() {
         ..explanation()
     };
     let text = explain::request(
-        &explain::Scene::of_trial(record),
+        &explain::ExplanationContext::of_trial(record),
         &explanation,
         Colour::Plain,
     );
@@ -237,10 +239,10 @@ fn variant_name(record: &TrialRecord, place: usize) -> &str {
 }
 
 #[test]
-fn a_request_reads_as_causes_and_a_timeline() {
+fn request_is_printed_as_causes_and_a_timeline() {
     let run = run(&["h1"], Size::SMALL);
     let text = explain::request(
-        &explain::Scene::of_trial(&run.records[0].0),
+        &explain::ExplanationContext::of_trial(&run.records[0].0),
         &explanation(),
         Colour::Plain,
     );
@@ -248,7 +250,7 @@ fn a_request_reads_as_causes_and_a_timeline() {
 }
 
 #[test]
-fn wait_in_a_send_queue_is_told_with_its_window_and_losses() {
+fn wait_in_a_send_queue_is_printed_with_its_window_and_losses() {
     let run = run(&["h1"], Size::SMALL);
     let mut explanation = explanation();
     let way = explanation.course.down.as_mut().expect("it has a way");
@@ -259,10 +261,10 @@ fn wait_in_a_send_queue_is_told_with_its_window_and_losses() {
         in_flight: (6, 12),
         losses: 3,
     });
-    let ahead = |request, packets| Ahead { request, packets };
+    let ahead = |request, packets| RequestAhead { request, packets };
     way.behind = vec![ahead(3, 4), ahead(4, 8)];
     let text = explain::request(
-        &explain::Scene::of_trial(&run.records[0].0),
+        &explain::ExplanationContext::of_trial(&run.records[0].0),
         &explanation,
         Colour::Plain,
     );
@@ -272,7 +274,7 @@ fn wait_in_a_send_queue_is_told_with_its_window_and_losses() {
 }
 
 #[test]
-fn queue_is_told_with_what_those_in_front_waited_for() {
+fn queue_is_printed_with_what_the_requests_ahead_waited_for() {
     let run = run(&["h1"], Size::SMALL);
     let explanation = Explanation {
         causes: vec![cost(Cause::Queue, 100_000), cost(Cause::Host, 25_400)],
@@ -280,7 +282,7 @@ fn queue_is_told_with_what_those_in_front_waited_for() {
         ..explanation()
     };
     let text = explain::request(
-        &explain::Scene::of_trial(&run.records[0].0),
+        &explain::ExplanationContext::of_trial(&run.records[0].0),
         &explanation,
         Colour::Plain,
     );
@@ -291,15 +293,15 @@ fn queue_is_told_with_what_those_in_front_waited_for() {
 }
 
 #[test]
-fn long_transfers_are_cut_and_say_so() {
+fn long_transfers_are_cut_with_a_note() {
     let run = run(&["h1"], Size::SMALL);
     let mut explanation = explanation();
     let way = explanation.course.down.as_mut().unwrap();
     way.packets = (0..100)
-        .map(|n| passing(n, n * 1_448, n * 2_000, Some(n * 2_000 + 25_000)))
+        .map(|n| message_packet(n, n * 1_448, n * 2_000, Some(n * 2_000 + 25_000)))
         .collect();
     let text = explain::request(
-        &explain::Scene::of_trial(&run.records[0].0),
+        &explain::ExplanationContext::of_trial(&run.records[0].0),
         &explanation,
         Colour::Plain,
     );
@@ -314,7 +316,7 @@ fn long_transfers_are_cut_and_say_so() {
 }
 
 #[test]
-fn foreign_words_do_not_reach_the_terminal() {
+fn control_characters_in_foreign_words_do_not_reach_the_terminal() {
     let mut run = run(&["h\u{1b}1"], Size::SMALL);
     let record = &mut run.records[0].0;
     assert!(!explain::heading(record, Colour::Plain).contains('\u{1b}'));
@@ -322,7 +324,7 @@ fn foreign_words_do_not_reach_the_terminal() {
     explanation.outcome = Outcome::ConnectionClosed;
     explanation.error = Some("reset\u{1b}[2J".to_owned());
     let text = explain::request(
-        &explain::Scene::of_trial(record),
+        &explain::ExplanationContext::of_trial(record),
         &explanation,
         Colour::Plain,
     );

@@ -1,6 +1,6 @@
-//! The terminal report as a whole: what stands where, at which width, and what never reaches a terminal.
+//! The terminal report as a whole: its layout, its width, and what never reaches a terminal.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,7 +13,7 @@ use squall_report::{Colour, Detail, changes, terminal};
 use support::run::{Run, Size, run, spoil};
 
 #[test]
-fn a_run_reads_as_tables_verdicts_and_doubts() {
+fn run_is_printed_as_tables_verdicts_and_warnings() {
     let mut run = run(&["h1", "h2c x1", "h2c x8"], Size::SMALL);
     for (record, requests) in run.records.iter_mut().skip(7).step_by(9) {
         spoil(requests, 1000, 12, Outcome::Censored);
@@ -28,7 +28,7 @@ fn a_run_reads_as_tables_verdicts_and_doubts() {
     assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
 }
 
-/// The same run as one of pages of a single request each.
+/// Turns the load of a run into pages of a single request each.
 fn of_pages(mut run: Run) -> Run {
     let node = PageNode {
         what: 0,
@@ -52,7 +52,7 @@ fn of_pages(mut run: Run) -> Run {
 }
 
 #[test]
-fn page_times_stand_below_the_table_of_a_load_of_pages() {
+fn page_times_are_printed_below_the_table_of_a_load_of_pages() {
     let mut run = of_pages(run(&["h1", "h2c x1"], Size::SMALL));
     let (_, requests) = &mut run.records[0];
     spoil(requests, 1000, 1, Outcome::Censored);
@@ -60,7 +60,7 @@ fn page_times_stand_below_the_table_of_a_load_of_pages() {
     let summary = run.summary();
     let cell = &summary.conditions[0].cells[0];
     let pages = cell.pages.unwrap();
-    // A page of one request takes as long as it.
+    // A page of one request takes as long as the request.
     assert_eq!(
         (pages.median, pages.p99),
         (
@@ -92,7 +92,7 @@ fn page_times_stand_below_the_table_of_a_load_of_pages() {
 }
 
 #[test]
-fn measures_without_a_column_stand_below_the_table() {
+fn measures_without_a_column_are_printed_below_the_table() {
     let mut run = run(&["h1", "h2c x1"], Size::SMALL);
     let names = ["response time p99", "transfer time p50", "connections"];
     run.plan.measures = names.iter().map(|name| name.parse().unwrap()).collect();
@@ -150,7 +150,7 @@ fn rates_above_a_thousand_keep_their_columns() {
 }
 
 #[test]
-fn sentences_keep_to_the_width() {
+fn sentences_wrap_at_the_width() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     for width in [60, 80, 120] {
         let text = terminal(&run.summary(), width, Colour::Plain, Detail::Usual);
@@ -164,7 +164,7 @@ fn sentences_keep_to_the_width() {
 }
 
 #[test]
-fn names_cannot_command_the_terminal() {
+fn control_characters_in_names_do_not_reach_the_terminal() {
     let run = run(&["h1", "evil\u{1b}[2J\u{7}\nname"], Size::SMALL);
     let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
@@ -172,7 +172,7 @@ fn names_cannot_command_the_terminal() {
 }
 
 #[test]
-fn colours_come_only_when_asked_for_and_end_where_they_began() {
+fn colours_are_printed_only_if_asked_for_and_do_not_change_the_text() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     let plain = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     let coloured = terminal(&run.summary(), 100, Colour::Ansi, Detail::Usual);
@@ -201,7 +201,7 @@ fn six_trials_have_intervals_and_an_answer() {
             readings: vec![threshold.measure.read(&TrialSource::of(record, requests))],
         })
         .collect();
-    summary.hold(&[threshold], &readings);
+    summary.check_thresholds(&[threshold], &readings);
     let text = terminal(&summary, 140, Colour::Plain, Detail::Usual);
     let answer = summary.answer.as_ref().unwrap();
     let first = text.replace("\n  ", " ");
@@ -239,7 +239,7 @@ fn six_trials_have_intervals_and_an_answer() {
 }
 
 #[test]
-fn two_runs_read_as_tables_of_what_changed() {
+fn two_runs_are_printed_as_tables_of_changes() {
     let before = run(&["h1", "evil\u{1b}[2J"], Size::SMALL).summary();
     let after = run(&["h1", "h3"], Size::SMALL).summary();
     let text = changes(&squall_analysis::change::changes(&before, &after));

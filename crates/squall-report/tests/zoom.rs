@@ -1,6 +1,6 @@
-//! The axes of the page's plots, in a real Chromium: what they fit, their ticks, and every way to zoom.
+//! The axes of the page's plots, in a real Chromium: the ranges they fit, their ticks, and every way to zoom.
 
-// In tests, a panic is the message.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,7 +11,7 @@ use support::chromium::Page;
 use support::overlay::{NAMES, open, overlay_data, overlay_range, show_overlay};
 use support::run::{Run, Size, delay, run, spoil};
 
-/// A run whose last condition is too much for h1: its latency grows up to `largest_ms`.
+/// A run whose last condition overloads h1: its latency grows up to `largest_ms`.
 fn saturated(largest_ms: u64) -> Run {
     let mut run = run(&NAMES, Size::SMALL);
     for (record, requests) in &mut run.records {
@@ -22,7 +22,7 @@ fn saturated(largest_ms: u64) -> Run {
     run
 }
 
-/// The numbers at the overlay's latency axis.
+/// The numbers on the overlay's latency axis.
 fn ticks(page: &mut Page) -> Vec<f64> {
     let labels = "squall.sections[2].scatters[0].scatter.plot.axes[1]._values";
     let labels: Vec<String> = serde_json::from_value(page.eval(labels)).unwrap();
@@ -40,7 +40,7 @@ fn zoom_y_to(page: &mut Page, from: f64, to: f64) -> Vec<f64> {
 }
 
 #[test]
-fn zooming_changes_what_is_in_sight_and_a_double_click_restores_it() {
+fn zooming_changes_the_visible_range_and_a_double_click_restores_it() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("zoom", &run) else {
         return;
@@ -71,7 +71,7 @@ fn zooming_changes_what_is_in_sight_and_a_double_click_restores_it() {
 }
 
 #[test]
-fn a_wheel_turned_in_passing_scrolls_the_page() {
+fn wheel_without_ctrl_or_focus_scrolls_the_page() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("wheel", &run) else {
         return;
@@ -84,7 +84,7 @@ fn a_wheel_turned_in_passing_scrolls_the_page() {
 }
 
 #[test]
-fn the_keyboard_zooms_moves_and_resets() {
+fn keyboard_zooms_moves_and_resets() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("keys", &run) else {
         return;
@@ -102,7 +102,7 @@ fn the_keyboard_zooms_moves_and_resets() {
 }
 
 #[test]
-fn the_latency_axis_can_be_logarithmic_and_the_repetition_another() {
+fn latency_axis_and_repetition_can_be_switched() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("switches", &run) else {
         return;
@@ -131,14 +131,14 @@ fn the_latency_axis_can_be_logarithmic_and_the_repetition_another() {
 }
 
 #[test]
-fn a_drag_zooms_the_axes_along_which_it_went() {
+fn dragging_zooms_only_the_axes_along_which_it_went() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("drag", &run) else {
         return;
     };
     let (x, y) = show_overlay(&mut page);
     let whole = ["x", "y"].map(|axis| overlay_range(&mut page, axis));
-    // Less than 24 pixels along an axis are a hand that was not quite steady.
+    // Less than 24 pixels along an axis is only an unsteady hand.
     for (dx, dy) in [(100.0, 10.0), (10.0, 60.0), (100.0, 60.0)] {
         page.drag((x - dx, y - dy), (x + dx, y + dy));
         page.wait_for("!squall.sections[2].view.isWhole()");
@@ -156,8 +156,8 @@ fn a_drag_zooms_the_axes_along_which_it_went() {
 }
 
 #[test]
-fn the_latency_axis_fits_the_variants_that_are_shown() {
-    // Not yet so slow that the axis would be logarithmic.
+fn latency_axis_fits_the_variants_that_are_shown() {
+    // Not slow enough for a logarithmic axis.
     let Some(mut page) = open("fit", &saturated(1_400)) else {
         return;
     };
@@ -196,7 +196,7 @@ fn the_latency_axis_fits_the_variants_that_are_shown() {
 }
 
 #[test]
-fn a_failure_does_not_stretch_the_latency_axis() {
+fn failures_do_not_stretch_the_latency_axis() {
     let mut run = saturated(1_400);
     for (_, requests) in &mut run.records {
         if requests
@@ -216,7 +216,7 @@ fn a_failure_does_not_stretch_the_latency_axis() {
 }
 
 #[test]
-fn a_saturated_condition_starts_logarithmic() {
+fn saturated_condition_starts_with_a_logarithmic_axis() {
     let Some(mut page) = open("saturated", &saturated(9_000)) else {
         return;
     };
@@ -234,7 +234,7 @@ fn a_saturated_condition_starts_logarithmic() {
 }
 
 #[test]
-fn logarithmic_ticks_are_round_numbers_however_one_zooms() {
+fn logarithmic_ticks_are_round_numbers_at_every_zoom() {
     let Some(mut page) = open("ticks", &saturated(9_000)) else {
         return;
     };

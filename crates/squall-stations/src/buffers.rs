@@ -1,11 +1,11 @@
-//! What a station reads into: one set for all of its connections.
+//! A station's read buffers: one set, shared by all its connections.
 
 use squall_linux::udp::ReceiveBuffers;
 
-/// What one read from a TCP socket takes at most.
+/// Most bytes that one read from a TCP socket returns.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Buffers of a station. Those for datagrams, a megabyte, are made when they are needed.
+/// Buffers of a station. The datagram buffers, a megabyte, are allocated on first use.
 pub(crate) struct Buffers {
     stream: Box<[u8]>,
     datagrams: Option<ReceiveBuffers>,
@@ -19,12 +19,12 @@ impl Buffers {
         }
     }
 
-    /// For TCP.
+    /// The buffer for TCP.
     pub(crate) fn stream(&mut self) -> &mut [u8] {
         &mut self.stream
     }
 
-    /// For UDP.
+    /// The buffers for UDP.
     pub(crate) fn datagrams(&mut self) -> &mut ReceiveBuffers {
         self.datagrams.get_or_insert_default()
     }

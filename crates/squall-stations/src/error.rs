@@ -1,4 +1,4 @@
-//! Why a station could not do its work at all. A failed request is no such error but a record.
+//! Why a station could not do its work at all. A failed request is not an error but a record.
 
 use squall_http::{CreateError, SubmitError};
 use squall_linux::SetupError;
@@ -8,13 +8,13 @@ use thiserror::Error;
 /// A station's failure: the machine's or our own, never a peer's.
 #[derive(Debug, Error)]
 pub enum StationError {
-    /// The reactor, or entering the host.
+    /// Setting up the reactor, or entering the host, failed.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// A socket could not be made as asked.
+    /// A socket could not be set up as requested.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// A connection's engine could not be made.
+    /// A connection's engine could not be created.
     #[error("cannot set up the protocol of a connection: {0}")]
     Engine(#[from] CreateError),
     /// The engine refused a request although it was ready.

@@ -1,46 +1,46 @@
-//! From events to the record of an exchange: which bytes carried its messages, and when.
+//! Turns events into the record of an exchange: which bytes carried its messages, and when.
 //!
-//! Both sides use it: what the client writes the server reads.
+//! Both sides use it: what the client writes, the server reads.
 
 use squall_base::Time;
 use squall_base::record::Extent;
-use squall_http::Place;
+use squall_http::WireExtent;
 
-/// A message of an exchange on its way over the connection.
+/// One message of an exchange, as it passes over the connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Passage {
+pub(crate) struct MessageMarks {
     pub(crate) first: Option<Time>,
     pub(crate) last: Option<Time>,
     extent: Option<Extent>,
     is_whole: bool,
 }
 
-impl Passage {
-    /// Its first byte passed, at `offset`, carried by `place`.
-    pub(crate) fn begin(&mut self, now: Time, offset: u64, place: Option<Place>) {
+impl MessageMarks {
+    /// Notes that its first byte passed, at `offset`, carried by `wire`.
+    pub(crate) fn begin(&mut self, now: Time, offset: u64, wire: Option<WireExtent>) {
         self.first = Some(now);
         self.extent = Some(Extent {
             start: offset,
             end: offset,
-            wire_start: place.map(|place| place.wire_start),
+            wire_start: wire.map(|wire| wire.wire_start),
             wire_end: None,
-            record_first: place.and_then(|place| place.record),
+            record_first: wire.and_then(|wire| wire.record),
             record_last: None,
         });
     }
 
-    /// Its last byte passed, before `end`, carried by `place`.
-    pub(crate) fn end(&mut self, now: Time, end: u64, place: Option<Place>) {
+    /// Notes that its last byte passed, before `end`, carried by `wire`.
+    pub(crate) fn end(&mut self, now: Time, end: u64, wire: Option<WireExtent>) {
         self.last = Some(now);
         self.is_whole = true;
         if let Some(extent) = &mut self.extent {
             extent.end = end;
-            extent.wire_end = place.map(|place| place.wire_end);
-            extent.record_last = place.and_then(|place| place.record);
+            extent.wire_end = wire.map(|wire| wire.wire_end);
+            extent.record_last = wire.and_then(|wire| wire.record);
         }
     }
 
-    /// Where it lies, once all of it has passed.
+    /// Its extent, once all of it has passed.
     pub(crate) fn extent(&self) -> Option<Extent> {
         self.extent.filter(|_| self.is_whole)
     }

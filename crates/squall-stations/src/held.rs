@@ -1,7 +1,8 @@
-//! A batch of QUIC's datagrams between the engine that made it and the socket that takes it.
+//! A batch of QUIC datagrams between the engine that made it and the socket that sends it.
 //!
-//! Engines pace: a batch may be for later. It waits, with the marks of the bytes that are in it, and nothing more is asked
-//! of its connection until it is gone. Of a socket with several connections each may have one that waits (`Later`).
+//! Engines pace: a batch may be meant for later. It waits along with the marks of its bytes, and its connection is not
+//! asked for more until it has been sent. On a socket with several connections, each may have a batch that waits
+//! (`DelayedBatches`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,26 +10,26 @@ use std::io;
 use squall_base::record::{FrameFacts, Way};
 use squall_base::{Duration, Time};
 use squall_http::h3::Batch;
-use squall_http::{Inbox, Wants};
+use squall_http::{Inbox, InboxOptions};
 use squall_linux::udp::{self, UdpSocket};
 
-/// A socket that takes nothing now is tried again after this: sockets of QUIC are not watched for room, because the kernel
-/// would tell of each datagram that has left.
+/// How long to wait before trying a full socket again. QUIC sockets are not watched for writability, because the kernel
+/// would report every datagram that leaves.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// A batch, or none.
-pub(crate) struct Held<E> {
+/// A batch, or an empty place for one.
+pub(crate) struct PendingBatch<E> {
     batch: Batch,
     marks: Inbox<E>,
-    /// When it may leave; `None`: there is none.
+    /// When it may be sent; `None` if there is no batch.
     release: Option<Time>,
-    /// How many of its bytes have left.
+    /// How many of its bytes have been sent.
     sent: usize,
 }
 
-impl<E> Held<E> {
-    pub(crate) fn new(wants: Wants) -> Held<E> {
-        Held {
+impl<E> PendingBatch<E> {
+    pub(crate) fn new(wants: InboxOptions) -> PendingBatch<E> {
+        PendingBatch {
             batch: Batch::new(),
             marks: Inbox::new(wants),
             release: None,
@@ -40,23 +41,23 @@ impl<E> Held<E> {
         self.release.is_none()
     }
 
-    /// When it may leave.
+    /// When it may be sent.
     pub(crate) fn release(&self) -> Option<Time> {
         self.release
     }
 
-    /// For the engine to fill. Say then whether it has.
+    /// The batch, for the engine to fill. Report the result to [`PendingBatch::filled`].
     pub(crate) fn fill(&mut self) -> (&mut Batch, &mut Inbox<E>) {
         (&mut self.batch, &mut self.marks)
     }
 
-    /// The engine was asked at `now`, and has filled it or has nothing.
+    /// Notes that the engine was asked at `now`, and whether it has filled the batch.
     pub(crate) fn filled(&mut self, is_filled: bool, now: Time) {
         self.release = is_filled.then(|| now + self.batch.delay());
         self.sent = 0;
     }
 
-    /// Sends it if its time has come; true once all of it has left.
+    /// Sends the batch if it is due; true once all of it has been sent.
     pub(crate) fn send(&mut self, socket: &UdpSocket, now: Time) -> io::Result<bool> {
         if self.release.is_none_or(|release| release > now) {
             return Ok(false);
@@ -85,67 +86,69 @@ impl<E> Held<E> {
         Ok(true)
     }
 
-    /// Moves to `news` what the engine has heard while it was asked: only what was sent waits for the batch to leave.
-    pub(crate) fn take_news(&mut self, is_sent: impl Fn(&E) -> bool, news: &mut Inbox<E>) {
-        let heard = self.marks.events.extract_if(.., |event| !is_sent(event));
-        news.events.extend(heard);
-        news.bodies.append(&mut self.marks.bodies);
-        news.trailers.append(&mut self.marks.trailers);
+    /// Moves to `inbox` what the engine received while it was asked: only events about sent bytes wait for the batch to
+    /// leave.
+    pub(crate) fn take_received(&mut self, is_sent: impl Fn(&E) -> bool, inbox: &mut Inbox<E>) {
+        let events = self.marks.events.extract_if(.., |event| !is_sent(event));
+        inbox.events.extend(events);
+        inbox.bodies.append(&mut self.marks.bodies);
+        inbox.trailers.append(&mut self.marks.trailers);
         let received = |frame: &mut FrameFacts| frame.way == Way::Received;
-        news.frames
+        inbox
+            .frames
             .extend(self.marks.frames.extract_if(.., received));
     }
 
-    /// The marks of what has left.
+    /// The marks of what has been sent.
     pub(crate) fn marks(&mut self) -> &mut Inbox<E> {
         &mut self.marks
     }
 }
 
-/// Batches whose time has not come, by that time; `S` says whose each is.
-pub(crate) struct Later<S, E> {
-    waiting: BTreeMap<(Time, u64), (S, Held<E>)>,
-    /// How many there have been: of those of one time the first that came leaves first.
+/// Batches that are not due yet, by due time; `S` identifies the connection of each.
+pub(crate) struct DelayedBatches<S, E> {
+    waiting: BTreeMap<(Time, u64), (S, PendingBatch<E>)>,
+    /// How many batches there have been: among equal times, the first to arrive leaves first.
     count: u64,
-    /// Empty ones, of which the memory is used again.
-    spare: Vec<Held<E>>,
+    /// Empty batches whose memory is reused.
+    spare: Vec<PendingBatch<E>>,
 }
 
-impl<S, E> Later<S, E> {
-    pub(crate) fn new() -> Later<S, E> {
-        Later {
+impl<S, E> DelayedBatches<S, E> {
+    pub(crate) fn new() -> DelayedBatches<S, E> {
+        DelayedBatches {
             waiting: BTreeMap::new(),
             count: 0,
             spare: Vec::new(),
         }
     }
 
-    /// When the first of them may leave.
+    /// When the first of them may be sent.
     pub(crate) fn release(&self) -> Option<Time> {
         self.waiting.keys().next().map(|(release, _)| *release)
     }
 
-    /// Takes what `held` holds, if that is for later than `now`, and leaves it empty.
-    pub(crate) fn take(&mut self, whose: S, held: &mut Held<E>, now: Time) -> bool {
-        let Some(release) = held.release.filter(|release| *release > now) else {
+    /// Takes the batch in `pending` if it is due later than `now`, and leaves `pending` empty.
+    pub(crate) fn defer(&mut self, owner: S, pending: &mut PendingBatch<E>, now: Time) -> bool {
+        let Some(release) = pending.release.filter(|release| *release > now) else {
             return false;
         };
-        let wants = held.marks.wants();
-        let empty = self.spare.pop().unwrap_or_else(|| Held::new(wants));
-        let filled = std::mem::replace(held, empty);
-        self.waiting.insert((release, self.count), (whose, filled));
+        let wants = pending.marks.wants();
+        let empty = self.spare.pop().unwrap_or_else(|| PendingBatch::new(wants));
+        let filled = std::mem::replace(pending, empty);
+        self.waiting.insert((release, self.count), (owner, filled));
         self.count += 1;
         true
     }
 
-    /// Puts the first batch whose time has come into `held`, which is empty; says whose it is.
-    pub(crate) fn give(&mut self, held: &mut Held<E>, now: Time) -> Option<S> {
+    /// Moves the first batch that is due into `pending`, which must be empty. Returns which connection's batch it is.
+    pub(crate) fn take_due(&mut self, pending: &mut PendingBatch<E>, now: Time) -> Option<S> {
         let first = self.waiting.first_entry()?;
         if first.key().0 > now {
             return None;
         }
-        let (whose, filled) = first.remove();
-        self.spare.push(std::mem::replace(held, filled));
-        Some(whose)
+        let (owner, filled) = first.remove();
+        self.spare.push(std::mem::replace(pending, filled));
+        Some(owner)
     }
 }

@@ -1,7 +1,7 @@
-//! What a station writes down besides requests: exchanges, frames, samples of sockets, and TLS secrets.
+//! What a station records in addition to requests: exchanges, frames, samples of sockets, and TLS secrets.
 //!
-//! Rows gather in chunks and leave for another thread; a receiver that is gone means that the trial has failed and says
-//! so itself. A table that nobody wants costs a comparison.
+//! Rows are collected in chunks and sent to another thread. A dropped receiver means that the trial has failed, which
+//! is reported elsewhere. A table that is not wanted costs one comparison.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::Sender;
@@ -11,21 +11,21 @@ use squall_base::record::{
     ExchangeRecord, FrameFacts, FrameLayer, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
     SocketSample, TcpInfo, Way,
 };
-use squall_http::tls::Secured;
-use squall_http::{Http2Announced, h3, trace};
+use squall_http::tls::HandshakeOutcome;
+use squall_http::{Http2Announcements, h3, trace};
 use squall_linux::clock;
 use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 use squall_linux::udp::UdpSocket;
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
 
-/// Types of frames that are counted by number, and get their names at the end: all that HTTP/2 has.
+/// Frame types below this are counted in an array and get their names at the end. Covers all of HTTP/2.
 const USUAL_KINDS: usize = 0x11;
 
-/// Where a station's rows go; `None`: they are not wanted.
+/// Where a station's rows go; `None` for a table that is not wanted.
 #[derive(Clone, Debug)]
 pub struct LogSinks {
-    /// The hop of the path that they are of, from 1 at the client.
+    /// The hop of the path that the rows belong to, counted from 1 at the client.
     pub hop: u8,
     /// Exchanges.
     pub exchanges: Option<RowSender<ExchangeRecord>>,
@@ -37,7 +37,7 @@ pub struct LogSinks {
     pub key_log: Option<Sender<Vec<String>>>,
 }
 
-/// Nothing is wanted of the only hop.
+/// The only hop, and no table wanted.
 impl Default for LogSinks {
     fn default() -> LogSinks {
         LogSinks {
@@ -50,7 +50,7 @@ impl Default for LogSinks {
     }
 }
 
-/// Rows on their way.
+/// Rows that are collected for sending.
 #[derive(Debug)]
 struct Rows<T> {
     chunk: Vec<T>,
@@ -69,25 +69,25 @@ impl<T> Rows<T> {
         if self.sink.is_some() {
             self.chunk.push(row);
             if self.chunk.len() >= ROWS_A_CHUNK {
-                self.hand_on();
+                self.flush();
             }
         }
     }
 
-    /// Rows that fit in the chunk: at least one.
+    /// How many more rows the chunk takes: at least one.
     fn room(&self) -> usize {
         ROWS_A_CHUNK.saturating_sub(self.chunk.len()).max(1)
     }
 
-    /// Takes as many rows as there is room for.
+    /// Appends rows; the caller keeps to [`Rows::room`].
     fn extend(&mut self, rows: impl Iterator<Item = T>) {
         self.chunk.extend(rows);
         if self.chunk.len() >= ROWS_A_CHUNK {
-            self.hand_on();
+            self.flush();
         }
     }
 
-    fn hand_on(&mut self) {
+    fn flush(&mut self) {
         if let Some(sink) = &self.sink {
             sink.send(&mut self.chunk);
         }
@@ -96,21 +96,21 @@ impl<T> Rows<T> {
 
 /// The log of one side.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct StationLog {
     hop: u8,
     side: Side,
     exchanges: Rows<ExchangeRecord>,
     frames: Rows<FrameRecord>,
     sockets: Rows<SocketRecord>,
     key_log: Option<Sender<Vec<String>>>,
-    /// Frames of usual types, by way, layer and type, that are not in `counts` yet.
+    /// Frames of usual types, by way, layer and type, that are not yet in `counts`.
     usual_frames: [[[u64; USUAL_KINDS]; FrameLayer::ALL.len()]; Way::ALL.len()],
     pub(crate) counts: SideCounts,
 }
 
-impl Log {
-    pub(crate) fn new(side: Side, sinks: LogSinks) -> Log {
-        Log {
+impl StationLog {
+    pub(crate) fn new(side: Side, sinks: LogSinks) -> StationLog {
+        StationLog {
             hop: sinks.hop,
             side,
             exchanges: Rows::new(sinks.exchanges),
@@ -122,7 +122,7 @@ impl Log {
         }
     }
 
-    /// The hop that it is of.
+    /// The hop that it belongs to.
     pub(crate) fn hop(&self) -> u8 {
         self.hop
     }
@@ -139,11 +139,11 @@ impl Log {
         self.sockets.sink.is_some()
     }
 
-    pub(crate) fn exchange(&mut self, row: ExchangeRecord) {
+    pub(crate) fn record_exchange(&mut self, row: ExchangeRecord) {
         self.exchanges.push(row);
     }
 
-    pub(crate) fn keys(&mut self, lines: Vec<String>) {
+    pub(crate) fn record_keys(&mut self, lines: Vec<String>) {
         if let Some(sink) = &self.key_log
             && !lines.is_empty()
         {
@@ -151,8 +151,8 @@ impl Log {
         }
     }
 
-    /// Stamps and keeps the frames of one read or write.
-    pub(crate) fn frames(&mut self, connection: u32, time: Time, frames: &[FrameFacts]) {
+    /// Counts the frames of one read or write, and records them with their time.
+    pub(crate) fn record_frames(&mut self, connection: u32, time: Time, frames: &[FrameFacts]) {
         for frame in frames {
             self.count(frame);
         }
@@ -182,11 +182,11 @@ impl Log {
         }
     }
 
-    /// Hands on what has gathered, at the end.
-    pub(crate) fn hand_on(&mut self) {
-        self.exchanges.hand_on();
-        self.frames.hand_on();
-        self.sockets.hand_on();
+    /// Sends what has been collected, at the end.
+    pub(crate) fn flush(&mut self) {
+        self.exchanges.flush();
+        self.frames.flush();
+        self.sockets.flush();
         for way in Way::ALL {
             for layer in FrameLayer::ALL {
                 let usual = std::mem::take(&mut self.usual_frames[way as usize][layer as usize]);
@@ -198,8 +198,8 @@ impl Log {
     }
 }
 
-impl Log {
-    /// Samples a TCP socket. One that the kernel knows no more is left out.
+impl StationLog {
+    /// Samples a TCP socket, unless the kernel no longer knows it.
     pub(crate) fn sample_tcp(&mut self, connection: u32, is_last: bool, socket: impl AsFd) {
         let time = clock::now();
         let mut buffer = [0; TCP_INFO_BYTES];
@@ -216,8 +216,8 @@ impl Log {
     }
 }
 
-impl Log {
-    /// Keeps what quiche counts of a connection and its path, and the kernel of its socket.
+impl StationLog {
+    /// Records what quiche counts for a connection and its path, and what the kernel counts for its socket.
     pub(crate) fn sample_quic(
         &mut self,
         connection: u32,
@@ -240,16 +240,16 @@ impl Log {
     }
 }
 
-/// Counts a TLS handshake that is done.
-pub(crate) fn count_tls(secured: &Secured, counts: &mut SideCounts) {
+/// Counts a completed TLS handshake.
+pub(crate) fn count_tls(secured: &HandshakeOutcome, counts: &mut SideCounts) {
     counts.count_handshake(secured.is_resumed, secured.alpn.as_deref());
     let name = format!("{} {}", secured.version, secured.cipher);
     *counts.ciphers.entry(name).or_default() += 1;
 }
 
-/// Counts what both sides of a connection of HTTP/2 announced, and what they gave up.
-pub(crate) fn count_settings(announced: Option<Http2Announced<'_>>, counts: &mut SideCounts) {
-    let Some(Http2Announced {
+/// Counts the settings, GOAWAYs and resets of both sides of an HTTP/2 connection.
+pub(crate) fn count_settings(announced: Option<Http2Announcements<'_>>, counts: &mut SideCounts) {
+    let Some(Http2Announcements {
         sent,
         received,
         endings,
@@ -260,21 +260,22 @@ pub(crate) fn count_settings(announced: Option<Http2Announced<'_>>, counts: &mut
     };
     counts.endings.add(endings);
     let word =
-        |&(id, value): &(u16, u32)| setting_word(trace::setting_name(id), id.into(), value.into());
-    count_words(sent, received, word, counts);
+        |&(id, value): &(u16, u32)| setting_text(trace::setting_name(id), id.into(), value.into());
+    count_setting_texts(sent, received, word, counts);
 }
 
-/// The same of HTTP/3. Where no SETTINGS could be sent there was no HTTP/3.
-pub(crate) fn count_http3_settings(announced: &h3::Announced, counts: &mut SideCounts) {
+/// Counts the settings, GOAWAYs and resets of both sides of an HTTP/3 connection. If no SETTINGS could be sent, there
+/// was no HTTP/3.
+pub(crate) fn count_http3_settings(announced: &h3::Announcements, counts: &mut SideCounts) {
     counts.endings.add(announced.endings);
     if !announced.sent.is_empty() {
-        let word = |&(id, value): &(u64, u64)| setting_word(h3::setting_name(id), id, value);
-        count_words(&announced.sent, &announced.received, word, counts);
+        let word = |&(id, value): &(u64, u64)| setting_text(h3::setting_name(id), id, value);
+        count_setting_texts(&announced.sent, &announced.received, word, counts);
     }
 }
 
-/// Counts the settings of both sides, each side's as one entry.
-fn count_words<Setting>(
+/// Counts the settings of both sides, one entry per side.
+fn count_setting_texts<Setting>(
     sent: &[Setting],
     received: &[Setting],
     word: impl Fn(&Setting) -> String,
@@ -289,8 +290,8 @@ fn count_words<Setting>(
     }
 }
 
-/// `SETTINGS_MAX_CONCURRENT_STREAMS=100`.
-fn setting_word(name: Option<&str>, id: u64, value: u64) -> String {
+/// For example `SETTINGS_MAX_CONCURRENT_STREAMS=100`.
+fn setting_text(name: Option<&str>, id: u64, value: u64) -> String {
     match name {
         Some(name) => format!("{name}={value}"),
         None => format!("{id:#x}={value}"),

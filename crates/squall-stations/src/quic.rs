@@ -1,37 +1,38 @@
-//! A UDP socket that takes HTTP/3 of clients: datagrams to the engine and from it, batches held back for pacing, timers.
+//! A UDP socket that serves HTTP/3 clients: passes datagrams to and from the engine, holds batches back for pacing,
+//! runs timers.
 //!
-//! Whose events they are and what follows from them is its owner's business: the embedded server's, or the proxy's.
+//! Its owner, the embedded server or the proxy, knows what events belong to and what follows from them.
 
 use std::io;
 use std::net::SocketAddr;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, SideSettings};
-use squall_http::h3::{self, Ended, Sender};
+use squall_http::h3::{self, BatchSource, EndedConnection};
 use squall_http::tls::Identity;
-use squall_http::{Inbox, ServerEvent, Wants};
+use squall_http::{Inbox, InboxOptions, ServerEvent};
 use squall_linux::clock;
 use squall_linux::reactor::{Interest, Reactor};
 use squall_linux::udp::{UdpOptions, UdpSocket};
 
 use crate::Buffers;
 use crate::error::StationError;
-use crate::held::{Held, Later};
-use crate::log::{self, Log};
+use crate::held::{DelayedBatches, PendingBatch};
+use crate::log::{self, StationLog};
 
-/// The socket, its engine, and what is between them.
+/// The socket, its engine, and what lies between them.
 pub(crate) struct QuicEndpoint {
     pub(crate) socket: UdpSocket,
     pub(crate) engine: h3::Server,
     inbox: Inbox<ServerEvent>,
-    /// The batch that is to leave now.
-    held: Held<ServerEvent>,
-    /// Whose batch that is.
-    held_of: Sender,
-    /// Those of connections that are paced, which hold up no others.
-    later: Later<Sender, ServerEvent>,
-    /// When the engine has to be woken.
-    wake: Option<Time>,
+    /// The batch that is to be sent now.
+    pending: PendingBatch<ServerEvent>,
+    /// The sender of that batch.
+    pending_source: BatchSource,
+    /// Batches of connections that are paced, which must not delay others.
+    delayed: DelayedBatches<BatchSource, ServerEvent>,
+    /// When the engine's timer is due.
+    timer_due: Option<Time>,
 }
 
 impl QuicEndpoint {
@@ -41,7 +42,7 @@ impl QuicEndpoint {
         identity: &Identity,
         side: &SideSettings,
         seed: u64,
-        wants: Wants,
+        wants: InboxOptions,
     ) -> Result<QuicEndpoint, StationError> {
         let socket = UdpSocket::bind(address, &UdpOptions::from(&side.http3))?;
         let mut engine = h3::Server::new(&side.http3, &side.tls, identity, seed)?;
@@ -52,10 +53,10 @@ impl QuicEndpoint {
             socket,
             engine,
             inbox: Inbox::new(wants),
-            held: Held::new(wants),
-            held_of: Sender::Endpoint,
-            later: Later::new(),
-            wake: None,
+            pending: PendingBatch::new(wants),
+            pending_source: BatchSource::Endpoint,
+            delayed: DelayedBatches::new(),
+            timer_due: None,
         })
     }
 
@@ -67,18 +68,18 @@ impl QuicEndpoint {
         self.socket.local_addr()
     }
 
-    /// When it has something to do by itself.
+    /// When its next timer is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let batches = [self.held.release(), self.later.release()];
-        batches.into_iter().chain([self.wake]).flatten().min()
+        let batches = [self.pending.release(), self.delayed.release()];
+        batches.into_iter().chain([self.timer_due]).flatten().min()
     }
 
-    /// Reads a batch of the socket, and tells of what each datagram brought: the connection, where it came from, and
-    /// the news. False once there is nothing more.
+    /// Reads one batch of the socket, and passes on what each datagram brought: the connection, the source address and
+    /// the events. False once there is nothing more.
     pub(crate) fn read(
         &mut self,
         buffers: &mut Buffers,
-        mut heard: impl FnMut(&mut h3::Server, (u32, SocketAddr), &mut Inbox<ServerEvent>),
+        mut handle: impl FnMut(&mut h3::Server, (u32, SocketAddr), &mut Inbox<ServerEvent>),
     ) -> bool {
         let QuicEndpoint {
             socket,
@@ -89,90 +90,94 @@ impl QuicEndpoint {
         let received = socket.receive(buffers.datagrams(), |arrival, datagram| {
             let (from, to) = (arrival.from, arrival.to);
             if let Some(connection) = engine.receive(datagram, from, to, inbox) {
-                heard(engine, (connection, from), inbox);
+                handle(engine, (connection, from), inbox);
             }
             inbox.clear();
         });
         match received {
             Ok(_) => true,
-            // Nothing more, or an ICMP error about some client's datagram: that client's matter.
+            // Nothing more, or an ICMP error about some client's datagram, which concerns only that client.
             Err(error) => error.kind() == io::ErrorKind::Interrupted,
         }
     }
 
-    /// Does what its timers call for.
-    pub(crate) fn on_time(&mut self) {
+    /// Runs the timers that are due.
+    pub(crate) fn run_timers(&mut self) {
         let now = clock::now();
-        if self.wake.is_none_or(|wake| wake > now) {
+        if self.timer_due.is_none_or(|due| due > now) {
             return;
         }
         let instant = clock::instant_of(now);
         while self.engine.on_timeout(instant).is_some() {}
     }
 
-    /// Writes one batch, and tells of what a connection has heard while it was asked for it, at once, so that it keeps
-    /// its order with what comes from the socket; and of the marks, when the batch has left. False if nothing more can
-    /// be done now.
+    /// Writes one batch. Passes on immediately what a connection heard while it was asked for the batch, so that this
+    /// keeps its order with what the socket brings; passes on the marks once the batch has been sent. False if nothing
+    /// more can be done now.
     pub(crate) fn write(
         &mut self,
-        mut heard: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),
+        mut handle: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),
     ) -> bool {
         let now = clock::now();
-        let due = match self.held.is_empty() {
-            true => self.later.give(&mut self.held, now),
-            false => Some(self.held_of),
-        };
-        if let Some(sender) = due {
-            self.held_of = sender;
+        let due = if self.pending.is_empty() {
+            self.delayed.take_due(&mut self.pending, now)
         } else {
-            let (batch, marks) = self.held.fill();
-            let sender = self.engine.output(clock::instant_of(now), batch, marks);
+            Some(self.pending_source)
+        };
+        if let Some(source) = due {
+            self.pending_source = source;
+        } else {
+            let (batch, marks) = self.pending.fill();
+            let source = self.engine.output(clock::instant_of(now), batch, marks);
             let is_filled = !batch.is_empty();
-            self.held.filled(sender.is_some() && is_filled, now);
-            let Some(sender) = sender else {
+            self.pending.filled(source.is_some() && is_filled, now);
+            let Some(source) = source else {
                 self.rearm(now);
                 return false;
             };
-            self.held_of = sender;
-            self.held.take_news(is_sent, &mut self.inbox);
-            if let Sender::Connection(connection) = sender {
-                heard(&mut self.engine, connection, &mut self.inbox);
+            self.pending_source = source;
+            self.pending.take_received(is_sent, &mut self.inbox);
+            if let BatchSource::Connection(connection) = source {
+                handle(&mut self.engine, connection, &mut self.inbox);
             }
             self.inbox.clear();
             if !is_filled {
-                self.tell_marks(heard);
+                self.report_marks(handle);
                 return true;
             }
-            if self.later.take(sender, &mut self.held, now) {
+            if self.delayed.defer(source, &mut self.pending, now) {
                 return true;
             }
         }
-        match self.held.send(&self.socket, now) {
-            Ok(true) => self.tell_marks(heard),
+        match self.pending.send(&self.socket, now) {
+            Ok(true) => self.report_marks(handle),
             Ok(false) => {
                 self.rearm(now);
                 return false;
             }
-            // To a client that cannot be reached: as good as lost.
-            Err(_) => self.held.marks().clear(),
+            // The client cannot be reached: the batch counts as lost.
+            Err(_) => self.pending.marks().clear(),
         }
         true
     }
 
-    fn tell_marks(&mut self, mut heard: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>)) {
-        if let Sender::Connection(connection) = self.held_of {
-            heard(&mut self.engine, connection, self.held.marks());
+    fn report_marks(
+        &mut self,
+        mut handle: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),
+    ) {
+        if let BatchSource::Connection(connection) = self.pending_source {
+            handle(&mut self.engine, connection, self.pending.marks());
         }
-        self.held.marks().clear();
+        self.pending.marks().clear();
     }
 
     fn rearm(&mut self, now: Time) {
         let timeout = self.engine.timeout(clock::instant_of(now));
-        self.wake = timeout.map(|timeout| now + timeout);
+        self.timer_due = timeout.map(|timeout| now + timeout);
     }
 
-    /// Writes down what the end of a connection leaves, while the engine still has it.
-    pub(crate) fn record_open(&self, connection: u32, number: u32, log: &mut Log) {
+    /// Records the final state of a connection that the engine still has.
+    pub(crate) fn record_open(&self, connection: u32, number: u32, log: &mut StationLog) {
         if log.wants_sockets() {
             self.sample(connection, number, true, log);
         }
@@ -181,16 +186,16 @@ impl QuicEndpoint {
         }
     }
 
-    /// The same of one that is gone.
-    pub(crate) fn record_ended(&self, ended: &Ended, number: u32, log: &mut Log) {
+    /// Records the final state of a connection that is gone.
+    pub(crate) fn record_ended(&self, ended: &EndedConnection, number: u32, log: &mut StationLog) {
         if log.wants_sockets() {
             log.sample_quic(number, true, ended.path, &self.socket);
         }
         log::count_http3_settings(&ended.announced, &mut log.counts);
     }
 
-    /// Samples a connection, which has this number in the records.
-    pub(crate) fn sample(&self, connection: u32, number: u32, is_last: bool, log: &mut Log) {
+    /// Samples a connection, which has the given number in the records.
+    pub(crate) fn sample(&self, connection: u32, number: u32, is_last: bool, log: &mut StationLog) {
         if let Some(path) = self.engine.path(connection) {
             log.sample_quic(number, is_last, path, &self.socket);
         }
@@ -204,15 +209,15 @@ fn is_sent(event: &ServerEvent) -> bool {
     )
 }
 
-/// Counts a connection's handshake once, when it is done: when the first request can come.
+/// Counts a connection's handshake once, when it has completed and the first request can arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     is_counted: bool,
 }
 
 impl Handshake {
-    pub(crate) fn note(&mut self, connection: u32, engine: &mut h3::Server, log: &mut Log) {
-        log.keys(engine.take_key_log(connection));
+    pub(crate) fn note(&mut self, connection: u32, engine: &mut h3::Server, log: &mut StationLog) {
+        log.record_keys(engine.take_key_log(connection));
         if self.is_counted || !engine.is_established(connection) {
             return;
         }
@@ -235,11 +240,11 @@ mod tests {
     use super::*;
     use crate::visitor::{Visitor, context, identity};
 
-    /// A round trip of which a congestion window's packets are milliseconds apart.
+    /// A round-trip time at which a congestion window's packets are milliseconds apart.
     const TURN: std::time::Duration = std::time::Duration::from_millis(100);
     const TURNS: usize = 50;
 
-    /// The server reads, and writes what it may now. Tells of requests that ended: connection and stream.
+    /// The server reads, and writes what it may now. Returns the requests that ended: connection and stream.
     fn serve(endpoint: &mut QuicEndpoint) -> Vec<(u32, StreamId)> {
         let mut asked = Vec::new();
         let mut buffers = Buffers::new();
@@ -249,12 +254,12 @@ mod tests {
                 _ => None,
             }));
         }) {}
-        endpoint.on_time();
+        endpoint.run_timers();
         while endpoint.write(|_, _, _| {}) {}
         asked
     }
 
-    /// Both have asked; by connection, the first visitor's first.
+    /// Has both visitors send a request. Returns the requests by connection, the first visitor's first.
     fn asked(
         endpoint: &mut QuicEndpoint,
         visitors: &mut [Visitor; 2],
@@ -282,11 +287,12 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_paced_holds_up_no_other() {
+    fn paced_connection_does_not_delay_others() {
         let identity = identity();
         let side = SideSettings::default();
         let any = "127.0.0.1:0".parse().unwrap();
-        let mut endpoint = QuicEndpoint::bind(any, &identity, &side, 1, Wants::default()).unwrap();
+        let mut endpoint =
+            QuicEndpoint::bind(any, &identity, &side, 1, InboxOptions::default()).unwrap();
         let server = endpoint.address();
         let mut context = context(&identity);
         let mut visitors = [(); 2].map(|()| Visitor::new(&mut context, server));
@@ -301,7 +307,7 @@ mod tests {
         let mut waiting = None;
         for _ in 0..TURNS {
             serve(&mut endpoint);
-            waiting = endpoint.later.release();
+            waiting = endpoint.delayed.release();
             if waiting.is_some() {
                 break;
             }
@@ -316,7 +322,7 @@ mod tests {
             .unwrap();
         while endpoint.write(|_, _, _| {}) {}
         visitors[1].turn();
-        // A machine that stood still for so long shows nothing.
+        // A machine that stalled for that long shows nothing.
         assert!(visitors[1].has_answer() || waiting <= clock::now());
         assert!(!visitors[0].has_answer());
     }

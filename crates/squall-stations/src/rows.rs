@@ -1,11 +1,11 @@
-//! Rows on their way from a thread that measures to one that writes: chunks of them through a queue, and the emptied
-//! chunks back, so that their memory is used again instead of being asked from the kernel for every few hundred rows.
+//! Rows on their way from a thread that measures to one that writes. Chunks of rows go through a queue, and emptied
+//! chunks come back, so that their memory is reused instead of being requested from the kernel every few hundred rows.
 //!
-//! A queue may be bounded: then a load as long as one likes takes bounded memory, and a writer that falls behind by the
-//! whole queue holds the sender up, which its schedule lag shows. A trial's queue is not: it must never wait for a disk.
+//! A queue may be bounded: then a load of any length takes bounded memory, and a writer that falls behind by the whole
+//! queue blocks the sender, which shows as schedule lag. A trial's queue is unbounded: it must never wait for a disk.
 //!
-//! Whoever takes rows waits for them, or looks in now and then and is rung up when chunks pile up. The sender itself may
-//! be the one who looks in, while it has nothing else to do ([`SpareTime`]).
+//! A receiver either blocks for rows, or polls now and then and is woken when chunks pile up. The sending thread itself
+//! may poll while it has nothing else to do ([`SpareTime`]).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -14,64 +14,64 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Rows of a chunk, about.
+/// Approximate number of rows in a chunk.
 pub const ROWS_A_CHUNK: usize = 512;
 
-/// Chunks of a bounded queue: at 5,000 requests a second its writer may stand still for 13 s.
+/// Chunks in a bounded queue: at 5,000 requests a second its writer may stall for 13 s.
 const CHUNKS_AT_MOST: usize = 128;
 
-/// How long a sender sleeps before it looks again for room: a writer takes some 40 us for a chunk.
-const UNTIL_THERE_IS_ROOM: Duration = Duration::from_micros(100);
+/// How long a blocked sender sleeps before it looks for room again: a writer takes some 40 us per chunk.
+const ROOM_POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Emptied chunks that are kept for each queue. A sender takes the one that was emptied last, which is likely still in
-/// the processor's cache.
+/// Emptied chunks kept per queue. A sender takes the one that was emptied last, which is likely still in the
+/// processor's cache.
 const SPARE_CHUNKS: usize = 32;
 
-/// Chunks that may wait for one who looks in now and then, before a thread is rung up: a sixteenth of a bounded queue, so
-/// that the rest is there for what the thread does then.
-const CHUNKS_THAT_RING: usize = 8;
+/// Chunks that may wait for a thread that polls before the background thread is woken: a sixteenth of a bounded queue,
+/// so that the rest has room for what arrives while the background thread works.
+const CHUNKS_THAT_WAKE: usize = 8;
 
-/// When the thread of those who look in now and then is rung up.
+/// When senders wake the background thread of a queue that is otherwise polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bell {
-    /// When some chunks wait: it has a processor of its own, and is of help.
+pub enum WakePolicy {
+    /// When a few chunks wait: the thread has a processor to itself, so it helps.
     Early,
-    /// When half of what a bounded queue holds waits, and then for one step: it takes the processor of those who look in,
-    /// and holds up who wants to write as long as it is interrupted.
+    /// When half of a bounded queue waits, and then for one step only: the thread takes the processor from those that
+    /// poll, and while it is preempted in a step, others cannot write.
     Late,
 }
 
-impl Bell {
-    /// Chunks that wait when it rings.
-    const fn rings_at(self) -> usize {
+impl WakePolicy {
+    /// The number of waiting chunks at which the thread is woken.
+    const fn wakes_at(self) -> usize {
         match self {
-            Bell::Early => CHUNKS_THAT_RING,
-            Bell::Late => CHUNKS_AT_MOST / 2,
+            WakePolicy::Early => CHUNKS_THAT_WAKE,
+            WakePolicy::Late => CHUNKS_AT_MOST / 2,
         }
     }
 
-    /// Whether the thread, once it has done a step, leaves what waits to those who look in.
-    const fn rests_at(self, waiting: usize) -> bool {
+    /// Whether the thread, after a step, leaves the rest to those that poll.
+    const fn may_rest_at(self, waiting: usize) -> bool {
         match self {
-            Bell::Early => waiting <= self.rings_at() / 2,
-            // A thread that went on would be interrupted half way by a sender that found room, which could then write
-            // nothing, filled the queue again, and so on for good.
-            Bell::Late => true,
+            WakePolicy::Early => waiting <= self.wakes_at() / 2,
+            // A thread that went on would be preempted halfway by a sender that found room. The sender could then write
+            // nothing, would fill the queue again, and so on forever.
+            WakePolicy::Late => true,
         }
     }
 }
 
-/// Work for the time that a thread would sleep through.
+/// Work for time that a thread would otherwise sleep.
 pub trait SpareTime: Send + Sync {
-    /// Whether there is any, as far as one can see without a lock.
+    /// Whether there is any, as far as can be seen without a lock.
     fn has_work(&self) -> bool;
 
-    /// Does a step of it, of some microseconds. Gives whether there was one to do.
+    /// Does one step of it, of some microseconds. Returns whether there was one to do.
     fn work(&self) -> bool;
 
-    /// Whether so much has piled up that it is done at once, although something else could be done: where nobody has a
-    /// processor besides, to leave it to another thread costs more.
-    fn presses(&self) -> bool {
+    /// Whether so much has piled up that it must be worked off now, although something else could be done: without a
+    /// spare processor, leaving it to another thread costs more.
+    fn is_urgent(&self) -> bool {
         false
     }
 }
@@ -80,37 +80,37 @@ pub trait SpareTime: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// 128 chunks of 512 rows; then the sender waits.
-    Bounded(Bell),
-    /// Whatever comes.
+    Bounded(WakePolicy),
+    /// No limit.
     Unbounded,
 }
 
-/// A queue of rows.
+/// Creates a queue of rows.
 pub fn queue<T>(capacity: Capacity) -> (RowSender<T>, RowReceiver<T>) {
-    let (chunks, receiver, bell) = match capacity {
-        Capacity::Bounded(bell) => {
+    let (chunks, receiver, wake_policy) = match capacity {
+        Capacity::Bounded(wake_policy) => {
             let (sender, receiver) = mpsc::sync_channel(CHUNKS_AT_MOST);
-            (Chunks::Bounded(sender), receiver, bell)
+            (Chunks::Bounded(sender), receiver, wake_policy)
         }
         Capacity::Unbounded => {
             let (sender, receiver) = mpsc::channel();
-            (Chunks::Unbounded(sender), receiver, Bell::Early)
+            (Chunks::Unbounded(sender), receiver, WakePolicy::Early)
         }
     };
-    let both = Arc::new(Both::new(bell));
+    let state = Arc::new(QueueState::new(wake_policy));
     let sender = RowSender {
         chunks,
-        end: SendersEnd::of(&both),
+        end: SenderGuard::of(&state),
     };
-    (sender, RowReceiver { receiver, both })
+    (sender, RowReceiver { receiver, state })
 }
 
-/// Where rows are handed to; cloned for each thread that hands some.
+/// The sending end of a queue; cloned for each thread that sends.
 #[derive(Debug)]
 pub struct RowSender<T> {
-    // Before the end, which tells that it is gone.
+    // Dropped before `end`, which reports that the sender is gone.
     chunks: Chunks<T>,
-    end: SendersEnd<T>,
+    end: SenderGuard<T>,
 }
 
 #[derive(Debug)]
@@ -120,22 +120,22 @@ enum Chunks<T> {
 }
 
 impl<T> RowSender<T> {
-    /// Hands on the rows of `chunk` and leaves it empty, with room. Rows whose receiver is gone are lost: whoever dropped
-    /// it says why.
+    /// Sends the rows of `chunk` and leaves it empty, with capacity. Rows whose receiver is gone are lost; the thread
+    /// that dropped it reports why.
     pub fn send(&self, chunk: &mut Vec<T>) {
         if chunk.is_empty() {
             return;
         }
-        let both = &self.end.0;
-        let empty = both.take_spare();
+        let state = &self.end.0;
+        let empty = state.take_spare();
         let empty = empty.unwrap_or_else(|| Vec::with_capacity(ROWS_A_CHUNK));
         let full = std::mem::replace(chunk, empty);
-        let waiting = both.waiting.fetch_add(1, Ordering::Relaxed);
-        if waiting >= both.bell.rings_at() {
-            both.ring();
+        let waiting = state.waiting.fetch_add(1, Ordering::Relaxed);
+        if waiting >= state.wake_policy.wakes_at() {
+            state.wake();
         }
         match &self.chunks {
-            Chunks::Bounded(sender) => both.send_when_there_is_room(sender, full),
+            Chunks::Bounded(sender) => state.send_or_wait(sender, full),
             Chunks::Unbounded(sender) => {
                 let _ = sender.send(full);
             }
@@ -151,21 +151,21 @@ impl<T> Clone for RowSender<T> {
         };
         RowSender {
             chunks,
-            end: SendersEnd::of(&self.end.0),
+            end: SenderGuard::of(&self.end.0),
         }
     }
 }
 
-/// Where rows come out, a chunk at a time, until all senders are gone.
+/// The receiving end of a queue: returns a chunk at a time, until all senders are gone.
 #[derive(Debug)]
 pub struct RowReceiver<T> {
     receiver: Receiver<Vec<T>>,
-    both: Arc<Both<T>>,
+    state: Arc<QueueState<T>>,
 }
 
-/// What one finds who looks in.
+/// What [`RowReceiver::poll`] finds.
 #[derive(Debug)]
-pub enum LookedIn<T> {
+pub enum RowPoll<T> {
     /// Rows.
     Rows(Chunk<T>),
     /// Nothing yet.
@@ -176,29 +176,29 @@ pub enum LookedIn<T> {
 
 impl<T> RowReceiver<T> {
     /// The next chunk, if it is there already.
-    pub fn look_in(&mut self) -> LookedIn<T> {
+    pub fn poll(&mut self) -> RowPoll<T> {
         match self.receiver.try_recv() {
-            Ok(rows) => LookedIn::Rows(self.chunk(rows)),
-            Err(TryRecvError::Empty) => LookedIn::Nothing,
-            Err(TryRecvError::Disconnected) => LookedIn::Ended,
+            Ok(rows) => RowPoll::Rows(self.chunk(rows)),
+            Err(TryRecvError::Empty) => RowPoll::Nothing,
+            Err(TryRecvError::Disconnected) => RowPoll::Ended,
         }
     }
 
-    /// From now on unparks this thread when chunks pile up and when a sender is gone: for whom there are others who look
-    /// in. To be said once.
-    pub fn ring_up(&self, thread: Thread) {
-        let _ = self.both.thread.set(thread);
+    /// From now on unparks this thread when chunks pile up and when a sender is dropped. For a thread that leaves the
+    /// polling to others. Call it once.
+    pub fn set_wake_thread(&self, thread: Thread) {
+        let _ = self.state.thread.set(thread);
     }
 
-    /// Says whether there are rows, without taking any.
-    pub fn pile(&self) -> Pile<T> {
-        Pile(Arc::clone(&self.both))
+    /// A view of whether there are rows, which takes none.
+    pub fn backlog(&self) -> RowBacklog<T> {
+        RowBacklog(Arc::clone(&self.state))
     }
 
     fn chunk(&self, rows: Vec<T>) -> Chunk<T> {
         Chunk {
             rows,
-            both: Arc::clone(&self.both),
+            state: Arc::clone(&self.state),
         }
     }
 }
@@ -212,11 +212,11 @@ impl<T> Iterator for RowReceiver<T> {
     }
 }
 
-/// Some rows. Their memory goes back to the senders.
+/// Some rows. Their memory returns to the senders.
 #[derive(Debug)]
 pub struct Chunk<T> {
     rows: Vec<T>,
-    both: Arc<Both<T>>,
+    state: Arc<QueueState<T>>,
 }
 
 impl<T> Deref for Chunk<T> {
@@ -235,105 +235,107 @@ impl<T> DerefMut for Chunk<T> {
 
 impl<T> Drop for Chunk<T> {
     fn drop(&mut self) {
-        self.both.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.state.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
-        let mut spare = self.both.lock_spare();
+        let mut spare = self.state.lock_spare();
         if spare.len() < SPARE_CHUNKS {
             spare.push(rows);
         }
     }
 }
 
-/// What waits in a queue, for those who only look.
+/// A view of the rows that wait in a queue.
 #[derive(Debug)]
-pub struct Pile<T>(Arc<Both<T>>);
+pub struct RowBacklog<T>(Arc<QueueState<T>>);
 
-impl<T> Pile<T> {
+impl<T> RowBacklog<T> {
     /// Whether no row waits to be written.
     pub fn is_empty(&self) -> bool {
         self.0.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the thread that is rung up may leave the rest to those who look in now and then: there are senders, which
-    /// ring if they do not.
+    /// Whether the thread that is woken may leave the rest to those that poll: there are still senders, which wake it
+    /// again if those fall behind.
     pub fn can_wait(&self) -> bool {
-        // Whoever was not rung up by the last sender, because it did not know of the thread yet, sees that it is gone.
+        // A thread that the last sender did not wake, because it did not know of it yet, sees here that the sender is
+        // gone.
         fence(Ordering::SeqCst);
         let waiting = self.0.waiting.load(Ordering::Relaxed);
-        self.0.senders.load(Ordering::Relaxed) > 0 && self.0.bell.rests_at(waiting)
+        self.0.senders.load(Ordering::Relaxed) > 0 && self.0.wake_policy.may_rest_at(waiting)
     }
 
-    /// Whether so much waits that those who look in do it at once, since the thread is of no help.
-    pub fn presses(&self) -> bool {
-        self.0.bell == Bell::Late && self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_RING / 2
+    /// Whether so much waits that those that poll work it off immediately, since the thread is of no help.
+    pub fn is_urgent(&self) -> bool {
+        self.0.wake_policy == WakePolicy::Late
+            && self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_WAKE / 2
     }
 
-    /// Unparks the thread that is to be rung up.
-    pub fn ring(&self) {
-        self.0.ring();
+    /// Unparks the thread that was registered with [`RowReceiver::set_wake_thread`].
+    pub fn wake(&self) {
+        self.0.wake();
     }
 }
 
-/// The senders' part of what both ends share.
+/// Counts a sender in the shared state, for as long as it exists.
 #[derive(Debug)]
-struct SendersEnd<T>(Arc<Both<T>>);
+struct SenderGuard<T>(Arc<QueueState<T>>);
 
-impl<T> SendersEnd<T> {
-    fn of(both: &Arc<Both<T>>) -> SendersEnd<T> {
-        both.senders.fetch_add(1, Ordering::Relaxed);
-        SendersEnd(Arc::clone(both))
+impl<T> SenderGuard<T> {
+    fn of(state: &Arc<QueueState<T>>) -> SenderGuard<T> {
+        state.senders.fetch_add(1, Ordering::Relaxed);
+        SenderGuard(Arc::clone(state))
     }
 }
 
-impl<T> Drop for SendersEnd<T> {
+impl<T> Drop for SenderGuard<T> {
     fn drop(&mut self) {
         self.0.senders.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.0.ring();
+        self.0.wake();
     }
 }
 
-/// What both ends of a queue share besides it.
+/// What both ends of a queue share in addition to the channel.
 #[derive(Debug)]
-struct Both<T> {
+struct QueueState<T> {
     /// Emptied chunks.
     spare: Mutex<Vec<Vec<T>>>,
-    /// Chunks that were sent and are not empty again.
+    /// Chunks that were sent and are not emptied yet.
     waiting: AtomicUsize,
     senders: AtomicUsize,
-    /// Who is rung up when they pile up, and when that is.
+    /// The thread that is woken when they pile up, and when that is.
     thread: OnceLock<Thread>,
-    bell: Bell,
+    wake_policy: WakePolicy,
 }
 
-impl<T> Both<T> {
-    fn new(bell: Bell) -> Both<T> {
-        Both {
+impl<T> QueueState<T> {
+    fn new(wake_policy: WakePolicy) -> QueueState<T> {
+        QueueState {
             spare: Mutex::default(),
             waiting: AtomicUsize::new(0),
             senders: AtomicUsize::new(0),
             thread: OnceLock::new(),
-            bell,
+            wake_policy,
         }
     }
 
-    /// Sleeps while there is none, and rings each time: a thread that does a step only may have made none. The channel's own
-    /// waiting begins by watching it, 10 to 80 us long: on the processor of a writer that gives way, nothing gets done
-    /// meanwhile.
-    fn send_when_there_is_room(&self, sender: &SyncSender<Vec<T>>, mut chunk: Vec<T>) {
+    /// Sleeps while the queue is full, and wakes the thread each time: a thread that does only one step may not have
+    /// made room. The channel's own wait begins with 10 to 80 us of spinning, which, on the processor of a
+    /// lower-priority writer, keeps that from working.
+    fn send_or_wait(&self, sender: &SyncSender<Vec<T>>, mut chunk: Vec<T>) {
         loop {
             match sender.try_send(chunk) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return,
                 Err(TrySendError::Full(back)) => chunk = back,
             }
-            self.ring();
-            thread::sleep(UNTIL_THERE_IS_ROOM);
+            self.wake();
+            thread::sleep(ROOM_POLL_INTERVAL);
         }
     }
 
-    /// The chunk that was emptied last; `None` if there is none, or another thread is just looking: that may be a writer in
-    /// the background, which may not get to the end of it as long as others want the processor.
+    /// The chunk that was emptied last; `None` if there is no spare chunk or another thread holds the lock. That may be
+    /// a background writer, which may not get to release it while others want the processor.
     fn take_spare(&self) -> Option<Vec<T>> {
         match self.spare.try_lock() {
             Ok(mut spare) => spare.pop(),
@@ -343,11 +345,11 @@ impl<T> Both<T> {
     }
 
     fn lock_spare(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
-        // Whoever panicked while it held the lock left whole vectors.
+        // A thread that panicked while it held the lock left whole vectors.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self) {
+    fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
@@ -358,10 +360,10 @@ impl<T> Both<T> {
 mod tests {
     use super::*;
 
-    const BOUNDED: Capacity = Capacity::Bounded(Bell::Early);
+    const BOUNDED: Capacity = Capacity::Bounded(WakePolicy::Early);
 
     #[test]
-    fn rows_come_out_in_order_and_chunks_go_back() {
+    fn rows_arrive_in_order_and_chunks_are_reused() {
         for capacity in [BOUNDED, Capacity::Unbounded] {
             let (sender, receiver) = queue(capacity);
             let mut chunk = Vec::new();
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chunk_emptied_last_is_the_next_to_be_filled() {
+    fn chunk_emptied_last_is_filled_next() {
         let (sender, mut receiver) = queue(Capacity::Unbounded);
         let mut chunk = vec![1];
         let first = chunk.as_ptr();
@@ -400,13 +402,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_queue_holds_its_sender_up() {
+    fn full_bounded_queue_blocks_its_sender() {
         let (sender, mut receiver) = queue(BOUNDED);
-        let (told, sent) = mpsc::channel();
+        let (progress, sent) = mpsc::channel();
         let waits = thread::spawn(move || {
             for n in 0..CHUNKS_AT_MOST + 1 {
                 sender.send(&mut vec![n]);
-                told.send(n).expect("it is listened to");
+                progress.send(n).expect("it is listened to");
             }
         });
         for n in 0..CHUNKS_AT_MOST {
@@ -430,45 +432,45 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_in_finds_what_is_there() {
+    fn looking_in_finds_waiting_rows_and_then_the_end() {
         let (sender, mut receiver) = queue(BOUNDED);
-        assert!(matches!(receiver.look_in(), LookedIn::Nothing));
-        let pile = receiver.pile();
-        assert!(pile.is_empty());
+        assert!(matches!(receiver.poll(), RowPoll::Nothing));
+        let backlog = receiver.backlog();
+        assert!(backlog.is_empty());
         sender.send(&mut vec![1, 2]);
         drop(sender);
-        let LookedIn::Rows(rows) = receiver.look_in() else {
+        let RowPoll::Rows(rows) = receiver.poll() else {
             panic!("rows were sent");
         };
         assert_eq!(*rows, [1, 2]);
-        assert!(!pile.is_empty(), "they are not written yet");
+        assert!(!backlog.is_empty(), "they are not written yet");
         drop(rows);
-        assert!(pile.is_empty());
-        assert!(matches!(receiver.look_in(), LookedIn::Ended));
+        assert!(backlog.is_empty());
+        assert!(matches!(receiver.poll(), RowPoll::Ended));
     }
 
     #[test]
-    fn a_thread_is_rung_up_when_chunks_pile_up() {
-        for bell in [Bell::Early, Bell::Late] {
-            let (sender, mut receiver) = queue(Capacity::Bounded(bell));
-            receiver.ring_up(thread::current());
-            let is_rung = || {
+    fn registered_thread_is_woken_when_chunks_pile_up() {
+        for wake_policy in [WakePolicy::Early, WakePolicy::Late] {
+            let (sender, mut receiver) = queue(Capacity::Bounded(wake_policy));
+            receiver.set_wake_thread(thread::current());
+            let is_woken = || {
                 let before = std::time::Instant::now();
                 thread::park_timeout(Duration::from_millis(200));
                 before.elapsed() < Duration::from_millis(200)
             };
-            for n in 0..bell.rings_at() {
+            for n in 0..wake_policy.wakes_at() {
                 sender.send(&mut vec![n]);
             }
-            assert!(!is_rung(), "few");
+            assert!(!is_woken(), "few");
             sender.send(&mut vec![0]);
-            assert!(is_rung(), "many");
-            while let LookedIn::Rows(_) = receiver.look_in() {}
+            assert!(is_woken(), "many");
+            while let RowPoll::Rows(_) = receiver.poll() {}
             sender.send(&mut vec![0]);
-            assert!(!is_rung(), "few again");
-            assert!(receiver.pile().can_wait(), "there may be more");
+            assert!(!is_woken(), "few again");
+            assert!(receiver.backlog().can_wait(), "there may be more");
             drop(sender);
-            assert!(is_rung() && !receiver.pile().can_wait(), "gone");
+            assert!(is_woken() && !receiver.backlog().can_wait(), "gone");
         }
     }
 }

@@ -1,26 +1,26 @@
-//! A client of HTTP/3 for tests, which is turned by hand: a socket, an engine and what it told. What serves it is `quic`,
-//! `server` and `proxy`.
+//! An HTTP/3 client for tests, driven by hand: a socket, an engine and its events. `quic`, `server` and `proxy` serve
+//! it.
 
 use std::net::{SocketAddr, UdpSocket};
 
 use squall_base::plan::{SideSettings, TlsSettings};
 use squall_http::tls::{Identity, Trust, Validity};
-use squall_http::{ClientEvent, Inbox, Wants, h3};
+use squall_http::{ClientEvent, Inbox, InboxOptions, h3};
 use squall_linux::clock;
 
 /// How long a turn waits for a datagram.
 const WAIT: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// What servers of tests are: "server".
+/// The identity of test servers: "server".
 pub(crate) fn identity() -> Identity {
     let validity = Validity {
         not_before_unix_s: 1_700_000_000,
         days: 36_500,
     };
-    Identity::self_made(&["server"], validity).unwrap()
+    Identity::self_signed(&["server"], validity).unwrap()
 }
 
-/// For clients that trust nobody else.
+/// A context for clients that trust only this identity.
 pub(crate) fn context(identity: &Identity) -> h3::ClientContext {
     let trust = Trust::Pem(identity.chain_pem().unwrap());
     let (settings, tls) = (SideSettings::default(), TlsSettings::default());
@@ -42,22 +42,22 @@ impl Visitor {
         Visitor {
             engine: h3::Client::new(context, "server", local, server).unwrap(),
             socket,
-            inbox: Inbox::new(Wants::default()),
+            inbox: Inbox::new(InboxOptions::default()),
         }
     }
 
-    /// Reads until nothing has come for 5 ms, then sends.
+    /// Reads until nothing has arrived for 5 ms, then sends.
     pub(crate) fn turn(&mut self) {
         let (local, server) = (self.socket.local_addr(), self.socket.peer_addr());
         let (local, server) = (local.unwrap(), server.unwrap());
         let mut datagram = [0; 2_000];
         while let Ok(count) = self.socket.recv(&mut datagram) {
             let bytes = &mut datagram[..count];
-            // An error is an end, and stands in `closing`.
+            // An error ends the connection, and `closing` shows it.
             let _ = self.engine.receive(bytes, server, local, &mut self.inbox);
         }
         let now = clock::instant_of(clock::now());
-        // The same holds of what its time brings.
+        // An error of a timer shows there too.
         let _ = self.engine.on_timeout(now);
         let mut batch = h3::Batch::new();
         while self.engine.output(now, &mut batch, &mut self.inbox) {

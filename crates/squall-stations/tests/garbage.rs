@@ -1,6 +1,6 @@
-//! Foreign requests: the function of fuzz/ for queries, driven with random and half-sensible text on stable Rust.
+//! Untrusted requests: runs the fuzz function for queries on random and half-sensible text, on stable Rust.
 
-// It is public for the fuzz targets, which are a crate of their own.
+// Public because the fuzz targets, a separate crate, use it.
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_query.rs"]
 mod drive_query;
@@ -45,12 +45,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn noise(input in vec(any::<u8>(), 0..60)) {
+    fn random_bytes_never_panic(input in vec(any::<u8>(), 0..60)) {
         drive_query::serve_query(&input);
     }
 
     #[test]
-    fn queries_in_disorder(query in queries()) {
+    fn disordered_queries_never_panic(query in queries()) {
         drive_query::serve_query(query.as_bytes());
     }
 }

@@ -1,48 +1,55 @@
 //! Whether idle processors are kept awake while squall measures.
 //!
-//! Awake they answer at once. But a virtual machine whose processors never sleep uses up its share of its host, which then
-//! stops it for milliseconds (docs/METHOD.md, "Processors that sleep"): what is to happen on time is better off without
-//! there. The record says what was done, `squall doctor` what is allowed. How it is done: `squall_linux::awake`.
+//! Processors that stay awake respond immediately. But a virtual machine whose processors never sleep uses up its share
+//! of the host, and the host then suspends it for milliseconds (docs/METHOD.md, "Processors that sleep"). In a virtual
+//! machine, work that must happen on time is therefore better off with processors that sleep. The record says what was
+//! done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
 
 use anyhow::{Context, Result};
-use squall_linux::awake::Awake;
+use squall_linux::awake::SleepInhibitor;
 use squall_linux::machine::Processor;
 
-/// What idle processors shall do.
+/// What idle processors do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Idle {
-    /// Wait without sleeping
+pub(crate) enum IdleProcessors {
+    /// Stay awake
     Awake,
-    /// Sleep, if the kernel wants them to
+    /// Sleep as the kernel decides
     Asleep,
 }
 
-/// What is measured.
+/// The kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measured {
-    /// As much as the machine can do: its processors are hardly idle.
-    AsFastAsItGoes,
-    /// What happens at times of its own.
-    OnTime,
+pub(crate) enum MeasurementKind {
+    /// Maximum throughput: processors are hardly ever idle.
+    Throughput,
+    /// Work that must happen at given times.
+    Timed,
 }
 
-/// Keeps them awake as long as what it gives lives; `None` if they may sleep. Who asks for it and may not is told so.
-pub(crate) fn keep(asked: Option<Idle>, measured: Measured) -> Result<Option<Awake>> {
+/// Keeps idle processors awake until the returned value is dropped; `None` if they may sleep. Fails if
+/// `IdleProcessors::Awake` was requested but is not permitted.
+pub(crate) fn keep(
+    asked: Option<IdleProcessors>,
+    kind: MeasurementKind,
+) -> Result<Option<SleepInhibitor>> {
     match asked {
-        Some(Idle::Asleep) => Ok(None),
-        Some(Idle::Awake) => {
-            let awake = Awake::keep().context(
+        Some(IdleProcessors::Asleep) => Ok(None),
+        Some(IdleProcessors::Awake) => {
+            let awake = SleepInhibitor::acquire().context(
                 "cannot keep idle processors awake by /dev/cpu_dma_latency; `squall doctor` knows what to do",
             )?;
             Ok(Some(awake))
         }
-        None if pays(measured, Processor::read().is_virtual) => Ok(Awake::keep().ok()),
+        None if is_worthwhile(kind, Processor::read().is_virtual) => {
+            Ok(SleepInhibitor::acquire().ok())
+        }
         None => Ok(None),
     }
 }
 
-fn pays(measured: Measured, is_virtual: bool) -> bool {
-    measured == Measured::AsFastAsItGoes || !is_virtual
+fn is_worthwhile(kind: MeasurementKind, is_virtual: bool) -> bool {
+    kind == MeasurementKind::Throughput || !is_virtual
 }
 
 #[cfg(test)]
@@ -50,17 +57,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_on_time_in_a_virtual_machine_lets_them_sleep() {
-        assert!(pays(Measured::AsFastAsItGoes, true));
-        assert!(pays(Measured::AsFastAsItGoes, false));
-        assert!(pays(Measured::OnTime, false));
-        assert!(!pays(Measured::OnTime, true));
+    fn processors_sleep_only_for_timed_work_in_a_virtual_machine() {
+        assert!(is_worthwhile(MeasurementKind::Throughput, true));
+        assert!(is_worthwhile(MeasurementKind::Throughput, false));
+        assert!(is_worthwhile(MeasurementKind::Timed, false));
+        assert!(!is_worthwhile(MeasurementKind::Timed, true));
     }
 
     #[test]
-    fn who_lets_them_sleep_keeps_none_awake() {
-        for measured in [Measured::AsFastAsItGoes, Measured::OnTime] {
-            let kept = keep(Some(Idle::Asleep), measured).expect("nothing is asked of the kernel");
+    fn asleep_keeps_no_processor_awake() {
+        for kind in [MeasurementKind::Throughput, MeasurementKind::Timed] {
+            let kept =
+                keep(Some(IdleProcessors::Asleep), kind).expect("nothing is asked of the kernel");
             assert!(kept.is_none());
         }
     }

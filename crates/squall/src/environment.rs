@@ -1,13 +1,13 @@
-//! environment.json: the machine on which a run was made, as far as it can matter to its numbers.
+//! environment.json: the machine a run was made on, as far as it can affect the numbers.
 
 use serde::{Deserialize, Serialize};
 use squall_http::tls::Validity;
-use squall_linux::awake::Awake;
+use squall_linux::awake::SleepInhibitor;
 use squall_linux::clock;
 use squall_linux::machine::{self, Memory, Processor};
 use squall_linux::scheduling;
 
-/// What stands in environment.json; `None` where the machine does not say.
+/// The content of environment.json; `None` for facts that the machine does not reveal.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
     squall: String,
@@ -18,14 +18,14 @@ pub(crate) struct Environment {
     clock_source: Option<String>,
     congestion_controls_available: Option<String>,
     hypervisor: bool,
-    /// Whether idle processors were kept from falling asleep; runs of before it was asked did not do so.
+    /// Whether idle processors were kept awake. Older runs lack the field and did not keep them awake.
     #[serde(default)]
     processors_awake: bool,
 }
 
 impl Environment {
-    /// Reads it from this machine, whose processors are kept awake or are not.
-    pub(crate) fn read(awake: Option<&Awake>) -> Environment {
+    /// Reads this machine's environment; `awake` is `Some` if its processors are kept awake.
+    pub(crate) fn read(awake: Option<&SleepInhibitor>) -> Environment {
         let processor = Processor::read();
         Environment {
             squall: env!("CARGO_PKG_VERSION").to_owned(),
@@ -41,7 +41,7 @@ impl Environment {
     }
 }
 
-/// How long a certificate is valid that is made now: from yesterday, for clocks that are behind, for a year.
+/// The validity of a certificate created now: one year, starting yesterday to allow for clocks that are behind.
 pub(crate) fn certificate_validity() -> Validity {
     const DAY_S: i64 = 86_400;
     let now_s = i64::try_from(clock::unix_nanos() / 1_000_000_000).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP as a flag, so that a run can end in order. A second one ends at once.
+//! Ctrl-C, SIGTERM and SIGHUP as a flag, so that a run can end in order. A second signal ends the process immediately.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use crate::INTERRUPTED;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on an interrupt sets the flag instead of ending the process. Call it once.
+/// Makes an interrupt set the flag instead of ending the process. Call it once.
 pub(crate) fn watch() -> Result<()> {
     let ignores_hangup = process::ignores_hangup();
     ctrlc::set_handler(|| {
@@ -25,7 +25,7 @@ pub(crate) fn watch() -> Result<()> {
     Ok(())
 }
 
-/// As [`watch`], and an interrupt also gives the signal. Call it once.
+/// Like [`watch`], but an interrupt also requests `stop`. Call it once.
 pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
     ctrlc::set_handler(move || {
         if REQUESTED.swap(true, Ordering::AcqRel) || stop.request().is_err() {
@@ -35,7 +35,7 @@ pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
     .context("cannot watch for Ctrl-C")
 }
 
-/// Whether somebody wants to end.
+/// Whether an interrupt was requested.
 pub(crate) fn is_requested() -> bool {
     REQUESTED.load(Ordering::Acquire)
 }

@@ -1,8 +1,8 @@
-//! TLS secrets in a file, in the format of NSS (SSLKEYLOGFILE): appended as they come, so that a capture can be read while
-//! a server still runs.
+//! Writes TLS secrets to a file in NSS format (SSLKEYLOGFILE). They are appended as they arrive, so that a capture can
+//! be decrypted while a server is still running.
 //!
-//! Which connections there are, and what a line says, is the stations' and BoringSSL's business. A trial's secrets are in
-//! its record: see `worker/collect`.
+//! The stations supply the lines, in BoringSSL's format. Secrets of a trial are part of its record: see
+//! `worker/collect`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::BadInput;
 
-/// The file of a command, and the thread that writes it.
+/// The key log of a command, and the thread that writes it.
 pub(crate) struct KeyLog {
     path: PathBuf,
     sender: Sender<Vec<String>>,
@@ -22,7 +22,7 @@ pub(crate) struct KeyLog {
 }
 
 impl KeyLog {
-    /// The log that a flag asks for, if it does.
+    /// Opens the log if a flag names one.
     pub(crate) fn open(path: Option<&Path>) -> Result<Option<KeyLog>> {
         let Some(path) = path else {
             return Ok(None);
@@ -46,26 +46,26 @@ impl KeyLog {
         }))
     }
 
-    /// Where lines go.
+    /// The channel for new lines.
     pub(crate) fn sender(&self) -> Sender<Vec<String>> {
         self.sender.clone()
     }
 
-    /// Waits until everything that was sent is written.
+    /// Waits until everything sent so far is written.
     pub(crate) fn finish(self) -> Result<()> {
-        // Whoever else has a sender has ended, or sends nothing more that anybody waits for.
+        // Other holders of a sender have ended, or send nothing more that matters.
         let _ = self.sender.send(Vec::new());
         let written = self.writer.join().expect("writing does not panic");
         written.with_context(|| format!("cannot write the key log {}", self.path.display()))
     }
 }
 
-/// Until no lines come.
+/// Writes until an empty list of lines arrives.
 fn write(mut file: File, lines: &Receiver<Vec<String>>) -> io::Result<()> {
     for lines in lines.iter().take_while(|lines| !lines.is_empty()) {
         let mut text = lines.join("\n");
         text.push('\n');
-        // Whole lines at once, since others may append to the same file.
+        // Writes whole lines with one call, because others may append to the same file.
         file.write_all(text.as_bytes())?;
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! How far a link can be trusted: its log against the kernel's counters, its lateness against what is sound.
+//! How far a link can be trusted: compares its records with the kernel's counters, and its lateness with thresholds.
 //!
-//! For a trial (`worker::health`) and for `squall link` alike. docs/METHOD.md explains each threshold.
+//! Used for trials (`worker::health`) and for `squall link`. docs/METHOD.md explains each threshold.
 
 use squall_base::Duration;
 use squall_base::record::{DirectionHealth, KernelCounters, Lateness};
@@ -9,14 +9,14 @@ use squall_linux::link_thread::Crossings;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::tun::MTU_BYTES;
 
-/// A link's thread with real-time scheduling releases within this at the 99th percentile, or something
-/// was wrong with the machine: measured 4 to 24 us with both cores of a small machine busy.
+/// With real-time scheduling, the link's thread releases packets within this at the 99th percentile unless something is
+/// wrong with the machine: measured 4 to 24 us with both cores of a small machine busy.
 pub(crate) const LATENESS_P99_AT_MOST: Duration = Duration::from_micros(200);
-/// The same without real-time scheduling, which an ordinary user does not get: a thread that waits for
-/// its turn is late by a part of the scheduler's slice. Measured 332 us, and 622 us without spinning.
+/// The limit without real-time scheduling, as for an ordinary user: a thread that waits for its turn is late by part of
+/// the scheduler's slice. Measured 332 us, and 622 us without spinning.
 const LATENESS_P99_AT_MOST_UNPRIVILEGED: Duration = Duration::from_micros(700);
 
-/// Joins the counters of a direction's two ends.
+/// Combines the counters of a direction's two ends.
 pub(crate) fn kernel_counters(sender: &HostCounters, receiver: &HostCounters) -> KernelCounters {
     KernelCounters {
         device_sent: sender.device_sent,
@@ -29,23 +29,23 @@ pub(crate) fn kernel_counters(sender: &HostCounters, receiver: &HostCounters) ->
     }
 }
 
-/// Whose counters the link's log can be held against.
+/// Which kernel counters the link's records are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Witnesses {
-    /// The devices' only: programs in the hosts may send to themselves, which the IP layer counts as well.
+pub(crate) enum CounterSources {
+    /// Only those of the devices: programs in the hosts may send to themselves, which the IP layer counts too.
     Devices,
-    /// The IP layer's too, because nothing but the link brings packets.
+    /// Those of the devices and of the IP layer, because only the link brings packets.
     DevicesAndIp,
-    /// The devices' only, and they count super-packets: so often has the link read and written, by direction.
+    /// Only those of the devices, which count super-packets: the link's reads and writes, by direction.
     DevicesWithOffloads([Crossings; 2]),
 }
 
-/// What speaks against a link, each reason in a sentence; `scheduling` is that of its thread.
+/// Reasons not to trust a link, one sentence each. `scheduling` is that of the link's thread.
 pub(crate) fn judge(
     directions: &[DirectionHealth],
     wakeup: &Lateness,
     scheduling: Scheduling,
-    witnesses: Witnesses,
+    counter_sources: CounterSources,
 ) -> Vec<String> {
     let at_most = match scheduling {
         Scheduling::Fifo => LATENESS_P99_AT_MOST,
@@ -53,7 +53,7 @@ pub(crate) fn judge(
     };
     let mut reasons = Vec::new();
     for direction in directions {
-        judge_conservation(direction, witnesses, &mut reasons);
+        judge_conservation(direction, counter_sources, &mut reasons);
         judge_lateness(direction, at_most, &mut reasons);
     }
     if wakeup.p99 > at_most {
@@ -66,8 +66,12 @@ pub(crate) fn judge(
     reasons
 }
 
-/// Nothing may be lost that the log does not show.
-fn judge_conservation(link: &DirectionHealth, witnesses: Witnesses, reasons: &mut Vec<String>) {
+/// No packet may be lost that the link's records do not show.
+fn judge_conservation(
+    link: &DirectionHealth,
+    counter_sources: CounterSources,
+    reasons: &mut Vec<String>,
+) {
     let name = link.direction.name();
     let kernel = &link.kernel;
     let mut unless = |holds: bool, reason: String| {
@@ -94,10 +98,12 @@ fn judge_conservation(link: &DirectionHealth, witnesses: Witnesses, reasons: &mu
         read: link.packets,
         written: link.delivered,
     };
-    let (crossings, ip_received) = match witnesses {
-        Witnesses::Devices => (by_packet, None),
-        Witnesses::DevicesAndIp => (by_packet, Some(kernel.ip_received)),
-        Witnesses::DevicesWithOffloads(crossings) => (crossings[link.direction as usize], None),
+    let (crossings, ip_received) = match counter_sources {
+        CounterSources::Devices => (by_packet, None),
+        CounterSources::DevicesAndIp => (by_packet, Some(kernel.ip_received)),
+        CounterSources::DevicesWithOffloads(crossings) => {
+            (crossings[link.direction as usize], None)
+        }
     };
     unless(
         link.packets + link.copies == ends

@@ -1,20 +1,19 @@
-//! A link in numbers: sums over its packets, by direction, from their records alone.
+//! Totals of a link by direction, computed from its packet records alone.
 //!
-//! What a trial's health and the summary of `squall link` are made of. Judging the numbers is `link_health`'s
-//! matter.
+//! A trial's health and the summary of `squall link` are built from them. `link_health` judges them.
 
 use squall_base::record::{Direction, DirectionHealth, Fate, KernelCounters, PacketRecord};
 use squall_base::{Duration, Time};
-use squall_linux::spans::Spans;
+use squall_linux::spans::DurationHistogram;
 
-/// Both directions.
-pub(crate) struct LinkTotals([LaneTotals; 2]);
+/// Totals of both directions.
+pub(crate) struct LinkTotals([DirectionTotals; 2]);
 
-/// One direction.
-pub(crate) struct LaneTotals {
+/// Totals of one direction.
+pub(crate) struct DirectionTotals {
     /// Packets that reached the link.
     pub(crate) packets: u64,
-    /// Second copies that the link made.
+    /// Duplicates that the link made.
     pub(crate) copies: u64,
     by_fate: [u64; Fate::ALL.len()],
     /// Packets marked by the queue.
@@ -25,56 +24,52 @@ pub(crate) struct LaneTotals {
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
     largest_packet_bytes: u64,
-    /// The queue that packets found, in bytes kept as nanoseconds of the histogram.
-    queue_bytes: Spans,
-    /// The deepest of them, exact.
+    /// Queue length that packets found on arrival. Bytes are stored as the histogram's nanoseconds.
+    queue_bytes: DurationHistogram,
+    /// The exact maximum of these.
     deepest_queue_bytes: u32,
     /// Time in the queue and in serialisation.
-    pub(crate) queueing: Spans,
-    /// Real release after the planned one.
-    pub(crate) lateness: Spans,
+    pub(crate) queueing: DurationHistogram,
+    /// Delay of the actual release after the planned one.
+    pub(crate) lateness: DurationHistogram,
     first: Option<Time>,
     last: Time,
 }
 
 impl LinkTotals {
     pub(crate) fn new() -> LinkTotals {
-        LinkTotals([LaneTotals::new(), LaneTotals::new()])
+        LinkTotals([DirectionTotals::new(), DirectionTotals::new()])
     }
 
     pub(crate) fn add(&mut self, packet: &PacketRecord) {
         self.0[packet.direction as usize].add(packet);
     }
 
-    pub(crate) fn lane(&self, direction: Direction) -> &LaneTotals {
+    pub(crate) fn of(&self, direction: Direction) -> &DirectionTotals {
         &self.0[direction as usize]
     }
 
-    /// One direction in numbers, with what the kernel counted at its ends.
-    pub(crate) fn direction(
-        &self,
-        direction: Direction,
-        kernel: KernelCounters,
-    ) -> DirectionHealth {
-        let lane = self.lane(direction);
+    /// The health record of one direction, with what the kernel counted at its ends.
+    pub(crate) fn health(&self, direction: Direction, kernel: KernelCounters) -> DirectionHealth {
+        let totals = self.of(direction);
         DirectionHealth {
             direction,
-            packets: lane.packets,
-            copies: lane.copies,
-            dropped: lane.dropped(),
-            delivered: lane.count(Fate::Delivered),
-            write_errors: lane.count(Fate::WriteError),
-            in_flight: lane.count(Fate::InFlight),
-            largest_packet_bytes: lane.largest_packet_bytes,
-            lateness: lane.lateness.lateness(),
+            packets: totals.packets,
+            copies: totals.copies,
+            dropped: totals.dropped(),
+            delivered: totals.count(Fate::Delivered),
+            write_errors: totals.count(Fate::WriteError),
+            in_flight: totals.count(Fate::InFlight),
+            largest_packet_bytes: totals.largest_packet_bytes,
+            lateness: totals.lateness.lateness(),
             kernel,
         }
     }
 }
 
-impl LaneTotals {
-    fn new() -> LaneTotals {
-        LaneTotals {
+impl DirectionTotals {
+    fn new() -> DirectionTotals {
+        DirectionTotals {
             packets: 0,
             copies: 0,
             by_fate: [0; Fate::ALL.len()],
@@ -83,10 +78,10 @@ impl LaneTotals {
             bytes_in: 0,
             bytes_out: 0,
             largest_packet_bytes: 0,
-            queue_bytes: Spans::new(),
+            queue_bytes: DurationHistogram::new(),
             deepest_queue_bytes: 0,
-            queueing: Spans::new(),
-            lateness: Spans::new(),
+            queueing: DurationHistogram::new(),
+            lateness: DurationHistogram::new(),
             first: None,
             last: Time::ZERO,
         }
@@ -121,28 +116,28 @@ impl LaneTotals {
         }
     }
 
-    /// Packets that ended so.
+    /// The number of packets with this fate.
     pub(crate) fn count(&self, fate: Fate) -> u64 {
         self.by_fate[fate as usize]
     }
 
-    /// Packets that the link dropped, as it was set up to.
+    /// The number of packets that the link dropped as configured.
     pub(crate) fn dropped(&self) -> u64 {
         let drops = Fate::ALL.into_iter().filter(|fate| fate.is_drop());
         drops.map(|fate| self.count(fate)).sum()
     }
 
-    /// A quantile of the queue in bytes that packets found, over those that got through it.
+    /// A quantile of the queue length in bytes that packets found, over those that got through the queue.
     pub(crate) fn queue_bytes(&self, q: f64) -> u64 {
         self.queue_bytes.quantile(q).as_nanos()
     }
 
-    /// The deepest queue in bytes that one of these packets found.
+    /// The longest queue in bytes that one of these packets found.
     pub(crate) fn deepest_queue_bytes(&self) -> u32 {
         self.deepest_queue_bytes
     }
 
-    /// From the first packet's arrival to the last one's end.
+    /// Time from the first packet's arrival to the end of the last one.
     pub(crate) fn span(&self) -> Duration {
         self.first
             .map_or(Duration::ZERO, |first| self.last.since(first))

@@ -1,8 +1,8 @@
-//! squall: a wind tunnel for HTTP. This file is the command line and the exit codes; each command has a
-//! file in `commands`, and `worker` is the process that runs one trial.
+//! squall: a wind tunnel for HTTP. This file has the command line and the exit codes. Each command has a file in
+//! `commands`; `worker` is the process that runs one trial.
 //!
-//! stdout is results, stderr is talk. Exit codes: 0 fine, 1 failed, 2 bad usage or recipe, 3 the run is
-//! invalid (health), 99 a threshold does not hold, 130 interrupted; `squall link` ends as its command did.
+//! Results go to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 2 bad usage or recipe, 3 the run
+//! is invalid (health), 99 a threshold was missed, 130 interrupted. `squall link` exits with its command's code.
 
 mod awake;
 mod client;
@@ -28,19 +28,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// For C as well (its feature `override`); the reason is in the workspace's Cargo.toml.
+/// Also serves C code (mimalloc's feature `override`); the reason is in the workspace's Cargo.toml.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 const INVALID: u8 = 3;
-/// Of a threshold that does not hold, as k6 has it.
+/// A missed threshold; the same code as k6.
 const THRESHOLD_FAILED: u8 = 99;
 const INTERRUPTED: u8 = 130;
 
-/// A wind tunnel for HTTP: which protocol should this traffic speak, and what happens to it when the
-/// network turns bad?
+/// A wind tunnel for HTTP: which protocol suits your traffic, and what happens to it on a bad network?
 #[derive(Debug, Parser)]
 #[command(name = "squall", version, propagate_version = true)]
 #[command(after_help = "Example:\n  squall run twilio --profile quick --stations embedded")]
@@ -55,29 +54,29 @@ enum Command {
     Run(commands::run::Arguments),
     /// List the recipes, or print one
     Recipes(commands::recipes::Arguments),
-    /// Write the report of a run again, from its records
+    /// Rebuild the report of a run from its records
     Report(commands::report::Arguments),
-    /// Hold a run against an earlier one: what changed, and how sure that is
+    /// Compare a run with an earlier one: what changed, and how certain that is
     Compare(commands::compare::Arguments),
-    /// Show the slowest requests of a run, one request, or one moment, in full
+    /// Show the slowest requests of a run, one request, or one moment in detail
     Explain(commands::explain::Arguments),
-    /// Say what this machine lets squall do, and how to mend what it does not
+    /// Check what squall can do on this machine, and how to fix what it cannot
     Doctor(commands::doctor::Arguments),
-    /// Measure the emulator on this machine, and hold it against its targets
+    /// Measure the link emulator on this machine, and check it against its targets
     Selftest(commands::selftest::Arguments),
     /// Serve HTTP: any version, with any settings, on real ports
     Serve(commands::serve::Arguments),
-    /// Pass requests on: any version towards clients, any towards upstreams
+    /// Forward requests: any HTTP version to clients, any to upstreams
     Proxy(Box<commands::proxy::Arguments>),
-    /// Ask for one URL, and show what the connection says
+    /// Send one request, and show what its connection does
     Fetch(commands::fetch::Arguments),
-    /// Put load on a server, and measure
+    /// Generate load on a server, and measure its responses
     Load(Box<commands::load::Arguments>),
-    /// Make a script for `squall load` of what was recorded elsewhere
+    /// Convert a recording into a script for `squall load`
     Import(commands::import::Arguments),
     /// Run any program behind an emulated network link
     Link(commands::link::Arguments),
-    /// Hold the link of `squall link`; started by it
+    /// Run the link of `squall link`, which starts this process
     #[command(hide = true)]
     LinkWorker {
         #[command(flatten)]
@@ -85,35 +84,35 @@ enum Command {
         #[command(flatten)]
         arguments: commands::link::Arguments,
     },
-    /// Run one trial; started by `squall run`, one process each
+    /// Run one trial; `squall run` starts one such process per trial
     #[command(hide = true)]
     TrialWorker {
-        /// The folder of the trial, when it is complete.
+        /// Folder of the completed trial
         folder: PathBuf,
-        /// The process that started this one; when it ends, so does this.
+        /// Process ID of the parent; this process ends with it
         #[arg(long)]
         parent: i32,
-        /// Which attempt at this trial this is, from 1.
+        /// Number of the attempt at this trial, counted from 1
         #[arg(long)]
         attempt: u32,
     },
 }
 
-/// What the person gave cannot be used; nothing has been started.
+/// The user's input is invalid; nothing has been started.
 #[derive(Debug)]
 struct BadInput {
     message: String,
 }
 
 impl BadInput {
-    /// A mistake in one sentence.
+    /// An error in one sentence.
     fn new(sentence: impl std::fmt::Display) -> BadInput {
         BadInput {
             message: format!("squall: {sentence}"),
         }
     }
 
-    /// Mistakes in a file, with their places in it.
+    /// Errors in a file, with their positions.
     fn in_file(rendered: &str) -> BadInput {
         BadInput {
             message: rendered.trim_end().to_owned(),
@@ -129,18 +128,18 @@ impl std::fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// How a command ended, if it did not fail.
+/// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    Fine,
+enum CommandOutcome {
+    Success,
     Invalid,
     Interrupted,
-    /// As a program ended that was run for the person.
+    /// The exit code of a program that was run for the user.
     Code(u8),
 }
 
 fn main() -> ExitCode {
-    let ending = match Cli::parse().command {
+    let outcome = match Cli::parse().command {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Recipes(arguments) => commands::recipes::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
@@ -161,18 +160,18 @@ fn main() -> ExitCode {
             attempt,
         } => worker::run(&folder, parent, attempt),
     };
-    match ending {
-        Ok(Ending::Fine) => ExitCode::SUCCESS,
-        Ok(Ending::Invalid) => ExitCode::from(INVALID),
-        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
-        Ok(Ending::Code(code)) => ExitCode::from(code),
+    match outcome {
+        Ok(CommandOutcome::Success) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Invalid) => ExitCode::from(INVALID),
+        Ok(CommandOutcome::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(CommandOutcome::Code(code)) => ExitCode::from(code),
         Err(error) => match error.downcast_ref::<BadInput>() {
             Some(bad_input) => {
-                output::talk(format_args!("{bad_input}\n"));
+                output::eprint(format_args!("{bad_input}\n"));
                 ExitCode::from(BAD_INPUT)
             }
             None => {
-                output::talk(format_args!("squall: {}\n", output::told_once(&error)));
+                output::eprint(format_args!("squall: {}\n", output::error_chain(&error)));
                 ExitCode::from(FAILED)
             }
         },

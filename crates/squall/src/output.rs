@@ -1,11 +1,12 @@
-//! Printing that outlives its reader: `squall report RUN | head` and a terminal that is gone are no errors.
+//! Printing to stdout and stderr that tolerates a closed reader: `squall report RUN | head` and a closed terminal are
+//! not errors.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// Prints results to stdout. A reader that has seen enough ends it quietly.
+/// Prints results to stdout. If the reader has closed the pipe, nothing happens.
 pub(crate) fn print(text: impl Display) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
@@ -16,26 +17,26 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
     }
 }
 
-/// Says something on stderr, if there is still anybody to hear it.
-pub(crate) fn talk(text: impl Display) {
+/// Prints to stderr. Errors are ignored, because there is no other place to report them.
+pub(crate) fn eprint(text: impl Display) {
     let mut stderr = std::io::stderr().lock();
     let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
 }
 
-/// An error with its causes, outermost first. Many libraries put the cause into their own text too; it is
-/// told once.
-pub(crate) fn told_once(error: &anyhow::Error) -> String {
-    let mut told = String::new();
+/// An error with its causes, outermost first. Many libraries repeat the cause in their own message; a repeated cause is
+/// left out.
+pub(crate) fn error_chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
     for cause in error.chain() {
-        let said = cause.to_string();
-        if !told.contains(&said) {
-            if !told.is_empty() {
-                told.push_str(": ");
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            if !text.is_empty() {
+                text.push_str(": ");
             }
-            told.push_str(&said);
+            text.push_str(&message);
         }
     }
-    told
+    text
 }
 
 #[cfg(test)]
@@ -43,10 +44,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn repeated_cause_is_printed_once() {
         let error = anyhow::anyhow!("disk full")
             .context("cannot write a: disk full")
             .context("trial 3");
-        assert_eq!(told_once(&error), "trial 3: cannot write a: disk full");
+        assert_eq!(error_chain(&error), "trial 3: cannot write a: disk full");
     }
 }

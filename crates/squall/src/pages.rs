@@ -1,11 +1,12 @@
-//! What became of pages, and of requests that a server holds back: the sums and sentences of `squall load` and of trials.
+//! Outcomes of pages, and of requests behind one that a server holds back: the sums and sentences of `squall load` and
+//! of trials.
 
 use squall_analysis::load::PageTotals;
 use squall_base::Duration;
 use squall_base::record::{PageRecord, Phase};
 use squall_load::PageEnd;
 
-/// Sums up pages that have ended; so many had begun and not ended when the load was over.
+/// Summarises completed pages; `unfinished` is the number of those still loading when the load ended.
 pub(crate) fn record(ended: &[PageEnd], unfinished: u64) -> PageRecord {
     let mut times: Vec<Duration> = Vec::new();
     let mut failed = 0;
@@ -27,26 +28,26 @@ pub(crate) fn record(ended: &[PageEnd], unfinished: u64) -> PageRecord {
     }
 }
 
-/// Sums up the pages of a load: those that have ended, and those that had not when it was over.
+/// Totals of the pages of a load: those completed, and those still loading when it ended.
 pub(crate) fn totals(ended: &[PageEnd], unfinished: &[PageEnd]) -> PageTotals {
     let mut totals = PageTotals::default();
     let measured = |page: &&PageEnd| page.phase == Phase::Measure;
     for page in ended.iter().filter(measured) {
-        totals.ended(page.end.since(page.start), page.failed);
+        totals.add_ended(page.end.since(page.start), page.failed);
     }
     for page in unfinished.iter().filter(measured) {
-        totals.unfinished(page.end.since(page.start));
+        totals.add_unfinished(page.end.since(page.start));
     }
     totals
 }
 
-/// The median of sorted values.
+/// The median of sorted values, by nearest rank.
 pub(crate) fn nearest_rank(sorted: &[Duration]) -> Option<Duration> {
     let rank = sorted.len().div_ceil(2).max(1);
     sorted.get(rank - 1).copied()
 }
 
-/// How long pages took, if any were loaded.
+/// A sentence about page times, if there were any pages.
 pub(crate) fn sentence(pages: &PageRecord) -> Option<String> {
     if pages.loaded == 0 && pages.failed == 0 && pages.unfinished == 0 {
         return None;
@@ -66,8 +67,8 @@ pub(crate) fn sentence(pages: &PageRecord) -> Option<String> {
     ))
 }
 
-/// Whether a request had to wait for one that the server held, by how long answers took, with what they answer: 0 is the
-/// held one, 1 the other.
+/// A sentence on whether a request had to wait for the one that the server held. `answers` are response times with the
+/// number of the request: 0 is the held one, 1 the other.
 pub(crate) fn held(answers: &[(u32, Duration)]) -> Option<String> {
     let median = |wanted: u32| -> Option<Duration> {
         let mut times: Vec<Duration> = (answers.iter())
@@ -78,10 +79,12 @@ pub(crate) fn held(answers: &[(u32, Duration)]) -> Option<String> {
     };
     let (held, other) = (median(0)?, median(1)?);
     let ms = |span: Duration| format!("{:.3} ms", span.as_millis_f64());
-    // Half: whoever waits for the held answer takes nearly as long as it, whoever does not a round trip.
-    let verdict = match other.as_secs_f64() < held.as_secs_f64() / 2.0 {
-        true => "it did not wait for it",
-        false => "it waited for it",
+    // The limit is half, because a request that waits takes nearly as long as the held one, and otherwise only a round
+    // trip.
+    let verdict = if other.as_secs_f64() < held.as_secs_f64() / 2.0 {
+        "it did not wait for it"
+    } else {
+        "it waited for it"
     };
     Some(format!(
         "held: the first answer took {}, the other one {}: {verdict}",
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_measured_time_are_summed_up() {
+    fn page_record_counts_only_measured_pages() {
         let mut ended = vec![page(Phase::Warmup, 1, 0), page(Phase::Measure, 99, 1)];
         ended.extend([7, 3, 9, 5].map(|ms| page(Phase::Measure, ms, 0)));
         let found = record(&ended, 2);
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_is_in_no_page_time() {
+    fn page_totals_leave_out_the_warm_up() {
         let ended = [
             page(Phase::Warmup, 1, 0),
             page(Phase::Measure, 5, 0),
@@ -135,11 +138,11 @@ mod tests {
         let found = totals(&ended, &unfinished);
         assert_eq!((found.count(), found.failed()), (3, 1));
         assert_eq!(found.times().max(), Some(Duration::from_millis(5)));
-        assert_eq!(found.given_up().max(), Some(Duration::from_millis(8)));
+        assert_eq!(found.unfinished().max(), Some(Duration::from_millis(8)));
     }
 
     #[test]
-    fn who_takes_nearly_as_long_has_waited() {
+    fn request_that_takes_nearly_as_long_as_the_held_one_has_waited() {
         let ms = Duration::from_millis;
         let said = |other| held(&[(0, ms(100)), (1, ms(other))]).unwrap();
         assert!(said(90).ends_with(": it waited for it"));

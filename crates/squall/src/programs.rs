@@ -1,7 +1,7 @@
-//! Programs of somebody else's that recipes name: which they are, whether they are here, and whether they can do what a
-//! path asks of them. This is asked before a run starts.
+//! Third-party programs that recipes name: which they are, whether they are installed, and whether they can do what a
+//! path requires of them. All of this is checked before a run starts.
 //!
-//! How they run in a trial is `worker/programs`, what each can is squall-peers'.
+//! `worker/programs` runs them in a trial; squall-peers knows what each one supports.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,36 +9,39 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use squall_base::Duration;
 use squall_base::plan::{
-    AskedSetting, Connections, Hop, Load, LoadKind, Page, Plan, Protocol, RequestBody,
-    RequestTemplate, ResponseTemplate, Runs, Station, ThinkTime, Variant, Version,
+    Connections, Hop, Implementation, Load, LoadKind, Page, Plan, Protocol, RequestBody,
+    RequestTemplate, ResponseTemplate, Station, StationSetting, ThinkTime, Variant, Version,
     browser_connections,
 };
 use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd, PageOrder};
 use squall_peers::{
-    Answer, Body, Certificate, Driver, Found, GenericStation, Order, RawStation, Search, driver,
+    Answer, Body, Certificate, Driver, GenericStation, InstalledProgram, Order, RawStation,
+    SearchPath, driver,
 };
 use squall_stations::server::Site;
 
-/// The program of a station.
+/// A third-party program that runs as a station.
 pub(crate) enum Program {
-    /// One that squall knows.
+    /// A server or proxy that squall has a driver for.
     Known(&'static dyn Driver),
-    /// One that the recipe describes.
+    /// A program that the recipe describes.
     Own(Box<GenericStation>),
     /// A load generator.
     Client(&'static dyn ClientDriver),
 }
 
-/// The program of a station, if it has one.
-pub(crate) fn of(name: &str, runs: &Runs) -> Result<Option<Program>> {
+/// The program of a station; `None` for one of our own stations.
+pub(crate) fn program_of(name: &str, runs: &Implementation) -> Result<Option<Program>> {
     Ok(match runs {
-        Runs::Embedded => None,
-        Runs::Program { program } => Some(match (driver(program), client::client(program)) {
-            (Some(driver), _) => Program::Known(driver),
-            (None, Some(client)) => Program::Client(client),
-            (None, None) => bail!("station {name}: squall knows no program `{program}`"),
-        }),
-        Runs::Own(own) => {
+        Implementation::Embedded => None,
+        Implementation::Program { program } => {
+            Some(match (driver(program), client::client(program)) {
+                (Some(driver), _) => Program::Known(driver),
+                (None, Some(client)) => Program::Client(client),
+                (None, None) => bail!("station {name}: squall knows no program `{program}`"),
+            })
+        }
+        Implementation::Own(own) => {
             let station = GenericStation::check(&RawStation {
                 name: name.to_owned(),
                 command: own.command.clone(),
@@ -62,17 +65,17 @@ impl Program {
         }
     }
 
-    /// The program itself, as it is on this machine.
-    pub(crate) fn found(&self) -> Result<Found> {
+    /// The installed program on this machine.
+    pub(crate) fn found(&self) -> Result<InstalledProgram> {
         match self {
-            Program::Client(client) => Ok(client.find(&Search::usual())?),
+            Program::Client(client) => Ok(client.find(&SearchPath::usual())?),
             Program::Known(_) | Program::Own(_) => {
-                Ok(squall_peers::find(self.driver(), &Search::usual())?)
+                Ok(squall_peers::find(self.driver(), &SearchPath::usual())?)
             }
         }
     }
 
-    /// The load generator.
+    /// The load generator's driver.
     pub(crate) fn client(&self) -> Result<&'static dyn ClientDriver> {
         match self {
             Program::Client(client) => Ok(*client),
@@ -83,26 +86,27 @@ impl Program {
     }
 }
 
-/// Where a load generator is, and whom it asks.
-pub(crate) struct ClientPlace {
+/// Where a load generator runs, and which server it sends requests to.
+pub(crate) struct ClientSetup {
     pub(crate) target: SocketAddr,
     pub(crate) server_name: String,
-    /// The certificate that it trusts, if it needs one.
+    /// The certificate to trust, if it needs one.
     pub(crate) trust: Option<PathBuf>,
     /// The fingerprint of the server's key, for a browser.
     pub(crate) pin: Option<String>,
     pub(crate) folder: PathBuf,
 }
 
-/// Connections of a load generator where the recipe has no number of them: none of them opens any on demand.
+/// The number of connections of a load generator if the recipe does not set one: none of them opens connections on
+/// demand.
 const MOST_CONNECTIONS: u32 = 100;
 
-/// What a load generator is told, or why it cannot make such a load.
+/// The order for a load generator, or the reason why it cannot generate this load.
 pub(crate) fn client_order(
     variant: &Variant,
     load: &Load,
     requests: &[RequestTemplate],
-    place: ClientPlace,
+    setup: ClientSetup,
 ) -> Result<ClientOrder> {
     let name = &variant.stations[0].name;
     let cannot =
@@ -126,13 +130,12 @@ pub(crate) fn client_order(
             "sends bodies of a size, and no texts, files or forms",
         ));
     };
-    // h2load checks no certificates, and refuses to be told of one.
-    let is_trusting =
-        matches!(&variant.stations[0].runs, Runs::Program { program } if program == "h2load");
+    // h2load does not verify certificates, and rejects the option to trust one.
+    let is_trusting = matches!(&variant.stations[0].runs, Implementation::Program { program } if program == "h2load");
     Ok(ClientOrder {
         name: folder_name(name),
-        target: place.target,
-        server_name: place.server_name,
+        target: setup.target,
+        server_name: setup.server_name,
         protocol: hop.protocol,
         method: request.method.clone(),
         path: request.target.clone(),
@@ -140,28 +143,29 @@ pub(crate) fn client_order(
         body,
         load,
         page,
-        pin: place.pin,
-        trust: place.trust.filter(|_| !is_trusting),
-        folder: place.folder,
+        pin: setup.pin,
+        trust: setup.trust.filter(|_| !is_trusting),
+        folder: setup.folder,
     })
 }
 
-/// Whether that station is a browser.
+/// Whether this station is a browser.
 fn is_browser(station: &Station) -> bool {
     let driver = match &station.runs {
-        Runs::Program { program } => client::client(program),
-        Runs::Embedded | Runs::Own(_) => None,
+        Implementation::Program { program } => client::client(program),
+        Implementation::Embedded | Implementation::Own(_) => None,
     };
     driver.is_some_and(ClientDriver::loads_pages)
 }
 
-/// The targets of the page that the path's client parses, the document's first; `None` if it parses none.
+/// The targets of the page that the path's client parses, the document first; `None` if its client does not parse
+/// pages.
 pub(crate) fn parsed_page(variant: &Variant, requests: &[RequestTemplate]) -> Option<Vec<String>> {
     let targets = requests.iter().map(|request| request.target.clone());
     is_browser(&variant.stations[0]).then(|| targets.collect())
 }
 
-/// The page that a browser loads, if that is the load, or why it loads no such page.
+/// The page that a browser loads if the load is one of pages, or the reason why a browser cannot load it.
 fn page_order(
     load: &Load,
     hop: &Hop,
@@ -193,7 +197,7 @@ fn page_order(
     }))
 }
 
-/// How often a load generator asks over this hop, or what it does otherwise.
+/// The load generator's request rate or concurrency on this hop, or the reason why it cannot generate the load.
 fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
     let length = load.warmup + load.duration;
     if load.spin != Duration::ZERO {
@@ -221,7 +225,7 @@ fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
             return Err("has no users who think or start one by one, and ends after its time");
         }
         LoadKind::Script { .. } => return Err("replays no recordings"),
-        // A browser's connections are its own matter.
+        // A browser manages its own connections.
         LoadKind::Pages { .. } => {
             return Ok(ClientLoad::Closed {
                 connections: 1,
@@ -246,60 +250,61 @@ fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
     })
 }
 
-/// Where a server or proxy is, and what files it has.
-pub(crate) struct StationPlace {
+/// Where a server or proxy listens and connects to, and which files it uses.
+pub(crate) struct StationSetup {
     pub(crate) listen: SocketAddr,
-    /// The next station's, if there is one.
+    /// The next station's address, if there is one.
     pub(crate) upstream: Option<SocketAddr>,
-    /// What it is called in certificates.
+    /// Its name in certificates.
     pub(crate) server_name: String,
     pub(crate) certificate: Option<Certificate>,
     pub(crate) folder: PathBuf,
     pub(crate) key_log: Option<PathBuf>,
 }
 
-/// What the server or proxy of that place is told.
+/// The order for the server or proxy at this place of the path.
 pub(crate) fn station_order(
     variant: &Variant,
     place: usize,
     answers: (&ResponseTemplate, &[RequestTemplate]),
-    at: StationPlace,
+    setup: StationSetup,
 ) -> Order {
     let Station { name, asked, .. } = &variant.stations[place];
     let next = variant.hops.get(place);
     let (response, requests) = answers;
-    let told = |asked: &AskedSetting| ((asked.side, asked.setting), asked.value);
+    let told = |asked: &StationSetting| ((asked.side, asked.setting), asked.value);
     Order {
         name: folder_name(name),
-        listen: at.listen,
+        listen: setup.listen,
         front: variant.hops[place - 1].protocol,
-        upstreams: at.upstream.into_iter().collect(),
+        upstreams: setup.upstream.into_iter().collect(),
         upstream_protocol: next.map(|hop| hop.protocol),
         upstream_connections: None,
-        trust: at.certificate.as_ref().map(|it| it.chain.clone()),
-        certificate: at.certificate,
-        server_name: at.server_name,
+        trust: setup.certificate.as_ref().map(|it| it.chain.clone()),
+        certificate: setup.certificate,
+        server_name: setup.server_name,
         answer: next.is_none().then(|| Answer {
             status: response.status,
             body: Body::Size(response.body),
             target: requests[0].target.clone(),
         }),
-        folder: at.folder,
+        folder: setup.folder,
         threads: asked.threads.unwrap_or(1),
         extra: asked.extra.clone(),
         settings: asked.settings.iter().map(told).collect(),
-        key_log: at.key_log,
+        key_log: setup.key_log,
     }
 }
 
-/// A station's name without what files should not have.
+/// A station's name reduced to characters that are safe in file names.
 pub(crate) fn folder_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let plain = name.replace(|c| !is_plain(c), "-");
     plain.trim_matches('-').to_owned()
 }
 
-/// Whether every program of a plan is here and can do its part. The first that cannot is told, with what it can.
+/// Checks that every program of a plan is installed and can do its part. Reports the first that cannot, with what it
+/// supports.
 pub(crate) fn check(plan: &Plan) -> Result<()> {
     for variant in &plan.variants {
         check_variant(variant, plan).with_context(|| format!("variant {}", variant.name))?;
@@ -309,7 +314,7 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
 
 fn check_variant(variant: &Variant, plan: &Plan) -> Result<()> {
     for (place, station) in variant.stations.iter().enumerate() {
-        let Some(program) = of(&station.name, &station.runs)? else {
+        let Some(program) = program_of(&station.name, &station.runs)? else {
             continue;
         };
         let found = program.found()?;
@@ -326,24 +331,24 @@ fn check_variant(variant: &Variant, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Whether a server or proxy can be what the path asks, with the settings that it is told.
+/// Checks that a server or proxy supports the path's protocols and the settings that it is given.
 fn check_station(
     driver: &dyn Driver,
-    found: &Found,
+    found: &InstalledProgram,
     (variant, place): (&Variant, usize),
     plan: &Plan,
 ) -> Result<()> {
     let front = variant.hops[place - 1].protocol;
     let upstream = variant.hops.get(place).map(|hop| hop.protocol);
-    driver.can(front, upstream)?;
-    driver.version_can(&found.version, front, upstream)?;
+    driver.check_protocols(front, upstream)?;
+    driver.check_version(&found.version, front, upstream)?;
     let Some(trial) = plan.trials.first() else {
         return Ok(());
     };
     // Where it will be is not known yet, and nothing here depends on it.
     let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
     let is_secure = front.is_secure() || upstream.is_some_and(Protocol::is_secure);
-    let at = StationPlace {
+    let setup = StationSetup {
         listen: somewhere,
         upstream: upstream.map(|_| somewhere),
         server_name: "server".to_owned(),
@@ -354,15 +359,15 @@ fn check_station(
         folder: PathBuf::new(),
         key_log: None,
     };
-    let order = station_order(variant, place, (&trial.response, &plan.requests), at);
+    let order = station_order(variant, place, (&trial.response, &plan.requests), setup);
     driver.render(&order, &found.version)?;
     Ok(())
 }
 
-/// Whether a load generator can make the plan's load, which is that of each of its trials.
+/// Checks that a load generator can generate the plan's load, which is the same in each of its trials.
 fn check_client(
     client: &dyn ClientDriver,
-    found: &Found,
+    found: &InstalledProgram,
     variant: &Variant,
     plan: &Plan,
 ) -> Result<()> {
@@ -370,20 +375,20 @@ fn check_client(
         return Ok(());
     };
     // Where it will be is not known yet, and nothing here depends on it.
-    let place = ClientPlace {
+    let setup = ClientSetup {
         target: SocketAddr::from(([127, 0, 0, 1], 1)),
         server_name: "server".to_owned(),
         trust: variant.first_hop().protocol.is_secure().then(PathBuf::new),
         pin: None,
         folder: PathBuf::new(),
     };
-    let order = client_order(variant, &trial.load, &plan.requests, place)?;
+    let order = client_order(variant, &trial.load, &plan.requests, setup)?;
     client.render(&order, &found.version)?;
     let Some(targets) = parsed_page(variant, &plan.requests) else {
         return Ok(());
     };
     let server = variant.stations.last().expect("a path has two stations");
-    if server.runs != Runs::Embedded {
+    if server.runs != Implementation::Embedded {
         bail!(
             "station {}: a browser's page is made by `server` alone",
             server.name
@@ -394,7 +399,7 @@ fn check_client(
     Ok(())
 }
 
-/// A server of files has the one that is asked for.
+/// Checks that a file server can serve every target of the load.
 fn check_server(station: &str, driver: &dyn Driver, requests: &[RequestTemplate]) -> Result<()> {
     let path = |request: &RequestTemplate| {
         let target = &request.target;
@@ -448,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_a_load_generator_are_its_connections_and_streams() {
+    fn users_of_a_load_generator_map_to_connections_and_streams() {
         let load = |count, protocol, connections| {
             client_load(&closed(count, ThinkTime::None), &hop(protocol, connections))
         };

@@ -1,7 +1,7 @@
-//! The progress line of a run: which trial, what it found, how long the rest will take.
+//! The progress line of a run: which trial is running, what the last one found, and how long the rest will take.
 //!
-//! On a terminal the line of the running trial is redrawn; elsewhere each trial prints one line when it
-//! has ended. All of it goes to stderr.
+//! On a terminal the line of the running trial is redrawn; otherwise each trial prints one line when it has ended.
+//! Everything goes to stderr.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 
 use squall_base::plan::Trial;
 
-use crate::output::talk;
+use crate::output::eprint;
 
-/// Set-up and clean-up of a trial, until the first one has been measured.
+/// Set-up and clean-up time of a trial, until the first one has been measured.
 const OVERHEAD_GUESS: Duration = Duration::from_millis(500);
 
 pub(crate) struct Progress {
     total: usize,
     done: usize,
-    /// What the loads of trials that are still to come take at most.
-    load_left: Duration,
+    /// The longest time that the loads of the remaining trials can take.
+    load_time_left: Duration,
     overhead: Duration,
     started: Instant,
     is_terminal: bool,
 }
 
 impl Progress {
-    /// The progress of a run of `trials`.
+    /// Starts the progress of a run of `trials`.
     pub(crate) fn new<'a>(trials: impl ExactSizeIterator<Item = &'a Trial>) -> Progress {
         Progress {
             total: trials.len(),
             done: 0,
-            load_left: trials
+            load_time_left: trials
                 .map(|trial| Duration::from(trial.load_time_at_most()))
                 .sum(),
             overhead: OVERHEAD_GUESS,
@@ -39,68 +39,68 @@ impl Progress {
         }
     }
 
-    /// The run begins, in this folder.
+    /// Announces the run and its folder.
     pub(crate) fn announce(&self, folder: &dyn Display) {
-        talk(format_args!("{folder}: {}\n", self.size()));
+        eprint(format_args!("{folder}: {}\n", self.size()));
     }
 
-    /// How many trials there are, and how long they take.
+    /// The number of trials and how long they take at most.
     pub(crate) fn size(&self) -> String {
         let trials = if self.total == 1 { "trial" } else { "trials" };
         format!(
             "{} {trials}, about {} at most",
             self.total,
-            clock(self.left())
+            clock(self.time_left())
         )
     }
 
-    /// A trial begins.
+    /// Marks the beginning of a trial.
     pub(crate) fn begin(&mut self, trial: &Trial) {
         self.started = Instant::now();
         self.redraw(trial);
     }
 
-    /// A trial is running still.
+    /// Redraws the line of the running trial.
     pub(crate) fn redraw(&self, trial: &Trial) {
         if self.is_terminal {
             let title = self.title(trial);
-            talk(format_args!(
+            eprint(format_args!(
                 "{}{title} ... {} left",
                 self.erase(),
-                clock(self.left())
+                clock(self.time_left())
             ));
         }
     }
 
-    /// A trial has ended, with this to say of it.
+    /// Marks the end of a trial and prints its summary.
     pub(crate) fn end(&mut self, trial: &Trial, said: &str) {
         let took = self.started.elapsed();
         let load = Duration::from(trial.load_time_at_most());
-        // Trials end early when nothing is left to drain; what is beyond the load is overhead.
+        // A trial ends early when no request is outstanding. Time beyond the load is overhead.
         self.overhead = took.saturating_sub(load).max(Duration::from_millis(100));
         let title = self.title(trial);
         self.done += 1;
-        self.load_left = self.load_left.saturating_sub(load);
+        self.load_time_left = self.load_time_left.saturating_sub(load);
         self.started = Instant::now();
-        talk(format_args!(
+        eprint(format_args!(
             "{}{title}: {said}; {} left\n",
             self.erase(),
-            clock(self.left())
+            clock(self.time_left())
         ));
     }
 
-    /// A trial was disturbed, so it begins again.
+    /// Reports that a trial was disturbed and is being repeated.
     pub(crate) fn repeat(&self, trial: &Trial, reason: &str) {
-        talk(format_args!(
+        eprint(format_args!(
             "{}{}: disturbed ({reason}); trying again\n",
             self.erase(),
             self.title(trial)
         ));
     }
 
-    /// The running trial was given up.
-    pub(crate) fn given_up(&self) {
-        talk(self.erase());
+    /// Erases the line of a trial that was abandoned.
+    pub(crate) fn abandon(&self) {
+        eprint(self.erase());
     }
 
     fn erase(&self) -> &'static str {
@@ -118,14 +118,14 @@ impl Progress {
         )
     }
 
-    /// At most so long for the rest, the running trial's elapsed time taken off.
-    fn left(&self) -> Duration {
+    /// The longest time that the rest can take, minus what the running trial has already used.
+    fn time_left(&self) -> Duration {
         let trials_left = (self.total - self.done) as u32;
-        (self.load_left + self.overhead * trials_left).saturating_sub(self.started.elapsed())
+        (self.load_time_left + self.overhead * trials_left).saturating_sub(self.started.elapsed())
     }
 }
 
-/// `1:05` or `0:07`, with hours where there are some.
+/// Minutes and seconds (`1:05`, `0:07`), with hours if there are any.
 fn clock(span: Duration) -> String {
     let secs = span.as_secs();
     match secs / 3600 {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_like_a_clock() {
+    fn durations_are_formatted_like_a_clock() {
         assert_eq!(clock(Duration::from_secs(7)), "0:07");
         assert_eq!(clock(Duration::from_secs(65)), "1:05");
         assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");

@@ -1,7 +1,7 @@
-//! Files that loads are made of: recordings, targets and pages, for `squall load` and for recipes alike; and the other
-//! files beside a recipe.
+//! Files that loads are built from (recordings, targets and pages), for `squall load` and for recipes, and the other
+//! files next to a recipe.
 //!
-//! The formats are squall-record's; here they are found, read, and what was left out of them is said.
+//! squall-record defines the formats. This module finds and reads the files, and reports what an import left out.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use squall_base::plan::{PageRequest, Script, ScriptRequest, Urgency};
 use squall_base::{Bytes, Duration};
 use squall_recipe::{Files, RecordingChoice, bundled_files};
 use squall_record::import::{
-    HarOptions, ImportError, Imported, parse_har, parse_script, parse_timing_script,
+    HarOptions, Import, ImportError, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets,
 };
 
 use crate::BadInput;
 
-/// Reads a script of squall's own.
+/// Reads a script in squall's own format.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
     let script = parse_script(&read(path)?).map_err(|error| in_file(path, &error))?;
     Ok(script)
 }
 
-/// Reads vegeta's targets.
+/// Reads vegeta targets.
 pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
     let imported = targets(&read(path)?).map_err(|error| in_file(path, &error))?;
     Ok(imported.content)
 }
 
-/// Reads a page.
+/// Reads a page file.
 pub(crate) fn read_page(path: &Path) -> Result<Vec<PageRequest>> {
     let page = page(&read(path)?).map_err(|error| in_file(path, &error))?;
     Ok(page)
@@ -45,15 +45,16 @@ fn in_file(path: &Path, error: &dyn std::fmt::Display) -> BadInput {
     BadInput::new(format!("{}: {error}", path.display()))
 }
 
-fn targets(bytes: &[u8]) -> Result<Imported<Vec<ScriptRequest>>, ImportError> {
+fn targets(bytes: &[u8]) -> Result<Import<Vec<ScriptRequest>>, ImportError> {
     // JSON lines begin with an object, vegeta's own format with a method.
-    match bytes.trim_ascii_start().starts_with(b"{") {
-        true => parse_vegeta_json(bytes),
-        false => parse_vegeta_targets(bytes),
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        parse_vegeta_json(bytes)
+    } else {
+        parse_vegeta_targets(bytes)
     }
 }
 
-/// A request of a page, as it stands in its file.
+/// A request of a page, as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenNode {
@@ -81,32 +82,32 @@ pub(crate) fn bundled_file(path: &str) -> Option<&'static str> {
     all.find(|(name, _)| *name == path).map(|(_, text)| *text)
 }
 
-/// The files beside a recipe.
-pub(crate) struct Beside {
-    /// `None`: none, they are compiled in.
+/// The files next to a recipe.
+pub(crate) struct SiblingFiles {
+    /// `None` if the files are compiled in.
     folder: Option<PathBuf>,
-    /// What was left out of recordings, one sentence each.
+    /// What imports left out of recordings, one sentence each.
     omitted: RefCell<Vec<String>>,
 }
 
-impl Beside {
-    /// Those of the recipe in this file.
-    pub(crate) fn recipe(file: &Path) -> Beside {
-        Beside {
+impl SiblingFiles {
+    /// The files next to the recipe in this file.
+    pub(crate) fn recipe(file: &Path) -> SiblingFiles {
+        SiblingFiles {
             folder: Some(file.parent().unwrap_or(Path::new("")).to_path_buf()),
             omitted: RefCell::default(),
         }
     }
 
-    /// Those of a recipe that is compiled in, and they with it.
-    pub(crate) fn bundled() -> Beside {
-        Beside {
+    /// The compiled-in files of the bundled recipes.
+    pub(crate) fn bundled() -> SiblingFiles {
+        SiblingFiles {
             folder: None,
             omitted: RefCell::default(),
         }
     }
 
-    /// Makes a copy of the file at a path of the recipe.
+    /// Copies the file at a path of the recipe.
     pub(crate) fn copy(&self, path: &str, to: &Path) -> Result<()> {
         let copied = match &self.folder {
             Some(folder) => std::fs::copy(folder.join(path), to).map(|_| ()),
@@ -115,7 +116,7 @@ impl Beside {
         copied.with_context(|| format!("cannot copy {path} to {}", to.display()))
     }
 
-    /// What was left out of recordings.
+    /// What imports left out of recordings.
     pub(crate) fn omitted(self) -> Vec<String> {
         self.omitted.into_inner()
     }
@@ -133,12 +134,8 @@ impl Beside {
         })
     }
 
-    /// What an import has found, and what it left out.
-    fn imported<T>(
-        &self,
-        path: &str,
-        parsed: Result<Imported<T>, ImportError>,
-    ) -> Result<T, String> {
+    /// Returns what an import found, and keeps what it left out for `omitted`.
+    fn imported<T>(&self, path: &str, parsed: Result<Import<T>, ImportError>) -> Result<T, String> {
         let imported = parsed.map_err(|error| error.to_string())?;
         let said = imported
             .omissions
@@ -149,7 +146,7 @@ impl Beside {
     }
 }
 
-impl Files for Beside {
+impl Files for SiblingFiles {
     fn script(&self, path: &str, choice: RecordingChoice) -> Result<Script, String> {
         let bytes = self.bytes(path)?;
         let ending = Path::new(path)
@@ -201,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recordings_are_told_apart_by_their_endings() {
+    fn recording_format_follows_from_the_file_extension() {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -216,7 +213,7 @@ mod tests {
                 {"startedDateTime": "2026-01-01T00:00:00Z", "request": {"method": "GET", "url": "http://x/d", "headers": []}},
                 {"startedDateTime": "2026-01-01T00:00:01Z", "request": {"method": "GET", "url": "data:,", "headers": []}}]}}"#,
         );
-        let files = Beside::recipe(&folder.path().join("recipe.toml"));
+        let files = SiblingFiles::recipe(&folder.path().join("recipe.toml"));
         let urls = |path: &str| -> Vec<String> {
             let script = files.script(path, RecordingChoice::default()).unwrap();
             script
@@ -255,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_files_of_bundled_recipes_are_compiled_in() {
-        let files = Beside::bundled();
+        let files = SiblingFiles::bundled();
         let script = files.script("bbc.txt", RecordingChoice::default());
         assert_eq!(script.unwrap().steps.len(), 1_083);
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The process of one trial, from the side that started it: hand the trial over, wait, pass on what it
-//! says, end it if it is stuck or if the person wants to. What it does itself: `worker`.
+//! Runs the worker process of one trial, seen from the process that starts it: hands over the trial, waits, passes on
+//! its errors, and ends it if it is stuck or the user interrupts. What the worker does is in `worker`.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -17,38 +17,38 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::worker::{Assignment, LinkPackets};
 
-/// A trial that takes so much longer than its load is stuck.
+/// A trial that takes this much longer than its load is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
-/// How often the running trial is looked at.
+/// How often the running trial is checked.
 const POLL: Duration = Duration::from_millis(50);
 /// How often its line is redrawn.
 const REDRAW: Duration = Duration::from_millis(500);
 
-/// How a worker ended, if it did not fail.
+/// How a worker that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum WorkerOutcome {
     /// The trial's folder is complete.
     Complete,
-    /// The person wanted to end.
+    /// The user interrupted it.
     Interrupted,
 }
 
-/// What the trials of a run have in common.
+/// What the trials of a run share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Conduct<'a> {
+pub(crate) struct RunContext<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) plan: &'a Plan,
     pub(crate) packets: LinkPackets,
 }
 
-/// Runs one trial in a process of its own. Call it from the main thread: the kernel ends the worker when
-/// the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG).
+/// Runs one trial in its own process. Call it from the main thread: the kernel ends the worker when the *thread* that
+/// started it ends (prctl(2), PR_SET_PDEATHSIG).
 pub(crate) fn run(
-    run: &Conduct<'_>,
+    run: &RunContext<'_>,
     trial: &Trial,
     attempt: u32,
     progress: &Progress,
-) -> Result<Ended> {
+) -> Result<WorkerOutcome> {
     let target = run.folder.trials().join(trial.folder());
     let ourselves = std::env::current_exe().context("cannot find squall's own executable")?;
     let mut worker = Command::new(ourselves)
@@ -61,7 +61,7 @@ pub(crate) fn run(
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // A group of its own: Ctrl-C on the terminal is ours to handle.
+        // Its own process group, so that Ctrl-C on the terminal reaches only this process.
         .process_group(0)
         .spawn()
         .context("cannot start a worker process")?;
@@ -74,7 +74,7 @@ pub(crate) fn run(
     };
     let text = serde_json::to_vec(&assignment).context("cannot write the trial as JSON")?;
     if let Some(mut stdin) = worker.stdin.take() {
-        // A worker that dies before it has read says why on stderr, below.
+        // A worker that dies before reading reports why on stderr, below.
         let _ = stdin.write_all(&text);
     }
     let give_up = Instant::now() + Duration::from(trial.load_time_at_most()) + STUCK_AFTER;
@@ -90,7 +90,7 @@ pub(crate) fn run(
         if interrupt::is_requested() {
             end(&mut worker);
             remove_leftovers(&target);
-            return Ok(Ended::Interrupted);
+            return Ok(WorkerOutcome::Interrupted);
         }
         let now = Instant::now();
         if now >= give_up {
@@ -113,14 +113,14 @@ pub(crate) fn run(
     }
 }
 
-/// Kills the worker; the kernel then removes everything that it made.
+/// Kills the worker; the kernel then removes everything that the worker created.
 fn end(worker: &mut Child) {
-    // Both fail only if it has ended already.
+    // Both fail only if it has already ended.
     let _ = worker.kill();
     let _ = worker.wait();
 }
 
-/// Removes what a browser of this trial has left. The rest of what was recorded stays until the run is resumed.
+/// Removes the leftover files of a browser of this trial. The other partial records stay until the run is resumed.
 fn remove_leftovers(target: &Path) {
     let mut partial = target.as_os_str().to_owned();
     partial.push(".partial");
@@ -129,12 +129,12 @@ fn remove_leftovers(target: &Path) {
     folders.for_each(|folder| client::remove_leftovers(&folder.path()));
 }
 
-fn judge(worker: Child) -> Result<Ended> {
+fn judge(worker: Child) -> Result<WorkerOutcome> {
     let output = worker
         .wait_with_output()
         .context("cannot read what the worker process said")?;
     if output.status.success() {
-        return Ok(Ended::Complete);
+        return Ok(WorkerOutcome::Complete);
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim().strip_prefix("squall: ").unwrap_or(said.trim());

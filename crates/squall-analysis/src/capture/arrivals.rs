@@ -1,30 +1,30 @@
-//! When the bytes of a stream were there in order, at the end that received them.
+//! When the bytes of a stream were complete and in order at the end that received them.
 //!
-//! Of rows in any order; bytes that never came stop it.
+//! Rows may come in any order. Bytes that never arrived stop it.
 
 use squall_base::Time;
 
-/// Bytes of one direction of a connection, or of a stream, by their arrival.
+/// Bytes of one direction of a connection, or of a stream, with their arrival times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
-    /// When, start, end.
-    came: Vec<(Time, u64, u64)>,
-    /// Before which byte all was there when; rising.
+    /// Time, start, end.
+    ranges: Vec<(Time, u64, u64)>,
+    /// Up to which byte everything had arrived, and when; ascending.
     fronts: Vec<(u64, Time)>,
 }
 
 impl Arrivals {
     pub(super) fn add(&mut self, start: u64, end: u64, time: Time) {
-        self.came.push((time, start, end));
+        self.ranges.push((time, start, end));
     }
 
-    /// After the last one: works out what was there when.
-    pub(super) fn settle(&mut self) {
-        let mut came = std::mem::take(&mut self.came);
-        came.sort_unstable();
+    /// To be called after the last row: computes when everything had arrived.
+    pub(super) fn compute_fronts(&mut self) {
+        let mut ranges = std::mem::take(&mut self.ranges);
+        ranges.sort_unstable();
         let mut waiting = std::collections::BTreeMap::new();
         let mut front = 0;
-        for (time, start, end) in came {
+        for (time, start, end) in ranges {
             let longest: &mut u64 = waiting.entry(start).or_default();
             *longest = end.max(*longest);
             let before = front;
@@ -39,8 +39,8 @@ impl Arrivals {
         }
     }
 
-    /// When all bytes before `end` were there.
-    pub(super) fn there(&self, end: u64) -> Option<Time> {
+    /// When all bytes before `end` had arrived.
+    pub(super) fn complete_at(&self, end: u64) -> Option<Time> {
         let place = self.fronts.partition_point(|(front, _)| *front < end);
         self.fronts.get(place).map(|(_, time)| *time)
     }
@@ -51,15 +51,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_there_with_the_last_before_them() {
+    fn bytes_are_complete_when_the_last_one_before_them_arrives() {
         let at = Time::from_nanos;
         let mut arrivals = Arrivals::default();
         arrivals.add(10, 20, at(5));
         arrivals.add(0, 10, at(9));
         arrivals.add(30, 40, at(7));
-        arrivals.settle();
-        assert_eq!(arrivals.there(1), Some(at(9)));
-        assert_eq!(arrivals.there(20), Some(at(9)));
-        assert_eq!(arrivals.there(21), None, "it never came");
+        arrivals.compute_fronts();
+        assert_eq!(arrivals.complete_at(1), Some(at(9)));
+        assert_eq!(arrivals.complete_at(20), Some(at(9)));
+        assert_eq!(arrivals.complete_at(21), None, "it never came");
     }
 }

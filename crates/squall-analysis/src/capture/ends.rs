@@ -1,8 +1,8 @@
-//! When what was seen at the capture's point happened at an end of its connection.
+//! When something seen at the capture's point happened at an end of its connection.
 //!
-//! The only place that shifts a time. An end is half of its least round trip away from the point, in both directions: what
-//! it sent had left it that much before it was seen, what it received it had that much after. What was not measured is no
-//! distance.
+//! The only place that shifts a time. An end is half of its minimum round trip away from the point, in both directions:
+//! what it sent left it that much earlier than it was seen, and what it received arrived that much later. A distance that
+//! was not measured counts as zero.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::round_trips::RoundTrips;
 
 /// The ends of all connections.
 pub(super) struct Ends {
-    /// By connection and side.
+    /// Half round trips, by connection and side.
     halves: BTreeMap<u32, [Duration; 2]>,
     origin: Duration,
 }
@@ -37,12 +37,12 @@ impl Ends {
         }
     }
 
-    /// How long before the capture's first packet times begin: nothing left an end before that.
+    /// How long before the capture's first packet times begin: nothing left an end earlier than that.
     pub(super) fn origin(&self) -> Duration {
         self.origin
     }
 
-    /// When a side of a connection had sent or received what was seen then.
+    /// When a side of a connection sent or received what was seen at `seen`.
     pub(super) fn time(&self, connection: u32, side: Side, way: Way, seen: Time) -> Time {
         let half = self
             .halves
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(sent, Time::from_nanos(0), "nothing is before the origin");
         let received = ends.time(7, Side::Client, Way::Received, seen);
         assert_eq!(received.since(sent), Duration::from_millis(11));
-        // Of what was not measured nothing is known.
+        // Without a measurement, the distance is zero.
         let [sent, received] = Way::ALL.map(|way| ends.time(8, Side::Server, way, seen));
         assert_eq!(sent, received);
     }

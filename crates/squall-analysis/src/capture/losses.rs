@@ -1,16 +1,17 @@
-//! What of a byte stream was lost on the way to the capture's point, and what behind it.
+//! Which bytes of a stream were lost on the way to the capture's point, and which behind it.
 //!
 //! Bytes that were seen twice were lost behind the point, unless the acknowledgement that covers them came too soon to be
-//! one of the second copy: then that was needless. Bytes that were seen after bytes behind them were lost before the point,
-//! unless they came sooner than their sender can have heard of a loss: then they were overtaken. What was lost before the
-//! point and not followed by anything leaves no trace. Who sent the bytes is not known here, nor what a loss cost.
+//! for the second copy: then the retransmission was needless. Bytes that were seen after later bytes were lost before the
+//! point, unless they came sooner than their sender can have heard of a loss: then they were overtaken. Bytes that were
+//! lost before the point and followed by nothing leave no trace. Which side sent the bytes, and what a loss cost, is not
+//! known here.
 
 use std::collections::BTreeMap;
 
-/// Without a round trip, what comes later than this behind bytes that followed it was lost.
+/// Without a round trip, bytes that come later than this after bytes that follow them were lost.
 const OVERTAKEN_WITHIN: u64 = 3_000_000;
 
-/// Bytes that were seen.
+/// A range of bytes that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sighting {
     pub(super) start: u64,
@@ -19,69 +20,68 @@ pub(super) struct Sighting {
     pub(super) time: u64,
 }
 
-/// All bytes before `to` were acknowledged.
+/// An acknowledgement of all bytes before `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Acknowledged {
+pub(super) struct Ack {
     pub(super) time: u64,
     pub(super) to: u64,
 }
 
 /// A part of a sighting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct SightingPart {
     /// Which sighting.
     pub(super) place: usize,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// It never reached its receiver.
+    /// Whether it never reached its receiver.
     pub(super) is_lost: bool,
-    /// It left its sender before this sighting, which overtook it.
+    /// The sighting that overtook it: it left its sender before that one.
     pub(super) overtaken_by: Option<usize>,
 }
 
 /// Bytes that never reached the point; they left their sender before the sighting `before`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Missing {
+pub(super) struct MissingBytes {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) before: usize,
 }
 
-/// What became of the bytes.
+/// What happened to the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Judged {
-    /// Of all sightings, in order.
-    pub(super) parts: Vec<Part>,
-    pub(super) missing: Vec<Missing>,
+pub(super) struct Judgement {
+    /// The parts of all sightings, in order.
+    pub(super) parts: Vec<SightingPart>,
+    pub(super) missing: Vec<MissingBytes>,
 }
 
-/// What is asked about a repetition: the sighting that was repeated, the end of the repeated bytes, and when they came
-/// again.
-pub(super) type Repeated = (usize, u64, u64);
+/// A repetition to be judged: the sighting that was repeated, the end of the repeated bytes, and when they were seen again.
+pub(super) type Repetition = (usize, u64, u64);
 
-/// As much of a round trip as must have passed before its answer can be there: clocks of captures are not exact.
-pub(super) fn nearly(trip: u64) -> u64 {
+/// How much of a round trip must have passed before a reply can have arrived: clocks of captures are not exact.
+pub(super) fn earliest_reply(trip: u64) -> u64 {
     trip - trip / 8
 }
 
-/// Judges sightings in the order of time. `whole` is the round trip from end to end; `is_lost` says whether a repetition
+/// Judges sightings in the order of time. `whole` is the round trip from end to end; `is_lost` decides whether a repetition
 /// was needed.
 pub(super) fn judge(
     sightings: &[Sighting],
     whole: u64,
-    is_lost: impl Fn(Repeated) -> bool,
-) -> Judged {
-    let mut seen = Seen::default();
+    is_lost: impl Fn(Repetition) -> bool,
+) -> Judgement {
+    let mut tracker = LossTracker::default();
     for (place, own) in sightings.iter().enumerate() {
-        seen.add(place, own, whole);
+        tracker.add(place, own, whole);
     }
-    let mut judged = Judged {
+    let mut judgement = Judgement {
         parts: Vec::with_capacity(sightings.len()),
-        missing: seen.missing,
+        missing: tracker.missing,
     };
     for (place, own) in sightings.iter().enumerate() {
-        let overtaken_by = seen.overtaken.get(&place).copied();
-        let part = |start: u64, end: u64, is_lost: bool| Part {
+        let overtaken_by = tracker.overtaken.get(&place).copied();
+        let part = |start: u64, end: u64, is_lost: bool| SightingPart {
             place,
             start,
             end,
@@ -89,37 +89,37 @@ pub(super) fn judge(
             overtaken_by,
         };
         let mut at = own.start;
-        for (start, end, again) in seen.repeated.remove(&place).unwrap_or_default() {
+        for (start, end, again) in tracker.repeated.remove(&place).unwrap_or_default() {
             if is_lost((place, end, again)) {
-                judged
+                judgement
                     .parts
                     .extend((at < start).then(|| part(at, start, false)));
-                judged.parts.push(part(start, end, true));
+                judgement.parts.push(part(start, end, true));
                 at = end;
             }
         }
-        judged
+        judgement
             .parts
             .extend((at < own.end).then(|| part(at, own.end, false)));
     }
-    judged
+    judgement
 }
 
 /// What has been seen so far.
 #[derive(Default)]
-struct Seen {
+struct LossTracker {
     end: u64,
-    /// Below the end and not seen: by start, with the end, the sighting behind it and when that was.
+    /// Ranges below the end that were not seen: by start, with the end, the sighting behind it and the time of that.
     holes: BTreeMap<u64, (u64, usize, u64)>,
-    /// The latest sighting of all other bytes: by start, with the end.
+    /// The latest sighting of all other bytes: by start, with the end and the sighting.
     latest: BTreeMap<u64, (u64, usize)>,
-    /// What of each sighting was seen again, in the order of bytes: start, end, when.
+    /// The parts of each sighting that were seen again, in the order of bytes: start, end, time.
     repeated: BTreeMap<usize, Vec<(u64, u64, u64)>>,
     overtaken: BTreeMap<usize, usize>,
-    missing: Vec<Missing>,
+    missing: Vec<MissingBytes>,
 }
 
-impl Seen {
+impl LossTracker {
     fn add(&mut self, place: usize, own: &Sighting, whole: u64) {
         if own.start >= own.end {
             return;
@@ -132,7 +132,7 @@ impl Seen {
         self.end = self.end.max(own.end);
     }
 
-    /// Takes what it fills out of the holes.
+    /// Removes from the holes what this sighting fills.
     fn fill(&mut self, place: usize, own: &Sighting, whole: u64) {
         let within = self.holes.range(..own.end);
         let hit: Vec<u64> = within
@@ -144,7 +144,7 @@ impl Seen {
                 continue;
             };
             if before == place {
-                // It is the one that shows the hole.
+                // This sighting is the one that shows the hole.
                 self.holes.insert(start, (end, before, since));
                 continue;
             }
@@ -156,12 +156,12 @@ impl Seen {
                 self.holes.insert(to, (end, before, since));
             }
             let patience = if whole > 0 {
-                nearly(whole)
+                earliest_reply(whole)
             } else {
                 OVERTAKEN_WITHIN
             };
             if own.time.saturating_sub(since) >= patience {
-                self.missing.push(Missing {
+                self.missing.push(MissingBytes {
                     start: from,
                     end: to,
                     before,
@@ -172,7 +172,7 @@ impl Seen {
         }
     }
 
-    /// Notes what of it was seen before, and that it is the latest now.
+    /// Notes which of its bytes were seen before, and makes it their latest sighting.
     fn repeat(&mut self, place: usize, own: &Sighting) {
         let within = self.latest.range(..own.end);
         let hit: Vec<u64> = within
@@ -209,73 +209,85 @@ mod tests {
         all.iter().map(sighting).collect()
     }
 
-    fn lost(judged: &Judged) -> Vec<(usize, u64, u64)> {
-        let lost = judged.parts.iter().filter(|part| part.is_lost);
+    fn lost(judgement: &Judgement) -> Vec<(usize, u64, u64)> {
+        let lost = judgement.parts.iter().filter(|part| part.is_lost);
         lost.map(|part| (part.place, part.start, part.end))
             .collect()
     }
 
     #[test]
-    fn what_was_seen_once_and_in_order_arrived() {
+    fn bytes_seen_once_and_in_order_have_arrived() {
         let all = sightings(&[(0, 10, 0), (10, 20, 1), (20, 30, 2)]);
-        let judged = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
-        assert_eq!(judged.parts.len(), 3);
-        assert!(lost(&judged).is_empty() && judged.missing.is_empty());
+        let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
+        assert_eq!(judgement.parts.len(), 3);
+        assert!(lost(&judgement).is_empty() && judgement.missing.is_empty());
     }
 
     #[test]
     fn only_the_repeated_part_of_a_large_packet_was_lost() {
         let all = sightings(&[(0, 100, 0), (40, 50, 900)]);
-        let judged = judge(&all, WHOLE, |asked| {
+        let judgement = judge(&all, WHOLE, |asked| {
             assert_eq!(asked, (0, 50, 900));
             true
         });
-        assert_eq!(lost(&judged), [(0, 40, 50)]);
-        let bytes: u64 = judged.parts.iter().map(|part| part.end - part.start).sum();
+        assert_eq!(lost(&judgement), [(0, 40, 50)]);
+        let bytes: u64 = judgement
+            .parts
+            .iter()
+            .map(|part| part.end - part.start)
+            .sum();
         assert_eq!(bytes, 110, "no byte is forgotten");
     }
 
     #[test]
-    fn of_several_copies_each_but_the_last_is_asked_about() {
+    fn every_copy_but_the_last_is_judged() {
         let all = sightings(&[(0, 10, 0), (0, 10, 900), (0, 10, 2_000)]);
-        let judged = judge(&all, WHOLE, |(place, ..)| place == 0);
-        assert_eq!(lost(&judged), [(0, 0, 10)]);
+        let judgement = judge(&all, WHOLE, |(place, ..)| place == 0);
+        assert_eq!(lost(&judgement), [(0, 0, 10)]);
     }
 
     #[test]
     fn a_hole_that_is_filled_a_round_trip_later_was_lost_before_the_point() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (30, 40, 2), (10, 20, 801)]);
-        let judged = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
-        let missing = Missing {
+        let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
+        let missing = MissingBytes {
             start: 10,
             end: 20,
             before: 1,
         };
-        assert_eq!(judged.missing, [missing]);
-        assert!(judged.parts.iter().all(|part| part.overtaken_by.is_none()));
+        assert_eq!(judgement.missing, [missing]);
+        assert!(
+            judgement
+                .parts
+                .iter()
+                .all(|part| part.overtaken_by.is_none())
+        );
     }
 
     #[test]
     fn a_hole_that_is_filled_sooner_was_overtaken() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (10, 20, 600)]);
-        let judged = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
-        assert!(judged.missing.is_empty());
-        assert_eq!(judged.parts[2].overtaken_by, Some(1));
+        let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
+        assert!(judgement.missing.is_empty());
+        assert_eq!(judgement.parts[2].overtaken_by, Some(1));
     }
 
     #[test]
-    fn a_hole_that_is_never_filled_is_nothing_that_was_lost() {
+    fn a_hole_that_is_never_filled_is_not_a_loss() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (30, 40, 5_000)]);
-        let judged = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
-        assert!(judged.missing.is_empty() && lost(&judged).is_empty());
+        let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
+        assert!(judgement.missing.is_empty() && lost(&judgement).is_empty());
     }
 
     #[test]
     fn a_packet_that_fills_a_hole_and_repeats_is_judged_for_each_part() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (5, 30, 900)]);
-        let judged = judge(&all, WHOLE, |(place, ..)| place == 1);
-        assert_eq!(lost(&judged), [(1, 20, 30)]);
-        assert_eq!(judged.missing.len(), 1);
-        assert_eq!((judged.missing[0].start, judged.missing[0].end), (10, 20));
+        let judgement = judge(&all, WHOLE, |(place, ..)| place == 1);
+        assert_eq!(lost(&judgement), [(1, 20, 30)]);
+        assert_eq!(judgement.missing.len(), 1);
+        assert_eq!(
+            (judgement.missing[0].start, judgement.missing[0].end),
+            (10, 20)
+        );
     }
 }

@@ -1,12 +1,11 @@
-//! A capture of one point of the path, as if both ends had been seen: what the ways beyond the point took, and lost.
+//! Reconstructs both ends from a capture of one point of the path: delays and losses beyond the point.
 //!
-//! An import has for both sides the times at which packets passed the point. Here the least round trip between the point
-//! and each end is found (`round_trips`), each end is placed half of it away (`ends`, the only place that shifts a time),
-//! transmissions that were lost on either way are told apart from needless repetitions (`losses`), what carried which
-//! bytes is written down as the link of a trial would have it (`tcp`, `quic`), and frames get the order of their end
-//! (`windows`). Then `causes` walks it as it walks a trial.
-//! docs/METHOD.md has the rule and its error ("Captures from elsewhere"). No file is read here, and no row of an import is
-//! changed on disk.
+//! An import has, for both sides, the times at which packets passed the point. First the minimum round trip between the
+//! point and each end is found (`round_trips`), and each end is placed half of it away (`ends`, the only place that shifts
+//! a time). Transmissions that were lost on either side of the point are then told apart from needless repetitions
+//! (`losses`). Which packet carried which bytes is written down as the link of a trial would record it (`tcp`, `quic`), and
+//! frames get the order of their end (`windows`). After that, `causes` follows it like any trial. docs/METHOD.md has the
+//! rule and its error ("Captures from elsewhere"). No file is read here, and no row of an import is changed on disk.
 
 mod arrivals;
 mod ends;
@@ -32,9 +31,9 @@ pub use round_trips::RoundTrips;
 /// IP protocol.
 const TCP: u8 = 6;
 
-/// What `squall import pcap` has written.
+/// What `squall import pcap` wrote.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct CaptureTables {
     /// requests.parquet.
     pub requests: Vec<RequestRecord>,
     /// exchanges.parquet.
@@ -45,29 +44,29 @@ pub struct Recorded {
     pub packets: Vec<PacketRecord>,
 }
 
-/// The record of both ends. Its times count from [`Capture::origin`] before the capture's first packet.
+/// The reconstructed record of both ends. Its times count from [`Capture::origin`] before the capture's first packet.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    ends: Recorded,
+    ends: CaptureTables,
     origin: Duration,
     round_trips: BTreeMap<u32, RoundTrips>,
-    /// By direction, the number in the capture of each packet.
+    /// By direction, each packet's number in the capture.
     numbers: [Vec<u64>; 2],
 }
 
 /// A packet as it left its sender, or would have.
-struct Placed {
+struct RankedPacket {
     row: PacketRecord,
-    /// Of packets that left at the same time which one was first.
+    /// The order among packets that left at the same time.
     rank: usize,
 }
 
-/// The bytes of one direction of a TCP connection, or of a QUIC stream: of which connection, which stream, which way.
-type Lane = (u32, Option<u64>, Direction);
+/// The bytes of one direction of a TCP connection, or of a QUIC stream: connection, stream, direction.
+type StreamKey = (u32, Option<u64>, Direction);
 
 impl Capture {
     /// Works out what happened at both ends.
-    pub fn of(recorded: Recorded) -> Capture {
+    pub fn of(recorded: CaptureTables) -> Capture {
         let flows = by_flow(&recorded.packets);
         let mut frames = by_connection(recorded.frames);
         let round_trips: BTreeMap<u32, RoundTrips> = flows
@@ -83,7 +82,7 @@ impl Capture {
             .collect();
         let ends = Ends::of(&round_trips);
         let mut placed = Vec::with_capacity(recorded.packets.len());
-        let mut arrivals: BTreeMap<Lane, Arrivals> = BTreeMap::new();
+        let mut arrivals: BTreeMap<StreamKey, Arrivals> = BTreeMap::new();
         for (number, rows) in &flows {
             let trips = round_trips.get(number).copied().unwrap_or_default();
             if is_tcp(rows) {
@@ -97,15 +96,15 @@ impl Capture {
             for row in rows.iter_mut() {
                 row.time = ends.time(row.connection, row.side, row.frame.way, row.time);
             }
-            windows::settle(rows);
+            windows::reorder(rows);
         }
         let frames: Vec<FrameRecord> = frames.into_values().flatten().collect();
-        let marks = Marks {
+        let shifter = MarkShifter {
             ends: &ends,
             arrivals: &arrivals,
         };
         let exchanges = recorded.exchanges.into_iter();
-        let exchanges: Vec<ExchangeRecord> = exchanges.map(|row| marks.exchange(row)).collect();
+        let exchanges: Vec<ExchangeRecord> = exchanges.map(|row| shifter.exchange(row)).collect();
         let of_client = exchanges.iter().filter(|row| row.side == Side::Client);
         let by_request: BTreeMap<u64, &ExchangeRecord> = of_client
             .filter_map(|row| Some((row.request?, row)))
@@ -113,11 +112,11 @@ impl Capture {
         let requests = recorded.requests.into_iter();
         let requests = requests.map(|row| {
             let exchange = by_request.get(&row.request).copied();
-            marks.request(row, exchange)
+            shifter.request(row, exchange)
         });
         Capture {
             origin: ends.origin(),
-            ends: Recorded {
+            ends: CaptureTables {
                 requests: requests.collect(),
                 exchanges,
                 frames,
@@ -144,11 +143,13 @@ impl Capture {
         known.copied().unwrap_or_default()
     }
 
-    /// Explains requests; those that the capture does not have are left out.
+    /// Explains requests; requests that the capture does not have are left out.
     pub fn explain(&self, requests: &BTreeSet<u64>) -> Vec<Explanation> {
-        let mut told = explain::explain(&self.tables(), &PathShape::captured(), requests);
-        told.iter_mut().for_each(|it| self.rename(it));
-        told
+        let mut explanations = explain::explain(&self.tables(), &PathShape::captured(), requests);
+        explanations
+            .iter_mut()
+            .for_each(|it| self.restore_numbers(it));
+        explanations
     }
 
     /// What happened at a time that counts from the capture's first packet.
@@ -157,7 +158,7 @@ impl Capture {
         let path = PathShape::captured();
         let mut moment = explain::moment(&self.tables(), Some(&path), at, around);
         for drop in &mut moment.drops {
-            self.rename_drop(drop);
+            self.restore_drop_numbers(drop);
         }
         moment
     }
@@ -172,38 +173,38 @@ impl Capture {
         }
     }
 
-    /// Gives packets the numbers that they have in the capture. One that the capture lacks has that of the packet which
-    /// shows it: the next one behind it.
-    fn rename(&self, told: &mut Explanation) {
-        let names = [&mut told.responsible];
-        let waited_for = told.waited_for.iter_mut().map(|it| &mut it.packet);
+    /// Restores the numbers that packets have in the capture. A packet that the capture lacks gets the number of the packet
+    /// that shows it: the next one behind it.
+    fn restore_numbers(&self, explanation: &mut Explanation) {
+        let names = [&mut explanation.responsible];
+        let waited_for = explanation.waited_for.iter_mut().map(|it| &mut it.packet);
         for name in names.into_iter().chain(waited_for).flatten() {
-            *name = self.name(*name);
+            *name = self.captured_name(*name);
         }
-        let ways = [&mut told.course.up, &mut told.course.down];
-        for (direction, way) in Direction::ALL.into_iter().zip(ways) {
-            for packet in way.iter_mut().flat_map(|way| &mut way.packets) {
-                packet.index = self.number(direction, packet.index);
+        let passages = [&mut explanation.course.up, &mut explanation.course.down];
+        for (direction, passage) in Direction::ALL.into_iter().zip(passages) {
+            for packet in passage.iter_mut().flat_map(|passage| &mut passage.packets) {
+                packet.index = self.captured_number(direction, packet.index);
             }
         }
-        for hurt in &mut told.drops {
-            self.rename_drop(&mut hurt.drop);
+        for impact in &mut explanation.drops {
+            self.restore_drop_numbers(&mut impact.drop);
         }
     }
 
-    fn rename_drop(&self, drop: &mut explain::Drop) {
+    fn restore_drop_numbers(&self, drop: &mut explain::DroppedPacket) {
         let direction = drop.packet.direction;
-        drop.packet = self.name(drop.packet);
+        drop.packet = self.captured_name(drop.packet);
         let by = drop.repaired_by;
-        drop.repaired_by = by.map(|index| self.number(direction, index));
+        drop.repaired_by = by.map(|index| self.captured_number(direction, index));
     }
 
-    fn name(&self, name: PacketName) -> PacketName {
-        let index = self.number(name.direction, name.index);
+    fn captured_name(&self, name: PacketName) -> PacketName {
+        let index = self.captured_number(name.direction, name.index);
         PacketName { index, ..name }
     }
 
-    fn number(&self, direction: Direction, index: u64) -> u64 {
+    fn captured_number(&self, direction: Direction, index: u64) -> u64 {
         let numbers = &self.numbers[direction as usize];
         numbers.get(index as usize).copied().unwrap_or(index)
     }
@@ -229,11 +230,11 @@ fn by_connection(frames: Vec<FrameRecord>) -> BTreeMap<u32, Vec<FrameRecord>> {
     all
 }
 
-/// Numbers the packets of each direction in the order of leaving; with their numbers in the capture.
-fn numbered(mut placed: Vec<Placed>) -> (Vec<PacketRecord>, [Vec<u64>; 2]) {
+/// Numbers the packets of each direction in the order of leaving; also returns their numbers in the capture.
+fn numbered(mut placed: Vec<RankedPacket>) -> (Vec<PacketRecord>, [Vec<u64>; 2]) {
     placed.sort_by_key(|it| (it.row.arrived, it.rank));
     let mut numbers = [Vec::new(), Vec::new()];
-    let rows = placed.into_iter().map(|Placed { mut row, .. }| {
+    let rows = placed.into_iter().map(|RankedPacket { mut row, .. }| {
         let of_direction: &mut Vec<u64> = &mut numbers[row.direction as usize];
         of_direction.push(row.index);
         row.index = of_direction.len() as u64 - 1;
@@ -242,14 +243,14 @@ fn numbered(mut placed: Vec<Placed>) -> (Vec<PacketRecord>, [Vec<u64>; 2]) {
     (rows.collect(), numbers)
 }
 
-/// Moves the marks of exchanges and requests to the ends. What was lost behind the point its receiver had only when it
-/// came again.
-struct Marks<'a> {
+/// Moves the marks of exchanges and requests to the ends. A receiver had bytes that were lost behind the point only when
+/// they arrived the second time.
+struct MarkShifter<'a> {
     ends: &'a Ends,
-    arrivals: &'a BTreeMap<Lane, Arrivals>,
+    arrivals: &'a BTreeMap<StreamKey, Arrivals>,
 }
 
-impl Marks<'_> {
+impl MarkShifter<'_> {
     fn exchange(&self, mut row: ExchangeRecord) -> ExchangeRecord {
         let (connection, side) = (row.connection, row.side);
         let [request, response] = match side {
@@ -273,11 +274,11 @@ impl Marks<'_> {
             Side::Server => (Direction::Up, row.request_extent),
         };
         let Some(extent) = extent else { return row };
-        let (lane, start, end) = match (extent.wire_start, extent.wire_end) {
+        let (key, start, end) = match (extent.wire_start, extent.wire_end) {
             (Some(start), Some(end)) => ((connection, None, direction), start, end),
             _ => {
-                let lane = (connection, Some(row.stream), direction);
-                (lane, extent.start, extent.end)
+                let key = (connection, Some(row.stream), direction);
+                (key, extent.start, extent.end)
             }
         };
         let (first, last) = match side {
@@ -285,8 +286,8 @@ impl Marks<'_> {
             Side::Server => (&mut row.request_first, &mut row.request_last),
         };
         for (mark, byte) in [(first, start.saturating_add(1)), (last, end)] {
-            let there = self.arrivals.get(&lane).and_then(|it| it.there(byte));
-            *mark = mark.map(|time| time.max(there.unwrap_or(time)));
+            let complete_at = self.arrivals.get(&key).and_then(|it| it.complete_at(byte));
+            *mark = mark.map(|time| time.max(complete_at.unwrap_or(time)));
         }
         row
     }

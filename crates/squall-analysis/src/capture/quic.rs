@@ -1,10 +1,9 @@
-//! A QUIC connection that was seen at one point, as datagrams that left one end and reached the other.
+//! Turns a QUIC connection that was seen at one point into datagrams that left one end and reached the other.
 //!
-//! Everything is made of its frames, which the observer has deciphered: each packet is one datagram, even where a capture
-//! has several in one (UDP_SEGMENT). A packet number never comes twice, so what is missing shows in the streams: bytes that
-//! were sent again were lost behind the point, bytes that came behind others were lost before it if a packet number is
-//! missing there too. Of ACK the record has the largest number only, so whether a single packet was acknowledged is known
-//! of the largest alone.
+//! Everything is derived from its frames, which the observer has decrypted. Each packet counts as one datagram, even if a
+//! capture has several in one (UDP_SEGMENT). A packet number is never used twice, so losses show in the streams: bytes that
+//! were sent again were lost behind the point; bytes that came behind later ones were lost before it, if a packet number is
+//! missing there too. The record has only the largest number of each ACK, so only that packet is known to be acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,48 +14,49 @@ use squall_base::{Duration, Time};
 
 use super::arrivals::Arrivals;
 use super::ends::Ends;
-use super::losses::{Acknowledged, Judged, Sighting, judge, nearly};
-use super::round_trips::{RoundTrips, least};
+use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
+use super::round_trips::{RoundTrips, minimum_round_trip};
 use super::tcp::{at_ends, lost, sides};
-use super::{Lane, Placed};
+use super::{RankedPacket, StreamKey};
 use crate::causes::quic::least_datagram_bytes;
 
 /// Types of frames (RFC 9000, section 19).
 const ACKS: [u64; 2] = [0x02, 0x03];
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
 
-/// How far below a packet its missing neighbour is looked for: more than are lost in a row and repaired one by one.
+/// How far below a packet its missing neighbour is searched for: more packets than are lost in a row and repaired one by
+/// one.
 const NEIGHBOURS: u64 = 256;
 
 /// A packet that was seen.
-struct Sent {
+struct SentPacket {
     number: u64,
     time: u64,
-    /// Places of its frames among the connection's.
+    /// Positions of its frames among the connection's.
     frames: std::ops::Range<usize>,
-    /// Its bytes, as the frames have them.
+    /// Its size, according to its frames.
     datagram_bytes: u64,
     /// Stream, start and end of the bytes that it carried.
     chunks: Vec<(u64, u64, u64)>,
 }
 
 /// Bytes of a stream that never reached the point.
-struct Missing {
+struct MissingStreamBytes {
     stream: u64,
     start: u64,
     end: u64,
-    /// The packet that shows it, by its place.
+    /// The position of the packet that shows it.
     before: usize,
-    /// The missing number.
+    /// The packet number that is missing.
     number: u64,
 }
 
 /// One direction as it was seen.
-struct Seen {
+struct ObservedDirection {
     direction: Direction,
-    packets: Vec<Sent>,
-    /// When each largest number was acknowledged, rising.
-    acknowledged: Vec<Acknowledged>,
+    packets: Vec<SentPacket>,
+    /// When each largest number was acknowledged, ascending.
+    acknowledged: Vec<Ack>,
     /// Every number that an ACK named as its largest.
     named: BTreeSet<u64>,
 }
@@ -66,23 +66,23 @@ fn is_sent(row: &FrameRecord, side: Side) -> bool {
     (row.side, frame.way, frame.layer) == (side, Way::Sent, FrameLayer::Quic)
 }
 
-impl Seen {
-    fn of(frames: &[FrameRecord], direction: Direction) -> Seen {
+impl ObservedDirection {
+    fn of(frames: &[FrameRecord], direction: Direction) -> ObservedDirection {
         let [sender, receiver] = sides(direction);
         let acks = frames
             .iter()
             .filter(|row| is_sent(row, receiver) && ACKS.contains(&row.frame.kind));
         let acks = acks.filter_map(|row| Some((row.time.as_nanos(), row.frame.value?)));
-        let (mut acknowledged, mut named) = (Vec::<Acknowledged>::new(), BTreeSet::new());
+        let (mut acknowledged, mut named) = (Vec::<Ack>::new(), BTreeSet::new());
         for (time, largest) in acks {
             named.insert(largest);
-            // After the packet's number, as after a byte.
+            // One past the packet's number, as one past a byte.
             let to = largest.saturating_add(1);
             if acknowledged.last().is_none_or(|last| last.to < to) {
-                acknowledged.push(Acknowledged { time, to });
+                acknowledged.push(Ack { time, to });
             }
         }
-        Seen {
+        ObservedDirection {
             direction,
             packets: packets(frames, sender),
             acknowledged,
@@ -90,8 +90,8 @@ impl Seen {
         }
     }
 
-    /// The least round trip to the end that receives it. Handshakes count their packets for themselves (RFC 9000, section
-    /// 12.3): a number that came more than once tells nothing.
+    /// The minimum round trip to the end that receives this direction. Handshakes number their packets separately (RFC
+    /// 9000, section 12.3), so a number that occurs more than once says nothing.
     fn round_trip(&self) -> Option<Duration> {
         let mut times: BTreeMap<u64, Option<u64>> = BTreeMap::new();
         for packet in &self.packets {
@@ -101,13 +101,14 @@ impl Seen {
         let of_largest = self.acknowledged.iter().filter_map(|ack| {
             let number = ack.to - 1;
             let sent = times.get(&number).copied().flatten()?;
-            least(&[(ack.to, sent)], &[*ack])
+            minimum_round_trip(&[(ack.to, sent)], &[*ack])
         });
         of_largest.min()
     }
 
-    /// Whether packet `place` was lost, of which bytes came again at `again`: nobody has acknowledged it by name, and when
-    /// it went again a later one had been acknowledged, or nothing was until the second copy can have been.
+    /// Whether packet `place` was lost, given that its bytes were sent again at `again`. It was if no ACK named it, and
+    /// either a later packet had been acknowledged by then, or nothing was acknowledged until the second copy can have
+    /// been.
     fn is_lost(&self, place: usize, again: u64, trip: u64) -> bool {
         let number = self.packets[place].number;
         if self.named.contains(&number) {
@@ -120,13 +121,13 @@ impl Seen {
         next.time <= again || next.time >= again.saturating_add(trip)
     }
 
-    /// Which packets were lost behind the point, and what was lost before it.
-    fn judged(&self, trips: &RoundTrips) -> (BTreeSet<usize>, Vec<Missing>) {
+    /// Which packets were lost behind the point, and which bytes before it.
+    fn judge_losses(&self, trips: &RoundTrips) -> (BTreeSet<usize>, Vec<MissingStreamBytes>) {
         let trip = match self.direction {
             Direction::Up => trips.server,
             Direction::Down => trips.client,
         };
-        let trip = nearly(trip.map_or(0, Duration::as_nanos));
+        let trip = earliest_reply(trip.map_or(0, Duration::as_nanos));
         let mut streams: BTreeMap<u64, Vec<(Sighting, usize)>> = BTreeMap::new();
         for (place, packet) in self.packets.iter().enumerate() {
             for &(stream, start, end) in &packet.chunks {
@@ -140,7 +141,7 @@ impl Seen {
         for (stream, all) in streams {
             let sightings: Vec<Sighting> = all.iter().map(|(sighting, _)| *sighting).collect();
             let whole = trips.whole().as_nanos();
-            let Judged {
+            let Judgement {
                 parts,
                 missing: holes,
             } = judge(&sightings, whole, |(own, _, again)| {
@@ -154,7 +155,7 @@ impl Seen {
             );
             missing.extend(holes.into_iter().filter_map(|hole| {
                 let before = all[hole.before].1;
-                Some(Missing {
+                Some(MissingStreamBytes {
                     stream,
                     start: hole.start,
                     end: hole.end,
@@ -171,11 +172,11 @@ impl Seen {
 struct Gaps(BTreeSet<u64>);
 
 impl Gaps {
-    fn of(packets: &[Sent]) -> Gaps {
+    fn of(packets: &[SentPacket]) -> Gaps {
         Gaps(packets.iter().map(|packet| packet.number).collect())
     }
 
-    /// The nearest below a number, once.
+    /// The nearest unseen number below `number`; each is returned only once.
     fn below(&mut self, number: u64) -> Option<u64> {
         let near = number.saturating_sub(NEIGHBOURS)..number;
         let gap = near.rev().find(|number| !self.0.contains(number))?;
@@ -184,8 +185,8 @@ impl Gaps {
     }
 }
 
-fn packets(frames: &[FrameRecord], sender: Side) -> Vec<Sent> {
-    let mut packets: Vec<Sent> = Vec::new();
+fn packets(frames: &[FrameRecord], sender: Side) -> Vec<SentPacket> {
+    let mut packets: Vec<SentPacket> = Vec::new();
     for (place, row) in frames.iter().enumerate() {
         let (true, Some(number)) = (is_sent(row, sender), row.frame.packet) else {
             continue;
@@ -193,7 +194,7 @@ fn packets(frames: &[FrameRecord], sender: Side) -> Vec<Sent> {
         let time = row.time.as_nanos();
         match packets.last_mut() {
             Some(last) if (last.number, last.time) == (number, time) => last.frames.end = place + 1,
-            _ => packets.push(Sent {
+            _ => packets.push(SentPacket {
                 number,
                 time,
                 frames: place..place + 1,
@@ -218,40 +219,40 @@ fn chunk(frame: &FrameFacts) -> Option<(u64, u64, u64)> {
 
 /// How far the point is from both ends.
 pub(super) fn round_trips(frames: &[FrameRecord]) -> RoundTrips {
-    let of = |direction| Seen::of(frames, direction).round_trip();
+    let of = |direction| ObservedDirection::of(frames, direction).round_trip();
     RoundTrips {
         client: of(Direction::Down),
         server: of(Direction::Up),
     }
 }
 
-/// Adds the packets of a connection, and when the bytes of its streams were there; `frames` gets those of packets that the
-/// capture lacks.
+/// Adds the packets of a connection, and when the bytes of its streams had arrived. `frames` gets the frames of packets
+/// that the capture lacks.
 pub(super) fn place(
     rows: &[PacketRecord],
     frames: &mut Vec<FrameRecord>,
     trips: &RoundTrips,
     ends: &Ends,
-    placed: &mut Vec<Placed>,
-    arrivals: &mut BTreeMap<Lane, Arrivals>,
+    placed: &mut Vec<RankedPacket>,
+    arrivals: &mut BTreeMap<StreamKey, Arrivals>,
 ) {
     let Some(like) = rows.first() else { return };
-    let mut lacking: Vec<(usize, FrameRecord)> = Vec::new();
+    let mut inserted: Vec<(usize, FrameRecord)> = Vec::new();
     for direction in Direction::ALL {
-        let seen = Seen::of(frames, direction);
-        let (lost_packets, missing) = seen.judged(trips);
+        let seen = ObservedDirection::of(frames, direction);
+        let (lost_packets, missing) = seen.judge_losses(trips);
         for (place, packet) in seen.packets.iter().enumerate() {
             let mut row = at_ends(&datagram(like, rows, direction, packet), ends);
             if lost_packets.contains(&place) {
                 row = lost(row);
             } else if let Some(time) = row.released {
                 for &(stream, start, end) in &packet.chunks {
-                    let lane = (like.flow, Some(stream), direction);
-                    arrivals.entry(lane).or_default().add(start, end, time);
+                    let key = (like.flow, Some(stream), direction);
+                    arrivals.entry(key).or_default().add(start, end, time);
                 }
             }
             let rank = 2 * packet.frames.start + 1;
-            placed.push(Placed { row, rank });
+            placed.push(RankedPacket { row, rank });
         }
         for missing in missing {
             let before = &seen.packets[missing.before];
@@ -260,27 +261,27 @@ pub(super) fn place(
                 frame: stream_frame(&missing),
                 ..frames[before.frames.start]
             };
-            let packet = Sent {
+            let packet = SentPacket {
                 datagram_bytes: least_datagram_bytes([&frame.frame].into_iter()),
                 ..unseen(before.time)
             };
             let row = lost(at_ends(&datagram(like, rows, direction, &packet), ends));
             let rank = 2 * before.frames.start;
-            placed.push(Placed { row, rank });
-            lacking.push((before.frames.start, frame));
+            placed.push(RankedPacket { row, rank });
+            inserted.push((before.frames.start, frame));
         }
     }
-    insert(frames, lacking);
+    insert(frames, inserted);
     let of_connection =
         (like.flow, None, Direction::Up)..(like.flow.saturating_add(1), None, Direction::Up);
     for (_, arrivals) in arrivals.range_mut(of_connection) {
-        arrivals.settle();
+        arrivals.compute_fronts();
     }
 }
 
 /// A packet without frames.
-fn unseen(time: u64) -> Sent {
-    Sent {
+fn unseen(time: u64) -> SentPacket {
+    SentPacket {
         number: 0,
         time,
         frames: 0..0,
@@ -289,7 +290,7 @@ fn unseen(time: u64) -> Sent {
     }
 }
 
-fn stream_frame(missing: &Missing) -> FrameFacts {
+fn stream_frame(missing: &MissingStreamBytes) -> FrameFacts {
     FrameFacts {
         way: Way::Sent,
         layer: FrameLayer::Quic,
@@ -305,16 +306,16 @@ fn stream_frame(missing: &Missing) -> FrameFacts {
     }
 }
 
-/// Puts frames before those at their places.
-fn insert(frames: &mut Vec<FrameRecord>, mut lacking: Vec<(usize, FrameRecord)>) {
-    if lacking.is_empty() {
+/// Inserts frames before those at their positions.
+fn insert(frames: &mut Vec<FrameRecord>, mut inserted: Vec<(usize, FrameRecord)>) {
+    if inserted.is_empty() {
         return;
     }
-    lacking.sort_by_key(|(place, _)| *place);
-    let mut lacking = lacking.into_iter().peekable();
-    let mut all = Vec::with_capacity(frames.len() + lacking.len());
+    inserted.sort_by_key(|(place, _)| *place);
+    let mut inserted = inserted.into_iter().peekable();
+    let mut all = Vec::with_capacity(frames.len() + inserted.len());
     for (place, row) in frames.drain(..).enumerate() {
-        while let Some((_, frame)) = lacking.next_if(|(before, _)| *before <= place) {
+        while let Some((_, frame)) = inserted.next_if(|(before, _)| *before <= place) {
             all.push(frame);
         }
         all.push(row);
@@ -327,7 +328,7 @@ fn datagram(
     like: &PacketRecord,
     rows: &[PacketRecord],
     direction: Direction,
-    packet: &Sent,
+    packet: &SentPacket,
 ) -> PacketRecord {
     let time = Time::from_nanos(packet.time);
     let from = rows.partition_point(|row| row.arrived < time);

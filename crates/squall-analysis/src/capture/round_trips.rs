@@ -1,15 +1,15 @@
-//! The least round trip between the capture's point and an end of a connection.
+//! The minimum round trip between the capture's point and an end of a connection.
 //!
-//! A round trip is from when bytes were first seen until they were seen acknowledged. Measured from the first time, a
-//! sample is never too short, however often the bytes went again (RFC 6298, section 3, for the same reason takes no sample
-//! of them); delayed acknowledgements and queues only make it longer, so the least is nearest to the way alone.
+//! A round trip lasts from when bytes were first seen until they were seen acknowledged. Measured from the first sighting,
+//! a sample is never too short, however often the bytes were sent again (RFC 6298, section 3, takes no sample of them for
+//! the same reason). Delayed acknowledgements and queues only make it longer, so the minimum is closest to the bare path.
 
 use serde::Serialize;
 use squall_base::Duration;
 
-use super::losses::Acknowledged;
+use super::losses::Ack;
 
-/// How long packets took from the point to each end and back, at least; `None`: none was acknowledged.
+/// How long packets took from the point to each end and back, at least; `None` if no packet was acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RoundTrips {
     /// To the client.
@@ -21,15 +21,16 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// The whole way and back, as far as it is known.
+    /// The round trip of the whole path, as far as it is known.
     pub(super) fn whole(&self) -> Duration {
         let known = [self.client, self.server].into_iter().flatten();
         known.fold(Duration::ZERO, |sum, trip| sum + trip)
     }
 }
 
-/// The least of these acknowledgements. `sent` has the end of what was sent and when that was first seen, both rising.
-pub(super) fn least(sent: &[(u64, u64)], acknowledged: &[Acknowledged]) -> Option<Duration> {
+/// The smallest sample of these acknowledgements. `sent` has the end of what was sent and when that was first seen, both
+/// ascending.
+pub(super) fn minimum_round_trip(sent: &[(u64, u64)], acknowledged: &[Ack]) -> Option<Duration> {
     let mut settled = 0;
     let samples = acknowledged.iter().filter_map(|ack| {
         let covered = sent.partition_point(|(end, _)| *end <= ack.to);
@@ -46,31 +47,34 @@ mod tests {
 
     use super::*;
 
-    fn ack(time: u64, to: u64) -> Acknowledged {
-        Acknowledged { time, to }
+    fn ack(time: u64, to: u64) -> Ack {
+        Ack { time, to }
     }
 
     #[test]
-    fn it_is_that_of_the_newest_bytes_acknowledged() {
+    fn a_sample_is_taken_of_the_newest_acknowledged_bytes() {
         let sent = [(10, 0), (20, 5), (30, 90)];
         assert_eq!(
-            least(&sent, &[ack(105, 20)]),
+            minimum_round_trip(&sent, &[ack(105, 20)]),
             Some(Duration::from_nanos(100))
         );
-        // Said again, it says nothing new.
+        // A repeated acknowledgement adds no sample.
         let again = [ack(105, 20), ack(106, 20), ack(130, 30)];
-        assert_eq!(least(&sent, &again), Some(Duration::from_nanos(40)));
-        assert_eq!(least(&sent, &[ack(3, 5)]), None);
-        assert_eq!(least(&[], &[ack(3, 5)]), None);
+        assert_eq!(
+            minimum_round_trip(&sent, &again),
+            Some(Duration::from_nanos(40))
+        );
+        assert_eq!(minimum_round_trip(&sent, &[ack(3, 5)]), None);
+        assert_eq!(minimum_round_trip(&[], &[ack(3, 5)]), None);
     }
 
-    /// Whatever an acknowledgement waits for, and however late its packet is: never less than the way.
+    /// Whatever an acknowledgement waits for, and however late its packet is.
     #[test]
-    fn it_is_never_less_than_the_way_and_delays_do_not_lengthen_it_once_one_came_at_once() {
+    fn the_minimum_is_never_below_the_true_round_trip() {
         const WAY: u64 = 20_000;
         for seed in 0..50 {
             let sent: Vec<(u64, u64)> = (1..200).map(|n| (n * 100, n * 1_000)).collect();
-            let mut acks: Vec<Acknowledged> = sent
+            let mut acks: Vec<Ack> = sent
                 .iter()
                 .filter(|(end, _)| !splitmix64(seed, *end).is_multiple_of(3))
                 .map(|(end, time)| ack(time + WAY + splitmix64(seed + 100, *end) % 40_000, *end))
@@ -82,7 +86,7 @@ mod tests {
                 most = ack.to.max(most);
                 ack.to = most;
             });
-            let found = least(&sent, &acks).map_or(0, Duration::as_nanos);
+            let found = minimum_round_trip(&sent, &acks).map_or(0, Duration::as_nanos);
             assert!(found >= WAY, "seed {seed}: {found}");
         }
     }

@@ -1,8 +1,8 @@
-//! A TCP connection that was seen at one point, as packets that left one end and reached the other.
+//! Turns a TCP connection that was seen at one point into packets that left one end and reached the other.
 //!
-//! Sequence numbers are counted from the first one that was seen in each direction, as the observer counts them. A
-//! connection whose beginning was not seen gets one, at the time of its first packet, so that its bytes have a place.
-//! What was lost is judged by `losses`; what it cost is `causes`' business.
+//! Sequence numbers count from the first one that was seen in each direction, as the observer counts them. A connection
+//! whose beginning was not seen gets one, at the time of its first packet, so that its bytes have a position. `losses`
+//! judges what was lost, and `causes` works out what that cost.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use squall_base::{Duration, Time};
 
 use super::arrivals::Arrivals;
 use super::ends::Ends;
-use super::losses::{Acknowledged, Judged, Sighting, judge, nearly};
-use super::round_trips::{RoundTrips, least};
-use super::{Lane, Placed};
+use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
+use super::round_trips::{RoundTrips, minimum_round_trip};
+use super::{RankedPacket, StreamKey};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
 /// One direction as it was seen.
-struct Seen {
+struct ObservedDirection {
     direction: Direction,
     /// The sequence number of the first byte.
     origin: u32,
     sightings: Vec<Sighting>,
-    /// Which packet of the connection each was.
+    /// Which packet of the connection each sighting was.
     packets: Vec<usize>,
-    /// The acknowledgements of it.
-    acknowledged: Vec<Acknowledged>,
+    /// The acknowledgements of this direction.
+    acknowledged: Vec<Ack>,
     /// When its SYN was first seen.
     syn: Option<u64>,
 }
 
-/// Sequence numbers as offsets, which may go round (RFC 9293, section 3.4).
+/// Turns sequence numbers, which wrap, into offsets (RFC 9293, section 3.4).
 struct Offsets {
     origin: u32,
     latest: u64,
 }
 
 impl Offsets {
-    /// `None` of a number before the first.
+    /// `None` for a number before the first.
     fn offset(&mut self, seq: u32) -> Option<u64> {
         // Modulo 2^32, as sequence numbers are.
         let latest = (self.latest as u32).wrapping_add(self.origin);
@@ -58,16 +58,16 @@ fn after_syn(row: &PacketRecord) -> u32 {
     row.seq.wrapping_add(u32::from(has(row, SYN)))
 }
 
-/// The number of a direction's first byte: its first packet's, or what the client acknowledges of a server whose SYN was
-/// not seen.
+/// The number of a direction's first byte: that of its first packet or, for a server whose SYN was not seen, the number
+/// that the client acknowledges.
 fn origin(rows: &[PacketRecord], direction: Direction) -> Option<u32> {
     let opens = rows.iter().any(is_opening);
     rows.iter().find_map(|row| {
-        let is_told = opens && direction == Direction::Down && has(row, ACK) && !has(row, SYN);
+        let shows_origin = opens && direction == Direction::Down && has(row, ACK) && !has(row, SYN);
         if row.direction == direction {
             Some(after_syn(row))
         } else {
-            is_told.then_some(row.ack)
+            shows_origin.then_some(row.ack)
         }
     })
 }
@@ -76,10 +76,10 @@ fn is_opening(row: &PacketRecord) -> bool {
     row.direction == Direction::Up && has(row, SYN) && !has(row, ACK)
 }
 
-impl Seen {
-    fn of(rows: &[PacketRecord], direction: Direction) -> Option<Seen> {
+impl ObservedDirection {
+    fn of(rows: &[PacketRecord], direction: Direction) -> Option<ObservedDirection> {
         let origin = origin(rows, direction)?;
-        let mut way = Seen {
+        let mut seen = ObservedDirection {
             direction,
             origin,
             sightings: Vec::new(),
@@ -87,32 +87,37 @@ impl Seen {
             acknowledged: Vec::new(),
             syn: None,
         };
-        let [mut sent, mut heard] = [0, 1].map(|_| Offsets { origin, latest: 0 });
+        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets { origin, latest: 0 });
         let mut acknowledged = None;
         for (place, row) in rows.iter().enumerate() {
             let time = row.arrived.as_nanos();
             if row.direction != direction {
-                let to = has(row, ACK).then(|| heard.offset(row.ack)).flatten();
+                let to = has(row, ACK)
+                    .then(|| acked_offsets.offset(row.ack))
+                    .flatten();
                 if to > acknowledged {
                     acknowledged = to;
                     let to = to.unwrap_or(0);
-                    way.acknowledged.push(Acknowledged { time, to });
+                    seen.acknowledged.push(Ack { time, to });
                 }
                 continue;
             }
             if has(row, SYN) {
-                way.syn.get_or_insert(time);
+                seen.syn.get_or_insert(time);
             }
-            if let Some(start) = sent.offset(after_syn(row)).filter(|_| row.payload_len > 0) {
+            if let Some(start) = sent_offsets
+                .offset(after_syn(row))
+                .filter(|_| row.payload_len > 0)
+            {
                 let end = start + u64::from(row.payload_len);
-                way.sightings.push(Sighting { start, end, time });
-                way.packets.push(place);
+                seen.sightings.push(Sighting { start, end, time });
+                seen.packets.push(place);
             }
         }
-        Some(way)
+        Some(seen)
     }
 
-    /// The least round trip to the end that receives it.
+    /// The minimum round trip to the end that receives this direction.
     fn round_trip(&self) -> Option<Duration> {
         let mut sent: Vec<(u64, u64)> = self.syn.map(|time| (0, time)).into_iter().collect();
         for own in &self.sightings {
@@ -120,16 +125,16 @@ impl Seen {
                 sent.push((own.end, own.time));
             }
         }
-        least(&sent, &self.acknowledged)
+        minimum_round_trip(&sent, &self.acknowledged)
     }
 
-    /// What became of its bytes.
-    fn judged(&self, trips: &RoundTrips) -> Judged {
+    /// What happened to its bytes.
+    fn judge_losses(&self, trips: &RoundTrips) -> Judgement {
         let trip = match self.direction {
             Direction::Up => trips.server,
             Direction::Down => trips.client,
         };
-        let trip = nearly(trip.map_or(0, Duration::as_nanos));
+        let trip = earliest_reply(trip.map_or(0, Duration::as_nanos));
         judge(
             &self.sightings,
             trips.whole().as_nanos(),
@@ -144,14 +149,14 @@ impl Seen {
 
 /// How far the point is from both ends.
 pub(super) fn round_trips(rows: &[PacketRecord]) -> RoundTrips {
-    let of = |direction| Seen::of(rows, direction).and_then(|way| way.round_trip());
+    let of = |direction| ObservedDirection::of(rows, direction).and_then(|seen| seen.round_trip());
     RoundTrips {
         client: of(Direction::Down),
         server: of(Direction::Up),
     }
 }
 
-/// The sides that send and receive what goes `direction`.
+/// The sides that send and receive in `direction`.
 pub(super) fn sides(direction: Direction) -> [Side; 2] {
     match direction {
         Direction::Up => [Side::Client, Side::Server],
@@ -159,7 +164,7 @@ pub(super) fn sides(direction: Direction) -> [Side; 2] {
     }
 }
 
-/// A packet as it left its sender when it was seen at the point, and reached its receiver.
+/// The packet with the times at which it left its sender and reached its receiver.
 pub(super) fn at_ends(row: &PacketRecord, ends: &Ends) -> PacketRecord {
     let [sender, receiver] = sides(row.direction);
     let released = ends.time(row.flow, receiver, Way::Received, row.arrived);
@@ -171,7 +176,7 @@ pub(super) fn at_ends(row: &PacketRecord, ends: &Ends) -> PacketRecord {
     }
 }
 
-/// The same, which never reached its receiver.
+/// The same packet, but lost before it reached its receiver.
 pub(super) fn lost(row: PacketRecord) -> PacketRecord {
     PacketRecord {
         released: None,
@@ -180,31 +185,31 @@ pub(super) fn lost(row: PacketRecord) -> PacketRecord {
     }
 }
 
-/// Adds the packets of a connection, and when their bytes were there.
+/// Adds the packets of a connection, and when their bytes had arrived.
 pub(super) fn place(
     number: u32,
     rows: &[PacketRecord],
     trips: &RoundTrips,
     ends: &Ends,
-    placed: &mut Vec<Placed>,
-    arrivals: &mut BTreeMap<Lane, Arrivals>,
+    placed: &mut Vec<RankedPacket>,
+    arrivals: &mut BTreeMap<StreamKey, Arrivals>,
 ) {
     let first = placed.len();
     let mut origins = [None; 2];
     for direction in Direction::ALL {
-        let Some(way) = Seen::of(rows, direction) else {
+        let Some(seen) = ObservedDirection::of(rows, direction) else {
             continue;
         };
-        origins[direction as usize] = Some(way.origin);
-        let there = arrivals.entry((number, None, direction)).or_default();
-        place_bytes(&way, rows, trips, ends, placed, there);
-        there.settle();
+        origins[direction as usize] = Some(seen.origin);
+        let stream_arrivals = arrivals.entry((number, None, direction)).or_default();
+        place_segments(&seen, rows, trips, ends, placed, stream_arrivals);
+        stream_arrivals.compute_fronts();
     }
     let without_bytes = rows
         .iter()
         .enumerate()
         .filter(|(_, row)| row.payload_len == 0);
-    placed.extend(without_bytes.map(|(place, row)| Placed {
+    placed.extend(without_bytes.map(|(place, row)| RankedPacket {
         row: at_ends(row, ends),
         rank: 2 * place + 1,
     }));
@@ -220,7 +225,7 @@ pub(super) fn place(
             } else {
                 SYN | ACK
             };
-            placed.push(Placed {
+            placed.push(RankedPacket {
                 row: syn(&rows[0], direction, origin, flags, at),
                 rank: 0,
             });
@@ -228,46 +233,46 @@ pub(super) fn place(
     }
 }
 
-fn place_bytes(
-    way: &Seen,
+fn place_segments(
+    seen: &ObservedDirection,
     rows: &[PacketRecord],
     trips: &RoundTrips,
     ends: &Ends,
-    placed: &mut Vec<Placed>,
-    there: &mut Arrivals,
+    placed: &mut Vec<RankedPacket>,
+    arrivals: &mut Arrivals,
 ) {
-    let judged = way.judged(trips);
+    let judgement = seen.judge_losses(trips);
     let cut = |row: &PacketRecord, start: u64, end: u64| PacketRecord {
         // Modulo 2^32, as sequence numbers are.
-        seq: way.origin.wrapping_add(start as u32),
+        seq: seen.origin.wrapping_add(start as u32),
         tcp_flags: row.tcp_flags & !SYN,
         payload_len: u16::try_from(end - start).unwrap_or(u16::MAX),
         ..*row
     };
-    for part in &judged.parts {
-        let place = way.packets[part.place];
+    for part in &judgement.parts {
+        let place = seen.packets[part.place];
         let mut row = cut(&at_ends(&rows[place], ends), part.start, part.end);
         let mut rank = 2 * place + 1;
         if let Some(by) = part.overtaken_by {
-            let by = way.packets[by];
+            let by = seen.packets[by];
             row.arrived = at_ends(&rows[by], ends).arrived;
             rank = 2 * by;
         }
         if part.is_lost {
             row = lost(row);
         } else if let Some(time) = row.released {
-            there.add(part.start, part.end, time);
+            arrivals.add(part.start, part.end, time);
         }
-        placed.push(Placed { row, rank });
+        placed.push(RankedPacket { row, rank });
     }
-    for missing in &judged.missing {
-        let before = way.packets[missing.before];
+    for missing in &judgement.missing {
+        let before = seen.packets[missing.before];
         let shown_by = at_ends(&rows[before], ends);
         let mut start = missing.start;
         while start < missing.end {
             let end = missing.end.min(start + u64::from(u16::MAX));
-            placed.push(Placed {
-                // It acknowledges what nobody has seen.
+            placed.push(RankedPacket {
+                // Nothing is known of what it acknowledges.
                 row: lost(PacketRecord {
                     tcp_flags: 0,
                     ..cut(&shown_by, start, end)
@@ -279,7 +284,7 @@ fn place_bytes(
     }
 }
 
-/// A SYN in the place of one that was not seen: before the byte `origin`.
+/// A SYN in place of one that was not seen: just before the byte `origin`.
 fn syn(
     like: &PacketRecord,
     direction: Direction,
@@ -305,7 +310,7 @@ fn syn(
 mod tests {
     use super::*;
 
-    /// A packet of connection 0, seen at `time` microseconds: the offset of its first byte and of the byte it awaits.
+    /// A packet of connection 0, seen at `time` microseconds, with its sequence number, its payload and the byte it awaits.
     fn row(
         direction: Direction,
         time: u64,
@@ -344,7 +349,7 @@ mod tests {
 
     use Direction::{Down, Up};
 
-    /// The client is 1 ms away and back, the server 20 ms; numbers go round within the first segment.
+    /// The round trip to the client is 1 ms, to the server 20 ms; sequence numbers wrap within the first segment.
     fn handshake() -> Vec<PacketRecord> {
         vec![
             row(Up, 0, (u32::MAX - 9, 0), 0, SYN),
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_that_was_needed_brings_the_bytes_when_it_arrives() {
+    fn a_needed_retransmission_delivers_the_bytes_when_it_arrives() {
         let first = u32::MAX - 8;
         let mut rows = handshake();
         rows.extend([
@@ -386,11 +391,14 @@ mod tests {
         assert_eq!(trips.server, Some(Duration::from_millis(20)));
         assert_eq!(lost_payloads(&placed), [(first, 100)]);
         // Times begin half of the longest round trip before the first packet: 10 ms.
-        assert_eq!(arrivals.there(100), Some(Time::from_nanos(320_000_000)));
+        assert_eq!(
+            arrivals.complete_at(100),
+            Some(Time::from_nanos(320_000_000))
+        );
     }
 
     #[test]
-    fn a_needless_repetition_is_no_loss() {
+    fn a_needless_retransmission_is_not_a_loss() {
         let first = u32::MAX - 8;
         let mut rows = handshake();
         rows.extend([
@@ -400,11 +408,14 @@ mod tests {
         ]);
         let (_, placed, arrivals) = placed(&rows);
         assert!(lost_payloads(&placed).is_empty());
-        assert_eq!(arrivals.there(100), Some(Time::from_nanos(41_100_000)));
+        assert_eq!(
+            arrivals.complete_at(100),
+            Some(Time::from_nanos(41_100_000))
+        );
     }
 
     #[test]
-    fn what_the_capture_lacks_left_before_the_packet_that_shows_it() {
+    fn a_missing_packet_leaves_before_the_packet_that_shows_it() {
         let first = u32::MAX - 8;
         let mut rows = handshake();
         rows.extend([
@@ -420,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_beginning_was_missed_gets_one() {
+    fn a_connection_whose_beginning_was_missed_gets_syns() {
         let rows = [
             row(Down, 0, (900, 50), 70, ACK),
             row(Up, 500, (70, 30), 950, ACK),

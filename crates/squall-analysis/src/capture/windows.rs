@@ -1,9 +1,9 @@
-//! The frames of a connection in the order in which its ends met them, with the windows of HTTP/2 as they were there.
+//! The frames of a connection in the order in which its ends met them, with HTTP/2's windows as they were there.
 //!
-//! At the point an update of a window passes half a round trip before its receiver has it, and data passes half a round
-//! trip after its sender has sent it: a window that was used up at the sender never seems to be at the point. So what each
-//! frame did to its window is taken from the row before, and done again in the order of the ends. The windows of QUIC are
-//! limits that stand in the frames; they need the order alone.
+//! At the point, a window update passes half a round trip before its receiver has it, and data passes half a round trip
+//! after its sender sent it. A window that was exhausted at the sender therefore never seems to be at the point. So each
+//! frame's change to its window is taken from the row before, and applied again in the order of the ends. QUIC's windows
+//! are limits carried in the frames; they need only the order.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,19 @@ use squall_base::record::{FrameLayer, FrameRecord, Side, Way};
 const DATA: u64 = 0x0;
 const WINDOW_UPDATE: u64 = 0x8;
 
-/// Whose window: the side that sends data, and the stream; `None` is the connection's.
-type Whose = (Side, Option<u64>);
+/// Whose window: the side that sends data under it, and the stream; `None` for the connection.
+type WindowKey = (Side, Option<u64>);
 
-/// Puts the frames of one connection, in the order in which they were seen, into that of their times.
-pub(super) fn settle(frames: &mut [FrameRecord]) {
-    let mut windows: BTreeMap<Whose, Window> = BTreeMap::new();
-    let mut did: Vec<[Option<i64>; 2]> = Vec::with_capacity(frames.len());
+/// Sorts the frames of one connection, which come in the order in which they were seen, by their times.
+pub(super) fn reorder(frames: &mut [FrameRecord]) {
+    let mut windows: BTreeMap<WindowKey, Window> = BTreeMap::new();
+    let mut changes: Vec<[Option<i64>; 2]> = Vec::with_capacity(frames.len());
     for row in frames.iter() {
-        did.push(each_window(row, |whose, seen| {
-            windows.entry(whose).or_default().learn(seen, own(row))
+        changes.push(each_window(row, |key, seen| {
+            windows
+                .entry(key)
+                .or_default()
+                .change(seen, window_change(row))
         }));
     }
     let mut order: Vec<usize> = (0..frames.len()).collect();
@@ -31,12 +34,12 @@ pub(super) fn settle(frames: &mut [FrameRecord]) {
         .into_iter()
         .map(|place| {
             let mut row = frames[place];
-            let [connection, stream] = did[place];
-            for (window, changed, whose) in [
+            let [connection, stream] = changes[place];
+            for (window, changed, key) in [
                 (&mut row.frame.connection_window, connection, None),
                 (&mut row.frame.stream_window, stream, row.frame.stream),
             ] {
-                let known = windows.get_mut(&(sender(&frames[place]), whose));
+                let known = windows.get_mut(&(sender(&frames[place]), key));
                 if let (Some(changed), Some(known)) = (changed, known) {
                     known.now += changed;
                     *window = Some(known.now);
@@ -48,10 +51,10 @@ pub(super) fn settle(frames: &mut [FrameRecord]) {
     frames.copy_from_slice(&sorted);
 }
 
-/// Calls `on_window` with each window of which a row speaks and what it says: the connection's, and the stream's.
+/// Calls `on_window` with each window that a row reports and its value: the connection's, and the stream's.
 fn each_window(
     row: &FrameRecord,
-    mut on_window: impl FnMut(Whose, i64) -> i64,
+    mut on_window: impl FnMut(WindowKey, i64) -> i64,
 ) -> [Option<i64>; 2] {
     if row.frame.layer != FrameLayer::Http2 {
         return [None; 2];
@@ -65,7 +68,7 @@ fn each_window(
     ]
 }
 
-/// The side that sends the data of which a row's windows speak.
+/// The side that sends the data which a row's windows limit.
 fn sender(row: &FrameRecord) -> Side {
     let is_of_own_data = matches!(
         (row.frame.way, row.frame.kind),
@@ -78,8 +81,8 @@ fn sender(row: &FrameRecord) -> Side {
     }
 }
 
-/// What a frame does to its window by itself.
-fn own(row: &FrameRecord) -> i64 {
+/// What a frame by itself does to its window.
+fn window_change(row: &FrameRecord) -> i64 {
     let of_frame = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     match row.frame.kind {
         DATA => -of_frame(row.frame.length),
@@ -91,15 +94,15 @@ fn own(row: &FrameRecord) -> i64 {
 /// A window.
 #[derive(Default)]
 struct Window {
-    /// What the last row said of it.
+    /// What the last row reported.
     seen: Option<i64>,
-    /// What it is, in the order of the ends.
+    /// Its value in the order of the ends.
     now: i64,
 }
 
 impl Window {
-    /// What a row did to it, whatever else changed it since the last one.
-    fn learn(&mut self, seen: i64, own: i64) -> i64 {
+    /// How much it changed up to this row, including whatever else changed it since the last one.
+    fn change(&mut self, seen: i64, own: i64) -> i64 {
         let Some(before) = self.seen.replace(seen) else {
             self.now = seen.saturating_sub(own);
             return own;
@@ -138,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_was_used_up_at_its_sender_is_so_again() {
-        // Seen: data, an update, data. At the sender both were sent before the update came.
+    fn a_window_exhausted_at_its_sender_is_exhausted_again() {
+        // Seen: data, an update, data. The sender sent both before the update came.
         let mut frames = [
             row(10, Way::Sent, DATA, 60, 40),
             row(40, Way::Received, WINDOW_UPDATE, 100, 140),
             row(20, Way::Sent, DATA, 40, 100),
         ];
-        settle(&mut frames);
+        reorder(&mut frames);
         let found: Vec<(u64, Option<i64>)> = frames
             .iter()
             .map(|row| (row.time.as_nanos(), row.frame.connection_window))
@@ -154,14 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_their_order_stay_as_they_are() {
+    fn frames_already_in_order_stay_unchanged() {
         let mut frames = [
             row(10, Way::Sent, DATA, 60, 40),
             row(20, Way::Sent, DATA, 40, 0),
             row(40, Way::Received, WINDOW_UPDATE, 100, 100),
         ];
         let before = frames;
-        settle(&mut frames);
+        reorder(&mut frames);
         assert_eq!(frames, before);
     }
 }

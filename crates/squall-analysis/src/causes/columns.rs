@@ -1,8 +1,8 @@
-//! The columns that attribution reads, and rows that have these alone.
+//! The columns that attribution reads, and row types with only these columns.
 //!
-//! Each declaration is both the list of columns and the row type, so what was not read cannot be used: to take another
-//! column is one more line here. Frames are read whole, because attribution uses all of their columns. What a column
-//! means is in docs/RECORD.md; what is kept of a row, `intake` says.
+//! Each declaration is both the list of columns and the row type, so a column that was not read cannot be used; reading one
+//! more column takes one more line here. Frames are read whole, because attribution uses all of their columns.
+//! docs/RECORD.md defines the columns; `intake` says what is kept of a row.
 
 use squall_base::projection;
 use squall_base::record::{
@@ -79,7 +79,7 @@ projection! {
     }
 }
 
-/// Declares [`SocketCells`]: which fields of the kernel's TCP_INFO it has, each `None` if the kernel did not know it or the
+/// Declares [`SocketCells`] with these fields of the kernel's TCP_INFO, each `None` if the kernel did not know it or the
 /// socket is QUIC's.
 macro_rules! socket_cells {
     ($($field:ident: $column:literal;)+) => {
@@ -95,7 +95,7 @@ macro_rules! socket_cells {
                     "quic_recv", "quic_cwnd_bytes";
                 $(
                     pub(super) $field: Option<u64> =
-                        tcp_info(row, const { TcpInfo::place_of($column) }), $column;
+                        tcp_info(row, const { TcpInfo::index_of($column) }), $column;
                 )+
             }
         }

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, PacketRef, Side};
 
-use super::frames::SideLog;
+use super::frames::SideRecords;
 use super::intake::{Flows, Inputs};
 use super::quic::QuicConnection;
 use super::search::up_to;
-use super::sending::Timeline;
-use super::stream::{Stream, Tx};
+use super::sending::SenderTimeline;
+use super::stream::{Stream, Transmission};
 use super::tcp::{self, TcpConnection};
 use super::walk::{NEVER, Span};
 
@@ -23,14 +23,14 @@ use super::walk::{NEVER, Span};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handshake {
     pub(super) opened: u64,
-    /// When the server's answer to TCP's SYN reached the client; [`NEVER`].
+    /// When the server's SYN-ACK reached the client, or [`NEVER`].
     pub(super) answered: u64,
-    pub(super) lost_syns: Vec<Tx>,
-    /// Lost packets that TLS or QUIC may have waited for, with the spans for which they answer.
+    pub(super) lost_syns: Vec<Transmission>,
+    /// Lost packets that TLS or QUIC may have waited for, with the spans that they account for.
     pub(super) lost_tls: Vec<(PacketRef, Span)>,
 }
 
-/// What carries it.
+/// The transport that carries it.
 #[derive(Debug)]
 pub(super) enum Carrier {
     Tcp(TcpConnection),
@@ -45,12 +45,12 @@ pub(super) struct Connection {
     pub(super) server: Option<u32>,
     pub(super) handshake: Handshake,
     pub(super) carrier: Carrier,
-    /// What both sides recorded of it, by side.
-    pub(super) sides: [Option<SideLog>; 2],
-    /// Its ends were not seen themselves: their times are estimates.
-    is_from_afar: bool,
-    /// What held the senders back, by direction; made when somebody asks.
-    timelines: [OnceCell<Timeline>; 2],
+    /// What each side recorded of it.
+    pub(super) sides: [Option<SideRecords>; 2],
+    /// Whether its ends were not observed themselves, so that their times are estimates.
+    has_estimated_times: bool,
+    /// What held the senders back, by direction; computed on first use.
+    timelines: [OnceCell<SenderTimeline>; 2],
 }
 
 impl Connection {
@@ -58,7 +58,7 @@ impl Connection {
         matches!(self.carrier, Carrier::Quic(_))
     }
 
-    /// The bytes that went `direction`: of the connection, or of QUIC's stream `id`.
+    /// The bytes sent in `direction`: of the connection, or of QUIC's stream `id`.
     pub(super) fn stream(&self, direction: Direction, id: u64) -> Option<&Stream> {
         let place = direction as usize;
         match &self.carrier {
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// When the sender of what goes `direction` first got an acknowledgement after `time`.
+    /// When the sender in `direction` got the first acknowledgement after `time`.
     pub(super) fn acknowledged_after(&self, direction: Direction, time: u64) -> Option<u64> {
         let place = direction as usize;
         match &self.carrier {
@@ -85,8 +85,8 @@ impl Connection {
         }
     }
 
-    /// What held the sender of what goes `direction` back.
-    pub(super) fn timeline(&self, direction: Direction) -> &Timeline {
+    /// What held back the sender in `direction`.
+    pub(super) fn timeline(&self, direction: Direction) -> &SenderTimeline {
         self.timelines[direction as usize].get_or_init(|| {
             let evidence = match &self.carrier {
                 Carrier::Tcp(tcp) => {
@@ -96,8 +96,8 @@ impl Connection {
                 }
                 Carrier::Quic(quic) => quic.evidence(direction),
             };
-            Timeline::of(if self.is_from_afar {
-                evidence.seen_from_afar()
+            SenderTimeline::of(if self.has_estimated_times {
+                evidence.with_estimated_times()
             } else {
                 evidence
             })
@@ -105,7 +105,7 @@ impl Connection {
     }
 }
 
-/// The side that sends what goes `direction`.
+/// The side that sends in `direction`.
 pub(super) fn sender(direction: Direction) -> Side {
     match direction {
         Direction::Up => Side::Client,
@@ -113,27 +113,27 @@ pub(super) fn sender(direction: Direction) -> Side {
     }
 }
 
-/// What begins a connection.
-enum Beginning {
+/// The beginning of a connection.
+enum ConnectionStart {
     Tcp(tcp::Opening),
     Quic(Box<QuicConnection>),
 }
 
-/// A connection's flow, when it was opened, when it was accepted, and what begins it.
-type Begun = (u32, u64, u64, Beginning);
+/// A connection's flow, when it was opened, when it was accepted, and its beginning.
+type StartedConnection = (u32, u64, u64, ConnectionStart);
 
-/// More connections than anybody captures.
+/// More connections than any capture has.
 const MAX_CAPTURED: u32 = 1 << 22;
 
-/// All connections by the client's number, which are made one at a time: their bytes take the most memory.
+/// All connections by the client's number. They are built one at a time, because their bytes take the most memory.
 pub(super) struct Connections {
     flows: Flows,
-    beginnings: Vec<(u32, Option<Beginning>)>,
+    beginnings: Vec<(u32, Option<ConnectionStart>)>,
     opened: Vec<u64>,
     servers: Vec<Option<u32>>,
-    /// How many connections of each flow of TCP are not made yet.
-    left: BTreeMap<u32, usize>,
-    /// The flows of TCP of which there are more connections to come.
+    /// How many connections of each TCP flow are still to be built.
+    remaining: BTreeMap<u32, usize>,
+    /// The unpacked TCP flows that have more connections to come.
     unpacked: BTreeMap<u32, tcp::Flow>,
 }
 
@@ -141,26 +141,31 @@ impl Connections {
     /// Takes the packets out of `inputs`.
     pub(super) fn new(inputs: &mut Inputs) -> Connections {
         let mut flows = std::mem::take(&mut inputs.flows);
-        let mut all: Vec<Begun> = Vec::new();
-        let mut left = BTreeMap::new();
+        let mut all: Vec<StartedConnection> = Vec::new();
+        let mut remaining = BTreeMap::new();
         for (flow, packets) in flows.tcp.iter_mut() {
             let mut openings = packets.openings();
             if inputs.is_captured {
                 openings.truncate(1);
             }
-            left.insert(flow, openings.len());
+            remaining.insert(flow, openings.len());
             all.extend(openings.into_iter().map(|opening| {
                 let (opened, accepted) = (opening.within.from, opening.accepted);
-                (flow, opened, accepted, Beginning::Tcp(opening))
+                (flow, opened, accepted, ConnectionStart::Tcp(opening))
             }));
         }
         for (flow, packets) in flows.udp.iter_mut() {
             let quic = packets.begin();
             let (opened, accepted) = (quic.opened, quic.accepted);
-            all.push((flow, opened, accepted, Beginning::Quic(Box::new(quic))));
+            all.push((
+                flow,
+                opened,
+                accepted,
+                ConnectionStart::Quic(Box::new(quic)),
+            ));
         }
         if inputs.is_captured {
-            return Connections::numbered_by_flow(flows, all, left);
+            return Connections::numbered_by_flow(flows, all, remaining);
         }
         all.sort_by_key(|(flow, opened, ..)| (*opened, *flow));
         let all = by_number(all, &inputs.first_sent(Side::Client));
@@ -171,9 +176,10 @@ impl Connections {
         accepted.sort_by_key(|&place| accepted_at(place));
         let mut servers = vec![None; all.len()];
         for (number, place) in (0..).zip(accepted) {
-            servers[place] = Some(match inputs.is_observed[Side::Server as usize] {
-                true => place as u32,
-                false => number,
+            servers[place] = Some(if inputs.is_observed[Side::Server as usize] {
+                place as u32
+            } else {
+                number
             });
         }
         Connections {
@@ -184,17 +190,17 @@ impl Connections {
                 .map(|(flow, _, _, beginning)| (flow, Some(beginning)))
                 .collect(),
             servers,
-            left,
+            remaining,
             unpacked: BTreeMap::new(),
         }
     }
 
-    /// Each at the place of its flow's number; at other places there is none. What has a number beyond all that a capture can
-    /// have is of a damaged record.
+    /// Puts each connection at the place of its flow's number and leaves other places empty. A number beyond any that a
+    /// capture can have comes from a damaged record.
     fn numbered_by_flow(
         flows: Flows,
-        mut all: Vec<Begun>,
-        left: BTreeMap<u32, usize>,
+        mut all: Vec<StartedConnection>,
+        remaining: BTreeMap<u32, usize>,
     ) -> Connections {
         all.retain(|(flow, ..)| *flow < MAX_CAPTURED);
         let places = all.iter().map(|(flow, ..)| *flow as usize + 1).max();
@@ -204,7 +210,7 @@ impl Connections {
             beginnings: (0..places as u32).map(|flow| (flow, None)).collect(),
             opened: vec![NEVER; places],
             servers: vec![None; places],
-            left,
+            remaining,
             unpacked: BTreeMap::new(),
         };
         for (flow, opened, accepted, beginning) in all {
@@ -216,12 +222,12 @@ impl Connections {
         connections
     }
 
-    /// When the first packet of each reached the link.
+    /// When the first packet of each connection reached the link.
     pub(super) fn opened(&self) -> &[u64] {
         &self.opened
     }
 
-    /// Makes a connection, once.
+    /// Builds a connection; each only once.
     pub(super) fn take(&mut self, number: u32, inputs: &mut Inputs) -> Option<Connection> {
         let place = number as usize;
         let (flow, beginning) = self.beginnings.get_mut(place)?;
@@ -233,22 +239,22 @@ impl Connections {
             .map(|(number, side)| inputs.take_side(side, number?));
         let mut sides = [sides.next().flatten(), sides.next().flatten()];
         let (handshake, carrier) = match beginning {
-            Beginning::Tcp(opening) => {
+            ConnectionStart::Tcp(opening) => {
                 let packets = match self.unpacked.remove(&flow) {
                     Some(packets) => packets,
                     None => self.flows.tcp.remove(flow)?.unpack(),
                 };
                 let tcp = packets.connection(opening, &inputs.path);
                 self.keep(flow, packets);
-                (of_tcp(opening.within.from, &tcp), Carrier::Tcp(tcp))
+                (tcp_handshake(opening.within.from, &tcp), Carrier::Tcp(tcp))
             }
-            Beginning::Quic(mut quic) => {
+            ConnectionStart::Quic(mut quic) => {
                 let packets = self.flows.udp.remove(flow)?;
                 let frames = sides
                     .each_mut()
                     .map(|side| side.as_mut().map(|side| std::mem::take(&mut side.quic)));
                 packets.join(&mut quic, frames, &inputs.path);
-                (of_quic(&quic), Carrier::Quic(*quic))
+                (quic_handshake(&quic), Carrier::Quic(*quic))
             }
         };
         Some(Connection {
@@ -257,16 +263,16 @@ impl Connections {
             handshake,
             carrier,
             sides,
-            is_from_afar: inputs.is_captured,
+            has_estimated_times: inputs.is_captured,
             timelines: Default::default(),
         })
     }
 
-    /// Keeps the packets of a flow until its last connection is made.
+    /// Keeps the packets of a flow until its last connection is built.
     fn keep(&mut self, flow: u32, packets: tcp::Flow) {
-        if let Some(left) = self.left.get_mut(&flow) {
-            *left -= 1;
-            if *left > 0 {
+        if let Some(remaining) = self.remaining.get_mut(&flow) {
+            *remaining -= 1;
+            if *remaining > 0 {
                 self.unpacked.insert(flow, packets);
             }
         }
@@ -275,7 +281,7 @@ impl Connections {
 
 /// Connections in the order of their first packets, put into the order of the client's numbers. `first_sent` has when each
 /// number of QUIC's sent its first frame, in the order of these times. If it does not have all connections, the order stays.
-fn by_number(all: Vec<Begun>, first_sent: &[(u64, u32)]) -> Vec<Begun> {
+fn by_number(all: Vec<StartedConnection>, first_sent: &[(u64, u32)]) -> Vec<StartedConnection> {
     let is_of_all = first_sent.len() == all.len();
     if !is_of_all
         || first_sent
@@ -284,16 +290,16 @@ fn by_number(all: Vec<Begun>, first_sent: &[(u64, u32)]) -> Vec<Begun> {
     {
         return all;
     }
-    let mut numbered: Vec<(u32, Begun)> = first_sent
+    let mut numbered: Vec<(u32, StartedConnection)> = first_sent
         .iter()
         .map(|(_, number)| *number)
         .zip(all)
         .collect();
     numbered.sort_by_key(|(number, _)| *number);
-    numbered.into_iter().map(|(_, begun)| begun).collect()
+    numbered.into_iter().map(|(_, started)| started).collect()
 }
 
-fn of_tcp(opened: u64, tcp: &TcpConnection) -> Handshake {
+fn tcp_handshake(opened: u64, tcp: &TcpConnection) -> Handshake {
     let mut lost_tls = Vec::new();
     for stream in &tcp.streams {
         for piece in &stream.pieces {
@@ -311,7 +317,7 @@ fn of_tcp(opened: u64, tcp: &TcpConnection) -> Handshake {
     }
 }
 
-fn of_quic(quic: &QuicConnection) -> Handshake {
+fn quic_handshake(quic: &QuicConnection) -> Handshake {
     let mut lost_tls: Vec<(PacketRef, Span)> = quic
         .lost
         .iter()
@@ -335,7 +341,7 @@ fn of_quic(quic: &QuicConnection) -> Handshake {
     }
 }
 
-/// A moment is one packet's to answer for: the last one that is missing.
+/// Each moment counts for one packet only: the last one that is missing.
 fn one_at_a_time(losses: &mut [(PacketRef, Span)]) {
     for place in 1..losses.len() {
         let next = losses[place].1.from;

@@ -1,7 +1,7 @@
-//! One request's time in full: what it waited for and when, where its bytes were, whose bytes went before them.
+//! One request's time in full: what it waited for and when, where its bytes were, whose bytes went ahead of them.
 //!
-//! The same walk that makes its row of causes.parquet, with nothing added up. It is made only of the requests that
-//! somebody asks for, because it takes many times the space; what a reader is told of it is `explain`'s.
+//! This is the same walk that makes its row of causes.parquet, with nothing added up. It is kept only for requests that are
+//! asked for, because it takes many times the space. `explain` prepares it for a reader.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +10,46 @@ use squall_base::record::{Cause, Direction, Fate};
 use squall_base::{Duration, Time};
 
 use super::connection::{Carrier, Connection};
-use super::drops::Aboard;
+use super::drops::RequestIndex;
 use super::message::Message;
-use super::stream::{Stream, Tx};
-use super::timeline::{Known, Way};
+use super::stream::{Stream, Transmission};
+use super::timeline::{MessageContext, RequestContext};
 use super::transfer::AT_ONCE;
-use super::walk::{NEVER, Stage as Walked};
+use super::walk::{NEVER, WalkStage};
 
-/// How much is to be told of a request.
+/// How much to report of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail<'a> {
     /// Its stages.
     Stages,
-    /// Its stages, and of these requests their ways with all of their packets.
-    WaysOf(&'a BTreeSet<u64>),
+    /// Its stages and, for these requests, the passages of their messages with all packets.
+    PassagesOf(&'a BTreeSet<u64>),
 }
 
 impl Detail<'_> {
-    fn has_ways(self, request: u64) -> bool {
+    fn has_passages(self, request: u64) -> bool {
         match self {
             Detail::Stages => false,
-            Detail::WaysOf(requests) => requests.contains(&request),
+            Detail::PassagesOf(requests) => requests.contains(&request),
         }
     }
 }
 
-/// A request's time, from when it was wanted to its end.
+/// A request's time, from when it was scheduled to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Course {
-    /// The request, by its place in the schedule.
+    /// The request, by its position in the schedule.
     pub request: u64,
-    /// What it was spent on, in order and without gaps.
+    /// What its time was spent on, in order and without gaps.
     pub stages: Vec<Stage>,
-    /// What the server recorded; `None` if it is not known which exchange of the server's it was.
+    /// What the server recorded; `None` if it is not known which of the server's exchanges it was.
     pub server: Option<ServerTimes>,
-    /// The way of the request, if its bytes are known and it was asked for.
+    /// The passage of the request, if its bytes are known and it was asked for.
     pub up: Option<Passage>,
-    /// The way of the response.
+    /// The passage of the response.
     pub down: Option<Passage>,
-    /// On a path of several hops each of them, from the client on; the ways are then those of the hop across the link.
+    /// On a path of several hops, each of them from the client on; `up` and `down` are then those of the hop across the
+    /// link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopCourse>,
 }
@@ -58,16 +59,16 @@ pub struct Course {
 pub struct HopCourse {
     /// The hop, from 1 at the client.
     pub hop: u8,
-    /// Whether its exchange was seen there. Of one that was not, the time is how long the hop before waited for it.
+    /// Whether its exchange was seen there. If not, the time is how long the hop before waited for it.
     pub is_joined: bool,
-    /// Which connection of its client side.
+    /// The connection of its client side.
     pub connection: Option<u32>,
-    /// The stream; HTTP/1.1: which exchange on its connection.
+    /// The stream; for HTTP/1.1, the number of the exchange on its connection.
     pub stream: Option<u64>,
     /// What its server side recorded.
     pub server: Option<ServerTimes>,
-    /// What its time was spent on, in order and without gaps; none if it had none. What is `server` here is what the next
-    /// hop was doing.
+    /// What its time was spent on, in order and without gaps; empty if it had no time. `server` here is what the next hop
+    /// was doing.
     pub stages: Vec<Stage>,
 }
 
@@ -85,39 +86,39 @@ pub struct Stage {
     pub cause: Cause,
 }
 
-/// When the server had the request and gave its answer.
+/// When the server had the request and sent its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerTimes {
-    /// Which connection of the server's.
+    /// The server's connection.
     pub connection: Option<u32>,
-    /// It had read the request's last byte.
+    /// When it had read the request's last byte.
     #[serde(rename = "request_last_ns")]
     pub request_last: Option<Time>,
-    /// Its socket had taken the answer's first byte.
+    /// When its socket had taken the response's first byte.
     #[serde(rename = "response_first_ns")]
     pub response_first: Option<Time>,
-    /// Its socket had taken the answer's last byte.
+    /// When its socket had taken the response's last byte.
     #[serde(rename = "response_last_ns")]
     pub response_last: Option<Time>,
 }
 
-/// A message's way over the link.
+/// A message's passage over the link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Passage {
     /// Its own bytes, as `[start, end)` of its direction's TCP payload or of its QUIC stream.
     pub own: Vec<(u64, u64)>,
-    /// After the last byte that must be there before its last one can be read: the end of its TLS record.
+    /// One past the last byte that must have arrived before its last one can be read: the end of its TLS record.
     pub needed: u64,
-    /// More of it was to come when the record ended.
+    /// Whether more of it was to come when the record ended.
     pub is_open: bool,
     /// The packets with bytes of its own, in the order of sending.
-    pub packets: Vec<Passing>,
-    /// When flow control held it or its connection within the request's time.
+    pub packets: Vec<MessagePacket>,
+    /// When flow control held back the message or its connection, within the request's time.
     pub held: Vec<Stage>,
     /// What it met in its sender's send queue, if it waited there.
     pub send_queue: Option<SendQueue>,
-    /// The requests whose bytes were sent between its being offered and the last of its own, with how many packets.
-    pub behind: Vec<Ahead>,
+    /// The requests whose bytes were sent between the offer of this message and its last byte, with the number of packets.
+    pub behind: Vec<RequestAhead>,
 }
 
 /// A wait between being ready to be sent and leaving.
@@ -126,27 +127,27 @@ pub struct SendQueue {
     /// From when the sender had it.
     #[serde(rename = "from_ns")]
     pub from: Time,
-    /// Until its last byte left.
+    /// When its last byte left.
     #[serde(rename = "to_ns")]
     pub to: Time,
-    /// Packets with new bytes that left meanwhile, its own included.
+    /// Packets with new bytes that left in that time, its own included.
     pub packets: u64,
     /// The fewest and the most packets that were in flight when one left: what the congestion window allowed.
     pub in_flight: (u64, u64),
-    /// Packets that left meanwhile and were lost.
+    /// Packets that left in that time and were lost.
     pub losses: u64,
 }
 
-/// A packet with bytes of a message.
+/// A packet that carried bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Passing {
+pub struct MessagePacket {
     /// Its number among all packets of its direction.
     pub index: u64,
-    /// The bytes that it carried: of TCP's payload, or of the QUIC stream.
+    /// The first byte that it carried: of TCP's payload, or of the QUIC stream.
     pub start: u64,
-    /// After the last of them.
+    /// One past the last byte.
     pub end: u64,
-    /// Some of them had been sent before.
+    /// Whether some of them had been sent before.
     pub is_again: bool,
     /// When it reached the link.
     #[serde(rename = "sent_ns")]
@@ -157,46 +158,52 @@ pub struct Passing {
     /// When it was delivered undamaged.
     #[serde(rename = "arrived_ns")]
     pub arrived: Option<Time>,
-    /// What became of it.
+    /// What happened to it.
     pub fate: Fate,
 }
 
-/// A request whose bytes went before another's.
+/// A request whose bytes went ahead of another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Ahead {
-    /// The request, by its place in the schedule.
+pub struct RequestAhead {
+    /// The request, by its position in the schedule.
     pub request: u64,
     /// Packets with its bytes.
     pub packets: u64,
 }
 
-/// Of a request whose walk went through `stages`.
+/// The course of a request whose walk went through `stages`.
 pub(super) fn of(
-    known: &Known<'_>,
-    stages: Vec<Walked>,
-    place: Option<(&Connection, &Aboard<'_>)>,
+    context: &RequestContext<'_>,
+    stages: Vec<WalkStage>,
+    place: Option<(&Connection, &RequestIndex<'_>)>,
     detail: Detail<'_>,
 ) -> Course {
-    let passage = |direction: Direction, way: Option<&Way<'_>>| {
-        let (connection, aboard) = place.filter(|_| detail.has_ways(known.marks.request))?;
-        Some(passage(known, direction, way?, connection, aboard))
+    let passage = |direction: Direction, message_context: Option<&MessageContext<'_>>| {
+        let (connection, index) = place.filter(|_| detail.has_passages(context.marks.request))?;
+        Some(passage(
+            context,
+            direction,
+            message_context?,
+            connection,
+            index,
+        ))
     };
     Course {
-        request: known.marks.request,
+        request: context.marks.request,
         stages: stages.into_iter().map(stage).collect(),
-        server: known.server.map(|server| ServerTimes {
+        server: context.server.map(|server| ServerTimes {
             connection: place.and_then(|(connection, _)| connection.server),
             request_last: server.request_last.map(Time::from_nanos),
             response_first: server.response_first.map(Time::from_nanos),
             response_last: server.response_last.map(Time::from_nanos),
         }),
-        up: passage(Direction::Up, known.request.as_ref()),
-        down: passage(Direction::Down, known.response.as_ref()),
+        up: passage(Direction::Up, context.request.as_ref()),
+        down: passage(Direction::Down, context.response.as_ref()),
         hops: Vec::new(),
     }
 }
 
-pub(super) fn stage(walked: Walked) -> Stage {
+pub(super) fn stage(walked: WalkStage) -> Stage {
     Stage {
         from: Time::from_nanos(walked.span.from),
         to: Time::from_nanos(walked.span.to),
@@ -205,37 +212,39 @@ pub(super) fn stage(walked: Walked) -> Stage {
 }
 
 fn passage(
-    known: &Known<'_>,
+    context: &RequestContext<'_>,
     direction: Direction,
-    way: &Way<'_>,
+    message_context: &MessageContext<'_>,
     connection: &Connection,
-    aboard: &Aboard<'_>,
+    index: &RequestIndex<'_>,
 ) -> Passage {
-    let marks = known.marks;
+    let marks = context.marks;
     let (begin, end) = (marks.intended.as_nanos(), marks.end.as_nanos());
-    let message = way.message;
+    let message = message_context.message;
     let own = message.own.iter().map(|bytes| (bytes.from, bytes.to));
     let offered = match direction {
         Direction::Up => marks.slot,
-        Direction::Down if way.is_observed => marks
+        Direction::Down if message_context.is_observed => marks
             .relayed
             .map(|(first, _)| first)
-            .or(known.server.and_then(|server| server.request_last)),
-        Direction::Down => known.server.and_then(|server| server.response_first),
+            .or(context.server.and_then(|server| server.request_last)),
+        Direction::Down => context.server.and_then(|server| server.response_first),
     };
-    let last_sent = last_sent(way.stream, message).unwrap_or(end).min(end);
+    let last_sent = last_sent(message_context.stream, message)
+        .unwrap_or(end)
+        .min(end);
     Passage {
         own: own.collect(),
         needed: message.needed,
         is_open: message.is_open,
-        packets: packets(way.stream, message, end),
-        held: held(way, begin, end),
+        packets: packets(message_context.stream, message, end),
+        held: flow_control_waits(message_context, begin, end),
         send_queue: offered
             .and_then(|offered| send_queue(connection, direction, offered, last_sent)),
         behind: offered.map_or_else(Vec::new, |offered| {
-            ahead(
+            requests_ahead(
                 connection,
-                aboard,
+                index,
                 direction,
                 marks.request,
                 (offered, last_sent),
@@ -244,7 +253,7 @@ fn passage(
     }
 }
 
-fn packets(stream: &Stream, message: &Message, end: u64) -> Vec<Passing> {
+fn packets(stream: &Stream, message: &Message, end: u64) -> Vec<MessagePacket> {
     let Some(first) = stream.places(message.start(), message.end()).next() else {
         return Vec::new();
     };
@@ -253,7 +262,7 @@ fn packets(stream: &Stream, message: &Message, end: u64) -> Vec<Passing> {
     during
         .take_while(|(_, tx)| tx.sent <= end)
         .filter(|(_, tx)| message.owns_any(tx.start, tx.end))
-        .map(|(place, tx)| Passing {
+        .map(|(place, tx)| MessagePacket {
             index: tx.packet.index,
             start: tx.start,
             end: tx.end,
@@ -266,7 +275,7 @@ fn packets(stream: &Stream, message: &Message, end: u64) -> Vec<Passing> {
         .collect()
 }
 
-/// When the own byte that went last was first sent; `None` if not all were.
+/// When the last of its own bytes was first sent; `None` if not all were sent.
 fn last_sent(stream: &Stream, message: &Message) -> Option<u64> {
     if message.is_open || message.end() > stream.end() {
         return None;
@@ -278,8 +287,8 @@ fn last_sent(stream: &Stream, message: &Message) -> Option<u64> {
         .max()
 }
 
-fn held(way: &Way<'_>, begin: u64, end: u64) -> Vec<Stage> {
-    let Some((windows, id)) = way.windows else {
+fn flow_control_waits(message_context: &MessageContext<'_>, begin: u64, end: u64) -> Vec<Stage> {
+    let Some((windows, id)) = message_context.windows else {
         return Vec::new();
     };
     let stage = |cause: Cause| {
@@ -297,7 +306,7 @@ fn held(way: &Way<'_>, begin: u64, end: u64) -> Vec<Stage> {
         .collect()
 }
 
-/// What left while a message of TCP waited from `from` to `to`; `None` if it left at once.
+/// What left while a message of TCP waited from `from` to `to`; `None` if it left immediately.
 fn send_queue(
     connection: &Connection,
     direction: Direction,
@@ -327,44 +336,44 @@ fn send_queue(
     })
 }
 
-/// Whose bytes first reached the link after `from` and before `to`.
-fn ahead(
+/// The requests whose bytes first reached the link between `from` and `to`.
+fn requests_ahead(
     connection: &Connection,
-    aboard: &Aboard<'_>,
+    index: &RequestIndex<'_>,
     direction: Direction,
     own: u64,
     (from, to): (u64, u64),
-) -> Vec<Ahead> {
+) -> Vec<RequestAhead> {
     let place = direction as usize;
-    let mut found = std::collections::BTreeMap::<u64, u64>::new();
+    let mut packets_by_request = std::collections::BTreeMap::<u64, u64>::new();
     match &connection.carrier {
         Carrier::Tcp(tcp) => {
             for tx in sent_within(&tcp.streams[place], from, to) {
-                for request in aboard.messages[place].within(tx.start, tx.end) {
-                    *found.entry(request).or_default() += 1;
+                for request in index.messages[place].within(tx.start, tx.end) {
+                    *packets_by_request.entry(request).or_default() += 1;
                 }
             }
         }
         Carrier::Quic(quic) => {
-            for (stream, ways) in &quic.streams {
-                let count = sent_within(&ways[place], from, to).count() as u64;
+            for (stream, directions) in &quic.streams {
+                let count = sent_within(&directions[place], from, to).count() as u64;
                 if count > 0
-                    && let Some(request) = aboard.streams.get(stream)
+                    && let Some(request) = index.streams.get(stream)
                 {
-                    *found.entry(*request).or_default() += count;
+                    *packets_by_request.entry(*request).or_default() += count;
                 }
             }
         }
     }
-    found.remove(&own);
-    let ahead = found.into_iter();
+    packets_by_request.remove(&own);
+    let ahead = packets_by_request.into_iter();
     ahead
-        .map(|(request, packets)| Ahead { request, packets })
+        .map(|(request, packets)| RequestAhead { request, packets })
         .collect()
 }
 
 /// First transmissions between `from` and `to`.
-fn sent_within(stream: &Stream, from: u64, to: u64) -> impl Iterator<Item = &Tx> {
+fn sent_within(stream: &Stream, from: u64, to: u64) -> impl Iterator<Item = &Transmission> {
     let first = stream.txs.partition_point(|tx| tx.sent < from);
     let during = stream.txs.iter().enumerate().skip(first);
     let during = during.take_while(move |(_, tx)| tx.sent < to);

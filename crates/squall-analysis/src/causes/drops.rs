@@ -1,6 +1,6 @@
-//! What became of what dropped packets carried, and whom they delayed.
+//! What happened to the bytes that dropped packets carried, and which requests they delayed.
 //!
-//! One row for each packet that a connection lost; victims come from the requests' timelines.
+//! There is one row for each packet that a connection lost; victims come from the requests' timelines.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use squall_base::{Duration, Time};
 
 use super::connection::{Carrier, Connection, sender};
 use super::message::Message;
-use super::quic::{Joined, QuicConnection};
+use super::quic::{JoinedPacket, QuicConnection};
 use super::repair;
-use super::search::settle;
-use super::stream::{Piece, Stream, Tx};
+use super::search::sort_nearly_sorted;
+use super::stream::{Piece, Stream, Transmission};
 use super::tcp::TcpConnection;
 use super::walk::{Blame, NEVER};
 
@@ -21,7 +21,7 @@ use super::walk::{Blame, NEVER};
 pub(super) struct Victims(BTreeMap<PacketRef, Vec<Victim>>);
 
 impl Victims {
-    /// Adds what a request's walk has found; returns the packet that cost it most.
+    /// Adds what a request's walk found; returns the packet that cost it the most.
     pub(super) fn add(&mut self, request: u64, blames: &[Blame]) -> Option<PacketRef> {
         let mut costs: BTreeMap<PacketRef, u64> = BTreeMap::new();
         for blame in blames {
@@ -46,8 +46,8 @@ impl Victims {
             }
         }
         let most = costs.values().copied().max()?;
-        let dearest = costs.into_iter().find(|(_, cost)| *cost == most);
-        dearest.map(|(packet, _)| packet)
+        let costliest = costs.into_iter().find(|(_, cost)| *cost == most);
+        costliest.map(|(packet, _)| packet)
     }
 
     fn take(&mut self, packet: PacketRef) -> Vec<Victim> {
@@ -55,20 +55,20 @@ impl Victims {
     }
 }
 
-/// The messages that went one way of a connection, to be found by their bytes.
+/// The messages of one direction of a connection, searchable by their bytes.
 #[derive(Debug, Default)]
-pub(super) struct Messages<'a> {
-    /// Where each begins, and its request, in this order; with the end of the longest up to each.
+pub(super) struct MessageIndex<'a> {
+    /// Start, request and message, sorted by start and request; `reaches` has the furthest end up to each.
     messages: Vec<(u64, u64, &'a Message)>,
     reaches: Vec<u64>,
 }
 
-impl<'a> Messages<'a> {
-    /// Of messages with their requests.
-    pub(super) fn new(messages: impl Iterator<Item = (&'a Message, u64)>) -> Messages<'a> {
+impl<'a> MessageIndex<'a> {
+    /// From messages with their requests.
+    pub(super) fn new(messages: impl Iterator<Item = (&'a Message, u64)>) -> MessageIndex<'a> {
         let placed = messages.map(|(message, request)| (message.start(), request, message));
         let mut messages: Vec<(u64, u64, &Message)> = placed.collect();
-        settle(&mut messages, |(start, request, _)| (*start, *request));
+        sort_nearly_sorted(&mut messages, |(start, request, _)| (*start, *request));
         let reaches = messages
             .iter()
             .scan(0, |reach: &mut u64, (_, _, message)| {
@@ -76,7 +76,7 @@ impl<'a> Messages<'a> {
                 Some(*reach)
             })
             .collect();
-        Messages { messages, reaches }
+        MessageIndex { messages, reaches }
     }
 
     /// The requests with bytes of their own in `[start, end)`.
@@ -93,24 +93,24 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Who was on a connection.
-pub(super) struct Aboard<'a> {
+/// The requests on a connection.
+pub(super) struct RequestIndex<'a> {
     pub(super) number: u32,
-    /// Over TCP, by direction.
-    pub(super) messages: [Messages<'a>; 2],
+    /// Over TCP, the messages by direction.
+    pub(super) messages: [MessageIndex<'a>; 2],
     /// Over QUIC, the request of each stream.
     pub(super) streams: &'a BTreeMap<u64, u64>,
 }
 
 /// The rows of a connection's lost packets.
-pub(super) fn of_connection(
+pub(super) fn connection_drops(
     connection: &Connection,
-    aboard: &Aboard<'_>,
+    index: &RequestIndex<'_>,
     victims: &mut Victims,
 ) -> Vec<DropRecord> {
     let mut rows = match &connection.carrier {
-        Carrier::Tcp(tcp) => of_tcp(connection, tcp, aboard),
-        Carrier::Quic(quic) => of_quic(quic, aboard),
+        Carrier::Tcp(tcp) => tcp_drops(connection, tcp, index),
+        Carrier::Quic(quic) => quic_drops(quic, index),
     };
     for row in &mut rows {
         row.victims = victims.take(row.packet);
@@ -118,7 +118,7 @@ pub(super) fn of_connection(
     rows
 }
 
-/// A row of which no more is known than that it was dropped.
+/// A row for a packet of which only the drop is known.
 pub(super) fn bare(
     packet: PacketRef,
     dropped_at: u64,
@@ -141,15 +141,19 @@ pub(super) fn bare(
     }
 }
 
-fn of_tcp(connection: &Connection, tcp: &TcpConnection, aboard: &Aboard<'_>) -> Vec<DropRecord> {
+fn tcp_drops(
+    connection: &Connection,
+    tcp: &TcpConnection,
+    index: &RequestIndex<'_>,
+) -> Vec<DropRecord> {
     let mut rows = Vec::new();
     for tx in &tcp.lost_syns {
-        let mut row = bare(tx.packet, tx.sent, tx.fate, Some(aboard.number));
+        let mut row = bare(tx.packet, tx.sent, tx.fate, Some(index.number));
         row.repair = Repair::SynTimer;
         if tcp.answered == NEVER {
             row.repair = Repair::Never;
         } else {
-            // Whichever was lost, the client had its answer then.
+            // Whether SYN or SYN-ACK was lost, the client had a SYN-ACK at this time.
             row.repaired_at = Some(Time::from_nanos(tcp.answered));
         }
         rows.push(row);
@@ -158,7 +162,7 @@ fn of_tcp(connection: &Connection, tcp: &TcpConnection, aboard: &Aboard<'_>) -> 
         let place = direction as usize;
         let stream = &tcp.streams[place];
         let side = connection.sides[sender(direction) as usize].as_ref();
-        let view = repair::Tcp {
+        let view = repair::TcpSender {
             stream,
             acks: &tcp.acks[place],
             least_rto: side.and_then(|side| side.least_rto),
@@ -168,10 +172,10 @@ fn of_tcp(connection: &Connection, tcp: &TcpConnection, aboard: &Aboard<'_>) -> 
             if !tx.is_lost() {
                 continue;
             }
-            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(aboard.number));
+            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(index.number));
             (row.start, row.end) = (Some(tx.start), Some(tx.end));
-            row.carried = aboard.messages[place].within(tx.start, tx.end);
-            repaired(&mut row, stream, tx, place_of_tx, |again| {
+            row.carried = index.messages[place].within(tx.start, tx.end);
+            fill_repair(&mut row, stream, tx, place_of_tx, |again| {
                 view.repair(place_of_tx, again)
             });
             rows.push(row);
@@ -180,14 +184,14 @@ fn of_tcp(connection: &Connection, tcp: &TcpConnection, aboard: &Aboard<'_>) -> 
     rows
 }
 
-fn of_quic(quic: &QuicConnection, aboard: &Aboard<'_>) -> Vec<DropRecord> {
+fn quic_drops(quic: &QuicConnection, index: &RequestIndex<'_>) -> Vec<DropRecord> {
     let mut rows = Vec::new();
     for direction in Direction::ALL {
         for tx in &quic.lost[direction as usize] {
-            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(aboard.number));
+            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(index.number));
             match quic.lost_packets.get(&tx.packet) {
                 None => row.repair = Repair::Unknown,
-                Some(joined) => of_packet(&mut row, quic, joined, direction, aboard),
+                Some(joined) => fill_packet_drop(&mut row, quic, joined, direction, index),
             }
             rows.push(row);
         }
@@ -195,23 +199,23 @@ fn of_quic(quic: &QuicConnection, aboard: &Aboard<'_>) -> Vec<DropRecord> {
     rows
 }
 
-fn of_packet(
+fn fill_packet_drop(
     row: &mut DropRecord,
     quic: &QuicConnection,
-    joined: &Joined,
+    joined: &JoinedPacket,
     direction: Direction,
-    aboard: &Aboard<'_>,
+    index: &RequestIndex<'_>,
 ) {
     if joined.has_crypto {
-        // Which bytes of the handshake came later is not followed.
+        // Which bytes of the handshake came later is not tracked.
         row.repair = Repair::Unknown;
     }
     for chunk in &joined.chunks {
-        row.carried.extend(aboard.streams.get(&chunk.stream));
-        let Some(ways) = quic.streams.get(&chunk.stream) else {
+        row.carried.extend(index.streams.get(&chunk.stream));
+        let Some(directions) = quic.streams.get(&chunk.stream) else {
             continue;
         };
-        let stream = &ways[direction as usize];
+        let stream = &directions[direction as usize];
         let place = stream.txs.iter().position(|tx| {
             tx.packet == row.packet && tx.start == chunk.start && tx.end == chunk.end
         });
@@ -221,7 +225,7 @@ fn of_packet(
             (row.start, row.end) = (Some(chunk.start), Some(chunk.end));
         }
         let acks = &quic.acks[direction as usize];
-        repaired(row, stream, &stream.txs[place], place as u32, |again| {
+        fill_repair(row, stream, &stream.txs[place], place as u32, |again| {
             let sent = stream.txs[again as usize].sent;
             repair::quic(joined.number, sent, acks)
         });
@@ -230,24 +234,24 @@ fn of_packet(
     row.carried.dedup();
 }
 
-/// Fills in how the bytes of a lost transmission arrived after all: the last of them. The kind of repair is that of the
-/// first that went again, which is what the sender decided; the others may follow it in a packet of their own.
-fn repaired(
+/// Fills in how the bytes of a lost transmission arrived after all, up to the last of them. The kind of repair is that of
+/// the first bytes that were sent again, which is what the sender decided; the others may follow in a separate packet.
+fn fill_repair(
     row: &mut DropRecord,
     stream: &Stream,
-    tx: &Tx,
+    tx: &Transmission,
     place: u32,
     kind: impl Fn(u32) -> Repair,
 ) {
     let pieces = &stream.pieces[stream.places(tx.start, tx.end)];
-    let hurt: Vec<&Piece> = pieces
+    let lost_pieces: Vec<&Piece> = pieces
         .iter()
         .filter(|piece| piece.lost().contains(&place))
         .collect();
-    let Some(last) = hurt.iter().max_by_key(|piece| piece.arrived) else {
+    let Some(last) = lost_pieces.iter().max_by_key(|piece| piece.arrived) else {
         return;
     };
-    let again = hurt
+    let again = lost_pieces
         .iter()
         .filter_map(|piece| stream.sent_again(piece, place));
     if let Some(first) = again.min() {
@@ -263,6 +267,6 @@ fn repaired(
         && row.repair != Repair::Never
     {
         row.repaired_at = Some(Time::from_nanos(last.arrived));
-        row.repaired_by = Some(stream.txs[last.by as usize].packet.index);
+        row.repaired_by = Some(stream.txs[last.delivered_by as usize].packet.index);
     }
 }

@@ -1,6 +1,6 @@
-//! The exchanges of a trial by connection, packed: where each request and response lies, and what the server marked.
+//! The exchanges of a trial by connection, packed: where each request and response lies, and the server's marks.
 //!
-//! Whose bytes that makes them is `message`'s.
+//! `message` works out which bytes of the stream are theirs.
 
 use std::cell::OnceCell;
 
@@ -8,46 +8,46 @@ use squall_base::Time;
 use squall_base::record::{Direction, Extent, Side};
 
 use super::columns::ExchangeCells;
-use super::numbered::Numbered;
-use super::packed::{Coder, Packed, mask_of};
+use super::numbered::NumberMap;
+use super::packed::{Coder, PackedRows, mask_of};
 use super::timeline::ServerMarks;
 
 /// Where a request and its response lie, by direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Extents([Place; 2]);
+pub(super) struct Extents([PackedExtent; 2]);
 
 impl Extents {
     fn of_row(row: &ExchangeCells) -> Extents {
         Extents([
-            Place::of(&row.request_extent),
-            Place::of(&row.response_extent),
+            PackedExtent::of(&row.request_extent),
+            PackedExtent::of(&row.response_extent),
         ])
     }
 
-    /// Where the message that went `direction` lies.
+    /// Where the message in `direction` lies.
     pub(super) fn of(&self, direction: Direction) -> Option<Extent> {
         self.0[direction as usize].extent()
     }
 
-    /// What there is of both, [`OF_PLACE`] bits each.
+    /// Which fields both have, [`EXTENT_BITS`] bits each.
     fn mask(&self) -> u64 {
-        u64::from(self.0[0].has) | u64::from(self.0[1].has) << OF_PLACE
+        u64::from(self.0[0].has) | u64::from(self.0[1].has) << EXTENT_BITS
     }
 
-    /// Codes them after those of the row before; their mask is coded already.
+    /// Codes them relative to the row before; their mask is coded already.
     #[inline]
     fn code(&mut self, coder: &mut impl Coder, mask: u64, before: &Extents) {
-        // Not in a loop: an array of masks that is written byte by byte and moved as a whole makes the processor wait.
-        let has = |mask: u64| (mask & ((1 << OF_PLACE) - 1)) as u8;
+        // Not in a loop: an array of masks that is written byte by byte and moved as a whole stalls the processor.
+        let has = |mask: u64| (mask & ((1 << EXTENT_BITS) - 1)) as u8;
         let [request, response] = &mut self.0;
         request.code(coder, has(mask), &before.0[0]);
-        response.code(coder, has(mask >> OF_PLACE), &before.0[1]);
+        response.code(coder, has(mask >> EXTENT_BITS), &before.0[1]);
     }
 }
 
-/// An extent, or that there is none; what is missing is zero.
+/// An extent, or none; missing fields are zero.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct PackedExtent {
     start: u64,
     end: u64,
     wire: [u64; 2],
@@ -55,20 +55,21 @@ struct Place {
     has: u8,
 }
 
-/// What a place has: an extent, of which the wire has the same offsets since it is in the clear, with each of the others.
+/// Bits of `has`: there is an extent; its offsets on the wire are the same, because it is not encrypted; and one bit for
+/// each of the other fields.
 const EXTENT: u8 = 1;
 const CLEAR: u8 = 1 << 1;
 const WIRE: [u8; 2] = [1 << 2, 1 << 3];
 const RECORDS: [u8; 2] = [1 << 4, 1 << 5];
-/// Bits of it.
-const OF_PLACE: u32 = 6;
-/// Bits of the mask of the server's marks.
-const OF_MARKS: u32 = 4;
+/// The number of those bits.
+const EXTENT_BITS: u32 = 6;
+/// The number of bits in the mask of the server's marks.
+const MARK_BITS: u32 = 4;
 
-impl Place {
-    fn of(extent: &Option<Extent>) -> Place {
+impl PackedExtent {
+    fn of(extent: &Option<Extent>) -> PackedExtent {
         let Some(own) = extent else {
-            return Place::default();
+            return PackedExtent::default();
         };
         let mut has = EXTENT;
         if (own.wire_start, own.wire_end) == (Some(own.start), Some(own.end)) {
@@ -78,7 +79,7 @@ impl Place {
             has |= if number.is_some() { bit } else { 0 };
             number.unwrap_or(0)
         };
-        Place {
+        PackedExtent {
             start: own.start,
             end: own.end,
             wire: [some(own.wire_start, WIRE[0]), some(own.wire_end, WIRE[1])],
@@ -103,7 +104,7 @@ impl Place {
     }
 
     #[inline]
-    fn code(&mut self, coder: &mut impl Coder, mask: u8, before: &Place) {
+    fn code(&mut self, coder: &mut impl Coder, mask: u8, before: &PackedExtent) {
         self.has = mask;
         if mask & EXTENT == 0 {
             return;
@@ -118,8 +119,8 @@ impl Place {
         }
     }
 
-    /// Codes where it lies on the wire, and in which records.
-    fn code_wire(&mut self, coder: &mut impl Coder, mask: u8, before: &Place) {
+    /// Codes its offsets on the wire, and its records.
+    fn code_wire(&mut self, coder: &mut impl Coder, mask: u8, before: &PackedExtent) {
         let mut near_if = |bit: u8, known: u64, number: &mut u64| match mask & bit {
             0 => known,
             _ => {
@@ -151,12 +152,12 @@ pub(super) struct ServerRow {
     pub(super) extents: Extents,
 }
 
-/// A row that follows another one.
-trait Follows: Copy + Default {
+/// A row that is coded relative to the one before.
+trait DeltaCoded: Copy + Default {
     fn code(&mut self, coder: &mut impl Coder, before: &Self);
 }
 
-impl Follows for ClientRow {
+impl DeltaCoded for ClientRow {
     fn code(&mut self, coder: &mut impl Coder, before: &ClientRow) {
         let mut mask = self.extents.mask();
         coder.plain(&mut mask);
@@ -165,7 +166,7 @@ impl Follows for ClientRow {
     }
 }
 
-impl Follows for ServerRow {
+impl DeltaCoded for ServerRow {
     fn code(&mut self, coder: &mut impl Coder, before: &ServerRow) {
         let marks = &mut self.marks;
         let times = [
@@ -174,7 +175,7 @@ impl Follows for ServerRow {
             &marks.response_last,
             &marks.ready,
         ];
-        let mut mask = mask_of(times) | self.extents.mask() << OF_MARKS;
+        let mut mask = mask_of(times) | self.extents.mask() << MARK_BITS;
         coder.plain(&mut mask);
         coder.near(before.stream, &mut self.stream);
         let known = before.marks.response_last.unwrap_or(0);
@@ -185,18 +186,18 @@ impl Follows for ServerRow {
         coder.near_if(mask >> 2, known, &mut marks.response_last);
         let known = marks.request_last.unwrap_or(known);
         coder.near_if(mask >> 3, known, &mut marks.ready);
-        self.extents.code(coder, mask >> OF_MARKS, &before.extents);
+        self.extents.code(coder, mask >> MARK_BITS, &before.extents);
     }
 }
 
 /// The rows of one connection.
 #[derive(Debug, Default)]
-struct Log<R> {
-    rows: Packed,
+struct PackedExchanges<R> {
+    rows: PackedRows,
     before: R,
 }
 
-impl<R: Follows> Log<R> {
+impl<R: DeltaCoded> PackedExchanges<R> {
     fn add(&mut self, mut row: R) {
         row.code(&mut self.rows.write(), &self.before);
         self.before = row;
@@ -217,31 +218,31 @@ impl<R: Follows> Log<R> {
 /// The exchanges of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
-    client: Numbered<Log<ClientRow>>,
-    server: Numbered<Log<ServerRow>>,
+    client: NumberMap<PackedExchanges<ClientRow>>,
+    server: NumberMap<PackedExchanges<ServerRow>>,
 }
 
-/// Those of one connection, to be looked up.
+/// The exchanges of one connection, for lookups.
 #[derive(Debug, Default)]
-pub(super) struct OfBoth {
+pub(super) struct ConnectionExchanges {
     client: Vec<ClientRow>,
     server: Vec<ServerRow>,
-    by_request: OnceCell<Places>,
-    by_stream: OnceCell<Places>,
+    by_request: OnceCell<KeyIndex>,
+    by_stream: OnceCell<KeyIndex>,
 }
 
-/// The places of rows by their keys, in the order of the keys.
-type Places = Vec<(u64, u32)>;
+/// Positions of rows by key, sorted by key.
+type KeyIndex = Vec<(u64, u32)>;
 
-fn places(keys: impl Iterator<Item = u64>) -> Places {
-    let mut places: Places = keys.zip(0..).collect();
-    places.sort_unstable();
-    places
+fn key_index(keys: impl Iterator<Item = u64>) -> KeyIndex {
+    let mut index: KeyIndex = keys.zip(0..).collect();
+    index.sort_unstable();
+    index
 }
 
-fn find(places: &Places, key: u64) -> Option<usize> {
-    let place = places.binary_search_by_key(&key, |(of, _)| *of).ok()?;
-    Some(places[place].1 as usize)
+fn lookup(index: &KeyIndex, key: u64) -> Option<usize> {
+    let place = index.binary_search_by_key(&key, |(of, _)| *of).ok()?;
+    Some(index[place].1 as usize)
 }
 
 impl Exchanges {
@@ -270,44 +271,44 @@ impl Exchanges {
         }
     }
 
-    /// Takes out those of a connection, by both sides' numbers.
-    pub(super) fn take(&mut self, client: u32, server: Option<u32>) -> OfBoth {
+    /// Takes out the exchanges of a connection, by both sides' numbers.
+    pub(super) fn take(&mut self, client: u32, server: Option<u32>) -> ConnectionExchanges {
         let of_client = self.client.remove(client).map(|log| log.unpack());
         let of_server = server
             .and_then(|server| self.server.remove(server))
             .map(|log| log.unpack());
-        OfBoth {
+        ConnectionExchanges {
             client: of_client.unwrap_or_default(),
             server: of_server.unwrap_or_default(),
-            ..OfBoth::default()
+            ..ConnectionExchanges::default()
         }
     }
 }
 
-impl OfBoth {
-    /// What the client recorded of a request. Mostly a request and its exchange have the same `place` on their connection.
+impl ConnectionExchanges {
+    /// What the client recorded of a request. Usually a request and its exchange have the same `place` on their connection.
     pub(super) fn client_row(&self, request: u64, place: usize) -> Option<&Extents> {
         let rows = &self.client;
         let at_place = rows.get(place).filter(|row| row.request == request);
         let found = || {
-            let places = self
+            let index = self
                 .by_request
-                .get_or_init(|| places(rows.iter().map(|row| row.request)));
-            find(places, request).map(|place| &rows[place])
+                .get_or_init(|| key_index(rows.iter().map(|row| row.request)));
+            lookup(index, request).map(|place| &rows[place])
         };
         at_place.or_else(found).map(|row| &row.extents)
     }
 
-    /// What the server recorded of a stream. Mostly it answered in the order in which the requests ended, which is that of
-    /// their `place`s.
+    /// What the server recorded of a stream. Usually it responded in the order in which the requests ended, which is that
+    /// of their `place`s.
     pub(super) fn server_row(&self, stream: u64, place: usize) -> Option<&ServerRow> {
         let rows = &self.server;
         let at_place = rows.get(place).filter(|row| row.stream == stream);
         let found = || {
-            let places = self
+            let index = self
                 .by_stream
-                .get_or_init(|| places(rows.iter().map(|row| row.stream)));
-            find(places, stream).map(|place| &rows[place])
+                .get_or_init(|| key_index(rows.iter().map(|row| row.stream)));
+            lookup(index, stream).map(|place| &rows[place])
         };
         at_place.or_else(found)
     }
@@ -320,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_rows_come_back() {
+    fn packed_rows_are_unpacked_unchanged() {
         let row = |n: u64| {
             let draw = |of: u64| splitmix64(of, n);
             let number = |of: u64| match draw(of) % 4 {
@@ -348,11 +349,11 @@ mod tests {
                     response_last: maybe(30),
                     ready: maybe(35),
                 },
-                extents: Extents([extent(40), extent(60)].each_ref().map(Place::of)),
+                extents: Extents([extent(40), extent(60)].each_ref().map(PackedExtent::of)),
             }
         };
         let rows: Vec<ServerRow> = (0..5_000).map(row).collect();
-        let (mut server, mut client) = (Log::default(), Log::default());
+        let (mut server, mut client) = (PackedExchanges::default(), PackedExchanges::default());
         for row in &rows {
             server.add(*row);
             client.add(ClientRow {

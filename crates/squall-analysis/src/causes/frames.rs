@@ -1,66 +1,66 @@
-//! The frames of one side of a connection, packed: those that say whose bytes are whose, when flow control held them, and
-//! what QUIC's packets had.
+//! The frames of one side of a connection, packed: those that show which bytes belong to which message, when flow control
+//! held them back, and what QUIC's packets contained.
 //!
-//! What they mean is `windows`' and `quic`'s, when the connection's turn comes.
+//! `windows` and `quic` interpret them, when the connection is processed.
 
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Way};
 
 use super::message::Bytes;
-use super::packed::{Coder, Packed, mask_of};
+use super::packed::{Coder, PackedRows, mask_of};
 use super::quic::SideFrames;
 use super::repair::Timeouts;
-use super::search::settle;
+use super::search::sort_nearly_sorted;
 use super::sending::Account;
 use super::walk::Span;
 use super::windows::Windows;
 
 /// Frames of HTTP/2 that are part of a message: DATA, HEADERS, CONTINUATION (RFC 9113, section 6).
-const OF_MESSAGES: [u64; 3] = [0x0, 0x1, 0x9];
+const MESSAGE_FRAMES: [u64; 3] = [0x0, 0x1, 0x9];
 const RST_STREAM: u64 = 0x3;
 const WINDOW_UPDATE: u64 = 0x8;
-/// Frames of QUIC that are of use to their receiver here: ACK, MAX_DATA, MAX_STREAM_DATA (RFC 9000, section 19).
-const HEARD: [u64; 4] = [0x02, 0x03, 0x10, 0x11];
+/// Frames of QUIC that matter here to their receiver: ACK, MAX_DATA, MAX_STREAM_DATA (RFC 9000, section 19).
+const RECEIVED_QUIC_FRAMES: [u64; 4] = [0x02, 0x03, 0x10, 0x11];
 /// Header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
 
-/// Whether anything is to be learnt from a frame that goes this way, of this layer and type.
+/// Whether a frame of this direction, layer and type is of any use.
 pub(super) fn is_wanted(way: Way, layer: FrameLayer, kind: u64) -> bool {
     match (layer, way) {
-        (FrameLayer::Http2, Way::Sent) => OF_MESSAGES.contains(&kind) || kind == RST_STREAM,
+        (FrameLayer::Http2, Way::Sent) => MESSAGE_FRAMES.contains(&kind) || kind == RST_STREAM,
         (FrameLayer::Http2, Way::Received) => [RST_STREAM, WINDOW_UPDATE].contains(&kind),
         (FrameLayer::Quic, Way::Sent) => true,
-        (FrameLayer::Quic, Way::Received) => HEARD.contains(&kind),
+        (FrameLayer::Quic, Way::Received) => RECEIVED_QUIC_FRAMES.contains(&kind),
         (FrameLayer::Http3, _) => false,
     }
 }
 
-/// What one side of a connection has recorded, as it was taken in. Of HTTP/2's frames only two things are asked, and both
-/// are found as they come; those of QUIC are kept, for they are joined with packets.
+/// What one side of a connection recorded, as it is taken in. HTTP/2's frames only serve to learn two things, both of which
+/// are computed as they come. QUIC's frames are kept, because they are joined with packets.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct PackedSideRecords {
     windows: Windows,
-    of_messages: MessageLog,
-    rows: Packed,
+    message_bytes: PackedMessageBytes,
+    rows: PackedRows,
     before: (u64, FrameFacts),
     /// QUIC: when the first frame was sent.
     first_sent: Option<u64>,
-    /// Samples of QUIC's congestion window: when, and how many bytes.
+    /// Samples of QUIC's congestion window: time and bytes.
     cwnds: Vec<(u64, u64)>,
     least_rto: Option<u64>,
     timeouts: Timeouts,
     accounts: Vec<Account>,
 }
 
-/// The bytes of messages with their streams in the order of sending, neighbours joined.
+/// The bytes of messages with their streams, in the order of sending; adjacent ranges are joined.
 #[derive(Debug, Default)]
-struct MessageLog {
-    rows: Packed,
+struct PackedMessageBytes {
+    rows: PackedRows,
     before: (u64, u64),
-    /// What comes next may be joined with it.
+    /// The latest range, which the next one may be joined with.
     last: Option<(u64, Bytes)>,
 }
 
-/// Codes bytes of a stream after those before, of which the stream and the end are known; returns where they end.
+/// Codes bytes of a stream relative to the stream and the end of those before; returns where they end.
 fn code_bytes(
     coder: &mut impl Coder,
     (before_stream, before_end): (u64, u64),
@@ -72,7 +72,7 @@ fn code_bytes(
     from.wrapping_add(*length)
 }
 
-impl MessageLog {
+impl PackedMessageBytes {
     fn add(&mut self, stream: u64, bytes: Bytes) {
         match &mut self.last {
             Some((last, own)) if *last == stream && own.to == bytes.from => own.to = bytes.to,
@@ -108,30 +108,30 @@ impl MessageLog {
     }
 }
 
-/// What one side of a connection has recorded of its frames.
+/// What one side of a connection recorded of its frames.
 #[derive(Debug, Default)]
-pub(super) struct SideLog {
+pub(super) struct SideRecords {
     pub(super) windows: Windows,
     pub(super) quic: SideFrames,
-    /// HTTP/2: the bytes of each stream's frames that this side sent, neighbours joined.
+    /// HTTP/2: the bytes of each stream's frames that this side sent; adjacent ranges are joined.
     pub(super) frames: StreamFrames,
-    /// The least retransmission timeout that the kernel told of.
+    /// The smallest retransmission timeout that the kernel reported.
     pub(super) least_rto: Option<u64>,
     /// The retransmission timeouts that it counted.
     pub(super) timeouts: Timeouts,
-    /// What the socket said of itself.
+    /// What the socket reported about itself.
     pub(super) accounts: Vec<Account>,
 }
 
 /// The bytes of frames by stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamFrames {
-    /// In order, each with the place after its last one.
+    /// Sorted by stream, each with the position after its last span.
     streams: Vec<(u64, usize)>,
     spans: Vec<Bytes>,
 }
 
-const NOTHING: FrameFacts = FrameFacts {
+const NO_FRAME: FrameFacts = FrameFacts {
     way: Way::Sent,
     layer: FrameLayer::Http2,
     kind: 0,
@@ -145,7 +145,7 @@ const NOTHING: FrameFacts = FrameFacts {
     connection_window: None,
 };
 
-/// Codes a frame with its time after the one before.
+/// Codes a frame with its time relative to the one before.
 fn code(
     coder: &mut impl Coder,
     (before_time, before): &(u64, FrameFacts),
@@ -187,13 +187,13 @@ fn code(
     frame.layer = layer.copied().unwrap_or(frame.layer);
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log {
+impl Default for PackedSideRecords {
+    fn default() -> PackedSideRecords {
+        PackedSideRecords {
             windows: Windows::default(),
-            of_messages: MessageLog::default(),
-            rows: Packed::default(),
-            before: (0, NOTHING),
+            message_bytes: PackedMessageBytes::default(),
+            rows: PackedRows::default(),
+            before: (0, NO_FRAME),
             first_sent: None,
             cwnds: Vec::new(),
             least_rto: None,
@@ -203,13 +203,13 @@ impl Default for Log {
     }
 }
 
-impl Log {
+impl PackedSideRecords {
     /// Takes the next frame.
     pub(super) fn add(&mut self, row: &FrameRecord) {
         if row.frame.layer == FrameLayer::Http2 {
             self.windows.add(row.time.as_nanos(), &row.frame);
             if let Some((stream, bytes)) = bytes_of_message(&row.frame) {
-                self.of_messages.add(stream, bytes);
+                self.message_bytes.add(stream, bytes);
             }
             return;
         }
@@ -218,7 +218,7 @@ impl Log {
             self.first_sent.get_or_insert(timed.0);
         }
         code(&mut self.rows.write(), &self.before, &mut timed);
-        // Frames of a connection lie between those of streams.
+        // Frames of the connection come between those of streams.
         let stream = timed.1.stream.filter(|stream| *stream != 0);
         timed.1.stream = stream.or(self.before.1.stream);
         timed.1.offset = timed.1.offset.or(self.before.1.offset);
@@ -230,40 +230,40 @@ impl Log {
         self.first_sent
     }
 
-    /// QUIC's congestion window had so many bytes.
+    /// Adds a sample of QUIC's congestion window.
     pub(super) fn add_cwnd(&mut self, time: u64, bytes: u64) {
         self.cwnds.push((time, bytes));
     }
 
-    /// The kernel told of a retransmission timeout.
+    /// Adds a retransmission timeout that the kernel reported.
     pub(super) fn add_rto(&mut self, rto: u64) {
         self.least_rto = Some(self.least_rto.map_or(rto, |least| least.min(rto)));
     }
 
-    /// The kernel told how many retransmission timeouts there had been.
+    /// Adds the kernel's count of retransmission timeouts so far.
     pub(super) fn add_timeouts(&mut self, time: u64, total: u64) {
         self.timeouts.add(time, total);
     }
 
-    /// The socket said this of itself.
+    /// Adds what the socket reported about itself.
     pub(super) fn add_account(&mut self, account: Account) {
         self.accounts.push(account);
     }
 
-    /// What it says; QUIC's sender began with these limits, of each stream and of the connection.
-    pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideLog {
-        let mut side = SideLog {
+    /// Unpacks it. QUIC's sender began with these limits, of each stream and of the connection.
+    pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideRecords {
+        let mut side = SideRecords {
             windows: self.windows,
-            frames: StreamFrames::new(self.of_messages.unpack()),
+            frames: StreamFrames::new(self.message_bytes.unpack()),
             least_rto: self.least_rto,
             timeouts: self.timeouts,
             accounts: self.accounts,
-            ..SideLog::default()
+            ..SideRecords::default()
         };
         let mut reader = self.rows.read();
-        let mut before = (0, NOTHING);
+        let mut before = (0, NO_FRAME);
         while reader.has_more() {
-            let mut timed = (0, NOTHING);
+            let mut timed = (0, NO_FRAME);
             code(&mut reader, &before, &mut timed);
             let (time, frame) = timed;
             if frame.layer == FrameLayer::Quic
@@ -285,11 +285,11 @@ impl Log {
     }
 }
 
-/// The stream and the bytes of a frame that this side sent as a part of a message.
+/// The stream and the bytes of a frame that this side sent as part of a message.
 fn bytes_of_message(frame: &FrameFacts) -> Option<(u64, Bytes)> {
     let is_of_message = frame.layer == FrameLayer::Http2
         && frame.way == Way::Sent
-        && OF_MESSAGES.contains(&frame.kind);
+        && MESSAGE_FRAMES.contains(&frame.kind);
     let (stream, from) = (frame.stream?, frame.offset?);
     let to = from
         .saturating_add(FRAME_HEADER_BYTES)
@@ -298,9 +298,9 @@ fn bytes_of_message(frame: &FrameFacts) -> Option<(u64, Bytes)> {
 }
 
 impl StreamFrames {
-    /// Of frames in the order of sending.
+    /// From frames in the order of sending.
     fn new(mut frames: Vec<(u64, Bytes)>) -> StreamFrames {
-        settle(&mut frames, |(stream, _)| *stream);
+        sort_nearly_sorted(&mut frames, |(stream, _)| *stream);
         let mut of = StreamFrames {
             streams: Vec::with_capacity(frames.len()),
             spans: Vec::with_capacity(frames.len()),
@@ -319,17 +319,18 @@ impl StreamFrames {
         of
     }
 
-    /// Whether there are none.
+    /// Whether there are no frames.
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// Those of a stream, in the order of sending; mostly it is the one at `place`.
+    /// The frames of a stream, in the order of sending; usually it is the one at `place`.
     pub(super) fn of(&self, stream: u64, place: usize) -> &[Bytes] {
         let is_there = self.streams.get(place).is_some_and(|(id, _)| *id == stream);
-        let place = match is_there {
-            true => Ok(place),
-            false => self.streams.binary_search_by_key(&stream, |(id, _)| *id),
+        let place = if is_there {
+            Ok(place)
+        } else {
+            self.streams.binary_search_by_key(&stream, |(id, _)| *id)
         };
         let Ok(place) = place else { return &[] };
         let from = place
@@ -346,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_frames_come_back() {
+    fn packed_frames_are_unpacked_unchanged() {
         let timed = |n: u64| {
             let draw = |of: u64| splitmix64(of, n);
             let number = |of: u64| match draw(of) % 4 {
@@ -370,18 +371,18 @@ mod tests {
             (number(80), facts)
         };
         let frames: Vec<(u64, FrameFacts)> = (0..5_000).map(timed).collect();
-        let mut packed = Packed::default();
-        let mut before = (0, NOTHING);
+        let mut packed = PackedRows::default();
+        let mut before = (0, NO_FRAME);
         for frame in &frames {
             let mut own = *frame;
             code(&mut packed.write(), &before, &mut own);
             assert_eq!(own, *frame, "writing changes nothing");
             before = own;
         }
-        let (mut reader, mut before) = (packed.read(), (0, NOTHING));
+        let (mut reader, mut before) = (packed.read(), (0, NO_FRAME));
         for expected in frames {
             assert!(reader.has_more());
-            let mut own = (0, NOTHING);
+            let mut own = (0, NO_FRAME);
             code(&mut reader, &before, &mut own);
             assert_eq!(own, expected);
             before = own;
@@ -389,9 +390,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_messages_come_back_with_neighbours_joined() {
+    fn bytes_of_messages_are_unpacked_with_neighbours_joined() {
         let span = |from, to| Span { from, to };
-        let mut log = MessageLog::default();
+        let mut log = PackedMessageBytes::default();
         for (stream, bytes) in [
             (3, span(0, 10)),
             (3, span(10, 20)),

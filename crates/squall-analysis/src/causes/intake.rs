@@ -1,15 +1,15 @@
-//! The records of a trial as attribution takes them in: one by one, keeping only what it needs, by connection and packed.
+//! Takes in the records of a trial for attribution: one by one, keeping only what it needs, by connection and packed.
 //!
-//! Nothing is joined here; that is `connection`'s. Rows of one table are taken in the order of the table, tables in any.
-//! How they are kept is `packed`'s; what is kept of them `requests`', `exchanges`', `frames`', `tcp`'s and `quic`'s.
+//! Nothing is joined here; `connection` does that. Rows of one table come in the order of the table, tables in any order.
+//! `packed` says how they are kept; `requests`, `exchanges`, `frames`, `tcp` and `quic` say what is kept of them.
 
 use squall_base::Time;
 use squall_base::record::{Fate, FrameRecord, Outcome, PacketRef, Side};
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::exchanges::Exchanges;
-use super::frames::{self, SideLog};
-use super::numbered::Numbered;
+use super::frames::{self, SideRecords};
+use super::numbered::NumberMap;
 use super::path::Path;
 use super::queue::WAIT_AT_LEAST;
 use super::requests::Requests;
@@ -25,7 +25,7 @@ const SYN: u8 = 0x02;
 
 /// The marks of a request that its timeline is made of, in nanoseconds where they may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct RequestMarks {
     pub(super) request: u64,
     pub(super) intended: Time,
     pub(super) taken_up: Time,
@@ -38,12 +38,12 @@ pub(super) struct Marks {
     pub(super) connection: Option<u32>,
     pub(super) stream: Option<u64>,
     pub(super) outcome: Outcome,
-    /// When the first and the last byte of the response reached the server, if that had it from another station.
+    /// When the first and the last byte of the response reached the server, if it got the response from another station.
     pub(super) relayed: Option<(u64, u64)>,
 }
 
-impl Marks {
-    /// When it waited for a connection or stream, if that was worth counting.
+impl RequestMarks {
+    /// When it waited for a connection or stream, if that was long enough to count.
     pub(super) fn queued(&self) -> Option<Span> {
         let from = self.taken_up.as_nanos();
         let to = self.slot.unwrap_or(self.end.as_nanos());
@@ -51,10 +51,10 @@ impl Marks {
         is_wait.then_some(Span { from, to })
     }
 
-    /// Of a row of requests.parquet.
-    pub(super) fn of(row: &RequestCells) -> Marks {
+    /// From a row of requests.parquet.
+    pub(super) fn of(row: &RequestCells) -> RequestMarks {
         let nanos = |time: Option<Time>| time.map(Time::as_nanos);
-        Marks {
+        RequestMarks {
             request: row.request,
             intended: row.intended,
             taken_up: row.taken_up,
@@ -72,9 +72,9 @@ impl Marks {
     }
 }
 
-/// A dropped packet without bytes that anybody waits for.
+/// A dropped packet without bytes that any request waits for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Idler {
+pub(super) struct BareDrop {
     pub(super) packet: PacketRef,
     pub(super) flow: u32,
     pub(super) arrived: u64,
@@ -84,8 +84,8 @@ pub(super) struct Idler {
 /// The link's packets, by flow.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    pub(super) tcp: Numbered<tcp::Log>,
-    pub(super) udp: Numbered<quic::Flow>,
+    pub(super) tcp: NumberMap<tcp::PackedFlow>,
+    pub(super) udp: NumberMap<quic::PackedFlow>,
 }
 
 /// All records of a trial, or of a part of one in which every connection is whole: see [`attribute`].
@@ -95,60 +95,61 @@ pub(super) struct Flows {
 pub struct Inputs {
     pub(super) requests: Requests,
     pub(super) exchanges: Exchanges,
-    /// By side, by its numbers of connections.
-    sides: [Numbered<frames::Log>; 2],
+    /// By side, and by that side's connection numbers.
+    sides: [NumberMap<frames::PackedSideRecords>; 2],
     quic_windows: [Option<(u64, u64)>; 2],
     pub(super) path: Path,
     pub(super) flows: Flows,
-    pub(super) idlers: Vec<Idler>,
-    /// Sides whose rows were read from packets: when their bytes were taken by a socket is not known. A server's such rows
-    /// have the client's numbers of connections.
+    pub(super) bare_drops: Vec<BareDrop>,
+    /// Sides whose rows were derived from packets: when a socket took their bytes is not known. A server's rows of this
+    /// kind have the client's connection numbers.
     pub(super) is_observed: [bool; 2],
-    /// Sides whose TCP paces by its congestion control.
+    /// Sides whose TCP is paced by its congestion control.
     paces: [bool; 2],
     /// Packets were seen at one point between both sides: see [`Inputs::capture`].
     pub(super) is_captured: bool,
 }
 
 impl Inputs {
-    /// Nothing yet.
+    /// Without records.
     pub fn new() -> Inputs {
         Inputs::default()
     }
 
-    /// QUIC: with which limits `sender` began, in bytes: what its peer's transport parameters allow on each stream and
-    /// on the connection (RFC 9000, section 18.2). They are in no record; without them the first wait for a window counts
-    /// as one for the congestion window. Call it before the frames.
+    /// QUIC: sets the limits with which `sender` began, in bytes: what its peer's transport parameters allow on each stream
+    /// and on the connection (RFC 9000, section 18.2). No record has them; without them, the first wait for a window counts
+    /// as one for the congestion window. Call it before adding frames.
     pub fn begin_quic_windows(&mut self, sender: Side, stream_bytes: u64, connection_bytes: u64) {
         self.quic_windows[sender as usize] = Some((stream_bytes, connection_bytes));
     }
 
-    /// The rows of a side were read from packets: its marks are those of bytes on the wire, and both sides have the
-    /// client's numbers of connections. A station of our own says when its socket took them, and a server of ours counts
-    /// connections in the order in which it accepts them.
+    /// Declares that the rows of a side were derived from packets: its marks are those of bytes on the wire, and both sides
+    /// have the client's connection numbers. By contrast, our own stations record when their socket took the bytes, and our
+    /// own server numbers connections in the order in which it accepts them.
     pub fn observe(&mut self, side: Side) {
         self.is_observed[side as usize] = true;
     }
 
-    /// Packets were seen at one point between both sides. Each flow is one connection, and both sides have the flow's
-    /// number for it; else the order of connections on the link tells their numbers. The times of both ends are estimates.
+    /// Declares that packets were seen at one point between both sides. Each flow is then one connection, and both sides
+    /// have the flow's number for it; otherwise the order of connections on the link determines their numbers. The times of
+    /// both ends are estimates.
     pub fn capture(&mut self) {
         self.observe(Side::Client);
         self.observe(Side::Server);
         self.is_captured = true;
     }
 
-    /// The congestion control of a side's TCP paces what it sends.
+    /// Declares that the congestion control of a side's TCP paces what it sends.
     pub fn pace(&mut self, side: Side) {
         self.paces[side as usize] = true;
     }
 
     /// Takes a row of requests.parquet.
     pub fn add_request(&mut self, row: impl Into<RequestCells>) {
-        self.add_marks(Marks::of(&row.into()));
+        self.add_marks(RequestMarks::of(&row.into()));
     }
 
-    pub(super) fn add_marks(&mut self, marks: Marks) {
+    pub(super) fn add_marks(&mut self, marks: RequestMarks) {
         self.requests.add(marks);
     }
 
@@ -161,7 +162,7 @@ impl Inputs {
         self.exchanges.add(row);
     }
 
-    /// After the last row: puts in order what is looked up.
+    /// To be called after the last row: sorts what is looked up.
     pub(super) fn sort(&mut self) {
         self.path.sort();
     }
@@ -175,12 +176,12 @@ impl Inputs {
         times
     }
 
-    fn side(&mut self, side: Side, connection: u32) -> &mut frames::Log {
+    fn side(&mut self, side: Side, connection: u32) -> &mut frames::PackedSideRecords {
         self.sides[side as usize].of(connection)
     }
 
-    /// Takes out what a side has recorded of a connection, by its number for it.
-    pub(super) fn take_side(&mut self, side: Side, number: u32) -> Option<SideLog> {
+    /// Takes out what a side recorded of a connection, by its number for it.
+    pub(super) fn take_side(&mut self, side: Side, number: u32) -> Option<SideRecords> {
         let log = self.sides[side as usize].remove(number)?;
         Some(log.unpack(self.quic_windows[side as usize]))
     }
@@ -197,9 +198,9 @@ impl Inputs {
     pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
         let row = row.into();
         self.path.add(&row);
-        let is_idle = row.protocol != UDP && row.payload_len == 0 && row.tcp_flags & SYN == 0;
-        if is_idle && (row.fate.is_drop() || row.fate == Fate::WriteError) {
-            self.idlers.push(Idler {
+        let is_bare = row.protocol != UDP && row.payload_len == 0 && row.tcp_flags & SYN == 0;
+        if is_bare && (row.fate.is_drop() || row.fate == Fate::WriteError) {
+            self.bare_drops.push(BareDrop {
                 packet: PacketRef {
                     direction: row.direction,
                     index: row.index,
@@ -235,7 +236,7 @@ impl Inputs {
     }
 }
 
-/// What a socket of TCP said of itself. It is made to pace by its congestion control, or by a limit that was set.
+/// What a TCP socket reported about itself. It is paced if its congestion control paces, or if a limit was set.
 fn account(row: &SocketCells, paces: bool) -> Account {
     let pace = match row.most_pace {
         Some(most) => Some(row.pace.map_or(most, |pace| pace.min(most))),

@@ -1,7 +1,7 @@
-//! Which bytes of a connection's stream are a message's own, request or response.
+//! Which bytes of a connection's stream belong to a message, be it a request or a response.
 //!
-//! In the clear they are those of HTTP; over TLS those of the records, of which the extents of all exchanges of a
-//! connection together tell where each plaintext byte lies. Several messages of HTTP/2 may take turns: then the frames
+//! Without encryption they are those of HTTP. Over TLS they are those of the records; the extents of all exchanges of a
+//! connection together show where each plaintext byte lies. Several HTTP/2 messages may take turns, and then the frames
 //! tell them apart. It does not look at packets.
 
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use super::walk::Span;
 /// Bytes `[from, to)` of a direction's stream.
 pub(super) type Bytes = Span;
 
-/// Ranges of bytes in order; mostly it is one, which takes no allocation.
+/// Sorted ranges of bytes; usually there is only one, which takes no allocation.
 #[derive(Clone, Debug)]
 pub(super) enum Ranges {
     One(Bytes),
@@ -63,14 +63,14 @@ impl FromIterator<Bytes> for Ranges {
 pub(super) struct Message {
     /// Its own bytes, in order; at least one range, none of them empty.
     pub(super) own: Ranges,
-    /// After the last byte that must be there before its last one can be read: the end of its TLS record.
+    /// One past the last byte that must have arrived before its last one can be read: the end of its TLS record.
     pub(super) needed: u64,
-    /// More of it was to come, and nobody knows how much.
+    /// Whether more of it was to come, of unknown length.
     pub(super) is_open: bool,
 }
 
 impl Message {
-    /// All bytes of `[from, to)`.
+    /// A message of all bytes in `[from, to)`.
     pub(super) fn whole(from: u64, to: u64) -> Option<Message> {
         (from < to).then_some(Message {
             own: Ranges::One(Span { from, to }),
@@ -79,7 +79,7 @@ impl Message {
         })
     }
 
-    /// The same as the beginning of a message that goes on.
+    /// The same bytes, as the beginning of a message that goes on.
     pub(super) fn open(self) -> Message {
         Message {
             is_open: true,
@@ -87,7 +87,7 @@ impl Message {
         }
     }
 
-    /// Of its own ranges that are not empty.
+    /// From its own ranges, those that are not empty.
     fn of(own: impl IntoIterator<Item = Bytes>, needed: u64) -> Option<Message> {
         let own: Ranges = own.into_iter().filter(|b| b.from < b.to).collect();
         let end = own.last()?.to;
@@ -98,7 +98,7 @@ impl Message {
         })
     }
 
-    /// The bytes with which it begins, for a reader that needs no more: its first own range, as far as `to`.
+    /// Its first `bytes` bytes, for a reader that needs no more; at most its first range.
     pub(super) fn head(&self, bytes: u64) -> Option<Message> {
         let first = self.own.first()?;
         let to = first.to.min(first.from.saturating_add(bytes.max(1)));
@@ -120,10 +120,10 @@ impl Message {
     }
 }
 
-/// How plaintext became records on one direction of a connection.
+/// How plaintext is mapped to records on one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Records {
-    /// Where the first record with application data would begin, if it had no header: the handshake's bytes.
+struct RecordLayout {
+    /// Where the first record with application data would begin if it had no header: the length of the handshake.
     base: u64,
     /// What each record adds to its plaintext.
     overhead: u64,
@@ -131,23 +131,23 @@ struct Records {
     behind: u64,
 }
 
-/// Header, content type and tag of TLS 1.3 (RFC 8446, section 5.2); explicit nonce and tag of AES-GCM in TLS 1.2 (RFC
-/// 5288, section 3); ChaCha20-Poly1305 in TLS 1.2 (RFC 7905, section 2). Each with what is behind the plaintext.
+/// Header, content type and tag of TLS 1.3 (RFC 8446, section 5.2); explicit nonce and tag of AES-GCM in TLS 1.2 (RFC 5288,
+/// section 3); ChaCha20-Poly1305 in TLS 1.2 (RFC 7905, section 2). Each with the part behind the plaintext.
 const OVERHEADS: [(u64, u64); 3] = [(22, 17), (29, 16), (21, 16)];
 
-impl Records {
-    /// What agrees with all these extents; `None` if they leave it open.
-    fn of(extents: &[Extent]) -> Option<Records> {
+impl RecordLayout {
+    /// The mapping that agrees with all these extents; `None` if they leave it open.
+    fn of(extents: &[Extent]) -> Option<RecordLayout> {
         let mut found = None;
         for (overhead, behind) in OVERHEADS {
             let Some(base) = base(extents, overhead) else {
                 continue;
             };
             if found.is_some() {
-                // One record does not tell how long a header is.
+                // A single record does not show how long a header is.
                 return None;
             }
-            found = Some(Records {
+            found = Some(RecordLayout {
                 base,
                 overhead,
                 behind,
@@ -165,8 +165,8 @@ impl Records {
     }
 }
 
-/// Where the first record begins, if each has so much overhead. A message begins at or behind its first record's
-/// beginning and ends at or before its last record's end, so each extent bounds it from both sides.
+/// Where the first record begins, if each record has this overhead. A message begins at or after the beginning of its first
+/// record and ends at or before the end of its last record, so each extent bounds it from both sides.
 fn base(extents: &[Extent], overhead: u64) -> Option<u64> {
     let (mut low, mut high) = (0_i128, i128::MAX);
     for extent in extents {
@@ -194,17 +194,17 @@ struct Anchor {
     wire: u64,
 }
 
-/// One direction of a connection: what maps its messages to the wire.
+/// The mapping of one direction's messages to the wire.
 #[derive(Debug, Default)]
-pub(super) struct Wire {
-    records: Option<Records>,
-    /// In order; none in the clear.
+pub(super) struct WireMapping {
+    records: Option<RecordLayout>,
+    /// Sorted; empty without encryption.
     anchors: Vec<Anchor>,
 }
 
-impl Wire {
-    /// Learns from the extents of a direction's messages.
-    pub(super) fn of(extents: &[Extent]) -> Wire {
+impl WireMapping {
+    /// Learns it from the extents of a direction's messages.
+    pub(super) fn of(extents: &[Extent]) -> WireMapping {
         let mut anchors = Vec::new();
         for extent in extents {
             let ends = [
@@ -220,16 +220,17 @@ impl Wire {
             }));
         }
         anchors.sort_unstable();
-        let records = match anchors.is_empty() {
-            true => None,
-            false => Records::of(extents),
+        let records = if anchors.is_empty() {
+            None
+        } else {
+            RecordLayout::of(extents)
         };
-        Wire { records, anchors }
+        WireMapping { records, anchors }
     }
 
-    /// Where a plaintext offset lies: exactly if the known one before it is in the same record, else as many headers
-    /// aside as there are records between.
-    fn near(&self, plain: u64) -> u64 {
+    /// Where a plaintext offset lies. It is exact if the anchor before it is in the same record; otherwise it is off by the
+    /// headers of the records between them.
+    fn approximate_offset(&self, plain: u64) -> u64 {
         let after = self.anchors.partition_point(|anchor| anchor.plain <= plain);
         let Some(anchor) = self.anchors.get(after.saturating_sub(1)) else {
             return plain;
@@ -243,7 +244,7 @@ impl Wire {
         }
     }
 
-    /// The message with this extent, whose frames are `frames` in offsets of plaintext (none: it is in one piece).
+    /// The message with this extent, whose frames are `frames` in offsets of plaintext; without frames it is in one piece.
     pub(super) fn message(&self, extent: &Extent, frames: &[Bytes]) -> Option<Message> {
         let (wire_start, wire_end) = (extent.wire_start?, extent.wire_end?);
         let (Some(first), Some(last)) = (extent.record_first, extent.record_last) else {
@@ -258,7 +259,7 @@ impl Wire {
             Some(records) => {
                 let begin = records.wire(extent.start, first);
                 let end = records.wire(extent.end, last);
-                // A record that ends with the message is all its own, the tag too.
+                // A record that ends with the message belongs to it completely, including the tag.
                 let is_last = end.saturating_add(records.behind) == wire_end;
                 (begin, if is_last { wire_end } else { end })
             }
@@ -268,8 +269,8 @@ impl Wire {
         Message::of(within, wire_end)
     }
 
-    /// The frames' places between `start` and `end`, which are those of the first one's first byte and the last one's
-    /// last; all between if they cannot be told apart.
+    /// Where the frames lie between `start` and `end`, which are the first byte of the first frame and the end of the last
+    /// one; everything between if they cannot be told apart.
     fn within(&self, frames: &[Bytes], start: u64, end: u64) -> Vec<Bytes> {
         let whole = vec![Span {
             from: start,
@@ -284,9 +285,13 @@ impl Wire {
             let from = if is_first {
                 start
             } else {
-                self.near(frame.from)
+                self.approximate_offset(frame.from)
             };
-            let to = if is_last { end } else { self.near(frame.to) };
+            let to = if is_last {
+                end
+            } else {
+                self.approximate_offset(frame.to)
+            };
             let from = from.clamp(at, end);
             at = to.clamp(from, end);
             if from < at {
@@ -296,17 +301,17 @@ impl Wire {
         if own.is_empty() { whole } else { own }
     }
 
-    /// Whether nothing is known of where records lie.
+    /// Whether nothing is known about where records lie.
     pub(super) fn is_bare(&self) -> bool {
         self.anchors.is_empty()
     }
 
-    /// The message of these frames, of which the extent is not known because it never ended; over TLS a few record
-    /// headers aside.
+    /// The message of these frames, whose extent is not known because it never ended. Over TLS it is off by a few record
+    /// headers.
     pub(super) fn unfinished(&self, frames: &[Bytes]) -> Option<Message> {
         let near = |bytes: &Bytes| Span {
-            from: self.near(bytes.from),
-            to: self.near(bytes.to),
+            from: self.approximate_offset(bytes.from),
+            to: self.approximate_offset(bytes.to),
         };
         Message::of(frames.iter().map(near), 0)
     }
@@ -331,13 +336,13 @@ mod tests {
         }
     }
 
-    // TLS 1.3, 1,000 bytes of handshake; record 0 holds plaintext 0..300 of two messages, record 1 the rest of the
+    // TLS 1.3, after 1,000 bytes of handshake. Record 0 holds plaintext 0..300 of two messages, record 1 the rest of the
     // second.
     #[test]
     fn a_message_is_found_within_a_record() {
         let first = extent((0, 100), (1_000, 1_322), (0, 0));
         let second = extent((100, 400), (1_000, 1_444), (0, 1));
-        let wire = Wire::of(&[first, second]);
+        let wire = WireMapping::of(&[first, second]);
         let message = wire.message(&first, &[]).expect("it has bytes");
         assert_eq!(
             message,
@@ -362,16 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bound_from_both_sides_the_records_are_its_own() {
+    fn without_bounds_from_both_sides_whole_records_count_as_its_own() {
         let alone = extent((100, 200), (1_000, 1_322), (0, 0));
-        let wire = Wire::of(&[alone]);
+        let wire = WireMapping::of(&[alone]);
         assert_eq!(wire.records, None);
         let message = wire.message(&alone, &[]).expect("it has bytes");
         assert_eq!((message.start(), message.end()), (1_000, 1_322));
     }
 
     #[test]
-    fn in_the_clear_frames_tell_messages_apart() {
+    fn frames_separate_messages_without_encryption() {
         let clear = Extent {
             start: 50,
             end: 300,
@@ -381,7 +386,9 @@ mod tests {
             record_last: None,
         };
         let frames = [Span { from: 50, to: 100 }, Span { from: 200, to: 300 }];
-        let message = Wire::default().message(&clear, &frames).expect("bytes");
+        let message = WireMapping::default()
+            .message(&clear, &frames)
+            .expect("bytes");
         assert_eq!(*message.own, frames);
         assert!(message.owns_any(90, 150) && message.owns_any(150, 201));
         assert!(!message.owns_any(100, 200) && !message.owns_any(300, 400));

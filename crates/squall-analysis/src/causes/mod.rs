@@ -1,17 +1,17 @@
-//! What each request's response time was spent on, and which dropped packets answer for it.
+//! What each request's response time was spent on, and which dropped packets are responsible.
 //!
-//! Records of a trial in, rows of causes.parquet and drops.parquet out. For each request the time from when it was
-//! wanted to its end is walked once and cut into spans, each with one cause, so that they add up exactly; what cannot be
-//! known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and how far
-//! it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
+//! Takes the records of a trial and produces the rows of causes.parquet and drops.parquet. For each request, the time from
+//! when it was scheduled to its end is walked once and cut into spans, each with one cause, so that they add up exactly.
+//! What cannot be known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause
+//! means and how far it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
 //! - Intake: `columns` says which columns are read. `intake` takes the rows and keeps them packed, by connection, until the
-//!   connection's turn comes, so that only one connection is in memory as it is.
-//! - A connection: `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their bytes
+//!   connection is processed, so that only one connection at a time is unpacked in memory.
+//! - A connection: `tcp` and `quic` make connections from the link's packets, `stream` knows when each of their bytes
 //!   arrived, `connection` brings client, server and link together, `path` knows what a lost packet would have met.
-//! - Waits: `message` says whose bytes are whose, `windows` when flow control held them, `sending` what held a sender back,
-//!   `queue` what those in front in a queue waited for.
-//! - A request: `timeline` walks it and `transfer` the way of one message, over `walk`; `search` finds moments.
+//! - Waits: `message` says which bytes belong to which message, `windows` when flow control held them back, `sending` what
+//!   held a sender back, `queue` what the requests ahead in a queue waited for.
+//! - A request: `timeline` walks it and `transfer` the passage of one message, over `walk`; `search` finds moments.
 //! - Lost packets: `drops` and `repair`.
 //! - Paths of several hops: `hops` does all this hop by hop.
 //! - For readers: `course` is one request in full, for `explain`; `shares` adds up whole runs, for reports.
@@ -58,31 +58,31 @@ use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 pub use columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections, sender};
 pub use course::{
-    Ahead, Course, Detail, HopCourse, Passage, Passing, SendQueue, ServerTimes, Stage,
+    Course, Detail, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue, ServerTimes, Stage,
 };
-use drops::{Aboard, Messages, Victims};
-use exchanges::{Extents, OfBoth, ServerRow};
-use frames::SideLog;
+use drops::{MessageIndex, RequestIndex, Victims};
+use exchanges::{ConnectionExchanges, Extents, ServerRow};
+use frames::SideRecords;
 pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
-use intake::Marks;
-use message::{Bytes, Message, Wire};
+use intake::RequestMarks;
+use message::{Bytes, Message, WireMapping};
 use queue::{Occupancy, Slices};
-use requests::Placed;
-pub use rows::Causes;
-use rows::Filling;
-pub use shares::{BANDS, Band, BandTime, CellCauses, RunCauses, TrialCauses};
-use timeline::{Known, ServerMarks, Way};
+use requests::IndexedRequest;
+pub use rows::CauseRows;
+use rows::CauseRowsBuilder;
+pub use shares::{BANDS, Band, BandTime, CellBandTimes, RunBandTimes, TrialBandTimes};
+use timeline::{MessageContext, RequestContext, ServerMarks};
 use walk::Span;
 
-/// What attribution has found.
+/// The results of attribution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
-    /// One row for every request, of all its time, in the order in which they were given.
-    pub causes: Causes,
-    /// On a path of several hops one row for every request on every hop, by hop.
+    /// One row for each request, covering all its time, in the order in which the requests were added.
+    pub causes: CauseRows,
+    /// On a path of several hops, one row for each request on each hop, sorted by hop.
     pub hops: Vec<CausesRecord>,
-    /// One row for every packet that was dropped or damaged, in the order of their arrival at the link.
+    /// One row for each packet that was dropped or damaged, in the order of their arrival at the link.
     pub drops: Vec<DropRecord>,
 }
 
@@ -93,7 +93,7 @@ pub fn attribute(inputs: Inputs) -> Attribution {
     follow(inputs, &BTreeSet::new(), Detail::Stages).0
 }
 
-/// The same, with the courses of some of the requests, in the order in which they were given.
+/// Like [`attribute`]; also returns the courses of some of the requests, in the order in which the requests were added.
 pub fn follow(
     mut inputs: Inputs,
     requests: &BTreeSet<u64>,
@@ -101,70 +101,75 @@ pub fn follow(
 ) -> (Attribution, Vec<Course>) {
     inputs.sort();
     let mut connections = Connections::new(&mut inputs);
-    let mut answer = Answer::new(inputs.requests.count(), requests, detail);
+    let mut builder = AttributionBuilder::new(inputs.requests.count(), requests, detail);
     let queued_within = inputs.requests.queued_within();
-    answer.occupancy = queued_within.map(|span| Occupancy::new(Slices::of(span)));
-    let mut idlers: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+    builder.occupancy = queued_within.map(|span| Occupancy::new(Slices::of(span)));
+    let mut connections_by_flow: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for (place, marks) in inputs.requests.find_owners(connections.opened()) {
-        answer.alone(place, &marks);
+        builder.add_unconnected(place, &marks);
     }
     for number in 0..connections.opened().len() as u32 {
         let Some(connection) = connections.take(number, &mut inputs) else {
             continue;
         };
         let opened = connection.handshake.opened;
-        idlers
+        connections_by_flow
             .entry(connection.flow)
             .or_default()
             .push((opened, number));
         let placed = inputs.requests.take(number);
         let exchanges = inputs.exchanges.take(number, connection.server);
-        let requests = OfConnection::new(&placed, &exchanges, &connection, inputs.is_observed);
-        let aboard = requests.aboard(number);
-        requests.attribute(&aboard, &mut answer);
-        answer.drops.extend(drops::of_connection(
+        let requests =
+            ConnectionRequests::new(&placed, &exchanges, &connection, inputs.is_observed);
+        let index = requests.request_index(number);
+        requests.attribute(&index, &mut builder);
+        builder.drops.extend(drops::connection_drops(
             &connection,
-            &aboard,
-            &mut answer.victims,
+            &index,
+            &mut builder.victims,
         ));
     }
     // Requests of connections that the link never saw.
     for (place, marks) in inputs.requests.take_rest() {
-        answer.alone(place, &marks);
+        builder.add_unconnected(place, &marks);
     }
-    answer.drops.extend(inputs.idlers.iter().map(|idler| {
-        let of_flow = idlers.get(&idler.flow);
+    builder.drops.extend(inputs.bare_drops.iter().map(|drop| {
+        let of_flow = connections_by_flow.get(&drop.flow);
         let connection = of_flow.and_then(|numbers| {
             let mut before = numbers.iter().rev();
-            before.find(|(opened, _)| *opened <= idler.arrived)
+            before.find(|(opened, _)| *opened <= drop.arrived)
         });
         let number = connection.map(|(_, number)| *number);
-        drops::bare(idler.packet, idler.arrived, idler.fate, number)
+        drops::bare(drop.packet, drop.arrived, drop.fate, number)
     }));
-    answer.finish()
+    builder.finish()
 }
 
-/// What has been found so far.
-struct Answer<'a> {
-    rows: Filling,
+/// The results so far.
+struct AttributionBuilder<'a> {
+    rows: CauseRowsBuilder,
     drops: Vec<DropRecord>,
     victims: Victims,
-    watched: &'a BTreeSet<u64>,
+    followed: &'a BTreeSet<u64>,
     detail: Detail<'a>,
     courses: BTreeMap<usize, Course>,
-    /// What those with a connection or stream spent their time on; `None` if nobody waited for one.
+    /// What requests with a connection or stream spent their time on; `None` if no request waited for one.
     occupancy: Option<Occupancy>,
     /// The waits for a connection or stream, by place.
     queued: Vec<(usize, Span)>,
 }
 
-impl<'a> Answer<'a> {
-    fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail<'a>) -> Answer<'a> {
-        Answer {
-            rows: Filling::new(requests),
+impl<'a> AttributionBuilder<'a> {
+    fn new(
+        requests: usize,
+        followed: &'a BTreeSet<u64>,
+        detail: Detail<'a>,
+    ) -> AttributionBuilder<'a> {
+        AttributionBuilder {
+            rows: CauseRowsBuilder::new(requests),
             drops: Vec::new(),
             victims: Victims::default(),
-            watched,
+            followed,
             detail,
             courses: BTreeMap::new(),
             occupancy: None,
@@ -172,44 +177,49 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// A request on no connection.
-    fn alone(&mut self, place: usize, marks: &Marks) {
-        let known = Known {
+    /// Adds a request on no connection.
+    fn add_unconnected(&mut self, place: usize, marks: &RequestMarks) {
+        let context = RequestContext {
             marks,
             handshake: None,
             request: None,
             response: None,
             server: None,
-            is_watched: self.watches(marks.request),
+            is_followed: self.is_followed(marks.request),
         };
-        self.add(place, &known, None);
+        self.add(place, &context, None);
     }
 
-    fn add(&mut self, place: usize, known: &Known<'_>, on: Option<(&Connection, &Aboard<'_>)>) {
-        let walked = timeline::attribute(known);
-        let request = known.marks.request;
+    fn add(
+        &mut self,
+        place: usize,
+        context: &RequestContext<'_>,
+        on: Option<(&Connection, &RequestIndex<'_>)>,
+    ) {
+        let result = timeline::attribute(context);
+        let request = context.marks.request;
         let mut row = CausesRecord {
             request,
             hop: CausesRecord::IN_TOTAL,
-            spans: walked.spans,
-            queue_roots: rows::without_roots(&walked.spans),
-            responsible: self.victims.add(request, &walked.blames),
+            spans: result.spans,
+            queue_roots: rows::without_roots(&result.spans),
+            responsible: self.victims.add(request, &result.blames),
         };
         self.rows.put(place, &mut row);
-        self.occupy(place, known.marks, &walked.stages);
-        if self.watched.contains(&request) {
-            let course = course::of(known, walked.stages, on, self.detail);
+        self.occupy(place, context.marks, &result.stages);
+        if self.followed.contains(&request) {
+            let course = course::of(context, result.stages, on, self.detail);
             self.courses.insert(place, course);
         }
     }
 
     /// Whether a request's stages are wanted.
-    fn watches(&self, request: u64) -> bool {
-        self.occupancy.is_some() || self.watched.contains(&request)
+    fn is_followed(&self, request: u64) -> bool {
+        self.occupancy.is_some() || self.followed.contains(&request)
     }
 
-    /// Notes a request's wait in the queue, and what it did once it had a place.
-    fn occupy(&mut self, place: usize, marks: &Marks, stages: &[walk::Stage]) {
+    /// Records a request's wait in the queue, and what it did once it had a connection or stream.
+    fn occupy(&mut self, place: usize, marks: &RequestMarks, stages: &[walk::WalkStage]) {
         let Some(occupancy) = &mut self.occupancy else {
             return;
         };
@@ -223,7 +233,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Says what each wait in the queue waited for.
+    /// Works out what each wait in the queue waited for.
     fn resolve_queues(&mut self) {
         let Some(occupancy) = self.occupancy.take() else {
             return;
@@ -251,27 +261,27 @@ impl<'a> Answer<'a> {
 }
 
 /// The requests of one connection.
-struct OfConnection<'a> {
-    placed: &'a [Placed],
-    exchanges: &'a OfBoth,
+struct ConnectionRequests<'a> {
+    placed: &'a [IndexedRequest],
+    exchanges: &'a ConnectionExchanges,
     connection: &'a Connection,
-    /// By direction, for each request.
+    /// By direction, the message of each request.
     messages: [Vec<Option<Message>>; 2],
     servers: Vec<Option<ServerMarks>>,
     /// QUIC: the request of each stream.
     streams: BTreeMap<u64, u64>,
-    /// The sides whose rows were read from packets.
+    /// The sides whose rows were derived from packets.
     is_observed: [bool; 2],
 }
 
-impl<'a> OfConnection<'a> {
+impl<'a> ConnectionRequests<'a> {
     fn new(
-        placed: &'a [Placed],
-        exchanges: &'a OfBoth,
+        placed: &'a [IndexedRequest],
+        exchanges: &'a ConnectionExchanges,
         connection: &'a Connection,
         is_observed: [bool; 2],
     ) -> Self {
-        let mut of = OfConnection {
+        let mut of = ConnectionRequests {
             placed,
             exchanges,
             connection,
@@ -280,9 +290,9 @@ impl<'a> OfConnection<'a> {
             streams: BTreeMap::new(),
             is_observed,
         };
-        let rows: Vec<BothRows<'_>> = (0..).zip(of.marks()).map(|it| of.rows(it)).collect();
+        let rows: Vec<ExchangeRows<'_>> = (0..).zip(of.marks()).map(|it| of.rows(it)).collect();
         for direction in Direction::ALL {
-            let wire = wire(&rows, direction);
+            let wire = wire_mapping(&rows, direction);
             let messages = (0..).zip(of.marks()).zip(&rows).map(|(placed, rows)| {
                 let extent = rows.extent(direction);
                 of.message(&wire, placed, extent, direction)
@@ -301,27 +311,27 @@ impl<'a> OfConnection<'a> {
         of
     }
 
-    fn marks(&self) -> impl Iterator<Item = &'a Marks> + use<'a> {
+    fn marks(&self) -> impl Iterator<Item = &'a RequestMarks> + use<'a> {
         self.placed.iter().map(|(_, marks)| marks)
     }
 
     /// What both sides recorded of the request at a place.
-    fn rows(&self, (place, marks): (usize, &Marks)) -> BothRows<'a> {
+    fn rows(&self, (place, marks): (usize, &RequestMarks)) -> ExchangeRows<'a> {
         let stream = marks.stream;
-        BothRows {
+        ExchangeRows {
             client: self.exchanges.client_row(marks.request, place),
             server: stream.and_then(|stream| self.exchanges.server_row(stream, place)),
         }
     }
 
-    fn side(&self, direction: Direction) -> Option<&'a SideLog> {
+    fn side(&self, direction: Direction) -> Option<&'a SideRecords> {
         self.connection.sides[sender(direction) as usize].as_ref()
     }
 
     fn message(
         &self,
-        wire: &Wire,
-        (place, marks): (usize, &Marks),
+        wire: &WireMapping,
+        (place, marks): (usize, &RequestMarks),
         extent: Option<Extent>,
         direction: Direction,
     ) -> Option<Message> {
@@ -329,7 +339,7 @@ impl<'a> OfConnection<'a> {
         if self.connection.is_quic() {
             return match extent {
                 Some(extent) => Message::whole(0, extent.end),
-                None => self.so_far(marks, 0, direction),
+                None => self.unfinished_message(marks, 0, direction),
             };
         }
         let frames: &[Bytes] = self
@@ -340,27 +350,34 @@ impl<'a> OfConnection<'a> {
             None if wire.is_bare() && marks.secured.is_some() => None,
             None if !frames.is_empty() => {
                 let message = wire.unfinished(frames)?;
-                Some(match is_all_offered(marks, direction) {
-                    true => message,
-                    false => message.open(),
+                Some(if is_all_offered(marks, direction) {
+                    message
+                } else {
+                    message.open()
                 })
             }
             None => self.rest_of_http1(marks, direction),
         }
     }
 
-    /// A message that never ended: as much of it as was ever sent.
-    fn so_far(&self, marks: &Marks, from: u64, direction: Direction) -> Option<Message> {
+    /// A message that never ended: as much of it as was sent.
+    fn unfinished_message(
+        &self,
+        marks: &RequestMarks,
+        from: u64,
+        direction: Direction,
+    ) -> Option<Message> {
         let id = marks.stream?;
         let message = Message::whole(from, self.connection.stream(direction, id)?.end())?;
-        Some(match is_all_offered(marks, direction) {
-            true => message,
-            false => message.open(),
+        Some(if is_all_offered(marks, direction) {
+            message
+        } else {
+            message.open()
         })
     }
 
-    /// HTTP/1.1: a message that never ended has all bytes after the one before it, for nothing follows it.
-    fn rest_of_http1(&self, marks: &Marks, direction: Direction) -> Option<Message> {
+    /// HTTP/1.1: a message that never ended has all bytes after the one before it, because nothing follows it.
+    fn rest_of_http1(&self, marks: &RequestMarks, direction: Direction) -> Option<Message> {
         let side = self.side(direction);
         if side.is_some_and(|side| !side.frames.is_empty()) {
             return None;
@@ -376,14 +393,14 @@ impl<'a> OfConnection<'a> {
                 rows.extent(direction)?.wire_end?
             }
         };
-        self.so_far(marks, from, direction)
+        self.unfinished_message(marks, from, direction)
     }
 
-    fn way(&self, n: usize, direction: Direction) -> Option<Way<'_>> {
+    fn message_context(&self, n: usize, direction: Direction) -> Option<MessageContext<'_>> {
         let message = self.messages[direction as usize][n].as_ref()?;
         let id = self.placed[n].1.stream?;
         let side = self.side(direction);
-        Some(Way {
+        Some(MessageContext {
             stream: self.connection.stream(direction, id)?,
             message,
             connection: self.connection,
@@ -397,29 +414,29 @@ impl<'a> OfConnection<'a> {
         })
     }
 
-    fn attribute(&self, aboard: &Aboard<'_>, answer: &mut Answer<'_>) {
+    fn attribute(&self, index: &RequestIndex<'_>, builder: &mut AttributionBuilder<'_>) {
         for (n, (place, marks)) in self.placed.iter().enumerate() {
-            let known = Known {
+            let context = RequestContext {
                 marks,
                 handshake: Some(&self.connection.handshake),
-                request: self.way(n, Direction::Up),
-                response: self.way(n, Direction::Down),
+                request: self.message_context(n, Direction::Up),
+                response: self.message_context(n, Direction::Down),
                 server: self.servers[n].as_ref(),
-                is_watched: answer.watches(marks.request),
+                is_followed: builder.is_followed(marks.request),
             };
-            answer.add(*place, &known, Some((self.connection, aboard)));
+            builder.add(*place, &context, Some((self.connection, index)));
         }
     }
 
-    fn aboard(&self, number: u32) -> Aboard<'_> {
+    fn request_index(&self, number: u32) -> RequestIndex<'_> {
         let of = |direction: Direction| {
             let messages = self.messages[direction as usize].iter();
             let both = messages.zip(self.marks());
-            Messages::new(
+            MessageIndex::new(
                 both.filter_map(|(message, marks)| Some((message.as_ref()?, marks.request))),
             )
         };
-        Aboard {
+        RequestIndex {
             number,
             messages: Direction::ALL.map(of),
             streams: &self.streams,
@@ -428,36 +445,37 @@ impl<'a> OfConnection<'a> {
 }
 
 /// What both sides recorded of a request.
-struct BothRows<'a> {
+struct ExchangeRows<'a> {
     client: Option<&'a Extents>,
     server: Option<&'a ServerRow>,
 }
 
-impl BothRows<'_> {
-    /// Where the message that went `direction` lies, by whichever side knows.
+impl ExchangeRows<'_> {
+    /// Where the message in `direction` lies, from whichever side knows.
     fn extent(&self, direction: Direction) -> Option<Extent> {
         let by_client = self.client.and_then(|extents| extents.of(direction));
         by_client.or_else(|| self.server?.extents.of(direction))
     }
 }
 
-/// What these rows tell of the records of a direction: in the clear there are none.
-fn wire(rows: &[BothRows<'_>], direction: Direction) -> Wire {
+/// What these rows show of the records of a direction; without encryption there are no records.
+fn wire_mapping(rows: &[ExchangeRows<'_>], direction: Direction) -> WireMapping {
     let extents = rows.iter().filter_map(|rows| rows.extent(direction));
     let is_clear = |extent: &Extent| extent.record_first.or(extent.record_last).is_none();
-    match extents.clone().all(|extent| is_clear(&extent)) {
-        true => Wire::default(),
-        false => Wire::of(&extents.collect::<Vec<_>>()),
+    if extents.clone().all(|extent| is_clear(&extent)) {
+        WireMapping::default()
+    } else {
+        WireMapping::of(&extents.collect::<Vec<_>>())
     }
 }
 
-/// Whether the socket had the whole message, although nobody says where it ends.
-fn is_all_offered(marks: &Marks, direction: Direction) -> bool {
+/// Whether the socket had the whole message, although no row says where it ends.
+fn is_all_offered(marks: &RequestMarks, direction: Direction) -> bool {
     direction == Direction::Up && marks.written_last.is_some()
 }
 
-/// Whether what the server recorded can be of this request: else the two sides' numbers do not belong together.
-fn fits(marks: &Marks, server: &ServerMarks) -> bool {
+/// Whether what the server recorded can belong to this request. If not, the two sides' numbers do not match.
+fn fits(marks: &RequestMarks, server: &ServerMarks) -> bool {
     let slot = marks.slot.unwrap_or(0);
     let times = [server.request_last, server.response_first];
     times.into_iter().flatten().all(|time| time >= slot)

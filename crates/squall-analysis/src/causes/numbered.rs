@@ -1,30 +1,30 @@
-//! Things by the number of a connection or a flow, found without a search: rows come by turns from all of them.
+//! Values by the number of a connection or a flow, found without a search: rows of all of them come interleaved.
 //!
-//! Numbers are counted from 0, so they are small; one that a damaged file has may be any, and costs a search then.
+//! Numbers count from 0, so they are small. A damaged file may have any number, which then costs a search.
 
 use std::collections::BTreeMap;
 
-/// Numbers below this are places in a list.
+/// Numbers below this are positions in a list.
 const LOW: u32 = 1 << 20;
 
-/// The things, in the order of their numbers.
+/// The values, in the order of their numbers.
 #[derive(Debug)]
-pub(super) struct Numbered<T> {
+pub(super) struct NumberMap<T> {
     low: Vec<Option<Box<T>>>,
     high: BTreeMap<u32, T>,
 }
 
-impl<T> Default for Numbered<T> {
-    fn default() -> Numbered<T> {
-        Numbered {
+impl<T> Default for NumberMap<T> {
+    fn default() -> NumberMap<T> {
+        NumberMap {
             low: Vec::new(),
             high: BTreeMap::new(),
         }
     }
 }
 
-impl<T: Default> Numbered<T> {
-    /// The one with this number, made if there is none.
+impl<T: Default> NumberMap<T> {
+    /// The value with this number, made if there is no such value.
     pub(super) fn of(&mut self, number: u32) -> &mut T {
         if number >= LOW {
             return self.high.entry(number).or_default();
@@ -37,14 +37,14 @@ impl<T: Default> Numbered<T> {
     }
 }
 
-impl<T> Numbered<T> {
-    /// Whether there is one with this number.
+impl<T> NumberMap<T> {
+    /// Whether there is a value with this number.
     pub(super) fn has(&self, number: u32) -> bool {
         let low = self.low.get(number as usize);
         low.is_some_and(Option::is_some) || self.high.contains_key(&number)
     }
 
-    /// Takes one out.
+    /// Takes a value out.
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
         match self.low.get_mut(number as usize) {
             Some(place) => place.take().map(|boxed| *boxed),
@@ -52,14 +52,14 @@ impl<T> Numbered<T> {
         }
     }
 
-    /// All with their numbers.
+    /// All values with their numbers.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         let low = (0..).zip(&mut self.low);
         let low = low.filter_map(|(number, place)| Some((number, place.as_deref_mut()?)));
         low.chain(self.high.iter_mut().map(|(number, it)| (*number, it)))
     }
 
-    /// Takes all out.
+    /// Takes all values out.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (u32, T)> + use<T> {
         let low = (0..).zip(std::mem::take(&mut self.low));
         let low = low.filter_map(|(number, place)| Some((number, *place?)));
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn things_are_found_by_small_and_large_numbers() {
-        let mut things = Numbered::<u32>::default();
+        let mut things = NumberMap::<u32>::default();
         let numbers = [3, 0, LOW, u32::MAX, LOW - 1];
         for number in numbers {
             *things.of(number) = number;

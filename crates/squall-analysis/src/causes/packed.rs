@@ -1,26 +1,27 @@
-//! Rows in few bytes, until their connection's turn comes: there are millions of them.
+//! Rows in few bytes, until their connection is processed: there are millions of them.
 //!
-//! A number is written as its difference to one that is known and probably near. Its first byte says by its lowest bit that
-//! is set how many bytes it has, so that it is written and read as one word: seven bits of it to a byte, and after a byte of
-//! zero the whole word. One function codes a row for writer and reader alike, so that they cannot differ. What a row has is
-//! said where its log is: `requests`, `exchanges`, `frames`, `tcp`, `quic`.
+//! A number is written as its difference from a known number that is probably near. The lowest bit set in its first byte
+//! says how many bytes it has, so that it is written and read as one word: with seven bits of it per byte, or as a zero
+//! byte followed by the whole word. One function codes a row for both writer and reader, so that they cannot differ. What a
+//! row contains is defined where its log is: `requests`, `exchanges`, `frames`, `tcp`, `quic`.
 
-/// A block of memory: a power of two, of which an allocator wastes nothing.
+/// The size of a block of memory: a power of two, so that the allocator wastes nothing.
 const BLOCK_BYTES: usize = 8 * 1024;
-/// The first block, for there are many small logs. Each is eight times the one before, up to the largest.
+/// The size of the first block, because there are many small logs. Each block is eight times the one before, up to the
+/// largest.
 const FIRST_BLOCK_BYTES: usize = 64;
-/// Most bytes of a number.
+/// The most bytes of a number.
 const NUMBER_BYTES: usize = 9;
 
 /// Writes numbers, or reads them back.
 pub(crate) trait Coder {
-    /// Whether it writes: what only a writer needs is worked out for no reader.
+    /// Whether it writes: a reader need not compute what only a writer needs.
     const WRITES: bool;
 
-    /// A number that is small.
+    /// Codes a number that is small.
     fn plain(&mut self, number: &mut u64);
 
-    /// A number near to `known`.
+    /// Codes a number near to `known`.
     #[inline]
     fn near(&mut self, known: u64, number: &mut u64) {
         let mut folded = folded(known, *number);
@@ -29,7 +30,7 @@ pub(crate) trait Coder {
         *number = known.wrapping_add(difference);
     }
 
-    /// The same of a number that may be missing, as the last bit of `mask` says.
+    /// Codes a number near to `known` that may be missing, as the last bit of `mask` says.
     #[inline]
     fn near_if(&mut self, mask: u64, known: u64, number: &mut Option<u64>) {
         *number = (mask & 1 == 1).then(|| {
@@ -40,14 +41,14 @@ pub(crate) trait Coder {
     }
 }
 
-/// A difference as a number that is small if it is near zero, on either side.
+/// A difference, folded into a number that is small if the difference is near zero on either side.
 #[inline]
 fn folded(known: u64, number: u64) -> u64 {
     let difference = number.wrapping_sub(known).cast_signed();
     ((difference << 1) ^ (difference >> 63)).cast_unsigned()
 }
 
-/// One bit for each of these, whether it is there; the first is the last bit.
+/// One bit for each of these numbers, set if it is present; the first is the last bit.
 pub(crate) fn mask_of<const N: usize>(numbers: [&Option<u64>; N]) -> u64 {
     let bits = numbers.iter().rev();
     bits.fold(0, |mask, number| mask << 1 | u64::from(number.is_some()))
@@ -55,31 +56,31 @@ pub(crate) fn mask_of<const N: usize>(numbers: [&Option<u64>; N]) -> u64 {
 
 /// Where a row begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct RowStart {
     block: u32,
     byte: u32,
 }
 
 /// Packed rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Packed {
-    full: Vec<Vec<u8>>,
-    /// The block that is being filled, and how many of its bytes are taken.
+pub(crate) struct PackedRows {
+    full_blocks: Vec<Vec<u8>>,
+    /// The block that is being filled, and how many of its bytes are used.
     block: Vec<u8>,
-    taken: usize,
+    used: usize,
     rows: usize,
 }
 
-impl Packed {
-    /// Where the next row is written.
+impl PackedRows {
+    /// A writer for the next row.
     #[inline]
     pub(crate) fn write(&mut self) -> Writer<'_> {
         self.rows += 1;
         Writer {
-            length: self.taken,
-            full: &mut self.full,
+            length: self.used,
+            full_blocks: &mut self.full_blocks,
             block: &mut self.block,
-            taken: &mut self.taken,
+            used: &mut self.used,
         }
     }
 
@@ -89,41 +90,41 @@ impl Packed {
     }
 
     /// Where the next row will begin.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
-            block: self.full.len() as u32,
-            byte: self.taken as u32,
+    pub(crate) fn next_start(&self) -> RowStart {
+        RowStart {
+            block: self.full_blocks.len() as u32,
+            byte: self.used as u32,
         }
     }
 
     /// Reads all rows, in the order of writing.
     pub(crate) fn read(&self) -> Reader<'_> {
-        self.read_from(Mark::default())
+        self.read_from(RowStart::default())
     }
 
-    /// Reads the rows from a mark on.
+    /// Reads the rows from a mark onwards.
     #[inline]
-    pub(crate) fn read_from(&self, mark: Mark) -> Reader<'_> {
+    pub(crate) fn read_from(&self, start: RowStart) -> Reader<'_> {
         let mut reader = Reader {
             blocks: self
-                .full
-                .get(mark.block as usize..)
+                .full_blocks
+                .get(start.block as usize..)
                 .unwrap_or_default()
                 .iter(),
-            last: &self.block[..self.taken],
+            last: &self.block[..self.used],
             bytes: &[],
         };
         reader.next_block();
-        reader.skip(mark.byte as usize);
+        reader.skip(start.byte as usize);
         reader
     }
 }
 
 /// Writes the numbers of a row, each into the block that has room for it.
 pub(crate) struct Writer<'a> {
-    full: &'a mut Vec<Vec<u8>>,
+    full_blocks: &'a mut Vec<Vec<u8>>,
     block: &'a mut Vec<u8>,
-    taken: &'a mut usize,
+    used: &'a mut usize,
     length: usize,
 }
 
@@ -131,11 +132,11 @@ impl Writer<'_> {
     #[cold]
     #[inline(never)]
     fn begin_block(&mut self) {
-        let bytes = FIRST_BLOCK_BYTES << (3 * self.full.len()).min(7);
+        let bytes = FIRST_BLOCK_BYTES << (3 * self.full_blocks.len()).min(7);
         let mut block = std::mem::replace(self.block, vec![0; bytes.min(BLOCK_BYTES)]);
         if !block.is_empty() {
             block.truncate(self.length);
-            self.full.push(block);
+            self.full_blocks.push(block);
         }
         self.length = 0;
     }
@@ -144,7 +145,7 @@ impl Writer<'_> {
 impl Drop for Writer<'_> {
     #[inline]
     fn drop(&mut self) {
-        *self.taken = self.length;
+        *self.used = self.length;
     }
 }
 
@@ -173,7 +174,7 @@ impl Coder for Writer<'_> {
         }
     }
 
-    /// What is written stays as it is.
+    /// A writer leaves the number unchanged.
     #[inline]
     fn near(&mut self, known: u64, number: &mut u64) {
         self.plain(&mut folded(known, *number));
@@ -214,7 +215,7 @@ impl Reader<'_> {
     }
 }
 
-/// The word that `bytes` begin with; what is missing is zero.
+/// The word that `bytes` begin with; missing bytes are zero.
 #[inline]
 fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -233,7 +234,7 @@ impl Coder for Reader<'_> {
     #[inline]
     fn plain(&mut self, number: &mut u64) {
         if self.bytes.is_empty() {
-            // A row may go on in another block.
+            // A row may continue in another block.
             self.has_more();
         }
         let first = word(self.bytes);
@@ -274,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn every_number_comes_back() {
-        let mut packed = Packed::default();
+    fn every_number_is_read_back() {
+        let mut packed = PackedRows::default();
         let rows = || {
             let numbers = NUMBERS.into_iter().cycle().take(5_000);
             numbers.map(|number| (number, number, (number != 127).then_some(number)))
         };
         rows().for_each(|mut row| code(&mut packed.write(), &mut row));
-        assert!(packed.full.len() > 5);
+        assert!(packed.full_blocks.len() > 5);
         let mut reader = packed.read();
         for expected in rows() {
             assert!(reader.has_more());
@@ -294,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn a_row_may_go_on_in_another_block() {
-        let mut packed = Packed::default();
+    fn a_row_may_continue_in_another_block() {
+        let mut packed = PackedRows::default();
         for _ in 0..100 {
             let mut writer = packed.write();
             (0..40).for_each(|n| writer.plain(&mut (u64::MAX - n)));

@@ -1,7 +1,7 @@
 //! What the path would have done with a packet that was lost: when it would have left the queue, and arrived.
 //!
-//! Of a dropped packet the record has no times after its arrival at the link. The configured delay is that of the
-//! packet before it which was delivered; the queue is free when the last packet before it was served.
+//! For a dropped packet the record has no times after its arrival at the link. Its configured delay is taken from the
+//! delivered packet before it, and the queue counts as free when the last packet before it was served.
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,37 @@ use super::columns::PacketCells;
 
 use super::search::up_to;
 
-/// Both directions of the link as delivered packets met it.
+/// Both directions of the link, as delivered packets met them.
 #[derive(Debug, Default)]
 pub(super) struct Path {
-    directions: [OneWay; 2],
+    directions: [DirectionPath; 2],
 }
 
 #[derive(Debug, Default)]
-struct OneWay {
-    /// The configured delay from the arrival of a packet on; only where it changes.
+struct DirectionPath {
+    /// The configured delay, from the arrival of a packet on; only where it changes.
     delays: Vec<(u64, u64)>,
-    /// When the packet that arrived then was served, if there is a rate.
-    served: Served,
+    /// When each packet was served, by its arrival, if there is a rate.
+    served: ServiceTimes,
 }
 
-/// When packets arrived and when they were served: in twelve bytes each, and in parts that are never moved, for there are
-/// millions.
+/// When packets arrived and when they were served: in twelve bytes each, and in parts that are never moved, because there
+/// are millions.
 #[derive(Debug, Default)]
-struct Served {
-    parts: Vec<Part>,
-    /// The arrival of every [`STEP`]th: few enough to stay near while they are searched.
+struct ServiceTimes {
+    parts: Vec<ServiceChunk>,
+    /// The arrival of every [`STEP`]th packet: few enough to stay cached while they are searched.
     steps: Vec<u64>,
     last: (u64, u64),
     is_out_of_order: bool,
 }
 
 #[derive(Debug)]
-struct Part {
+struct ServiceChunk {
     arrived: Vec<u64>,
-    /// How long each took to be served; [`LONG`] if more.
+    /// How long each took to be served; [`LONG`] if it took longer.
     took: Vec<u32>,
-    /// The others by their places.
+    /// Those longer times, by position.
     long: BTreeMap<usize, u64>,
 }
 
@@ -50,7 +50,7 @@ const PART_ROWS: usize = 32 * 1024;
 const STEP: usize = 64;
 const LONG: u32 = u32::MAX;
 
-impl Served {
+impl ServiceTimes {
     fn push(&mut self, arrived: u64, served: u64) {
         self.is_out_of_order |= (arrived, served) < self.last;
         self.last = (arrived, served);
@@ -59,7 +59,7 @@ impl Served {
             .last()
             .is_none_or(|part| part.arrived.len() == PART_ROWS)
         {
-            self.parts.push(Part::new());
+            self.parts.push(ServiceChunk::new());
         }
         if let Some(part) = self.parts.last_mut() {
             let took = served.wrapping_sub(arrived);
@@ -102,9 +102,9 @@ impl Served {
     }
 }
 
-impl Part {
-    fn new() -> Part {
-        Part {
+impl ServiceChunk {
+    fn new() -> ServiceChunk {
+        ServiceChunk {
             arrived: Vec::with_capacity(PART_ROWS),
             took: Vec::with_capacity(PART_ROWS),
             long: BTreeMap::new(),
@@ -123,7 +123,7 @@ impl Part {
 
 /// How long a packet would have waited, and when it would have been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(super) struct ExpectedTransit {
     pub(super) queueing: u64,
     pub(super) due: u64,
 }
@@ -148,7 +148,7 @@ impl Path {
         }
     }
 
-    /// After the last packet.
+    /// To be called after the last packet.
     pub(super) fn sort(&mut self) {
         for way in &mut self.directions {
             way.delays.sort_unstable();
@@ -156,16 +156,16 @@ impl Path {
         }
     }
 
-    /// What a packet that reached the link at `sent` would have met. A direction that delivered nothing tells nothing:
-    /// then it would have been there at once.
-    pub(super) fn expected(&self, direction: Direction, sent: u64) -> Expected {
+    /// What a packet that reached the link at `sent` would have met. If a direction delivered nothing, the packet is taken
+    /// to arrive immediately.
+    pub(super) fn expected(&self, direction: Direction, sent: u64) -> ExpectedTransit {
         let way = &self.directions[direction as usize];
         let delay = before(&way.delays, sent)
             .or(way.delays.first().copied())
             .map_or(0, |(_, delay)| delay);
         let free = way.served.before(sent).unwrap_or(0);
         let queueing = free.saturating_sub(sent);
-        Expected {
+        ExpectedTransit {
             queueing,
             due: sent.saturating_add(queueing).saturating_add(delay),
         }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_before_a_time_is_found_in_any_order() {
+    fn the_last_packet_served_before_a_time_is_found_in_any_order() {
         let row = |n: u64| {
             let arrived = n * 1_000 + splitmix64(1, n) % 400;
             let took = match splitmix64(2, n) % 9 {
@@ -199,7 +199,7 @@ mod tests {
         let mut mixed = in_order.clone();
         mixed.sort_by_key(|(arrived, _)| splitmix64(6, *arrived));
         for rows in [&in_order, &mixed] {
-            let mut served = Served::default();
+            let mut served = ServiceTimes::default();
             rows.iter()
                 .for_each(|(arrived, it)| served.push(*arrived, *it));
             served.sort();

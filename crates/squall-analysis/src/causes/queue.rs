@@ -1,23 +1,22 @@
-//! What a queue waited for: the causes of those who had the connections and streams meanwhile.
+//! What a queue waited for: the causes of the requests that had the connections and streams meanwhile.
 //!
 //! A request without a free connection or stream waits until others are done, so it waits for whatever they wait for. The
-//! trial's time is cut into equal slices. For each it is added up what the exchanges with a place on the hop were spending
-//! their time on, and a wait in the queue gets the shares of its slices. An exchange that itself waits for a queue of the
-//! hop behind counts as what that queue waited for, so hops are taken from the last to the first. The cost is linear in
-//! the exchanges and slices. Which request waits in which queue, `hops` and the parent module
-//! know.
+//! trial's time is cut into equal slices. For each slice, the time that the exchanges with a place on the hop spent on each
+//! cause is added up, and a wait in the queue gets the shares of its slices. An exchange that itself waits for a queue of
+//! the hop behind counts as what that queue waited for, so hops are processed from the last to the first. The cost is
+//! linear in the exchanges and slices. `hops` and the parent module know which request waits in which queue.
 
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans};
 
 use super::walk::Span;
 
-/// Waits below this are the client's own turns, not a queue.
+/// Shorter waits are the ordinary turns of the client's event loop, not a queue.
 pub(super) const WAIT_AT_LEAST: u64 = 1_000_000;
 
-/// No slice is shorter: it bounds the error of a root, and a millisecond of it shows nowhere.
+/// No slice is shorter: its length bounds the error of a root, and a millisecond of error is never visible.
 const SLICE_AT_LEAST: u64 = 1_000_000;
-/// There are no more slices than this, so that the memory of long trials is bounded (18 MB).
+/// The most slices, so that the memory for long trials is bounded (18 MB).
 const SLICES_AT_MOST: u64 = 1 << 16;
 
 const CAUSES: usize = Cause::ALL.len();
@@ -41,7 +40,7 @@ impl Slices {
         }
     }
 
-    /// The slice of a moment, and how much of it has passed by then. Moments outside of the trial are at its edges.
+    /// The slice of a moment, and how much of it has passed by then. Moments outside of the trial count as its edges.
     fn at(&self, time: u64) -> (usize, u64) {
         let passed = time.saturating_sub(self.begin);
         let slice = passed / self.length;
@@ -57,9 +56,9 @@ impl Slices {
 #[derive(Debug)]
 pub(super) struct Occupancy {
     slices: Slices,
-    /// How many more exchanges spend all of a slice on a cause than of the one before.
+    /// How the number of exchanges that spend all of a slice on a cause changes from the slice before.
     steps: Vec<[i32; CAUSES]>,
-    /// The time of those that spend a part of it.
+    /// The time of exchanges that spend a part of a slice on a cause.
     parts: Vec<[u64; CAUSES]>,
 }
 
@@ -72,7 +71,7 @@ impl Occupancy {
         }
     }
 
-    /// An exchange with a place spent `span` on `cause`.
+    /// Adds that an exchange with a place spent `span` on `cause`.
     pub(super) fn add(&mut self, span: Span, cause: Cause) {
         if span.from >= span.to {
             return;
@@ -90,8 +89,8 @@ impl Occupancy {
         self.steps[last][cause] -= 1;
     }
 
-    /// The share of each cause. `behind` has those of the next hop's queue, which stand for the time spent in it.
-    pub(super) fn shares(&self, behind: Option<&Shares>) -> Shares {
+    /// The share of each cause. `behind` has the shares of the next hop's queue, which replace the time spent in it.
+    pub(super) fn shares(&self, behind: Option<&QueueShares>) -> QueueShares {
         let mut sums = Vec::with_capacity(self.slices.count + 1);
         let mut sum = [0.0; CAUSES];
         let mut full = [0_i64; CAUSES];
@@ -115,7 +114,7 @@ impl Occupancy {
                 sum[cause] += if all > 0.0 {
                     time[cause] / all * length
                 } else if cause == Cause::Queue as usize {
-                    // Nobody had a place, so nothing is known of the wait.
+                    // No exchange had a place, so nothing is known of the wait.
                     length
                 } else {
                     0.0
@@ -123,7 +122,7 @@ impl Occupancy {
             }
             sums.push(sum);
         }
-        Shares {
+        QueueShares {
             slices: self.slices,
             sums,
         }
@@ -132,13 +131,13 @@ impl Occupancy {
 
 /// What a wait in the queue of a hop waited for, at each moment.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(super) struct QueueShares {
     slices: Slices,
-    /// For each slice the time of all before it, divided by the shares of the causes.
+    /// For each slice, the time of all slices before it, divided among the causes by their shares.
     sums: Vec<[f64; CAUSES]>,
 }
 
-impl Shares {
+impl QueueShares {
     /// A wait divided among its causes. The spans add up to its length exactly.
     pub(super) fn of(&self, wait: Span) -> CauseSpans {
         let mut spans = CauseSpans::default();
@@ -149,20 +148,20 @@ impl Shares {
         let (before, after) = (self.until(wait.from), self.until(wait.to));
         let parts: Vec<f64> = before.iter().zip(&after).map(|(a, b)| b - a).collect();
         let all: f64 = parts.iter().sum();
-        let mut left = length;
+        let mut remaining = length;
         let mut largest = (0.0, Cause::Queue);
         for (cause, part) in Cause::ALL.into_iter().zip(&parts) {
-            // Of a wait outside of the trial nothing is known.
+            // Nothing is known of a wait outside of the trial.
             let share = if all > 0.0 { part / all } else { 0.0 };
-            let nanos = ((length as f64 * share) as u64).min(left);
+            let nanos = ((length as f64 * share) as u64).min(remaining);
             spans[cause] = Duration::from_nanos(nanos);
-            left -= nanos;
+            remaining -= nanos;
             if *part > largest.0 {
                 largest = (*part, cause);
             }
         }
         let rest = &mut spans[largest.1];
-        *rest = *rest + Duration::from_nanos(left);
+        *rest = *rest + Duration::from_nanos(remaining);
         spans
     }
 
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_gets_the_causes_of_those_in_front() {
+    fn a_wait_gets_the_causes_of_the_requests_ahead() {
         let mut occupancy = Occupancy::new(slices());
         occupancy.add(span(0, 300), Cause::Cwnd);
         occupancy.add(span(0, 100), Cause::Loss);
@@ -227,12 +226,12 @@ mod tests {
             millis(&shares.of(span(50, 250))),
             [(Cause::Cwnd, 175.0), (Cause::Loss, 25.0)]
         );
-        // Nobody had a place.
+        // No exchange had a place.
         assert_eq!(millis(&shares.of(span(400, 450))), [(Cause::Queue, 50.0)]);
     }
 
     #[test]
-    fn a_queue_in_front_of_a_queue_waits_for_what_that_waits_for() {
+    fn a_queue_before_another_queue_gets_the_causes_of_the_latter() {
         let mut behind = Occupancy::new(slices());
         behind.add(span(0, 500), Cause::WindowStream);
         let behind = behind.shares(None);

@@ -1,9 +1,9 @@
-//! QUIC connections: which datagram on the link was which packet, and so which carried which bytes of which stream.
+//! QUIC connections: which datagram on the link was which packet, and so carried which bytes of which stream.
 //!
-//! The link sees datagrams, the sides' frames have packet numbers; nothing names both. But a side sends its packets in
-//! the order of their frames, one to a datagram once the handshake is over, and several to one within it (RFC 9000,
-//! section 12.2). So both lists are walked together, and the sizes must agree: a packet's frames say how long it is at
-//! least. Where they do not agree nothing is joined any more, and what hangs on it is unknown.
+//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets in
+//! the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000, section
+//! 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum length. From
+//! where they do not agree nothing is joined any more, and whatever depends on it is unknown.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use squall_base::Time;
 use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRef, Way};
 
 use super::columns::PacketCells;
-use super::packed::{Coder, Packed};
+use super::packed::{Coder, PackedRows};
 use super::path::Path;
-use super::sending::{Account, Acknowledgement, Departure, Evidence, Repair};
-use super::stream::{Stream, Tx};
+use super::sending::{Account, Acknowledgement, Departure, RepairPeriod, SenderEvidence};
+use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
 
 /// Headers of IPv4 and UDP.
 const IP_UDP_BYTES: u64 = 28;
-/// The least of a short header (a first byte, a packet number) and the tag of its AEAD.
+/// The minimum of a short header (a first byte, a packet number) and the tag of its AEAD.
 const SHORT_BYTES: u64 = 2 + 16;
-/// What a packet may have beyond the least: connection ID, longer numbers, ranges of an ACK.
+/// How much a packet may exceed its minimum by: connection ID, longer numbers, ranges of an ACK.
 const SLACK_BYTES: u64 = 160;
-/// What a frame may have beyond the least whose record has no length: three numbers of eight bytes instead of one
+/// How much a frame without a length in its record may exceed its minimum by: three numbers of eight bytes instead of one
 /// (RESET_STREAM; RFC 9000, sections 16 and 19.4).
 const FRAME_SLACK_BYTES: u64 = 21;
-/// A packet that a sender would fill if it could.
+/// The size of a packet that a sender would fill if it could.
 const PACKET_BYTES: u64 = 1_200;
-/// How many datagrams are looked over for one that fits, when the next does not.
+/// How many datagrams are searched for one that fits, when the next one does not.
 const RESYNC_DATAGRAMS: usize = 4;
 
 const RESET_STREAM: u64 = 0x04;
@@ -50,14 +50,14 @@ struct Datagram {
     fate: Fate,
 }
 
-/// The datagrams of one flow as they were taken in, packed.
+/// The datagrams of one flow in the order in which they were recorded, packed.
 #[derive(Debug)]
-pub(super) struct Flow {
-    rows: Packed,
+pub(super) struct PackedFlow {
+    rows: PackedRows,
     before: [Datagram; 2],
-    /// The client's first: its index, and when it was sent.
+    /// The client's first datagram: its index, and when it was sent.
     first: Option<(u64, u64)>,
-    /// When the server had one; [`NEVER`].
+    /// When the server had one, or [`NEVER`].
     accepted: u64,
 }
 
@@ -74,10 +74,10 @@ const NO_DATAGRAM: Datagram = Datagram {
     fate: Fate::Delivered,
 };
 
-impl Default for Flow {
-    fn default() -> Flow {
-        Flow {
-            rows: Packed::default(),
+impl Default for PackedFlow {
+    fn default() -> PackedFlow {
+        PackedFlow {
+            rows: PackedRows::default(),
             before: [NO_DATAGRAM; 2],
             first: None,
             accepted: NEVER,
@@ -85,12 +85,12 @@ impl Default for Flow {
     }
 }
 
-/// Codes a datagram after the one before it of its direction.
+/// Codes a datagram relative to the one before it in its direction.
 fn code(coder: &mut impl Coder, before: &[Datagram; 2], own: &mut Datagram) {
     let some = |time: u64| (time != NEVER).then_some(time);
     let (mut due, mut arrived) = (some(own.due), some(own.arrived));
-    let there = u64::from(due.is_some()) << 1 | u64::from(arrived.is_some()) << 2;
-    let mut mask = own.packet.direction as u64 | there | (own.fate as u64) << 3;
+    let presence = u64::from(due.is_some()) << 1 | u64::from(arrived.is_some()) << 2;
+    let mut mask = own.packet.direction as u64 | presence | (own.fate as u64) << 3;
     coder.plain(&mut mask);
     own.packet.direction = Direction::ALL[(mask & 1) as usize];
     let before = &before[own.packet.direction as usize];
@@ -118,15 +118,15 @@ pub(super) struct Chunk {
     pub(super) end: u64,
 }
 
-/// A packet that a side sent, as its frames tell.
+/// A packet that a side sent, as its frames show.
 #[derive(Debug)]
-struct Sent {
+struct SentPacket {
     number: u64,
     time: u64,
     least_bytes: u64,
-    /// What it may have beyond that.
+    /// How much it may exceed that by.
     slack_bytes: u64,
-    /// It has frames that only packets with a short header may carry (RFC 9000, section 12.4).
+    /// Whether it has frames that only packets with a short header may carry (RFC 9000, section 12.4).
     is_short: bool,
     has_crypto: bool,
     chunks: Vec<Chunk>,
@@ -139,27 +139,31 @@ pub(super) struct QuicAck {
     pub(super) largest: u64,
 }
 
-/// What one side of a connection has sent and heard.
+/// What one side of a connection sent and heard.
 #[derive(Debug, Default)]
 pub(super) struct SideFrames {
-    sent: Vec<Sent>,
+    sent: Vec<SentPacket>,
     acks: Vec<QuicAck>,
-    /// Samples of the congestion window: when, and how many bytes.
+    /// Samples of the congestion window: time and bytes.
     windows: Vec<(u64, u64)>,
 }
 
-/// Packets of one direction that count as under way until they are acknowledged.
+/// Packets of one direction, which count as in flight until they are acknowledged.
 #[derive(Debug, Default)]
-struct Sending {
-    /// When each was sent, its number, and the bytes of all up to it.
+struct SendHistory {
+    /// When each was sent, its number, and the total bytes up to it.
     sent: Vec<(u64, u64, u64)>,
-    /// The largest number that is acknowledged, and since when.
+    /// Times with the largest number that is acknowledged since then.
     acked: Vec<(u64, u64)>,
     windows: Vec<(u64, u64)>,
 }
 
-impl Sending {
-    fn new(packets: &[(Tx, u64)], acks: &[QuicAck], windows: Vec<(u64, u64)>) -> Sending {
+impl SendHistory {
+    fn new(
+        packets: &[(Transmission, u64)],
+        acks: &[QuicAck],
+        windows: Vec<(u64, u64)>,
+    ) -> SendHistory {
         let sent = packets.iter().scan(0, |bytes, (tx, number)| {
             *bytes += tx.end;
             Some((tx.sent, *number, *bytes))
@@ -168,21 +172,21 @@ impl Sending {
             *largest = (*largest).max(ack.largest);
             Some((ack.time, *largest))
         });
-        Sending {
+        SendHistory {
             sent: sent.collect(),
             acked: acked.collect(),
             windows,
         }
     }
 
-    /// The repairs of lost packets: a packet is settled once a later one is acknowledged, for then its sender takes it for
-    /// lost (RFC 9002, section 6.1).
-    fn repairs(&self, packets: &[(Tx, u64)]) -> Vec<Repair> {
+    /// The repairs of lost packets. A packet is settled once a later one is acknowledged, because its sender then considers
+    /// it lost (RFC 9002, section 6.1).
+    fn repairs(&self, packets: &[(Transmission, u64)]) -> Vec<RepairPeriod> {
         let lost = packets.iter().filter(|(tx, _)| tx.is_lost());
         let repair = lost.map(|(tx, number)| {
             let later = self.acked.partition_point(|(_, largest)| largest <= number);
             let settled = self.acked.get(later).map_or(NEVER, |(time, _)| *time);
-            Repair {
+            RepairPeriod {
                 span: Span {
                     from: tx.due,
                     to: settled,
@@ -201,10 +205,10 @@ impl Sending {
 
 /// A packet with its datagram.
 #[derive(Clone, Debug)]
-pub(super) struct Joined {
+pub(super) struct JoinedPacket {
     pub(super) number: u64,
     pub(super) has_crypto: bool,
-    /// What it has of streams.
+    /// The bytes of streams that it carried.
     pub(super) chunks: Vec<Chunk>,
 }
 
@@ -213,49 +217,49 @@ pub(super) struct Joined {
 pub(super) struct QuicConnection {
     /// When its first datagram reached the link.
     pub(super) opened: u64,
-    /// When the server had its first datagram; [`NEVER`].
+    /// When the server had its first datagram, or [`NEVER`].
     pub(super) accepted: u64,
     /// Both directions of each stream.
     pub(super) streams: BTreeMap<u64, [Stream; 2]>,
     /// The datagrams that were lost, by direction.
-    pub(super) lost: [Vec<Tx>; 2],
+    pub(super) lost: [Vec<Transmission>; 2],
     /// The packets in them, by datagram.
-    pub(super) lost_packets: BTreeMap<PacketRef, Joined>,
-    /// What each direction's sender read of its packets' fate.
+    pub(super) lost_packets: BTreeMap<PacketRef, JoinedPacket>,
+    /// What each direction's sender read about its packets' fate.
     pub(super) acks: [Vec<QuicAck>; 2],
-    /// When all that had been sent was acknowledged, by direction.
+    /// When everything that had been sent was acknowledged, by direction.
     pub(super) idle: [Vec<Span>; 2],
     /// Whether all packets of a direction found their datagram.
     pub(super) is_joined: [bool; 2],
-    sending: [Sending; 2],
+    histories: [SendHistory; 2],
     /// The repairs of lost packets, by direction.
-    repairs: [Vec<Repair>; 2],
+    repairs: [Vec<RepairPeriod>; 2],
 }
 
 impl QuicConnection {
-    /// What is known of the sender of a direction. Packet numbers stand in the place of offsets.
-    pub(super) fn evidence(&self, direction: Direction) -> Evidence {
-        let sending = &self.sending[direction as usize];
-        let departures = sending.sent.iter().map(|(time, number, bytes)| Departure {
+    /// What is known of the sender of a direction. Packet numbers stand in for offsets.
+    pub(super) fn evidence(&self, direction: Direction) -> SenderEvidence {
+        let history = &self.histories[direction as usize];
+        let departures = history.sent.iter().map(|(time, number, bytes)| Departure {
             time: *time,
             end: number.saturating_add(1),
             weight: *bytes,
         });
-        let acknowledgements = sending.acked.iter().map(|(time, largest)| Acknowledgement {
+        let acknowledgements = history.acked.iter().map(|(time, largest)| Acknowledgement {
             time: *time,
             to: largest.saturating_add(1),
             limit: NEVER,
         });
-        let accounts = sending.windows.iter().map(|(time, bytes)| Account {
+        let accounts = history.windows.iter().map(|(time, bytes)| Account {
             time: *time,
             cwnd: Some(*bytes),
             ..Account::default()
         });
-        Evidence {
+        SenderEvidence {
             departures: departures.collect(),
             acknowledgements: acknowledgements.collect(),
             repairs: self.repairs[direction as usize].clone(),
-            repairs_hold: false,
+            is_held_by_repairs: false,
             accounts: accounts.collect(),
             packet_weight: PACKET_BYTES,
             packet_bytes: 1,
@@ -264,7 +268,7 @@ impl QuicConnection {
 }
 
 impl SideFrames {
-    /// The congestion window had so many bytes.
+    /// Adds a sample of the congestion window.
     pub(super) fn add_window(&mut self, time: u64, bytes: u64) {
         self.windows.push((time, bytes));
     }
@@ -282,10 +286,10 @@ impl SideFrames {
             }
             return;
         }
-        // Each packet number space counts for itself (RFC 9000, section 12.3).
-        let is_same = |last: &Sent| (last.number, last.time) == (number, time);
+        // Each packet number space counts separately (RFC 9000, section 12.3).
+        let is_same = |last: &SentPacket| (last.number, last.time) == (number, time);
         if !self.sent.last().is_some_and(is_same) {
-            self.sent.push(Sent {
+            self.sent.push(SentPacket {
                 number,
                 time,
                 least_bytes: SHORT_BYTES,
@@ -301,7 +305,7 @@ impl SideFrames {
     }
 }
 
-impl Sent {
+impl SentPacket {
     fn add(&mut self, frame: &FrameFacts) {
         self.least_bytes = self.least_bytes.saturating_add(least_bytes(frame));
         let is_sized = frame.length > 0 || ACKS.contains(&frame.kind);
@@ -318,18 +322,18 @@ impl Sent {
     }
 }
 
-/// The bytes of a datagram with one packet of these frames, IP's and UDP's headers included: at least, which is enough to
-/// find them together again.
+/// The minimum size of a datagram with one packet of these frames, including the headers of IP and UDP. That is enough to
+/// match them again.
 pub(crate) fn least_datagram_bytes<'a>(frames: impl Iterator<Item = &'a FrameFacts>) -> u64 {
     let of_frames = frames.fold(0, |sum: u64, frame| sum.saturating_add(least_bytes(frame)));
     (IP_UDP_BYTES + SHORT_BYTES).saturating_add(of_frames)
 }
 
-/// The bytes of a frame, at least (RFC 9000, section 19).
+/// The minimum size of a frame (RFC 9000, section 19).
 fn least_bytes(frame: &FrameFacts) -> u64 {
     match frame.kind {
         0x00 => frame.length,
-        // Of rows that quiche writes the length is 0.
+        // In rows that quiche writes, the length is 0.
         0x02 | 0x03 => frame.length.saturating_add(1).max(5),
         CRYPTO => frame.length.saturating_add(3),
         kind if STREAM.contains(&kind) => frame.length.saturating_add(2),
@@ -339,15 +343,16 @@ fn least_bytes(frame: &FrameFacts) -> u64 {
     }
 }
 
-impl Flow {
+impl PackedFlow {
     pub(super) fn add(&mut self, packet: &PacketCells) {
         if packet.is_copy {
             return;
         }
-        let arrived = match packet.is_corrupted {
-            // Its AEAD or UDP's checksum fails.
-            true => NEVER,
-            false => packet.released.map_or(NEVER, Time::as_nanos),
+        // A corrupted datagram fails UDP's checksum or its AEAD.
+        let arrived = if packet.is_corrupted {
+            NEVER
+        } else {
+            packet.released.map_or(NEVER, Time::as_nanos)
         };
         let mut datagram = Datagram {
             packet: PacketRef {
@@ -370,7 +375,7 @@ impl Flow {
         self.before[packet.direction as usize] = datagram;
     }
 
-    /// When it began and when the server heard of it, before it is known whose frames belong to it.
+    /// When it began and when the server heard of it, before it is known which frames belong to it.
     pub(super) fn begin(&self) -> QuicConnection {
         QuicConnection {
             opened: self.first.map_or(NEVER, |(_, sent)| sent),
@@ -379,7 +384,7 @@ impl Flow {
         }
     }
 
-    /// By direction, in the order of sending.
+    /// The datagrams by direction, in the order of sending.
     fn unpack(&self) -> [Vec<Datagram>; 2] {
         let mut datagrams = [Vec::new(), Vec::new()];
         let mut reader = self.rows.read();
@@ -397,24 +402,24 @@ impl Flow {
         datagrams
     }
 
-    /// Joins datagrams and frames, those of the client for the way up, those of the server for the way down.
+    /// Joins datagrams and frames: the client's frames for the way up, the server's for the way down.
     pub(super) fn join(
         self,
         connection: &mut QuicConnection,
         sides: [Option<SideFrames>; 2],
         path: &Path,
     ) {
-        let mut txs: BTreeMap<u64, [Vec<Tx>; 2]> = BTreeMap::new();
+        let mut txs: BTreeMap<u64, [Vec<Transmission>; 2]> = BTreeMap::new();
         for ((direction, datagrams), frames) in
             Direction::ALL.into_iter().zip(self.unpack()).zip(sides)
         {
             let place = direction as usize;
-            let datagrams: Vec<Tx> = datagrams
+            let datagrams: Vec<Transmission> = datagrams
                 .iter()
                 .map(|datagram| transmission(datagram, path))
                 .collect();
             let frames = frames.unwrap_or_default();
-            let (joined, is_whole) = pair(&datagrams, &frames.sent);
+            let (joined, is_whole) = pair_datagrams(&datagrams, &frames.sent);
             connection.is_joined[place] = is_whole && !frames.sent.is_empty();
             connection.acks[place] = frames.acks;
             let lost = datagrams.iter().filter(|tx| tx.is_lost());
@@ -434,19 +439,19 @@ impl Flow {
                 }
             }
             connection.idle[place] = idle(&last_numbers, &connection.acks[place]);
-            connection.sending[place] =
-                Sending::new(&last_numbers, &connection.acks[place], frames.windows);
-            connection.repairs[place] = connection.sending[place].repairs(&last_numbers);
+            connection.histories[place] =
+                SendHistory::new(&last_numbers, &connection.acks[place], frames.windows);
+            connection.repairs[place] = connection.histories[place].repairs(&last_numbers);
         }
         connection.streams = txs
             .into_iter()
-            .map(|(id, ways)| (id, ways.map(Stream::new)))
+            .map(|(id, directions)| (id, directions.map(Stream::new)))
             .collect();
     }
 }
 
-fn transmission(datagram: &Datagram, path: &Path) -> Tx {
-    let mut tx = Tx {
+fn transmission(datagram: &Datagram, path: &Path) -> Transmission {
+    let mut tx = Transmission {
         packet: datagram.packet,
         start: 0,
         end: datagram.payload,
@@ -464,25 +469,29 @@ fn transmission(datagram: &Datagram, path: &Path) -> Tx {
     tx
 }
 
-/// A datagram's bytes are no stream's.
-fn without_size(tx: Tx) -> Tx {
-    Tx { end: 0, ..tx }
+/// Without the size, because a datagram's bytes are not those of a stream.
+fn without_size(tx: Transmission) -> Transmission {
+    Transmission { end: 0, ..tx }
 }
 
-fn of_datagram(packets: &[Sent]) -> Joined {
+fn of_datagram(packets: &[SentPacket]) -> JoinedPacket {
     let chunks = packets.iter().flat_map(|packet| &packet.chunks);
-    Joined {
+    JoinedPacket {
         number: packets.last().map_or(0, |last| last.number),
         has_crypto: packets.iter().any(|packet| packet.has_crypto),
         chunks: chunks.copied().collect(),
     }
 }
 
-fn add_chunks(txs: &mut BTreeMap<u64, [Vec<Tx>; 2]>, datagram: Tx, packets: &[Sent]) {
+fn add_chunks(
+    txs: &mut BTreeMap<u64, [Vec<Transmission>; 2]>,
+    datagram: Transmission,
+    packets: &[SentPacket],
+) {
     for chunk in packets.iter().flat_map(|packet| &packet.chunks) {
         let of_stream =
             &mut txs.entry(chunk.stream).or_default()[datagram.packet.direction as usize];
-        of_stream.push(Tx {
+        of_stream.push(Transmission {
             start: chunk.start,
             end: chunk.end,
             ..datagram
@@ -490,10 +499,10 @@ fn add_chunks(txs: &mut BTreeMap<u64, [Vec<Tx>; 2]>, datagram: Tx, packets: &[Se
     }
 }
 
-/// Places of datagrams with the packets in each, and whether all packets found one.
-type Pairs = (Vec<(usize, std::ops::Range<usize>)>, bool);
+/// Positions of datagrams with the packets in each, and whether all packets found one.
+type DatagramPairs = (Vec<(usize, std::ops::Range<usize>)>, bool);
 
-fn pair(datagrams: &[Tx], packets: &[Sent]) -> Pairs {
+fn pair_datagrams(datagrams: &[Transmission], packets: &[SentPacket]) -> DatagramPairs {
     let mut pairs = Vec::new();
     let (mut at, mut next) = (0, 0);
     let mut has_sent_short = false;
@@ -511,7 +520,7 @@ fn pair(datagrams: &[Tx], packets: &[Sent]) -> Pairs {
         let mut bytes = packets[next].least_bytes;
         let mut most = bytes + packets[next].slack_bytes;
         next += 1;
-        // Packets share a datagram within the handshake; one with a short header is its last.
+        // Packets share a datagram during the handshake; one with a short header is its last.
         while next < packets.len()
             && !packets[next - 1].is_short
             && packets[next].time == packets[next - 1].time
@@ -533,8 +542,8 @@ fn pair(datagrams: &[Tx], packets: &[Sent]) -> Pairs {
     (pairs, true)
 }
 
-/// When all that a direction had sent was acknowledged.
-fn idle(sent: &[(Tx, u64)], acks: &[QuicAck]) -> Vec<Span> {
+/// When everything that a direction had sent was acknowledged.
+fn idle(sent: &[(Transmission, u64)], acks: &[QuicAck]) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut acks = acks.iter().peekable();
     let (mut largest_sent, mut largest_acked, mut since) = (0, None, Some(0));
@@ -566,7 +575,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_datagrams_come_back() {
+    fn packed_datagrams_are_unpacked_unchanged() {
         let datagram = |n: u64| {
             let draw = |of: u64| splitmix64(of, n);
             let number = |of: u64| match draw(of) % 4 {
@@ -591,7 +600,7 @@ mod tests {
             }
         };
         let datagrams: Vec<Datagram> = (0..5_000).map(datagram).collect();
-        let mut packed = Packed::default();
+        let mut packed = PackedRows::default();
         let mut before = [NO_DATAGRAM; 2];
         for datagram in &datagrams {
             let mut own = *datagram;

@@ -1,56 +1,56 @@
-//! The requests of a trial by their connections, packed, and whose connection is whose.
+//! The requests of a trial by connection, packed, and which connection belongs to which request.
 //!
-//! What a request's time was spent on is `timeline`'s.
+//! `timeline` works out what a request's time was spent on.
 
 use std::collections::BTreeMap;
 
 use squall_base::Time;
 use squall_base::record::Outcome;
 
-use super::intake::Marks;
-use super::numbered::Numbered;
-use super::packed::{Coder, Packed, mask_of};
+use super::intake::RequestMarks;
+use super::numbered::NumberMap;
+use super::packed::{Coder, PackedRows, mask_of};
 use super::walk::Span;
 
-/// How soon a SYN follows the moment in which a request was given its own connection: both are one call's.
+/// How soon a SYN follows the moment in which a request was given a new connection: both happen in one call.
 const OPENING: u64 = 10_000_000;
 
-/// A request with its place among all.
-pub(super) type Placed = (usize, Marks);
+/// A request with its position among all requests.
+pub(super) type IndexedRequest = (usize, RequestMarks);
 
 /// All requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Those that name no connection.
-    unnamed: Log,
-    by_connection: Numbered<Log>,
+    /// Requests that name no connection.
+    unnamed: PackedRequests,
+    by_connection: NumberMap<PackedRequests>,
     count: usize,
-    /// From when the first was wanted until the last ended.
+    /// From when the first was scheduled until the last ended.
     span: Option<Span>,
-    /// Some waited for a connection or stream.
+    /// Whether any request waited for a connection or stream.
     has_queue: bool,
-    /// Those that were found to be on a connection that they do not name.
-    owned: BTreeMap<u32, Placed>,
+    /// Requests that were found to be on a connection that they do not name.
+    owned: BTreeMap<u32, IndexedRequest>,
 }
 
 /// The requests of one connection.
 #[derive(Debug)]
-struct Log {
-    rows: Packed,
-    before: Placed,
+struct PackedRequests {
+    rows: PackedRows,
+    before: IndexedRequest,
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log {
-            rows: Packed::default(),
-            before: (0, nobody(None)),
+impl Default for PackedRequests {
+    fn default() -> PackedRequests {
+        PackedRequests {
+            rows: PackedRows::default(),
+            before: (0, blank_marks(None)),
         }
     }
 }
 
-fn nobody(connection: Option<u32>) -> Marks {
-    Marks {
+fn blank_marks(connection: Option<u32>) -> RequestMarks {
+    RequestMarks {
         request: 0,
         intended: Time::ZERO,
         taken_up: Time::ZERO,
@@ -67,8 +67,8 @@ fn nobody(connection: Option<u32>) -> Marks {
     }
 }
 
-/// Codes a row after the one before it; its connection is the log's.
-fn code(coder: &mut impl Coder, before: &Placed, (place, marks): &mut Placed) {
+/// Codes a row relative to the one before it; the log knows its connection.
+fn code(coder: &mut impl Coder, before: &IndexedRequest, (place, marks): &mut IndexedRequest) {
     let (before_place, before) = (before.0 as u64, &before.1);
     let [mut first, mut last] = [0, 1].map(|n| marks.relayed.map(|it| [it.0, it.1][n]));
     let mut mask = mask_of([
@@ -124,16 +124,16 @@ fn code(coder: &mut impl Coder, before: &Placed, (place, marks): &mut Placed) {
     marks.outcome = outcome.copied().unwrap_or(marks.outcome);
 }
 
-impl Log {
-    fn add(&mut self, mut placed: Placed) {
+impl PackedRequests {
+    fn add(&mut self, mut placed: IndexedRequest) {
         code(&mut self.rows.write(), &self.before, &mut placed);
         self.before = placed;
     }
 
-    fn unpack(&self, connection: Option<u32>) -> Vec<Placed> {
-        let mut all = vec![(0, nobody(connection)); self.rows.rows()];
+    fn unpack(&self, connection: Option<u32>) -> Vec<IndexedRequest> {
+        let mut all = vec![(0, blank_marks(connection)); self.rows.rows()];
         let mut reader = self.rows.read();
-        let mut before = &(0, nobody(None));
+        let mut before = &(0, blank_marks(None));
         for placed in &mut all {
             code(&mut reader, before, placed);
             before = placed;
@@ -143,13 +143,13 @@ impl Log {
 }
 
 impl Requests {
-    /// Takes the next one.
-    pub(super) fn add(&mut self, mut marks: Marks) {
+    /// Takes the next request.
+    pub(super) fn add(&mut self, mut marks: RequestMarks) {
         let (from, to) = (marks.intended.as_nanos(), marks.end.as_nanos());
         let span = self.span.get_or_insert(Span { from, to });
         (span.from, span.to) = (span.from.min(from), span.to.max(to));
         self.has_queue |= marks.queued().is_some();
-        // The log knows it.
+        // The log knows the connection.
         let log = match marks.connection.take() {
             Some(number) => self.by_connection.of(number),
             None => &mut self.unnamed,
@@ -158,45 +158,45 @@ impl Requests {
         self.count += 1;
     }
 
-    /// From when the first was wanted until the last ended, if some waited for a connection or stream.
+    /// From when the first request was scheduled until the last ended, if any waited for a connection or stream.
     pub(super) fn queued_within(&self) -> Option<Span> {
         self.span.filter(|_| self.has_queue)
     }
 
-    /// How many there are, those that were taken out too.
+    /// How many requests were added, including those that were taken out.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Finds the connection of each request that names none, and returns those that have none. One whose own connection
-    /// never became ready does not name it: it is the one whose first packet followed the request's slot, among those
-    /// that no request names.
-    pub(super) fn find_owners(&mut self, opened: &[u64]) -> Vec<Placed> {
+    /// Finds the connection of each request that names none, and returns the requests that have none. A request whose new
+    /// connection never became ready does not name it: it is the one whose first packet followed the request's slot, among
+    /// the connections that no request names.
+    pub(super) fn find_owners(&mut self, opened: &[u64]) -> Vec<IndexedRequest> {
         let is_named = |number: u32| self.by_connection.has(number);
         let mut unnamed: BTreeMap<u64, u32> = (0..)
             .zip(opened)
             .filter(|(number, _)| !is_named(*number))
             .map(|(number, opened)| (*opened, number))
             .collect();
-        let mut owner = |marks: &Marks| {
+        let mut owner = |marks: &RequestMarks| {
             let slot = marks.slot.filter(|_| marks.connected.is_none())?;
             let (&opened, _) = unnamed.range(slot..slot.saturating_add(OPENING)).next()?;
             unnamed.remove(&opened)
         };
-        let mut alone = Vec::new();
+        let mut unconnected = Vec::new();
         for placed in std::mem::take(&mut self.unnamed).unpack(None) {
             match owner(&placed.1) {
                 Some(number) => {
                     self.owned.insert(number, placed);
                 }
-                None => alone.push(placed),
+                None => unconnected.push(placed),
             }
         }
-        alone
+        unconnected
     }
 
-    /// Takes out the requests of a connection, in the order of their places.
-    pub(super) fn take(&mut self, number: u32) -> Vec<Placed> {
+    /// Takes out the requests of a connection, in the order of their positions.
+    pub(super) fn take(&mut self, number: u32) -> Vec<IndexedRequest> {
         if let Some(placed) = self.owned.remove(&number) {
             return vec![placed];
         }
@@ -204,8 +204,8 @@ impl Requests {
         log.map_or(Vec::new(), |log| log.unpack(Some(number)))
     }
 
-    /// Takes out all that are left.
-    pub(super) fn take_rest(&mut self) -> Vec<Placed> {
+    /// Takes out all remaining requests.
+    pub(super) fn take_rest(&mut self) -> Vec<IndexedRequest> {
         let named = self.by_connection.take_all();
         let named = named.flat_map(|(number, log)| log.unpack(Some(number)));
         let owned = std::mem::take(&mut self.owned).into_values();
@@ -219,14 +219,14 @@ mod tests {
 
     use super::*;
 
-    fn marks(n: u64, connection: Option<u32>) -> Marks {
+    fn marks(n: u64, connection: Option<u32>) -> RequestMarks {
         let draw = |of: u64| splitmix64(of, n);
         let number = |of: u64| match draw(of) % 4 {
             0 => draw(of + 1),
             _ => n * 1_000 + draw(of + 1) % 500,
         };
         let maybe = |of: u64| (draw(of) % 5 > 0).then(|| number(of + 1));
-        Marks {
+        RequestMarks {
             request: number(1),
             intended: Time::from_nanos(number(10)),
             taken_up: Time::from_nanos(number(20)),
@@ -244,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_back_by_connection_with_their_places() {
-        let all: Vec<Marks> = (0..3_000).map(|n| marks(n, Some((n % 3) as u32))).collect();
+    fn requests_are_unpacked_by_connection_with_their_places() {
+        let all: Vec<RequestMarks> = (0..3_000).map(|n| marks(n, Some((n % 3) as u32))).collect();
         let mut requests = Requests::default();
         all.iter().for_each(|marks| requests.add(marks.clone()));
         assert_eq!(requests.count(), 3_000);
         assert!(requests.find_owners(&[5, 6, 7]).is_empty());
-        let expected = |number: usize| -> Vec<Placed> {
+        let expected = |number: usize| -> Vec<IndexedRequest> {
             let own = all.iter().cloned().enumerate();
             own.filter(|(place, _)| place % 3 == number).collect()
         };
@@ -261,23 +261,23 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_waited_in_vain_owns_the_connection_that_opened_next() {
-        let waiting = |request: u64, slot: u64| Marks {
+    fn a_request_that_never_connected_owns_the_connection_opened_next() {
+        let waiting = |request: u64, slot: u64| RequestMarks {
             request,
             slot: Some(slot),
-            ..nobody(None)
+            ..blank_marks(None)
         };
         let mut requests = Requests::default();
-        requests.add(Marks {
+        requests.add(RequestMarks {
             connection: Some(0),
             ..waiting(1, 90)
         });
         requests.add(waiting(2, 100));
         requests.add(waiting(3, 101));
         requests.add(waiting(4, 300));
-        let alone = requests.find_owners(&[100, 105, 200 + OPENING]);
-        // 2 has the first that nobody names, 3 none before its 10 ms are over, 4 the last.
-        assert_eq!(alone, [(2, waiting(3, 101))]);
+        let unconnected = requests.find_owners(&[100, 105, 200 + OPENING]);
+        // Request 2 owns the first connection that no request names, 3 none within its 10 ms, 4 the last.
+        assert_eq!(unconnected, [(2, waiting(3, 101))]);
         assert_eq!(requests.take(1), [(1, waiting(2, 100))]);
         assert_eq!(requests.take(2), [(3, waiting(4, 300))]);
         assert_eq!(requests.take(0).len(), 1);

@@ -1,24 +1,24 @@
-//! The rows of causes that attribution has found, packed: there is one for every request.
+//! The rows of causes that attribution found, packed: there is one for each request.
 //!
-//! They are found by connection and wanted in the order of the requests, so each is found again by its place. What they
-//! say is `timeline`'s.
+//! They are found by connection but wanted in the order of the requests, so each is looked up by its position. `timeline`
+//! works out what they say.
 
 use std::fmt;
 
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
 
-use super::packed::{Coder, Mark, Packed};
+use super::packed::{Coder, PackedRows, RowStart};
 
 /// Rows of causes.parquet in few bytes each; most have few causes.
 #[derive(Clone, Default)]
-pub struct Causes {
-    rows: Packed,
-    /// Where each is.
-    marks: Vec<Mark>,
+pub struct CauseRows {
+    rows: PackedRows,
+    /// Where each row begins.
+    starts: Vec<RowStart>,
 }
 
-/// Bits of the mask: which spans are not empty, whether a packet is responsible and which way it went, whether a queue has
+/// Bits of the mask: which spans are not empty, whether a packet is responsible and its direction, whether a queue has
 /// roots, and the hop.
 const RESPONSIBLE: u32 = Cause::ALL.len() as u32;
 const DIRECTION: u32 = RESPONSIBLE + 1;
@@ -48,7 +48,7 @@ fn mask_of(spans: &CauseSpans) -> u64 {
     })
 }
 
-/// Codes the spans that have their bit in `left`.
+/// Codes the spans whose bit is set in `left`.
 fn code_spans(coder: &mut impl Coder, mut left: u64, spans: &mut CauseSpans) {
     while left != 0 {
         let span = &mut spans[Cause::ALL[left.trailing_zeros() as usize]];
@@ -59,7 +59,7 @@ fn code_spans(coder: &mut impl Coder, mut left: u64, spans: &mut CauseSpans) {
     }
 }
 
-/// Codes the row of a place.
+/// Codes the row at a position.
 fn code<C: Coder>(coder: &mut C, place: usize, row: &mut CausesRecord) {
     let mut mask = if C::WRITES { mask_of_row(row) } else { 0 };
     coder.plain(&mut mask);
@@ -82,7 +82,7 @@ fn code<C: Coder>(coder: &mut C, place: usize, row: &mut CausesRecord) {
 }
 
 fn mask_of_row(row: &CausesRecord) -> u64 {
-    // Mostly a queue is too short to have roots, and takes no number for them.
+    // Usually a queue is too short to have roots, and no number is written for them.
     let has_roots = row.queue_roots != without_roots(&row.spans);
     let direction = row
         .responsible
@@ -94,125 +94,125 @@ fn mask_of_row(row: &CausesRecord) -> u64 {
         | u64::from(row.hop) << HOP
 }
 
-/// Rows whose places are filled in any order.
-pub(super) struct Filling {
-    causes: Causes,
-    /// Marks on their way to their places, which are far from each other: the processor waits for each that is written
-    /// by itself, while many in a row are on their way at once.
-    waiting: Vec<(usize, Mark)>,
+/// Rows whose positions are filled in any order.
+pub(super) struct CauseRowsBuilder {
+    causes: CauseRows,
+    /// Starts that are yet to be written to their positions. The positions are far apart, so that the processor would
+    /// wait for each single write, while many writes in a row overlap.
+    pending: Vec<(usize, RowStart)>,
 }
 
-/// So many marks are written in a row.
+/// How many starts are written in a row.
 const AT_ONCE: usize = 1024;
 
-impl Filling {
-    /// For so many places.
-    pub(super) fn new(places: usize) -> Filling {
-        Filling {
-            causes: Causes {
-                rows: Packed::default(),
-                marks: vec![Mark::default(); places],
+impl CauseRowsBuilder {
+    /// For this many rows.
+    pub(super) fn new(places: usize) -> CauseRowsBuilder {
+        CauseRowsBuilder {
+            causes: CauseRows {
+                rows: PackedRows::default(),
+                starts: vec![RowStart::default(); places],
             },
-            waiting: Vec::with_capacity(AT_ONCE),
+            pending: Vec::with_capacity(AT_ONCE),
         }
     }
 
-    /// Fills a place.
+    /// Fills a position.
     pub(super) fn put(&mut self, place: usize, row: &mut CausesRecord) {
-        if self.waiting.len() == AT_ONCE {
-            self.settle();
+        if self.pending.len() == AT_ONCE {
+            self.write_pending();
         }
         let rows = &mut self.causes.rows;
-        self.waiting.push((place, rows.mark()));
+        self.pending.push((place, rows.next_start()));
         code(&mut rows.write(), place, row);
     }
 
-    /// Changes the row of a place that is filled.
+    /// Changes the row at a position that is filled.
     pub(super) fn amend(&mut self, place: usize, change: impl FnOnce(&mut CausesRecord)) {
-        self.settle();
+        self.write_pending();
         if let Some(mut row) = self.causes.get(place) {
             change(&mut row);
             self.put(place, &mut row);
         }
     }
 
-    /// The rows. All places must be filled.
-    pub(super) fn finish(mut self) -> Causes {
-        self.settle();
+    /// The rows. All positions must be filled.
+    pub(super) fn finish(mut self) -> CauseRows {
+        self.write_pending();
         self.causes
     }
 
-    fn settle(&mut self) {
-        for (place, mark) in self.waiting.drain(..) {
-            self.causes.marks[place] = mark;
+    fn write_pending(&mut self) {
+        for (place, start) in self.pending.drain(..) {
+            self.causes.starts[place] = start;
         }
     }
 }
 
-impl Causes {
+impl CauseRows {
     /// Appends a row.
     pub fn push(&mut self, mut row: CausesRecord) {
-        let place = self.marks.len();
-        self.marks.push(self.rows.mark());
+        let place = self.starts.len();
+        self.starts.push(self.rows.next_start());
         code(&mut self.rows.write(), place, &mut row);
     }
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.marks.len()
+        self.starts.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.marks.is_empty()
+        self.starts.is_empty()
     }
 
-    /// The row of a place.
+    /// The row at a position.
     pub fn get(&self, place: usize) -> Option<CausesRecord> {
-        let mark = *self.marks.get(place)?;
-        Some(self.row(place, mark))
+        let start = *self.starts.get(place)?;
+        Some(self.row(place, start))
     }
 
-    /// Reads the row of a place into `row`. A place beyond the last leaves it as it is.
+    /// Reads the row at a position into `row`. A position beyond the last leaves `row` as it is.
     #[inline]
     pub fn read(&self, place: usize, row: &mut CausesRecord) {
-        if let Some(mark) = self.marks.get(place) {
+        if let Some(start) = self.starts.get(place) {
             *row = NO_ROW;
-            code(&mut self.rows.read_from(*mark), place, row);
+            code(&mut self.rows.read_from(*start), place, row);
         }
     }
 
-    /// All rows, in the order of their places.
+    /// All rows, in the order of their positions.
     pub fn iter(&self) -> impl Iterator<Item = CausesRecord> + '_ {
-        let places = self.marks.iter().enumerate();
-        places.map(|(place, mark)| self.row(place, *mark))
+        let places = self.starts.iter().enumerate();
+        places.map(|(place, start)| self.row(place, *start))
     }
 
     #[inline]
-    fn row(&self, place: usize, mark: Mark) -> CausesRecord {
+    fn row(&self, place: usize, start: RowStart) -> CausesRecord {
         let mut row = NO_ROW;
-        code(&mut self.rows.read_from(mark), place, &mut row);
+        code(&mut self.rows.read_from(start), place, &mut row);
         row
     }
 }
 
-impl FromIterator<CausesRecord> for Causes {
-    fn from_iter<I: IntoIterator<Item = CausesRecord>>(rows: I) -> Causes {
-        let mut causes = Causes::default();
+impl FromIterator<CausesRecord> for CauseRows {
+    fn from_iter<I: IntoIterator<Item = CausesRecord>>(rows: I) -> CauseRows {
+        let mut causes = CauseRows::default();
         rows.into_iter().for_each(|row| causes.push(row));
         causes
     }
 }
 
-impl PartialEq for Causes {
-    fn eq(&self, other: &Causes) -> bool {
+impl PartialEq for CauseRows {
+    fn eq(&self, other: &CauseRows) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl Eq for Causes {}
+impl Eq for CauseRows {}
 
-impl fmt::Debug for Causes {
+impl fmt::Debug for CauseRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_in_any_order() {
+    fn rows_filled_in_any_order_are_read_back_in_order() {
         let row = |n: u64| {
             let draw = |of: u64| splitmix64(of, n);
             let mut row = CausesRecord {
@@ -251,7 +251,7 @@ mod tests {
             row
         };
         let expected: Vec<CausesRecord> = (0..3_000).map(row).collect();
-        let mut filling = Filling::new(expected.len());
+        let mut filling = CauseRowsBuilder::new(expected.len());
         for part in 0..3 {
             for (place, row) in expected.iter().enumerate().skip(part).step_by(3) {
                 let mut row = *row;

@@ -1,12 +1,13 @@
-//! Looking up moments among many, and putting rows in order that nearly are.
+//! Finds moments in sorted rows, and sorts rows that nearly are in order.
 
-/// Rows so far from their places are sorted with all others.
+/// If a row is this far from its place, all rows are sorted.
 const FAR: usize = 64;
 
-/// How many of the rows, which are in the order of their times, are at or before `time`.
+/// How many of the rows, which are sorted by their times, are at or before `time`.
 ///
-/// The rows of a trial are mostly spread evenly over its time, so this begins where the row would be then, and looks at few
-/// that are far from each other: those are not in the processor's cache. At worst it takes twice a binary search.
+/// The rows of a trial are usually spread evenly over its time, so the search begins where the row would then be. It looks
+/// at few rows that are far apart, because those are not in the processor's cache. At worst it takes twice as long as a
+/// binary search.
 pub(super) fn up_to<T>(rows: &[T], time: u64, at: impl Fn(&T) -> u64) -> usize {
     let [first, .., last] = rows else {
         return rows.iter().filter(|row| at(row) <= time).count();
@@ -45,8 +46,8 @@ pub(super) fn up_to<T>(rows: &[T], time: u64, at: impl Fn(&T) -> u64) -> usize {
     low + rows[low..high].partition_point(|row| at(row) <= time)
 }
 
-/// Sorts rows that are mostly in order: of those that are not, few are far from their places.
-pub(super) fn settle<T, K: Ord>(rows: &mut [T], key: impl Fn(&T) -> K) {
+/// Sorts rows that are mostly in order: of the others, few are far from their places.
+pub(super) fn sort_nearly_sorted<T, K: Ord>(rows: &mut [T], key: impl Fn(&T) -> K) {
     let mut moves = 0;
     for place in 1..rows.len() {
         let own = key(&rows[place]);
@@ -55,7 +56,7 @@ pub(super) fn settle<T, K: Ord>(rows: &mut [T], key: impl Fn(&T) -> K) {
         rows[place - far..=place].rotate_right(1);
         moves += far;
         if far == FAR || moves > rows.len() {
-            // Equal ones are still in the order in which they came.
+            // Equal rows are still in their original order.
             return rows.sort_by_key(key);
         }
     }
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_counts_as_a_binary_search_does() {
+    fn up_to_counts_like_a_binary_search() {
         let rows = |many: u64, bits: u64| {
             let mut rows: Vec<u64> = (0..many).map(|n| splitmix64(bits, n) >> bits).collect();
             rows.sort_unstable();
@@ -92,20 +93,20 @@ mod tests {
                     let expected = rows.partition_point(|row| *row <= time);
                     assert_eq!(up_to(&rows, time, |row| *row), expected);
                 }
-                // What never ends puts the guess far off.
+                // A time that is never reached puts the guess far off.
                 rows.push(u64::MAX);
             }
         }
     }
 
     #[test]
-    fn rows_settle_as_a_stable_sort_has_them() {
+    fn settle_orders_rows_like_a_stable_sort() {
         for (many, far) in [(0, 1), (1, 1), (2, 2), (500, 4), (500, 40), (500, 500)] {
             let row = |n: u64| ((n + splitmix64(far, n) % far) / 2, n);
             let mut rows: Vec<(u64, u64)> = (0..many).map(row).collect();
             let mut expected = rows.clone();
             expected.sort_by_key(|(key, _)| *key);
-            settle(&mut rows, |(key, _)| *key);
+            sort_nearly_sorted(&mut rows, |(key, _)| *key);
             assert_eq!(rows, expected);
         }
     }

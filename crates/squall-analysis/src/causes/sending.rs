@@ -1,29 +1,29 @@
 //! What held a sender back, moment by moment: one direction of one connection.
 //!
-//! TCP and QUIC do not say when a full congestion window, a closed receive window or the repair of a loss kept waiting
-//! bytes from the wire. The packets show it: how much was in flight, how far the receiver had room, which
-//! acknowledgements let something go. Where they leave it open, the socket's own account decides (TCP_INFO). The rule and
-//! its error are in docs/METHOD.md. Whose bytes waited is not known here; `transfer` asks this timeline for each message.
+//! TCP and QUIC do not report when a full congestion window, a closed receive window or the repair of a loss kept bytes
+//! from the wire. The packets show it: how much was in flight, how much room the receiver had, which acknowledgements let
+//! something go. Where they leave it open, the socket's own account (TCP_INFO) decides. The rule and its error are in
+//! docs/METHOD.md. It is not known here whose bytes waited; `transfer` consults this timeline for each message.
 
 use squall_base::record::{Cause, PacketRef};
 
 use super::message::Bytes;
 use super::walk::{NEVER, Span};
 
-/// A departure this soon after an acknowledgement was let go by it: the kernel sends while it handles the
+/// A departure this soon after an acknowledgement was triggered by it: the kernel sends while it handles the
 /// acknowledgement, and the link's thread reads the packet after one wake-up, for which a valid trial allows this much
 /// (docs/METHOD.md, "Our own error").
 const CLOCKED_WITHIN: u64 = 700_000;
 
-/// Where a sender was seen from afar, its times are estimates: what an acknowledgement let go may seem to have left up to
-/// this much before it came, which is what hosts need to answer a packet.
+/// If a sender was seen from afar, its times are estimates: what an acknowledgement let go may seem to have left up to this
+/// much before it came, which is the time that hosts need to reply to a packet.
 const SEEN_EARLY: u64 = 200_000;
 
 /// New data that left the sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
     pub(super) time: u64,
-    /// After its last byte (QUIC: its packet number and one).
+    /// One past its last byte (QUIC: one past its packet number).
     pub(super) end: u64,
     /// The weight of everything sent so far, in the unit of the congestion window.
     pub(super) weight: u64,
@@ -35,46 +35,46 @@ pub(super) struct Acknowledgement {
     pub(super) time: u64,
     /// Everything before this is acknowledged.
     pub(super) to: u64,
-    /// The receiver has room up to here; [`NEVER`] where the transport has no such limit.
+    /// The receiver has room up to here; [`NEVER`] if the transport has no such limit.
     pub(super) limit: u64,
 }
 
 /// A lost packet's repair: from when it would have arrived until its bytes did.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repair {
+pub(super) struct RepairPeriod {
     pub(super) span: Span,
-    /// When its sender knew of the repair. Until then it counts in flight what has been received.
+    /// When its sender knew of the repair. Until then it counts received data as in flight.
     pub(super) settled: u64,
     pub(super) packet: PacketRef,
     /// The bytes that the packet carried.
     pub(super) bytes: Bytes,
 }
 
-/// What the sender's socket said of itself at one moment.
+/// What the sender's socket reported about itself at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
     pub(super) time: u64,
     /// The congestion window.
     pub(super) cwnd: Option<u64>,
-    /// Bytes in the socket that have not been sent.
+    /// Bytes in the socket that are not yet sent.
     pub(super) unsent_bytes: Option<u64>,
-    /// For how many nanoseconds so far a full send buffer alone kept the socket from sending.
+    /// Total nanoseconds so far in which only a full send buffer kept the socket from sending.
     pub(super) buffer_limited: u64,
-    /// Bytes a second at which the socket is made to pace.
+    /// The rate at which the socket paces, in bytes per second.
     pub(super) pace: Option<u64>,
 }
 
 /// Everything known of a sender.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Evidence {
+pub(super) struct SenderEvidence {
     /// In the order of time.
     pub(super) departures: Vec<Departure>,
     /// In the order of time.
     pub(super) acknowledgements: Vec<Acknowledgement>,
     /// In any order.
-    pub(super) repairs: Vec<Repair>,
-    /// New data waits until losses are repaired, as in TCP. A QUIC sender goes on with new packets.
-    pub(super) repairs_hold: bool,
+    pub(super) repairs: Vec<RepairPeriod>,
+    /// Whether new data waits until losses are repaired, as in TCP. A QUIC sender continues with new packets.
+    pub(super) is_held_by_repairs: bool,
     /// In the order of time.
     pub(super) accounts: Vec<Account>,
     /// The weight of one full packet.
@@ -83,9 +83,10 @@ pub(super) struct Evidence {
     pub(super) packet_bytes: u64,
 }
 
-impl Evidence {
-    /// The same of a sender that was seen from afar. No acknowledgement comes before what it acknowledges was sent.
-    pub(super) fn seen_from_afar(mut self) -> Evidence {
+impl SenderEvidence {
+    /// Adjusts it for a sender that was seen from afar: acknowledgements come earlier, but never before what they
+    /// acknowledge was sent.
+    pub(super) fn with_estimated_times(mut self) -> SenderEvidence {
         let mut latest = 0;
         for acknowledgement in &mut self.acknowledgements {
             let settled = self
@@ -103,14 +104,14 @@ impl Evidence {
 
 /// What a sender could do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SenderState {
     /// Nothing was in flight, so nothing kept it from sending.
     Idle,
     /// Something was in flight, and there was room for more.
     Open,
-    /// It could not send, because of this.
+    /// It could not send, for this reason.
     Held(Cause),
-    /// It was repairing the loss of the packet at this place of [`Timeline::repairs`].
+    /// It was repairing the loss of the packet at this position of [`SenderTimeline::repairs`].
     Repairing(u32),
 }
 
@@ -118,34 +119,38 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Phase {
     from: u64,
-    state: State,
+    state: SenderState,
 }
 
-/// A sender's states from the beginning of time to its end.
+/// A sender's states over all of time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Timeline {
+pub(super) struct SenderTimeline {
     phases: Vec<Phase>,
-    repairs: Vec<Repair>,
+    repairs: Vec<RepairPeriod>,
 }
 
-impl Timeline {
-    /// What the evidence shows.
-    pub(super) fn of(mut evidence: Evidence) -> Timeline {
+impl SenderTimeline {
+    /// Derives the states from the evidence.
+    pub(super) fn of(mut evidence: SenderEvidence) -> SenderTimeline {
         let repairs = one_at_a_time(std::mem::take(&mut evidence.repairs));
-        let builder = Builder::new(&evidence, &repairs);
-        Timeline {
+        let builder = TimelineBuilder::new(&evidence, &repairs);
+        SenderTimeline {
             phases: builder.build(),
             repairs,
         }
     }
 
     /// The repair of a phase.
-    pub(super) fn repair(&self, place: u32) -> &Repair {
+    pub(super) fn repair(&self, place: u32) -> &RepairPeriod {
         &self.repairs[place as usize]
     }
 
     /// The states within `[from, to)`, in order and without gaps.
-    pub(super) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (Span, State)> + '_ {
+    pub(super) fn within(
+        &self,
+        from: u64,
+        to: u64,
+    ) -> impl Iterator<Item = (Span, SenderState)> + '_ {
         let first = self.phases.partition_point(|phase| phase.from <= from);
         let phases = &self.phases[first.saturating_sub(1)..];
         let during = phases.iter().enumerate();
@@ -161,57 +166,57 @@ impl Timeline {
     }
 }
 
-/// At each moment the earliest loss that is not repaired answers.
-fn one_at_a_time(mut repairs: Vec<Repair>) -> Vec<Repair> {
+/// Each moment counts for the earliest loss that is not repaired.
+fn one_at_a_time(mut repairs: Vec<RepairPeriod>) -> Vec<RepairPeriod> {
     repairs.sort_by_key(|repair| (repair.span.from, repair.packet));
     let mut until = 0;
     repairs.retain_mut(|repair| {
         repair.span.from = repair.span.from.max(until);
-        let is_left = repair.span.from < repair.span.to;
-        if is_left {
+        let is_nonempty = repair.span.from < repair.span.to;
+        if is_nonempty {
             until = repair.span.to;
         }
-        is_left
+        is_nonempty
     });
     repairs
 }
 
-/// What is known of a moment before the next departure shows what it was.
+/// What is known of a moment before the next departure settles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Draft {
-    Known(State),
+    Known(SenderState),
     /// About as much was in flight as the congestion window is known to have allowed.
     PerhapsFull,
 }
 
-struct Builder<'a> {
-    evidence: &'a Evidence,
-    repairs: &'a [Repair],
+struct TimelineBuilder<'a> {
+    evidence: &'a SenderEvidence,
+    repairs: &'a [RepairPeriod],
     phases: Vec<Phase>,
-    /// What has no final state yet: everything since the last departure.
+    /// Moments without a final state: everything since the last departure.
     drafts: Vec<(u64, Draft)>,
     at: u64,
     sent: Departure,
     acknowledged: Acknowledgement,
-    /// The weight of what is acknowledged, and how many departures are.
+    /// The weight of what is acknowledged, and how many departures are acknowledged.
     settled_weight: u64,
     settled: usize,
-    /// The most that was in flight since the last repair: the congestion window allowed as much.
-    demonstrated: u64,
-    /// Until then what is in flight, and accounts, say nothing about the congestion window after the last repair.
+    /// The most that was in flight since the last repair: the congestion window allowed at least that.
+    proven_window: u64,
+    /// Until this time, data in flight and accounts say nothing about the congestion window after the last repair.
     settled_at: u64,
     next_repair: usize,
     /// The first account after `at`.
     next_account: usize,
     /// The first account after the last departure.
     first_account: usize,
-    /// The bytes of the last burst so far.
+    /// The bytes of the latest burst so far.
     burst_bytes: u64,
 }
 
-impl<'a> Builder<'a> {
-    fn new(evidence: &'a Evidence, repairs: &'a [Repair]) -> Builder<'a> {
-        Builder {
+impl<'a> TimelineBuilder<'a> {
+    fn new(evidence: &'a SenderEvidence, repairs: &'a [RepairPeriod]) -> TimelineBuilder<'a> {
+        TimelineBuilder {
             evidence,
             repairs,
             phases: Vec::new(),
@@ -229,7 +234,7 @@ impl<'a> Builder<'a> {
             },
             settled_weight: 0,
             settled: 0,
-            demonstrated: 0,
+            proven_window: 0,
             settled_at: 0,
             next_repair: 0,
             next_account: 0,
@@ -273,7 +278,7 @@ impl<'a> Builder<'a> {
         let is_first = known.limit == NEVER;
         known.time = it.time;
         known.to = known.to.max(it.to);
-        // A receiver does not take room back that it has offered (RFC 9293, section 3.8.6).
+        // A receiver does not take back room that it has offered (RFC 9293, section 3.8.6).
         known.limit = if is_first {
             it.limit
         } else {
@@ -288,30 +293,30 @@ impl<'a> Builder<'a> {
     }
 
     fn depart(&mut self, it: &Departure) {
-        if it.time - self.sent.time > self.burst_lasts() {
+        if it.time - self.sent.time > self.burst_gap() {
             self.burst_bytes = 0;
         }
         self.burst_bytes += it.end.saturating_sub(self.sent.end);
         self.sent = *it;
         if it.time >= self.settled_at {
-            self.demonstrated = self.demonstrated.max(self.in_flight());
+            self.proven_window = self.proven_window.max(self.in_flight());
         }
     }
 
-    /// For how long after its latest packet a burst goes on. Its packets leave one by one, and a pacer waits for half of
-    /// a burst's time at least before the next (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
-    fn burst_lasts(&self) -> u64 {
+    /// How long a burst goes on after its latest packet. Its packets leave one by one, and a pacer waits at least half of a
+    /// burst's time before the next burst (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
+    fn burst_gap(&self) -> u64 {
         let pace = self.account_before().and_then(|account| account.pace);
         pace.map_or(0, |pace| self.burst_time(pace) / 4)
     }
 
-    /// How long the last burst takes at that pace.
+    /// How long the latest burst takes at that pace.
     fn burst_time(&self, pace: u64) -> u64 {
         let nanos = u128::from(self.burst_bytes) * 1_000_000_000 / u128::from(pace.max(1));
         u64::try_from(nanos).unwrap_or(NEVER)
     }
 
-    /// The latest account before the last departure, or else the first of all.
+    /// The latest account before the last departure, otherwise the first of all.
     fn account_before(&self) -> Option<&'a Account> {
         let accounts = &self.evidence.accounts;
         let before = self.first_account.checked_sub(1);
@@ -319,7 +324,7 @@ impl<'a> Builder<'a> {
         before.or(accounts.first())
     }
 
-    /// Drafts what was from where it is until `to`.
+    /// Drafts the states from the current time until `to`.
     fn advance(&mut self, to: u64) {
         while self.at < to {
             let repair = self.repairs.get(self.next_repair);
@@ -328,10 +333,10 @@ impl<'a> Builder<'a> {
                     let until = repair.span.to.min(to);
                     let place = self.next_repair as u32;
                     self.settled_at = self.settled_at.max(repair.settled);
-                    self.demonstrated = 0;
+                    self.proven_window = 0;
                     self.next_repair += usize::from(repair.span.to <= to);
-                    let draft = if self.evidence.repairs_hold {
-                        Draft::Known(State::Repairing(place))
+                    let draft = if self.evidence.is_held_by_repairs {
+                        Draft::Known(SenderState::Repairing(place))
                     } else {
                         self.draft(until)
                     };
@@ -343,7 +348,7 @@ impl<'a> Builder<'a> {
             self.drafts.push((self.at, draft));
             self.at = until;
         }
-        // Mostly none or one: a binary search would look at many that are far from each other.
+        // Usually there is at most one: a binary search would look at many accounts that are far apart.
         let accounts = self.evidence.accounts[self.next_account..].iter();
         self.next_account += accounts.take_while(|it| it.time < to).count();
     }
@@ -354,28 +359,29 @@ impl<'a> Builder<'a> {
         let in_flight = self.in_flight();
         let room = limit.saturating_sub(self.sent.end);
         if limit != NEVER && room < self.evidence.packet_bytes {
-            return Draft::Known(State::Held(Cause::WindowReceive));
+            return Draft::Known(SenderState::Held(Cause::WindowReceive));
         }
         if in_flight == 0 {
-            return Draft::Known(State::Idle);
+            return Draft::Known(SenderState::Idle);
         }
         let (least, most) = self.congestion_window(to);
         let one = self.evidence.packet_weight;
         if most.is_some_and(|most| in_flight + one > most) {
-            return Draft::Known(State::Held(Cause::Cwnd));
+            return Draft::Known(SenderState::Held(Cause::Cwnd));
         }
         // Linux may wait for a second packet's room, or a third of the window, before it sends (tcp_tso_should_defer in
         // net/ipv4/tcp_output.c).
         let deferred = (2 * one).max(least / 3);
         if in_flight + one + deferred <= least {
-            Draft::Known(State::Open)
+            Draft::Known(SenderState::Open)
         } else {
             Draft::PerhapsFull
         }
     }
 
-    /// Bounds of the congestion window: without a loss it only grows, so accounts before and after bound it, and so does what
-    /// was in flight before. One that paces also shrinks without a loss, when it probes for the round trip (BBR).
+    /// Bounds of the congestion window. Without a loss it only grows, so accounts before and after bound it, and so does
+    /// what was in flight before. The window of a sender that paces also shrinks without a loss, when it probes for the
+    /// round trip (BBR).
     fn congestion_window(&self, to: u64) -> (u64, Option<u64>) {
         let accounts = &self.evidence.accounts;
         let next_loss = self.repairs.get(self.next_repair);
@@ -390,7 +396,7 @@ impl<'a> Builder<'a> {
             .find(|it| it.time >= to);
         let after = after.filter(is_valid);
         let paces = before.or(after).is_some_and(|it| it.pace.is_some());
-        let demonstrated = if paces { 0 } else { self.demonstrated };
+        let proven_window = if paces { 0 } else { self.proven_window };
         let (before, after) = (before.and_then(|it| it.cwnd), after.and_then(|it| it.cwnd));
         let least = match (before, after) {
             (Some(before), Some(after)) => before.min(after),
@@ -398,34 +404,38 @@ impl<'a> Builder<'a> {
             (None, _) => 0,
         };
         let most = after.map(|after| after.max(before.unwrap_or(0)));
-        (least.max(demonstrated), most)
+        (least.max(proven_window), most)
     }
 
-    /// Decides what was since the last departure, now that the next one is known.
+    /// Decides the states since the last departure, now that the next one is known.
     fn settle_drafts(&mut self, departs: Option<u64>) {
         let all = &self.evidence.accounts;
         let accounts = all[self.first_account..self.next_account].iter();
-        // A socket is read after the time of its account, so one from just before may already tell of the departure.
+        // A socket is read after the time of its account, so an account from just before may already reflect the departure.
         let until = departs.map_or(NEVER, |departs| departs.saturating_sub(CLOCKED_WITHIN));
         let accounts = accounts.take_while(|it| it.time <= until);
         let mut unsent = accounts.filter_map(|it| it.unsent_bytes);
-        // What waits in the socket all the while is there whenever somebody looks.
+        // Data that waits in the socket the whole time is in every sample.
         let was_empty = unsent.clone().any(|bytes| bytes == 0);
         let was_waiting = unsent.any(|bytes| bytes > 0);
         let is_clocked = departs.is_some_and(|departs| {
             departs.saturating_sub(self.acknowledged.time) <= CLOCKED_WITHIN
         });
         let is_full = !was_empty && (was_waiting || is_clocked);
-        let otherwise = self.otherwise(departs, is_clocked);
+        let state_with_room = self.state_with_room(departs, is_clocked);
         let mut drafts = std::mem::take(&mut self.drafts);
         for (from, draft) in drafts.drain(..) {
             let state = match draft {
-                Draft::PerhapsFull if is_full => State::Held(Cause::Cwnd),
-                Draft::PerhapsFull | Draft::Known(State::Open) => otherwise,
+                Draft::PerhapsFull if is_full => SenderState::Held(Cause::Cwnd),
+                Draft::PerhapsFull | Draft::Known(SenderState::Open) => state_with_room,
                 // A pace below a window in a round trip leaves nothing in flight between bursts.
-                Draft::Known(State::Idle) if otherwise == State::Held(Cause::Pacing) => otherwise,
-                // An account of an empty socket is surer than bounds of a window.
-                Draft::Known(State::Held(Cause::Cwnd)) if was_empty => State::Open,
+                Draft::Known(SenderState::Idle)
+                    if state_with_room == SenderState::Held(Cause::Pacing) =>
+                {
+                    state_with_room
+                }
+                // An account of an empty socket is more certain than bounds of a window.
+                Draft::Known(SenderState::Held(Cause::Cwnd)) if was_empty => SenderState::Open,
                 Draft::Known(state) => state,
             };
             match self.phases.last() {
@@ -433,23 +443,23 @@ impl<'a> Builder<'a> {
                 _ => self.phases.push(Phase { from, state }),
             }
         }
-        // Its memory is used again: there are as many of these as packets.
+        // Reuses its memory: there are as many of these as packets.
         self.drafts = drafts;
         self.first_account = self.next_account;
     }
 
     /// With room in the windows: whether pacing or the send buffer held the sender back.
-    fn otherwise(&self, departs: Option<u64>, is_clocked: bool) -> State {
+    fn state_with_room(&self, departs: Option<u64>, is_clocked: bool) -> SenderState {
         let accounts = &self.evidence.accounts;
         let Some(before) = self.account_before() else {
-            return State::Open;
+            return SenderState::Open;
         };
         let gap = departs.map(|departs| departs.saturating_sub(self.sent.time));
         if let (Some(pace), Some(gap), false) = (before.pace, gap, is_clocked) {
             let due = self.burst_time(pace);
-            // Timers are late by the machine's wake-up, which counts little beside the time that they wait.
+            // Timers are late by the machine's wake-up delay, which is short compared with the time that they wait.
             if gap <= due.saturating_add(due / 2) {
-                return State::Held(Cause::Pacing);
+                return SenderState::Held(Cause::Pacing);
             }
         }
         if let Some(after) = accounts.get(self.next_account)
@@ -457,10 +467,10 @@ impl<'a> Builder<'a> {
         {
             let limited = after.buffer_limited.saturating_sub(before.buffer_limited);
             if limited > (after.time - before.time) / 2 {
-                return State::Held(Cause::SendBuffer);
+                return SenderState::Held(Cause::SendBuffer);
             }
         }
-        State::Open
+        SenderState::Open
     }
 }
 
@@ -472,7 +482,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One packet a departure, of 1,000 bytes.
+    /// Departures of one packet each, of 1,000 bytes.
     fn departures(times: &[u64]) -> Vec<Departure> {
         let all = (1..).zip(times);
         all.map(|(count, time)| Departure {
@@ -493,46 +503,46 @@ mod tests {
             .collect()
     }
 
-    fn evidence(sent: &[u64], acknowledged: &[(u64, u64)]) -> Evidence {
-        Evidence {
+    fn evidence(sent: &[u64], acknowledged: &[(u64, u64)]) -> SenderEvidence {
+        SenderEvidence {
             departures: departures(sent),
             acknowledgements: acknowledgements(acknowledged),
-            repairs_hold: true,
+            is_held_by_repairs: true,
             packet_weight: 1,
             packet_bytes: 1_000,
-            ..Evidence::default()
+            ..SenderEvidence::default()
         }
     }
 
-    fn state_at(timeline: &Timeline, time: u64) -> State {
+    fn state_at(timeline: &SenderTimeline, time: u64) -> SenderState {
         let (_, state) = timeline.within(time, time + 1).next().expect("all of time");
         state
     }
 
-    /// Four packets are let go by the acknowledgement of four.
-    fn full_window() -> Evidence {
+    /// The acknowledgement of four packets lets four go.
+    fn full_window() -> SenderEvidence {
         let sent = [0, 1, 2, 3, 20 * MS, 20 * MS, 20 * MS, 20 * MS];
         evidence(&sent, &[(20 * MS - 1, 4), (40 * MS, 8)])
     }
 
     #[test]
     fn an_acknowledgement_seen_from_afar_is_earlier_but_never_before_its_data() {
-        let times = |evidence: Evidence| -> Vec<u64> {
-            let acknowledgements = evidence.seen_from_afar().acknowledgements;
+        let times = |evidence: SenderEvidence| -> Vec<u64> {
+            let acknowledgements = evidence.with_estimated_times().acknowledgements;
             acknowledgements.iter().map(|it| it.time).collect()
         };
         let far = evidence(&[MS, 2 * MS], &[(9 * MS, 1), (10 * MS, 2)]);
         assert_eq!(times(far), [9 * MS - SEEN_EARLY, 10 * MS - SEEN_EARLY]);
-        // A round trip of less than that.
+        // A round trip shorter than that.
         let near = evidence(&[MS, 2 * MS], &[(MS + 10, 1), (2 * MS + 10, 2)]);
         assert_eq!(times(near), [MS, 2 * MS]);
     }
 
     #[test]
     fn departure_on_an_acknowledgement_shows_a_full_window() {
-        let timeline = Timeline::of(full_window());
-        assert_eq!(state_at(&timeline, 10 * MS), State::Held(Cause::Cwnd));
-        assert_eq!(state_at(&timeline, 50 * MS), State::Idle);
+        let timeline = SenderTimeline::of(full_window());
+        assert_eq!(state_at(&timeline, 10 * MS), SenderState::Held(Cause::Cwnd));
+        assert_eq!(state_at(&timeline, 50 * MS), SenderState::Idle);
     }
 
     #[test]
@@ -543,34 +553,37 @@ mod tests {
             unsent_bytes: Some(0),
             ..Account::default()
         });
-        assert_eq!(state_at(&Timeline::of(evidence), 9 * MS), State::Open);
+        assert_eq!(
+            state_at(&SenderTimeline::of(evidence), 9 * MS),
+            SenderState::Open
+        );
     }
 
     #[test]
-    fn account_from_just_before_a_departure_may_tell_of_it() {
+    fn account_from_just_before_a_departure_may_already_reflect_it() {
         let mut evidence = full_window();
         evidence.accounts.push(Account {
             time: 20 * MS - CLOCKED_WITHIN / 2,
             unsent_bytes: Some(0),
             ..Account::default()
         });
-        let timeline = Timeline::of(evidence);
-        assert_eq!(state_at(&timeline, 9 * MS), State::Held(Cause::Cwnd));
+        let timeline = SenderTimeline::of(evidence);
+        assert_eq!(state_at(&timeline, 9 * MS), SenderState::Held(Cause::Cwnd));
     }
 
     #[test]
     fn departure_between_acknowledgements_shows_room() {
         let sent = [0, 1, 2, 3, 10 * MS];
-        let timeline = Timeline::of(evidence(&sent, &[(20 * MS, 4)]));
-        assert_eq!(state_at(&timeline, 5 * MS), State::Open);
+        let timeline = SenderTimeline::of(evidence(&sent, &[(20 * MS, 4)]));
+        assert_eq!(state_at(&timeline, 5 * MS), SenderState::Open);
     }
 
     #[test]
     fn less_in_flight_than_the_window_allowed_before_is_room() {
         // Nine in flight at once, then one.
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 30 * MS, 50 * MS];
-        let timeline = Timeline::of(evidence(&sent, &[(20 * MS, 9), (50 * MS - 1, 10)]));
-        assert_eq!(state_at(&timeline, 40 * MS), State::Open);
+        let timeline = SenderTimeline::of(evidence(&sent, &[(20 * MS, 9), (50 * MS - 1, 10)]));
+        assert_eq!(state_at(&timeline, 40 * MS), SenderState::Open);
     }
 
     #[test]
@@ -579,8 +592,8 @@ mod tests {
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 20 * MS, 20 * MS + 1, 40 * MS];
         let mut evidence = evidence(&sent, &[(20 * MS - 1, 9), (40 * MS - 1, 10)]);
         assert_eq!(
-            state_at(&Timeline::of(evidence.clone()), 30 * MS),
-            State::Open
+            state_at(&SenderTimeline::of(evidence.clone()), 30 * MS),
+            SenderState::Open
         );
         let account = |time: u64, cwnd: u64| Account {
             time,
@@ -590,8 +603,8 @@ mod tests {
         };
         evidence.accounts = vec![account(0, 9), account(50 * MS, 2)];
         assert_eq!(
-            state_at(&Timeline::of(evidence), 30 * MS),
-            State::Held(Cause::Cwnd)
+            state_at(&SenderTimeline::of(evidence), 30 * MS),
+            SenderState::Held(Cause::Cwnd)
         );
     }
 
@@ -600,8 +613,8 @@ mod tests {
         let sent = [0, 1, 20 * MS];
         let mut evidence = evidence(&sent, &[(20 * MS - 1, 1), (40 * MS, 3)]);
         assert_eq!(
-            state_at(&Timeline::of(evidence.clone()), 10 * MS),
-            State::Held(Cause::Cwnd)
+            state_at(&SenderTimeline::of(evidence.clone()), 10 * MS),
+            SenderState::Held(Cause::Cwnd)
         );
         let account = |time: u64, cwnd: u64| Account {
             time,
@@ -610,13 +623,13 @@ mod tests {
         };
         evidence.accounts = vec![account(0, 10), account(30 * MS, 10)];
         assert_eq!(
-            state_at(&Timeline::of(evidence.clone()), 10 * MS),
-            State::Open
+            state_at(&SenderTimeline::of(evidence.clone()), 10 * MS),
+            SenderState::Open
         );
         evidence.accounts = vec![account(0, 2), account(30 * MS, 2)];
         assert_eq!(
-            state_at(&Timeline::of(evidence), 10 * MS),
-            State::Held(Cause::Cwnd)
+            state_at(&SenderTimeline::of(evidence), 10 * MS),
+            SenderState::Held(Cause::Cwnd)
         );
     }
 
@@ -626,20 +639,20 @@ mod tests {
         for (it, limit) in evidence.acknowledgements.iter_mut().zip([2_500, 9_000]) {
             it.limit = limit;
         }
-        let timeline = Timeline::of(evidence);
+        let timeline = SenderTimeline::of(evidence);
         assert_eq!(
             state_at(&timeline, 30 * MS),
-            State::Held(Cause::WindowReceive)
+            SenderState::Held(Cause::WindowReceive)
         );
         assert_ne!(
             state_at(&timeline, 60 * MS),
-            State::Held(Cause::WindowReceive)
+            SenderState::Held(Cause::WindowReceive)
         );
     }
 
     #[test]
     fn a_moment_belongs_to_the_earliest_loss_that_is_not_repaired() {
-        let repair = |index: u64, from: u64, to: u64| Repair {
+        let repair = |index: u64, from: u64, to: u64| RepairPeriod {
             span: Span { from, to },
             settled: to + 10 * MS,
             packet: PacketRef {
@@ -654,9 +667,9 @@ mod tests {
             repair(4, 10 * MS, 20 * MS),
             repair(5, 25 * MS, 35 * MS),
         ];
-        let timeline = Timeline::of(evidence);
+        let timeline = SenderTimeline::of(evidence);
         let packet_at = |time: u64| match state_at(&timeline, time) {
-            State::Repairing(place) => Some(timeline.repair(place).packet.index),
+            SenderState::Repairing(place) => Some(timeline.repair(place).packet.index),
             _ => None,
         };
         assert_eq!(packet_at(4 * MS), None);
@@ -666,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_as_long_as_the_pace_wants_are_pacing() {
+    fn gaps_that_match_the_pace_are_pacing() {
         // 1,000 bytes every 10 ms are 100,000 bytes a second.
         let sent = [0, 10 * MS, 20 * MS, 30 * MS];
         let mut evidence = evidence(&sent, &[(25 * MS, 1)]);
@@ -675,12 +688,18 @@ mod tests {
             pace: Some(100_000),
             ..Account::default()
         });
-        let timeline = Timeline::of(evidence);
-        assert_eq!(state_at(&timeline, 5 * MS), State::Held(Cause::Pacing));
-        assert_eq!(state_at(&timeline, 15 * MS), State::Held(Cause::Pacing));
+        let timeline = SenderTimeline::of(evidence);
+        assert_eq!(
+            state_at(&timeline, 5 * MS),
+            SenderState::Held(Cause::Pacing)
+        );
+        assert_eq!(
+            state_at(&timeline, 15 * MS),
+            SenderState::Held(Cause::Pacing)
+        );
     }
 
-    /// Two packets, microseconds apart, every 20 ms, which is their time at the pace.
+    /// Two packets, microseconds apart, every 20 ms, which is the time that they take at the pace.
     #[test]
     fn packets_of_a_burst_that_leave_one_by_one_are_paced_together() {
         const APART: u64 = 5_000;
@@ -692,18 +711,18 @@ mod tests {
             pace: Some(100_000),
             ..Account::default()
         });
-        let timeline = Timeline::of(evidence);
+        let timeline = SenderTimeline::of(evidence);
         for moment in [10, 30, 39] {
             assert_eq!(
                 state_at(&timeline, moment * MS),
-                State::Held(Cause::Pacing),
+                SenderState::Held(Cause::Pacing),
                 "{moment} ms"
             );
         }
     }
 
     #[test]
-    fn time_that_the_socket_counts_as_buffer_limited_is_the_buffers() {
+    fn buffer_limited_time_counts_for_the_send_buffer() {
         let sent = [0, 1, 2, 3, 10 * MS];
         let mut evidence = evidence(&sent, &[(9 * MS, 4)]);
         let account = |time: u64, buffer_limited: u64| Account {
@@ -714,14 +733,14 @@ mod tests {
         };
         evidence.accounts = vec![account(4, 0), account(12 * MS, 9 * MS)];
         assert_eq!(
-            state_at(&Timeline::of(evidence), 5 * MS),
-            State::Held(Cause::SendBuffer)
+            state_at(&SenderTimeline::of(evidence), 5 * MS),
+            SenderState::Held(Cause::SendBuffer)
         );
     }
 
     #[test]
     fn states_cover_any_span_without_gaps() {
-        let timeline = Timeline::of(full_window());
+        let timeline = SenderTimeline::of(full_window());
         for (from, to) in [(0, 1), (0, 60 * MS), (10 * MS, 41 * MS), (80 * MS, NEVER)] {
             let spans: Vec<Span> = timeline.within(from, to).map(|(span, _)| span).collect();
             assert_eq!(spans.first().map(|span| span.from), Some(from));

@@ -1,28 +1,28 @@
 //! What the time of a run's requests was spent on, by how slow they were: the cause bars of the reports.
 //!
-//! The bands are of each trial's own measured requests, by rank; only times of the same band are added over the valid
-//! trials of a cell, never percentiles. A request that failed or never finished counts with the time that it has. What a
-//! bar looks like is squall-report's.
+//! The bands are ranks among each trial's own measured requests. Only times of the same band are added over the valid
+//! trials of a cell, never percentiles. A request that failed or never finished counts with the time that it has.
+//! squall-report draws the bars.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 use squall_base::plan::{Condition, Plan};
 use squall_base::record::{CauseSpans, CausesRecord, Phase, RequestRecord, TrialRecord, Validity};
 
-use crate::explain::Share;
+use crate::explain::CauseTime;
 
 /// A band of a trial's requests, by response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// From which of a thousand requests on, the fastest first.
+    /// From which thousandth of the requests on, the fastest first.
     from: u64,
-    /// Before which.
+    /// Up to, but not including, which thousandth.
     to: u64,
 }
 
-/// All requests, and then without gaps or overlaps from the fastest to the slowest.
+/// All requests, then bands without gaps or overlaps from the fastest to the slowest.
 pub const BANDS: [Band; 5] = [
     band("all", 0, 1_000),
     band("fastest half", 0, 500),
@@ -38,11 +38,11 @@ const fn band(name: &'static str, from: u64, to: u64) -> Band {
 /// The time of some requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BandTime {
-    /// How many.
+    /// How many requests.
     pub requests: u64,
     /// Their time, by cause.
     pub spans: CauseSpans,
-    /// The part of it that was spent in queues, by what those in front of them waited for.
+    /// The part of it that was spent in queues, by what the requests ahead waited for.
     pub queue_roots: CauseSpans,
 }
 
@@ -53,33 +53,33 @@ impl BandTime {
         self.queue_roots = self.queue_roots.plus(&other.queue_roots);
     }
 
-    /// The causes that are not empty, the largest first.
-    pub fn shares(&self) -> Vec<Share> {
-        Share::of(&self.spans)
+    /// The non-empty causes, the largest first.
+    pub fn shares(&self) -> Vec<CauseTime> {
+        CauseTime::of(&self.spans)
     }
 
-    /// What the time in queues was spent on by those in front, the largest first; what is `queue` here is not known.
-    pub fn queue_shares(&self) -> Vec<Share> {
-        Share::of(&self.queue_roots)
+    /// What the time in queues was spent on by the requests ahead, the largest first; `queue` here means unknown.
+    pub fn queue_shares(&self) -> Vec<CauseTime> {
+        CauseTime::of(&self.queue_roots)
     }
 }
 
 /// One trial's time in all bands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TrialCauses {
+pub struct TrialBandTimes {
     variant: String,
     condition: Condition,
     is_valid: bool,
     bands: [BandTime; BANDS.len()],
 }
 
-impl TrialCauses {
-    /// Of a trial with `causes`, a row for each of its `requests`; rows of others are left out.
+impl TrialBandTimes {
+    /// From a trial whose `causes` have a row for each of its `requests`; rows of other requests are left out.
     pub fn of(
         record: &TrialRecord,
         requests: &[RequestRecord],
         causes: &[CausesRecord],
-    ) -> TrialCauses {
+    ) -> TrialBandTimes {
         let rows: std::collections::BTreeMap<u64, &CausesRecord> =
             causes.iter().map(|row| (row.request, row)).collect();
         let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
@@ -100,11 +100,11 @@ impl TrialCauses {
             }
             time
         });
-        TrialCauses {
+        TrialBandTimes {
             variant: record.trial.variant.name.clone(),
             condition: record.trial.condition.clone(),
             is_valid: record.health.validity == Validity::Valid,
-            // Of fewer than a hundred there is no slowest hundredth.
+            // Below a hundred requests, there is no slowest hundredth.
             bands: if count < 100 {
                 without_last(bands)
             } else {
@@ -114,17 +114,17 @@ impl TrialCauses {
     }
 }
 
-/// The band before the last takes its requests in.
+/// Merges the last band into the one before it.
 fn without_last(mut bands: [BandTime; BANDS.len()]) -> [BandTime; BANDS.len()] {
     let last = std::mem::take(&mut bands[BANDS.len() - 1]);
     bands[BANDS.len() - 2].add(&last);
     bands
 }
 
-/// A cell's time over its valid trials.
+/// A cell's time, added up over its valid trials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "CellJson", try_from = "CellJson")]
-pub struct CellCauses {
+pub struct CellBandTimes {
     /// The variant's name.
     pub variant: String,
     /// By band, in the order of [`BANDS`].
@@ -133,19 +133,19 @@ pub struct CellCauses {
 
 /// Where the time of a run went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunCauses {
-    /// By condition in the plan's order: the cells that have valid trials whose causes are known, in the order of variants.
-    pub conditions: Vec<Vec<CellCauses>>,
+pub struct RunBandTimes {
+    /// By condition in the plan's order: the cells that have valid trials with known causes, in the order of variants.
+    pub conditions: Vec<Vec<CellBandTimes>>,
 }
 
-impl RunCauses {
+impl RunBandTimes {
     /// The cells of one condition of the plan.
-    pub fn of_condition(&self, place: usize) -> &[CellCauses] {
+    pub fn of_condition(&self, place: usize) -> &[CellBandTimes] {
         self.conditions.get(place).map_or(&[], Vec::as_slice)
     }
 
     /// Lays out the trials of a run.
-    pub fn of(plan: &Plan, trials: &[TrialCauses]) -> RunCauses {
+    pub fn of(plan: &Plan, trials: &[TrialBandTimes]) -> RunBandTimes {
         let cell = |condition: &Condition, variant: &str| {
             let mut own = trials.iter().filter(|trial| {
                 trial.is_valid && trial.variant == variant && trial.condition == *condition
@@ -156,7 +156,7 @@ impl RunCauses {
                     band.add(more);
                 }
             }
-            Some(CellCauses {
+            Some(CellBandTimes {
                 variant: variant.to_owned(),
                 bands,
             })
@@ -167,13 +167,13 @@ impl RunCauses {
                 .filter_map(|variant| cell(condition, &variant.name))
                 .collect()
         });
-        RunCauses {
+        RunBandTimes {
             conditions: conditions.collect(),
         }
     }
 }
 
-/// A cell in JSON: its bands with their causes by word.
+/// A cell in JSON: its bands with their causes by name.
 #[derive(Serialize, Deserialize)]
 struct CellJson {
     variant: String,
@@ -184,12 +184,12 @@ struct CellJson {
 struct BandJson {
     band: String,
     requests: u64,
-    causes: Vec<Share>,
-    queue_behind: Vec<Share>,
+    causes: Vec<CauseTime>,
+    queue_behind: Vec<CauseTime>,
 }
 
-impl From<CellCauses> for CellJson {
-    fn from(cell: CellCauses) -> CellJson {
+impl From<CellBandTimes> for CellJson {
+    fn from(cell: CellBandTimes) -> CellJson {
         let bands = BANDS.iter().zip(&cell.bands);
         CellJson {
             variant: cell.variant,
@@ -205,21 +205,21 @@ impl From<CellCauses> for CellJson {
     }
 }
 
-impl TryFrom<CellJson> for CellCauses {
+impl TryFrom<CellJson> for CellBandTimes {
     type Error = String;
 
-    fn try_from(cell: CellJson) -> Result<CellCauses, String> {
+    fn try_from(cell: CellJson) -> Result<CellBandTimes, String> {
         let mut bands = [BandTime::default(); BANDS.len()];
         for (band, time) in BANDS.iter().zip(&mut bands) {
             let read = cell.bands.iter().find(|read| read.band == band.name);
             let read = read.ok_or_else(|| format!("no band `{}`", band.name))?;
             *time = BandTime {
                 requests: read.requests,
-                spans: Share::spans(&read.causes),
-                queue_roots: Share::spans(&read.queue_behind),
+                spans: CauseTime::spans(&read.causes),
+                queue_roots: CauseTime::spans(&read.queue_behind),
             };
         }
-        Ok(CellCauses {
+        Ok(CellBandTimes {
             variant: cell.variant,
             bands,
         })
@@ -241,14 +241,14 @@ mod tests {
             band.spans[Cause::Hol] = Duration::from_millis(place as u64);
             band.queue_roots[Cause::Cwnd] = Duration::from_millis(5);
         }
-        let cell = CellCauses {
+        let cell = CellBandTimes {
             variant: "x1".to_owned(),
             bands,
         };
         let json = serde_json::to_string(&cell).unwrap();
-        assert_eq!(serde_json::from_str::<CellCauses>(&json).unwrap(), cell);
+        assert_eq!(serde_json::from_str::<CellBandTimes>(&json).unwrap(), cell);
         let unknown = json.replace("\"cwnd\"", "\"weather\"");
-        let error = serde_json::from_str::<CellCauses>(&unknown).unwrap_err();
+        let error = serde_json::from_str::<CellBandTimes>(&unknown).unwrap_err();
         assert!(
             error.to_string().contains("unknown cause `weather`"),
             "{error}"
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_without_gaps() {
+    fn bands_have_no_gaps() {
         assert_eq!((BANDS[0].from, BANDS[0].to), (0, 1_000));
         let rest = &BANDS[1..];
         assert_eq!((rest[0].from, rest[rest.len() - 1].to), (0, 1_000));

@@ -1,7 +1,7 @@
-//! A byte stream on its way over the link: every transmission of its bytes, and when each byte first arrived.
+//! A byte stream on the link: every transmission of its bytes, and when each byte first arrived.
 //!
-//! One direction of a TCP connection, or one direction of a QUIC stream: here both are bytes that were sent once or
-//! several times. It does not know whose the bytes are (`message`) nor why they were sent again (`repair`).
+//! It is one direction of a TCP connection or of a QUIC stream; here both are bytes that were sent once or several times.
+//! It does not know whose bytes they are (`message`) nor why they were sent again (`repair`).
 
 use squall_base::record::{Fate, PacketRef};
 
@@ -9,23 +9,23 @@ use super::walk::{NEVER, Span};
 
 /// A packet on the link that carried bytes of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tx {
+pub(super) struct Transmission {
     pub(super) packet: PacketRef,
     /// The bytes.
     pub(super) start: u64,
     pub(super) end: u64,
     /// When the link read it.
     pub(super) sent: u64,
-    /// Time in queues and at rates; of a lost one, what it would have been.
+    /// Time in queues and at rates; for a lost packet, what it would have been.
     pub(super) queueing: u64,
-    /// When it was to arrive; of a lost one, when it would have.
+    /// When it was due to arrive; for a lost packet, when it would have arrived.
     pub(super) due: u64,
-    /// When it did, undamaged; [`NEVER`] if it did not.
+    /// When it arrived undamaged, or [`NEVER`].
     pub(super) arrived: u64,
     pub(super) fate: Fate,
 }
 
-impl Tx {
+impl Transmission {
     pub(super) fn is_lost(&self) -> bool {
         self.arrived == NEVER && self.fate != Fate::InFlight
     }
@@ -36,13 +36,13 @@ impl Tx {
 pub(super) struct Piece {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Their first transmission, by place in the stream's list.
+    /// Their first transmission, by position in the stream's list.
     pub(super) first: u32,
-    /// The transmission that brought them; the first if none did.
-    pub(super) by: u32,
+    /// The transmission that delivered them; the first one if none did.
+    pub(super) delivered_by: u32,
     /// When they first arrived, or [`NEVER`].
     pub(super) arrived: u64,
-    /// Transmissions of them that were lost before they arrived, in order; of most there are none.
+    /// Transmissions of them that were lost before they arrived, in order; usually empty.
     lost: Vec<u32>,
 }
 
@@ -56,33 +56,33 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     /// In the order of sending.
-    pub(super) txs: Vec<Tx>,
+    pub(super) txs: Vec<Transmission>,
     /// In the order of bytes, without gaps between them from the first byte on.
     pub(super) pieces: Vec<Piece>,
-    /// When each piece was there with all before it.
+    /// When each piece had arrived together with everything before it.
     in_order: Vec<u64>,
-    /// After the last byte that had been sent when each transmission was over.
+    /// One past the last byte that had been sent, up to and including each transmission.
     sent_end: Vec<u64>,
-    index: Index,
+    index: PieceIndex,
 }
 
-/// Which piece has the first byte of each `1 << shift` bytes; without entries where there are few pieces.
+/// Which piece has the first byte of each `1 << shift` bytes; empty if there are few pieces.
 #[derive(Clone, Debug, Default)]
-struct Index {
+struct PieceIndex {
     shift: u32,
     places: Vec<u32>,
 }
 
-/// A message mostly has fewer pieces than this, which are counted faster than the end is looked up.
+/// A message usually has fewer pieces than this, and they are counted faster than the end is looked up.
 const NEAR_PIECES: usize = 4;
-/// So many pieces are searched as fast as they are looked up.
+/// Up to this many pieces are searched as fast as they are looked up.
 const FEW_PIECES: usize = 16;
 
-impl Index {
-    /// Of pieces without gaps; with no more entries than pieces.
-    fn of(pieces: &[Piece]) -> Index {
+impl PieceIndex {
+    /// For pieces without gaps; it has no more entries than there are pieces.
+    fn of(pieces: &[Piece]) -> PieceIndex {
         let Some(last) = pieces.last().filter(|_| pieces.len() > FEW_PIECES) else {
-            return Index::default();
+            return PieceIndex::default();
         };
         let shift = u64::BITS - (last.end / pieces.len() as u64).leading_zeros();
         let mut places = Vec::with_capacity((last.end >> shift) as usize + 1);
@@ -96,10 +96,10 @@ impl Index {
             }
             places.push(place as u32);
         }
-        Index { shift, places }
+        PieceIndex { shift, places }
     }
 
-    /// Among which of `pieces` the one with byte `at` is.
+    /// The range of `pieces` in which the one with byte `at` is.
     fn near(&self, at: u64, pieces: usize) -> std::ops::Range<usize> {
         let entry = (at >> self.shift) as usize;
         match self.places.get(entry..) {
@@ -111,13 +111,13 @@ impl Index {
 }
 
 impl Stream {
-    /// Of these transmissions, in the order of sending.
-    pub(super) fn new(txs: Vec<Tx>) -> Stream {
+    /// From these transmissions, in the order of sending.
+    pub(super) fn new(txs: Vec<Transmission>) -> Stream {
         let mut stream = Stream {
             pieces: Vec::with_capacity(txs.len()),
             in_order: Vec::new(),
             sent_end: Vec::with_capacity(txs.len()),
-            index: Index::default(),
+            index: PieceIndex::default(),
             txs,
         };
         for place in 0..stream.txs.len() {
@@ -133,26 +133,27 @@ impl Stream {
                 Some(*latest)
             })
             .collect();
-        stream.index = Index::of(&stream.pieces);
+        stream.index = PieceIndex::of(&stream.pieces);
         stream
     }
 
-    /// After the last byte that was ever sent.
+    /// One past the last byte that was ever sent.
     pub(super) fn end(&self) -> u64 {
         self.pieces.last().map_or(0, |piece| piece.end)
     }
 
-    /// After the last byte that had been sent before transmission `place`.
+    /// One past the last byte that had been sent before transmission `place`.
     pub(super) fn sent_before(&self, place: usize) -> u64 {
         place
             .checked_sub(1)
             .map_or(0, |before| self.sent_end[before])
     }
 
-    /// The transmission that brought bytes of `piece` again after its transmission `lost`, if any did.
+    /// The transmission that sent bytes of `piece` again after transmission `lost`, if any did.
     pub(super) fn sent_again(&self, piece: &Piece, lost: u32) -> Option<u32> {
         let next = piece.lost().iter().find(|&&tx| tx > lost);
-        let arrived = (piece.arrived != NEVER && piece.by > lost).then_some(piece.by);
+        let arrived =
+            (piece.arrived != NEVER && piece.delivered_by > lost).then_some(piece.delivered_by);
         next.copied().or(arrived)
     }
 
@@ -163,12 +164,12 @@ impl Stream {
             self.send_again(place, tx, tx.end.min(sent_before));
         }
         if tx.end > sent_before {
-            // A gap would be bytes that the record does not have: they are taken for bytes of this packet.
+            // A gap means bytes that the record does not have; they count as bytes of this packet.
             self.pieces.push(Piece {
                 start: sent_before,
                 end: tx.end,
                 first: place,
-                by: place,
+                delivered_by: place,
                 arrived: tx.arrived,
                 lost: if tx.is_lost() {
                     vec![place]
@@ -179,8 +180,8 @@ impl Stream {
         }
     }
 
-    /// Bytes up to `end` that were sent before went again.
-    fn send_again(&mut self, place: u32, tx: Tx, end: u64) {
+    /// Notes that bytes up to `end`, which had been sent before, were sent again.
+    fn send_again(&mut self, place: u32, tx: Transmission, end: u64) {
         self.split(tx.start);
         self.split(end);
         let from = self.pieces.partition_point(|piece| piece.start < tx.start);
@@ -192,7 +193,7 @@ impl Stream {
                 piece.lost.push(place);
             } else if tx.arrived < piece.arrived {
                 piece.arrived = tx.arrived;
-                piece.by = place;
+                piece.delivered_by = place;
             }
         }
     }
@@ -209,7 +210,7 @@ impl Stream {
         self.pieces.insert(place, tail);
     }
 
-    /// A transmission that was lost when the bytes had been sent and arrived otherwise cost nothing.
+    /// Forgets lost transmissions that were sent after the bytes had arrived otherwise: they cost nothing.
     fn forget_harmless_losses(&mut self) {
         let txs = &self.txs;
         for piece in &mut self.pieces {
@@ -218,7 +219,7 @@ impl Stream {
         }
     }
 
-    /// The places of the pieces with bytes of `[start, end)`.
+    /// The positions of the pieces with bytes of `[start, end)`.
     pub(super) fn places(&self, start: u64, end: u64) -> std::ops::Range<usize> {
         let from = self.place_of(start);
         let near = self.pieces[from..].iter().take(NEAR_PIECES);
@@ -229,7 +230,7 @@ impl Stream {
         }
     }
 
-    /// The place of the piece with byte `at`; after the last one's if it was never sent.
+    /// The position of the piece with byte `at`; one past the last piece if it was never sent.
     pub(super) fn place_of(&self, at: u64) -> usize {
         let near = self.index.near(at, self.pieces.len());
         near.start + self.pieces[near].partition_point(|piece| piece.end <= at)
@@ -243,7 +244,7 @@ impl Stream {
         }
     }
 
-    /// When all bytes before `end` were there: what TCP hands to the application. [`NEVER`] if they never were.
+    /// When all bytes before `end` had arrived, so that TCP hands them to the application; [`NEVER`] if they never did.
     pub(super) fn delivered(&self, end: u64) -> u64 {
         if end > self.end() {
             return NEVER;
@@ -254,13 +255,13 @@ impl Stream {
         }
     }
 
-    /// When all before piece `place` and itself were there.
+    /// When piece `place` and everything before it had arrived.
     pub(super) fn in_order(&self, place: usize) -> u64 {
         self.in_order[place]
     }
 
-    /// The piece's lost transmissions, each with the span for which it answers: from when it would have arrived until
-    /// the next one would have, or the bytes did.
+    /// The piece's lost transmissions, each with the span that it is responsible for: from when it would have arrived until
+    /// the next one would have, or until the bytes did.
     pub(super) fn losses<'a>(&'a self, piece: &'a Piece) -> impl Iterator<Item = (u32, Span)> + 'a {
         let lost = piece.lost();
         lost.iter().enumerate().map(move |(n, &tx)| {
@@ -272,7 +273,7 @@ impl Stream {
         })
     }
 
-    /// From when to when bytes of the piece were missing because a packet was lost.
+    /// From when to when bytes of the piece were missing because of a lost packet.
     pub(super) fn missing(&self, piece: &Piece) -> Option<Span> {
         let first = piece.lost().first()?;
         let from = self.txs[*first as usize].due;
@@ -290,8 +291,13 @@ pub(super) mod tests {
     use super::*;
 
     /// The transmission of `[start, end)` at `sent`, arriving after 100; lost if `fate` is a drop.
-    pub(in crate::causes) fn tx(index: u64, (start, end): (u64, u64), sent: u64, fate: Fate) -> Tx {
-        Tx {
+    pub(in crate::causes) fn tx(
+        index: u64,
+        (start, end): (u64, u64),
+        sent: u64,
+        fate: Fate,
+    ) -> Transmission {
+        Transmission {
             packet: PacketRef {
                 direction: Direction::Down,
                 index,
@@ -311,7 +317,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn bytes_are_there_when_those_before_them_are() {
+    fn bytes_are_delivered_only_after_those_before_them() {
         let stream = Stream::new(vec![
             tx(0, (0, 10), 0, Fate::Delivered),
             tx(1, (10, 20), 1, Fate::LossDrop),
@@ -328,7 +334,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_in_other_pieces_splits_them() {
+    fn retransmissions_with_other_boundaries_split_pieces() {
         let stream = Stream::new(vec![
             tx(0, (0, 20), 0, Fate::LossDrop),
             tx(1, (0, 10), 150, Fate::LossDrop),

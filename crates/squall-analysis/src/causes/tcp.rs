@@ -1,18 +1,18 @@
-//! TCP connections, made of the link's packets: both byte streams, the acknowledgements, the handshake, and what is
-//! known of their senders.
+//! TCP connections, made from the link's packets: both byte streams, the acknowledgements, the handshake, and what is known
+//! of the senders.
 //!
 //! Sequence numbers become offsets of TCP's payload (RFC 9293, section 3.4: the first byte follows the SYN). A flow whose
-//! ports are used again is several connections, each from its SYN on.
+//! ports are reused is several connections, each from its SYN on.
 
 use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketRef};
 
 use super::columns::PacketCells;
-use super::packed::{Coder, Packed};
+use super::packed::{Coder, PackedRows};
 use super::path::Path;
-use super::search::{settle, up_to};
-use super::sending::{Account, Acknowledgement, Departure, Evidence, Repair};
-use super::stream::{Stream, Tx};
+use super::search::{sort_nearly_sorted, up_to};
+use super::sending::{Account, Acknowledgement, Departure, RepairPeriod, SenderEvidence};
+use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
 
 const SYN: u8 = 0x02;
@@ -50,7 +50,7 @@ pub(super) struct Ack {
     pub(super) arrived: u64,
     /// All bytes before this one are acknowledged.
     pub(super) to: u64,
-    /// From there on, how many bytes the receiver has room for.
+    /// How many bytes the receiver has room for from there on.
     window: u32,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Flow {
 
 /// What is kept of a packet: its segment, its acknowledgement, or both.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct PacketRow {
     segment: Segment,
     has_segment: bool,
     ack: u32,
@@ -71,7 +71,7 @@ struct Row {
     has_ack: bool,
 }
 
-const NO_ROW: Row = Row {
+const NO_ROW: PacketRow = PacketRow {
     segment: Segment {
         packet: PacketRef {
             direction: Direction::Up,
@@ -92,42 +92,42 @@ const NO_ROW: Row = Row {
     has_ack: false,
 };
 
-/// The packets of one flow as they were taken in, packed.
+/// The packets of one flow in the order in which they were recorded, packed.
 #[derive(Debug)]
-pub(super) struct Log {
-    rows: Packed,
+pub(super) struct PackedFlow {
+    rows: PackedRows,
     /// Segments and acknowledgements, by direction.
     counts: [[usize; 2]; 2],
-    /// By direction; and the flow's last one.
-    before: [Row; 2],
-    before_all: u64,
+    /// The last row of each direction; below, the arrival of the flow's last row.
+    before: [PacketRow; 2],
+    last_arrival: u64,
     /// The client's SYNs: index, arrival, initial sequence number.
     syns: Vec<(u64, u64, u32)>,
-    /// The acknowledgement of the client's that got through first: when it was sent and arrived.
+    /// The client's acknowledgement that got through first: when it was sent and arrived.
     first_ack: Option<(u64, u64)>,
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log {
-            rows: Packed::default(),
+impl Default for PackedFlow {
+    fn default() -> PackedFlow {
+        PackedFlow {
+            rows: PackedRows::default(),
             counts: [[0; 2]; 2],
             before: [NO_ROW; 2],
-            before_all: 0,
+            last_arrival: 0,
             syns: Vec::new(),
             first_ack: None,
         }
     }
 }
 
-/// Codes a packet after the one before it of its direction, which `before` looks up, and of its flow.
-fn code<C: Coder>(coder: &mut C, before: &[Row; 2], before_all: u64, row: &mut Row) {
+/// Codes a packet relative to the one before it in its direction, which is in `before`, and in its flow.
+fn code<C: Coder>(coder: &mut C, before: &[PacketRow; 2], last_arrival: u64, row: &mut PacketRow) {
     let mut mask = if C::WRITES {
         mask_of_row(before, row)
     } else {
         0
     };
-    let Row {
+    let PacketRow {
         segment: own,
         has_segment,
         ack,
@@ -142,7 +142,7 @@ fn code<C: Coder>(coder: &mut C, before: &[Row; 2], before_all: u64, row: &mut R
     (*has_segment, *has_ack) = (mask & 2 != 0, mask & 4 != 0);
     let before = &before[direction as usize];
     let last = &before.segment;
-    coder.near(before_all, &mut own.arrived);
+    coder.near(last_arrival, &mut own.arrived);
     let transit = last.released.wrapping_sub(last.arrived);
     let mut known = own.arrived.wrapping_add(transit);
     if *has_segment {
@@ -152,7 +152,7 @@ fn code<C: Coder>(coder: &mut C, before: &[Row; 2], before_all: u64, row: &mut R
         } else {
             coder.near(last.queueing, &mut own.queueing);
         }
-        let expected = usual_due(last, own);
+        let expected = predicted_due(last, own);
         if mask >> 8 & 1 == 1 {
             due = Some(expected);
         } else {
@@ -190,8 +190,8 @@ fn code<C: Coder>(coder: &mut C, before: &[Row; 2], before_all: u64, row: &mut R
     }
 }
 
-/// What there is of a packet, and what of it is as the ones before it of its direction let expect.
-fn mask_of_row(before: &[Row; 2], row: &Row) -> u64 {
+/// Which parts a packet has, and which of them are as the packets before it in its direction predict.
+fn mask_of_row(before: &[PacketRow; 2], row: &PacketRow) -> u64 {
     let own = &row.segment;
     let before = &before[own.packet.direction as usize];
     let last = &before.segment;
@@ -204,8 +204,8 @@ fn mask_of_row(before: &[Row; 2], row: &Row) -> u64 {
     if row.has_segment {
         let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
         mask |= u64::from(own.due != NEVER) << 5 | flags << 6;
-        // Mostly all four are as expected, and take no number.
-        mask |= u64::from(own.due != NEVER && own.due == usual_due(last, own)) << 8;
+        // Usually all four are as predicted, and no number is written for them.
+        mask |= u64::from(own.due != NEVER && own.due == predicted_due(last, own)) << 8;
         mask |= u64::from(own.seq == next_seq(last)) << 9;
         mask |= u64::from(own.queueing == last.queueing) << 10;
         mask |= u64::from(own.payload == last.payload) << 11;
@@ -214,8 +214,8 @@ fn mask_of_row(before: &[Row; 2], row: &Row) -> u64 {
     mask
 }
 
-/// When a packet would be due if the link delayed it as it did the one before.
-fn usual_due(last: &Segment, own: &Segment) -> u64 {
+/// When a packet would be due if the link delayed it like the one before.
+fn predicted_due(last: &Segment, own: &Segment) -> u64 {
     let usual = last
         .due
         .wrapping_sub(last.arrived)
@@ -228,7 +228,7 @@ fn next_seq(last: &Segment) -> u32 {
     last.seq.wrapping_add(u32::from(last.payload))
 }
 
-/// A sequence number near to another one (RFC 9293, section 3.4: they go round).
+/// Codes a sequence number near to another one (RFC 9293, section 3.4: they wrap).
 fn near(coder: &mut impl Coder, known: u32, number: u32) -> u32 {
     const MIDDLE: u64 = 1 << 31;
     let mut difference = u64::from(number.wrapping_sub(known).wrapping_add(1 << 31));
@@ -236,8 +236,8 @@ fn near(coder: &mut impl Coder, known: u32, number: u32) -> u32 {
     known.wrapping_add((difference as u32).wrapping_sub(1 << 31))
 }
 
-/// What the next row of the direction is coded after: a segment's numbers stay until there is another segment.
-fn follow(before: &mut [Row; 2], row: &Row) {
+/// What the next row of the direction is coded relative to: a segment's numbers stay until there is another segment.
+fn update_base(before: &mut [PacketRow; 2], row: &PacketRow) {
     let last = &mut before[row.segment.packet.direction as usize];
     let was = last.segment;
     if row.has_ack {
@@ -246,7 +246,7 @@ fn follow(before: &mut [Row; 2], row: &Row) {
     if row.has_segment && row.segment.due != NEVER && row.segment.released != NEVER {
         last.segment = row.segment;
     } else if row.has_segment {
-        // A lost one tells nothing of the link.
+        // A lost segment shows nothing of the link.
         last.segment = Segment {
             packet: row.segment.packet,
             seq: row.segment.seq,
@@ -259,27 +259,27 @@ fn follow(before: &mut [Row; 2], row: &Row) {
 /// Where a connection begins in its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
-    /// From when its first SYN reached the link to when the next one's did.
+    /// From when its first SYN reached the link to when the next connection's did.
     pub(super) within: Span,
     /// The client's initial sequence number.
     isn: u32,
-    /// When the server had the end of TCP's handshake; [`NEVER`].
+    /// When the server had the end of TCP's handshake, or [`NEVER`].
     pub(super) accepted: u64,
 }
 
 /// One connection.
 #[derive(Debug, Default)]
 pub(super) struct TcpConnection {
-    /// When a SYN-ACK first reached the client; [`NEVER`].
+    /// When a SYN-ACK first reached the client, or [`NEVER`].
     pub(super) answered: u64,
     /// By direction.
     pub(super) streams: [Stream; 2],
     /// Acknowledgements of the stream of each direction, by arrival.
     pub(super) acks: [Vec<Ack>; 2],
-    /// SYN and SYN-ACK that were lost, with when they would have arrived.
-    pub(super) lost_syns: Vec<Tx>,
+    /// SYNs and SYN-ACKs that were lost, with the times at which they would have arrived.
+    pub(super) lost_syns: Vec<Transmission>,
     /// The repairs of lost bytes, by direction.
-    repairs: [Vec<Repair>; 2],
+    repairs: [Vec<RepairPeriod>; 2],
 }
 
 impl TcpConnection {
@@ -287,8 +287,8 @@ impl TcpConnection {
     pub(super) fn in_flight(&self, direction: Direction, time: u64) -> u64 {
         let place = direction as usize;
         let acks = &self.acks[place];
-        let heard = up_to(acks, time, |ack| ack.arrived);
-        let acknowledged = acks[..heard].iter().map(|ack| ack.to).max().unwrap_or(0);
+        let received = up_to(acks, time, |ack| ack.arrived);
+        let acknowledged = acks[..received].iter().map(|ack| ack.to).max().unwrap_or(0);
         let txs = &self.streams[place].txs;
         let sent = txs.partition_point(|tx| tx.sent <= time);
         let new = (0..sent)
@@ -298,7 +298,7 @@ impl TcpConnection {
     }
 
     /// What is known of the sender of a direction.
-    pub(super) fn evidence(&self, direction: Direction, accounts: Vec<Account>) -> Evidence {
+    pub(super) fn evidence(&self, direction: Direction, accounts: Vec<Account>) -> SenderEvidence {
         let place = direction as usize;
         let stream = &self.streams[place];
         let mut departures: Vec<Departure> = Vec::with_capacity(stream.txs.len());
@@ -318,11 +318,11 @@ impl TcpConnection {
             to: ack.to,
             limit: ack.to.saturating_add(u64::from(ack.window)),
         });
-        Evidence {
+        SenderEvidence {
             departures,
             acknowledgements: acknowledgements.collect(),
             repairs: self.repairs[place].clone(),
-            repairs_hold: true,
+            is_held_by_repairs: true,
             accounts,
             packet_weight: 1,
             packet_bytes,
@@ -330,17 +330,18 @@ impl TcpConnection {
     }
 }
 
-impl Log {
+impl PackedFlow {
     pub(super) fn add(&mut self, packet: &PacketCells) {
         let direction = packet.direction;
         let arrived = packet.arrived.as_nanos();
-        let released = match packet.is_corrupted {
-            // The checksum fails: TCP never sees it.
-            true => NEVER,
-            false => packet.released.map_or(NEVER, Time::as_nanos),
+        // A corrupted packet fails its checksum, so TCP never sees it.
+        let released = if packet.is_corrupted {
+            NEVER
+        } else {
+            packet.released.map_or(NEVER, Time::as_nanos)
         };
         let flags = packet.tcp_flags & (SYN | ACK);
-        let mut row = Row {
+        let mut row = PacketRow {
             segment: Segment {
                 packet: PacketRef {
                     direction,
@@ -378,11 +379,11 @@ impl Log {
         code(
             &mut self.rows.write(),
             &self.before,
-            self.before_all,
+            self.last_arrival,
             &mut row,
         );
-        follow(&mut self.before, &row);
-        self.before_all = arrived;
+        update_base(&mut self.before, &row);
+        self.last_arrival = arrived;
     }
 
     /// The packets, each list in its order.
@@ -394,12 +395,12 @@ impl Log {
             acks: self.counts.map(|[_, acks]| Vec::with_capacity(acks)),
         };
         let mut reader = self.rows.read();
-        let (mut before, mut before_all) = ([NO_ROW; 2], 0);
+        let (mut before, mut last_arrival) = ([NO_ROW; 2], 0);
         while reader.has_more() {
             let mut row = NO_ROW;
-            code(&mut reader, &before, before_all, &mut row);
-            follow(&mut before, &row);
-            before_all = row.segment.arrived;
+            code(&mut reader, &before, last_arrival, &mut row);
+            update_base(&mut before, &row);
+            last_arrival = row.segment.arrived;
             let direction = row.segment.packet.direction as usize;
             if row.has_ack {
                 flow.acks[direction].push(RawAck {
@@ -414,15 +415,15 @@ impl Log {
             }
         }
         for direction in Direction::ALL {
-            settle(&mut flow.segments[direction as usize], |s| s.packet.index);
-            settle(&mut flow.acks[direction as usize], |ack| {
+            sort_nearly_sorted(&mut flow.segments[direction as usize], |s| s.packet.index);
+            sort_nearly_sorted(&mut flow.acks[direction as usize], |ack| {
                 (ack.arrived, ack.sent)
             });
         }
         flow
     }
 
-    /// The connections of the flow, in the order of opening. Packets before the first SYN belong to none.
+    /// The connections of the flow, in the order of opening. Packets before the first SYN belong to no connection.
     pub(super) fn openings(&mut self) -> Vec<Opening> {
         self.syns.sort_by_key(|(index, ..)| *index);
         let mut openings: Vec<(u64, u32)> = Vec::new();
@@ -431,7 +432,8 @@ impl Log {
                 openings.push((arrived, seq));
             }
         }
-        // Of one connection the first acknowledgement of all is its own, unless it came before the connection.
+        // If there is a single connection, the flow's first acknowledgement is its own, unless it came before the
+        // connection.
         let first_ack = self.first_ack;
         let is_its_own = |(sent, _): (u64, u64)| openings.iter().all(|(from, _)| *from <= sent);
         if openings.len() == 1 && first_ack.is_none_or(is_its_own) {
@@ -447,7 +449,7 @@ impl Log {
 }
 
 impl Flow {
-    /// The connections that begin so.
+    /// The connections that begin with these SYNs.
     fn openings(&self, openings: &[(u64, u32)]) -> Vec<Opening> {
         let numbers = 0..openings.len();
         let opening = |n: usize| {
@@ -464,7 +466,7 @@ impl Flow {
         numbers.map(opening).collect()
     }
 
-    /// One of the connections.
+    /// Makes one of the connections.
     pub(super) fn connection(&self, opening: Opening, path: &Path) -> TcpConnection {
         let Opening { within, isn, .. } = opening;
         let is_within = |time: u64| within.from <= time && time < within.to;
@@ -502,8 +504,8 @@ impl Flow {
     }
 }
 
-fn transmission(segment: &Segment, start: u64, path: &Path) -> Tx {
-    let mut tx = Tx {
+fn transmission(segment: &Segment, start: u64, path: &Path) -> Transmission {
+    let mut tx = Transmission {
         packet: segment.packet,
         start,
         end: start.saturating_add(u64::from(segment.payload)),
@@ -521,7 +523,7 @@ fn transmission(segment: &Segment, start: u64, path: &Path) -> Tx {
     tx
 }
 
-/// Sequence numbers as offsets, which may go round (RFC 9293, section 3.4).
+/// Turns sequence numbers, which wrap, into offsets (RFC 9293, section 3.4).
 struct Offsets {
     isn: u32,
     latest: u64,
@@ -543,7 +545,7 @@ fn stream<'a>(segments: impl Iterator<Item = &'a Segment>, isn: u32, path: &Path
     let mut txs = Vec::with_capacity(segments.size_hint().1.unwrap_or(0));
     let with_payload = segments.filter(|segment| segment.payload > 0);
     txs.extend(with_payload.map(|segment| {
-        // A SYN takes the number before the first byte.
+        // A SYN takes up the number before the first byte.
         let seq = match segment.flags & SYN {
             0 => segment.seq,
             _ => segment.seq.wrapping_add(1),
@@ -566,7 +568,7 @@ fn offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, isn: u32) -> Vec<Ack> {
 }
 
 /// The repairs of the stream's lost bytes, one for each lost transmission of them.
-fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<Repair> {
+fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<RepairPeriod> {
     let lost = stream
         .pieces
         .iter()
@@ -580,7 +582,7 @@ fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<Repair> {
         let later = acks[up_to(acks, first, |ack| ack.arrived)..].iter();
         let covering = later.clone().find(|ack| ack.to >= piece.end);
         let settled = covering.map_or(NEVER, |ack| ack.arrived);
-        stream.losses(piece).map(move |(tx, span)| Repair {
+        stream.losses(piece).map(move |(tx, span)| RepairPeriod {
             span,
             settled,
             packet: stream.txs[tx as usize].packet,
@@ -597,7 +599,7 @@ mod tests {
 
     use super::*;
 
-    /// Any packet: numbers near to each other and far from each other.
+    /// Any packet: some of its numbers are near to those of others, some far from them.
     fn packet(n: u64) -> PacketCells {
         let draw = |of: u64| splitmix64(of, n);
         let number = |of: u64| match draw(of) % 4 {
@@ -628,16 +630,19 @@ mod tests {
     }
 
     #[test]
-    fn packed_packets_come_back_in_their_orders() {
+    fn packed_packets_are_unpacked_in_order() {
         let packets: Vec<PacketCells> = (0..5_000).map(packet).collect();
-        let mut log = Log::default();
+        let mut log = PackedFlow::default();
         packets.iter().for_each(|packet| log.add(packet));
         let flow = log.unpack();
         for direction in Direction::ALL {
             let own = packets.iter().filter(|p| p.direction == direction);
-            let released = |p: &PacketCells| match p.is_corrupted {
-                true => NEVER,
-                false => p.released.map_or(NEVER, Time::as_nanos),
+            let released = |p: &PacketCells| {
+                if p.is_corrupted {
+                    NEVER
+                } else {
+                    p.released.map_or(NEVER, Time::as_nanos)
+                }
             };
             let mut segments: Vec<Segment> = own
                 .clone()
@@ -674,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_acknowledgement_after_the_syn_accepts() {
+    fn the_first_acknowledgement_after_the_syn_marks_the_accept() {
         let packet = |index: u64, flags: u8, at: u64| PacketCells {
             index,
             direction: Direction::Up,
@@ -688,7 +693,7 @@ mod tests {
             ..packet(1)
         };
         let within = |packets: &[PacketCells]| {
-            let mut log = Log::default();
+            let mut log = PackedFlow::default();
             packets.iter().for_each(|packet| log.add(packet));
             let openings = log.openings().into_iter();
             let facts = openings.map(|it| (it.within.from, it.within.to, it.accepted));
@@ -697,10 +702,10 @@ mod tests {
         let (syn, ack) = (packet(5, SYN, 50), packet(6, ACK, 60));
         assert_eq!(within(&[syn]), [(50, NEVER, NEVER)]);
         assert_eq!(within(&[ack, syn]), [(50, NEVER, 160)]);
-        // One from before belongs to no connection.
+        // An earlier one belongs to no connection.
         let early = packet(4, ACK, 40);
         assert_eq!(within(&[early, syn, ack]), [(50, NEVER, 160)]);
-        // Ports that are used again.
+        // Reused ports.
         let (syn_again, ack_again) = (packet(7, SYN, 70), packet(8, ACK, 80));
         let both = [(50, 70, 160), (70, NEVER, 180)];
         assert_eq!(within(&[syn, ack, syn_again, ack_again]), both);

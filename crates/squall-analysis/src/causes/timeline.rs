@@ -1,40 +1,40 @@
-//! One request's timeline: queue, handshakes, the request's way, the server, the response's way.
+//! One request's timeline: queue, handshakes, the request's passage, the server, the response's passage.
 //!
-//! It joins the marks of both sides with the ways of the bytes (`transfer`). Whatever it is not told stays unknown: it
-//! guesses nothing. Where a message's bytes are is `message`'s business, when they arrived `stream`'s.
+//! It joins the marks of both sides with the passage of the bytes (`transfer`). Whatever was not recorded stays unknown: it
+//! guesses nothing. `message` says where a message's bytes are, `stream` when they arrived.
 
 use squall_base::record::{Cause, Direction, Outcome};
 
 use super::connection::{Connection, Handshake};
-use super::intake::Marks;
+use super::intake::RequestMarks;
 use super::message::Message;
 use super::quic::QuicConnection;
-use super::sending::{State, Timeline};
+use super::sending::{SenderState, SenderTimeline};
 use super::stream::Stream;
 use super::transfer::{AT_ONCE, Transfer, spans_within};
-use super::walk::{NEVER, Span, Walk, Walked};
+use super::walk::{NEVER, Span, Walk, WalkResult};
 use super::windows::Windows;
 
-/// As much of a request as a server answers to that does not wait for its end: what a first segment holds.
+/// How much of a request a server has if it responds without waiting for the end: what a first segment holds.
 const HEAD_BYTES: u64 = 1_200;
 
-/// What one direction of a connection knows of a message.
-pub(super) struct Way<'a> {
+/// What is known of a message in one direction of a connection.
+pub(super) struct MessageContext<'a> {
     pub(super) stream: &'a Stream,
     pub(super) message: &'a Message,
     pub(super) connection: &'a Connection,
     pub(super) direction: Direction,
     /// Flow control of the sender, if it has any, and the stream's id.
     pub(super) windows: Option<(&'a Windows, u64)>,
-    /// A QUIC engine holds bytes until their packet may leave; a TCP socket takes them before.
+    /// For QUIC, whose engine holds bytes until their packet may leave; a TCP socket takes them before that.
     pub(super) quic: Option<&'a QuicConnection>,
-    /// Its sender's rows were read from packets.
+    /// Whether its sender's rows were derived from packets.
     pub(super) is_observed: bool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> MessageContext<'a> {
     /// What held its sender back.
-    pub(super) fn timeline(&self) -> &'a Timeline {
+    pub(super) fn timeline(&self) -> &'a SenderTimeline {
         self.connection.timeline(self.direction)
     }
 
@@ -58,11 +58,11 @@ pub(super) struct ServerMarks {
     pub(super) request_last: Option<u64>,
     pub(super) response_first: Option<u64>,
     pub(super) response_last: Option<u64>,
-    /// When it had the response to send, if it is a station of ours.
+    /// When it had the response to send, if it is one of our stations.
     pub(super) ready: Option<u64>,
 }
 
-/// Of a server that recorded nothing.
+/// The marks of a server that recorded nothing.
 const UNMARKED: ServerMarks = ServerMarks {
     request_last: None,
     response_first: None,
@@ -70,24 +70,24 @@ const UNMARKED: ServerMarks = ServerMarks {
     ready: None,
 };
 
-/// All that is known of a request.
-pub(super) struct Known<'a> {
-    pub(super) marks: &'a Marks,
+/// All that is known about a request.
+pub(super) struct RequestContext<'a> {
+    pub(super) marks: &'a RequestMarks,
     /// Its connection's handshake, if its connection is known.
     pub(super) handshake: Option<&'a Handshake>,
-    pub(super) request: Option<Way<'a>>,
-    pub(super) response: Option<Way<'a>>,
+    pub(super) request: Option<MessageContext<'a>>,
+    pub(super) response: Option<MessageContext<'a>>,
     pub(super) server: Option<&'a ServerMarks>,
-    /// Somebody asks for its stages.
-    pub(super) is_watched: bool,
+    /// Whether its stages are wanted.
+    pub(super) is_followed: bool,
 }
 
-/// What the request's time was spent on, and which drops answer for it.
-pub(super) fn attribute(known: &Known<'_>) -> Walked {
-    let marks = known.marks;
+/// What the request's time was spent on, and which drops are responsible.
+pub(super) fn attribute(context: &RequestContext<'_>) -> WalkResult {
+    let marks = context.marks;
     let mut walk = Walk::new(marks.intended, marks.end);
-    if known.is_watched {
-        walk = walk.watched();
+    if context.is_followed {
+        walk = walk.with_stages();
     }
     let taken_up = marks.taken_up.as_nanos();
     walk.to(taken_up, Cause::Host);
@@ -95,28 +95,28 @@ pub(super) fn attribute(known: &Known<'_>) -> Walked {
         return walk.finish(Cause::Queue);
     };
     walk.to(slot, Cause::Queue);
-    let rest = match handshake(known, &mut walk) {
+    let rest = match handshake(context, &mut walk) {
         Some(rest) => rest,
-        None => exchange(known, slot, &mut walk),
+        None => exchange(context, slot, &mut walk),
     };
     walk.finish(rest)
 }
 
-/// The handshake of its own connection; what the rest was if it never ended.
-fn handshake(known: &Known<'_>, walk: &mut Walk) -> Option<Cause> {
-    let marks = known.marks;
+/// Walks through the handshake of its own connection. Returns the cause of the rest if the handshake never ended.
+fn handshake(context: &RequestContext<'_>, walk: &mut Walk) -> Option<Cause> {
+    let marks = context.marks;
     let begin = walk.at();
     let Some(connected) = marks.connected else {
-        // It was given to no connection: its own one was never ready.
-        let answered = known
+        // It was assigned to no connection: its own one was never ready.
+        let answered = context
             .handshake
             .map_or(NEVER, |handshake| handshake.answered);
         let is_tls = answered != NEVER && marks.outcome != Outcome::ConnectFailed;
-        blame_connect(known, walk, begin, answered);
-        return Some(match (known.handshake, is_tls) {
+        blame_connect(context, walk, begin, answered);
+        return Some(match (context.handshake, is_tls) {
             (Some(_), true) => {
                 walk.to(answered, Cause::Connect);
-                blame_tls(known, walk, walk.at(), NEVER);
+                blame_tls(context, walk, walk.at(), NEVER);
                 Cause::Tls
             }
             (Some(_), false) => Cause::Connect,
@@ -125,20 +125,20 @@ fn handshake(known: &Known<'_>, walk: &mut Walk) -> Option<Cause> {
         });
     };
     if connected > begin {
-        blame_connect(known, walk, begin, connected);
+        blame_connect(context, walk, begin, connected);
         walk.to(connected, Cause::Connect);
     }
     if let Some(secured) = marks.secured
         && secured > walk.at()
     {
-        blame_tls(known, walk, walk.at(), secured);
+        blame_tls(context, walk, walk.at(), secured);
         walk.to(secured, Cause::Tls);
     }
     None
 }
 
-fn blame_connect(known: &Known<'_>, walk: &mut Walk, begin: u64, end: u64) {
-    let Some(handshake) = known.handshake else {
+fn blame_connect(context: &RequestContext<'_>, walk: &mut Walk, begin: u64, end: u64) {
+    let Some(handshake) = context.handshake else {
         return;
     };
     let lost = &handshake.lost_syns;
@@ -152,8 +152,8 @@ fn blame_connect(known: &Known<'_>, walk: &mut Walk, begin: u64, end: u64) {
     }
 }
 
-fn blame_tls(known: &Known<'_>, walk: &mut Walk, begin: u64, end: u64) {
-    let Some(handshake) = known.handshake else {
+fn blame_tls(context: &RequestContext<'_>, walk: &mut Walk, begin: u64, end: u64) {
+    let Some(handshake) = context.handshake else {
         return;
     };
     for (packet, span) in &handshake.lost_tls {
@@ -165,13 +165,13 @@ fn blame_tls(known: &Known<'_>, walk: &mut Walk, begin: u64, end: u64) {
     }
 }
 
-/// Request, server, response; what the rest was.
-fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
-    let marks = known.marks;
-    let server = known.server.unwrap_or(&UNMARKED);
+/// Walks through request, server and response. Returns the cause of the rest.
+fn exchange(context: &RequestContext<'_>, slot: u64, walk: &mut Walk) -> Cause {
+    let marks = context.marks;
+    let server = context.server.unwrap_or(&UNMARKED);
     let answered = server.response_first.unwrap_or(NEVER);
-    let Some(request) = &known.request else {
-        return without_request(known, walk);
+    let Some(request) = &context.request else {
+        return without_request(context, walk);
     };
     // A server that was done before it had the whole request waited for its head at most.
     let is_early = match (server.request_last, server.response_last) {
@@ -179,9 +179,10 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
         (None, Some(_)) => true,
         _ => false,
     };
-    let head = match is_early {
-        true => request.message.head(HEAD_BYTES),
-        false => None,
+    let head = if is_early {
+        request.message.head(HEAD_BYTES)
+    } else {
+        None
     };
     let message = match &head {
         Some(head) => head,
@@ -193,74 +194,74 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
     } else {
         marks.written_last
     };
-    let sending = Transfer {
-        way: request,
+    let request_transfer = Transfer {
+        context: request,
         message,
-        // A request that has its place is written as soon as the socket takes it.
+        // A request that has its slot is written as soon as the socket takes it.
         offered_first: Some(slot),
         offered_last: if request.is_observed {
             written_last
         } else {
             Some(slot)
         },
-        taken: written_last.filter(|_| !request.is_observed),
+        buffered_at: written_last.filter(|_| !request.is_observed),
         held: held(request, walk),
         offering: Cause::Host,
         received: if is_early { None } else { server.request_last },
     };
     if is_early {
         let mut until_answer = walk.until(answered);
-        sending.walk(&mut until_answer);
-        walk.take_over(until_answer);
+        request_transfer.walk(&mut until_answer);
+        walk.merge(until_answer);
     } else {
-        sending.walk(walk);
+        request_transfer.walk(walk);
     }
     if walk.is_over() {
         return Cause::Host;
     }
     let is_delivered = server.request_last.is_some() || is_early;
-    if !is_delivered && known.server.is_some() {
-        // All of it arrived at the server's host, and the server never had it.
+    if !is_delivered && context.server.is_some() {
+        // All of it arrived at the server's host, but the server never had it.
         return after_failure(marks.outcome, Cause::Host);
     }
-    response(known, server, walk)
+    response(context, server, walk)
 }
 
-/// Neither side says where the request's bytes were.
-fn without_request(known: &Known<'_>, walk: &mut Walk) -> Cause {
-    let marks = known.marks;
+/// For a request whose bytes were located by neither side.
+fn without_request(context: &RequestContext<'_>, walk: &mut Walk) -> Cause {
+    let marks = context.marks;
     let Some(written) = marks.written_first else {
         return Cause::Unknown;
     };
     walk.to(written, Cause::Host);
-    let Some(server) = known.server else {
+    let Some(server) = context.server else {
         return Cause::Unknown;
     };
     let Some(received) = server.request_last else {
         return Cause::Unknown;
     };
     walk.to(received, Cause::Unknown);
-    response(known, server, walk)
+    response(context, server, walk)
 }
 
-fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
-    let marks = known.marks;
+fn response(context: &RequestContext<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
+    let marks = context.marks;
     let is_whole = marks.outcome == Outcome::Answered;
-    if known.server.is_none() {
-        // It is not known whose connection of the server's it was.
+    if context.server.is_none() {
+        // It is not known which of the server's connections it was on.
         return Cause::Unknown;
     }
     let Some(first) = server.response_first else {
         return after_failure(marks.outcome, Cause::Server);
     };
-    let Some(response) = &known.response else {
+    let Some(response) = &context.response else {
         walk.to(first, Cause::Server);
         return Cause::Unknown;
     };
     // Its packet may be on the link before the call that sent it returns.
     let sent = response.first_sent().map_or(first, |sent| sent.min(first));
     wait_for_engine(response, sent, walk);
-    let taken = if response.is_observed {
+    let buffered_at = if response.is_observed {
         None
     } else if response.quic.is_some() {
         Some(first)
@@ -270,34 +271,35 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
     let received = walk.at().min(sent);
     let (offered_first, offered_last) = match marks.relayed {
         Some((first, last)) if response.quic.is_none() => (first.max(received), Some(last)),
-        // When others made it is not known: it counts as their work for as long as the connection could have taken it.
+        // When a third-party station made it is not known. It counts as that station's work for as long as the connection
+        // could have taken it.
         _ if response.is_observed => (received, None),
-        _ if response.quic.is_some() => (first, taken),
+        _ if response.quic.is_some() => (first, buffered_at),
         // A full socket may have kept it in the station.
         _ => match server.ready {
-            Some(ready) => (ready.clamp(received, first.max(received)), taken),
-            None => (first, taken),
+            Some(ready) => (ready.clamp(received, first.max(received)), buffered_at),
+            None => (first, buffered_at),
         },
     };
-    let arriving = Transfer {
-        way: response,
+    let response_transfer = Transfer {
+        context: response,
         message: response.message,
         offered_first: Some(offered_first),
         offered_last,
-        taken,
+        buffered_at,
         held: held(response, walk),
         offering: Cause::Server,
         received: is_whole.then(|| marks.end.as_nanos()),
     };
-    arriving.walk(walk);
+    response_transfer.walk(walk);
     if is_whole || walk.is_over() {
         return Cause::Host;
     }
     after_failure(marks.outcome, Cause::Host)
 }
 
-/// What a request that never ended was waiting for when nothing more is known of it: of one that was given up, what it
-/// would have waited for next; one that failed was waiting for its failure.
+/// What a request that never ended was waiting for, when nothing more is known of it. An abandoned request was waiting for
+/// what would have come next. For a failed one it is unknown: it was waiting for its failure.
 pub(super) fn after_failure(outcome: Outcome, next: Cause) -> Cause {
     match outcome {
         Outcome::Answered | Outcome::Censored => next,
@@ -305,16 +307,16 @@ pub(super) fn after_failure(outcome: Outcome, next: Cause) -> Cause {
     }
 }
 
-/// A QUIC server's first byte is marked when its packet leaves, not when the server had it. So what lies between the
-/// request and it is the server's only as far as flow control and the congestion window had room.
-fn wait_for_engine(response: &Way<'_>, first: u64, walk: &mut Walk) {
+/// A QUIC server's first byte is marked when its packet leaves, not when the server had it. So the time between the request
+/// and that mark is the server's only while flow control and the congestion window had room.
+fn wait_for_engine(response: &MessageContext<'_>, first: u64, walk: &mut Walk) {
     let Some(quic) = response.quic.filter(|_| !response.is_observed) else {
         return;
     };
     let direction = response.direction;
     let held = held(response, walk);
     let idle = spans_within(&quic.idle[direction as usize], walk.at(), first);
-    // An engine that has something to send answers an acknowledgement with it at once.
+    // An engine that has something to send sends it immediately when an acknowledgement arrives.
     let mut idle = idle.iter().rev();
     let idle = idle.find(|span| span.to - span.from >= AT_ONCE);
     let idle_until = idle.map_or(0, |last| last.to.min(first));
@@ -337,11 +339,11 @@ fn wait_for_engine(response: &Way<'_>, first: u64, walk: &mut Walk) {
         } else {
             for (span, state) in response.timeline().within(at, edge) {
                 let cause = match state {
-                    State::Held(cause) => {
+                    SenderState::Held(cause) => {
                         was_held = true;
                         cause
                     }
-                    // After a wait it is first the turn of what waited before it.
+                    // After a wait, whatever waited before it goes first.
                     _ if was_held => Cause::Cwnd,
                     _ => Cause::Server,
                 };
@@ -351,9 +353,9 @@ fn wait_for_engine(response: &Way<'_>, first: u64, walk: &mut Walk) {
     }
 }
 
-/// When flow control held the message back: its own stream's window first, for that is the one to enlarge.
-fn held(way: &Way<'_>, walk: &Walk) -> Vec<(Span, Cause)> {
-    let Some((windows, id)) = way.windows else {
+/// When flow control held the message back. The stream's own window comes first, because that is the one to enlarge.
+fn held(context: &MessageContext<'_>, walk: &Walk) -> Vec<(Span, Cause)> {
+    let Some((windows, id)) = context.windows else {
         return Vec::new();
     };
     let (from, to) = (walk.at(), walk.end());

@@ -1,15 +1,15 @@
-//! A walk along one request's time: from when it was wanted to its end, once, every span given to one cause.
+//! A single walk along one request's time, from when it was scheduled to its end, that assigns each span to one cause.
 //!
-//! Whatever is asked of it, the spans add up to the whole: it only moves forward and never past the end. Which cause a
-//! span has, `timeline` and `transfer` decide.
+//! Whatever is asked of it, the spans add up to the whole: it only moves forward and never past the end. `timeline` and
+//! `transfer` decide which cause a span has.
 
 use squall_base::record::{Cause, CauseSpans, PacketRef};
 use squall_base::{Duration, Time};
 
-/// No moment: what has not happened by the end of the record.
+/// The time of something that had not happened by the end of the record.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A span of a request that a dropped packet answers for.
+/// A span of a request that a dropped packet is responsible for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blame {
     pub(super) packet: PacketRef,
@@ -26,7 +26,7 @@ pub(super) struct Span {
 
 /// A span of the walk with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stage {
+pub(super) struct WalkStage {
     pub(super) span: Span,
     pub(super) cause: Cause,
 }
@@ -39,17 +39,17 @@ pub(super) struct Walk {
     end: u64,
     spans: CauseSpans,
     pub(super) blames: Vec<Blame>,
-    /// Where it went, in order and without gaps; `None` if nobody asks.
-    stages: Option<Vec<Stage>>,
+    /// Its stages so far, in order and without gaps; `None` if they are not wanted.
+    stages: Option<Vec<WalkStage>>,
 }
 
-/// What a whole walk came to.
+/// The result of a whole walk.
 #[derive(Debug)]
-pub(super) struct Walked {
+pub(super) struct WalkResult {
     pub(super) spans: CauseSpans,
     pub(super) blames: Vec<Blame>,
-    /// Empty if nobody asked.
-    pub(super) stages: Vec<Stage>,
+    /// Empty if they were not wanted.
+    pub(super) stages: Vec<WalkStage>,
 }
 
 impl Walk {
@@ -65,15 +65,15 @@ impl Walk {
         }
     }
 
-    /// The same walk, which says where it went.
-    pub(super) fn watched(self) -> Walk {
+    /// The same walk, which records its stages.
+    pub(super) fn with_stages(self) -> Walk {
         Walk {
             stages: Some(Vec::new()),
             ..self
         }
     }
 
-    /// How far it has come.
+    /// How far it has got.
     pub(super) fn at(&self) -> u64 {
         self.cursor
     }
@@ -86,7 +86,7 @@ impl Walk {
         self.cursor == self.end
     }
 
-    /// Goes on to `time`, all of the way being `cause`'s. A time that is past already changes nothing.
+    /// Moves on to `time` and assigns the time in between to `cause`. A time that has already passed changes nothing.
     pub(super) fn to(&mut self, time: u64, cause: Cause) {
         let next = time.min(self.end);
         if next > self.cursor {
@@ -96,7 +96,7 @@ impl Walk {
                 let (from, to) = (self.cursor, next);
                 push(
                     stages,
-                    Stage {
+                    WalkStage {
                         span: Span { from, to },
                         cause,
                     },
@@ -106,7 +106,7 @@ impl Walk {
         }
     }
 
-    /// Says that `packet` answers for the part of `span` that lies after `from` and before the end.
+    /// Makes `packet` responsible for the part of `span` that is after `from` and before the end.
     pub(super) fn blame(&mut self, packet: PacketRef, cause: Cause, span: Span, from: u64) {
         let (from, to) = (span.from.max(from), span.to.min(self.end));
         if from < to {
@@ -119,7 +119,7 @@ impl Walk {
         }
     }
 
-    /// The same walk, which does not go past `end`, to be taken over again.
+    /// A walk from here that does not go past `end`, for `merge`.
     pub(super) fn until(&self, end: u64) -> Walk {
         Walk {
             begin: self.cursor,
@@ -131,24 +131,24 @@ impl Walk {
         }
     }
 
-    /// Goes on where `part`, which began here, has got to.
-    pub(super) fn take_over(&mut self, part: Walk) {
+    /// Continues from where `part`, which began here, has got to.
+    pub(super) fn merge(&mut self, part: Walk) {
         for cause in Cause::ALL {
             self.spans[cause] = self.spans[cause] + part.spans[cause];
         }
         self.cursor = self.cursor.max(part.cursor);
         self.blames.extend(part.blames);
         if let Some(stages) = &mut self.stages {
-            let gone = part.stages.into_iter().flatten();
-            gone.for_each(|stage| push(stages, stage));
+            let part_stages = part.stages.into_iter().flatten();
+            part_stages.for_each(|stage| push(stages, stage));
         }
     }
 
-    /// What all of it was spent on; what nobody has claimed is `rest`.
-    pub(super) fn finish(mut self, rest: Cause) -> Walked {
+    /// Ends the walk. Time that has no cause yet is `rest`.
+    pub(super) fn finish(mut self, rest: Cause) -> WalkResult {
         self.to(self.end, rest);
         debug_assert_eq!(self.spans.total().as_nanos(), self.end - self.begin);
-        Walked {
+        WalkResult {
             spans: self.spans,
             blames: self.blames,
             stages: self.stages.unwrap_or_default(),
@@ -156,8 +156,8 @@ impl Walk {
     }
 }
 
-/// Appends a stage, or makes the last one longer.
-fn push(stages: &mut Vec<Stage>, stage: Stage) {
+/// Appends a stage, or extends the last one.
+fn push(stages: &mut Vec<WalkStage>, stage: WalkStage) {
     match stages.last_mut() {
         Some(last) if last.cause == stage.cause => last.span.to = stage.span.to,
         _ => stages.push(stage),
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_forward_only_and_not_past_the_end() {
+    fn a_walk_only_moves_forward_and_not_past_the_end() {
         let mut walk = Walk::new(Time::from_nanos(10), Time::from_nanos(100));
         walk.to(30, Cause::Queue);
         walk.to(20, Cause::Connect);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_before_the_beginning_is_no_time() {
+    fn an_end_before_the_beginning_leaves_no_time() {
         let walk = Walk::new(Time::from_nanos(10), Time::from_nanos(3));
         assert!(walk.is_over());
         assert!(walk.finish(Cause::Host).spans.total().is_zero());

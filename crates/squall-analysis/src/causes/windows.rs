@@ -1,9 +1,9 @@
 //! When flow control held data back, from the frames of the side that has the data.
 //!
-//! A stream is held from the DATA frame that used its window up until the WINDOW_UPDATE that reopened it was read (RFC
-//! 9113, section 5.2); the connection likewise. In QUIC they are held from the STREAM frame that reached the limit until
-//! MAX_STREAM_DATA or MAX_DATA raised it (RFC 9000, section 4.1); the first limits are transport parameters, which are in
-//! no frame.
+//! A stream is held back from the DATA frame that exhausted its window until the WINDOW_UPDATE that reopened it was read
+//! (RFC 9113, section 5.2); likewise the connection. In QUIC they are held back from the STREAM frame that reached the
+//! limit until MAX_STREAM_DATA or MAX_DATA raised it (RFC 9000, section 4.1). The first limits are transport parameters,
+//! which are in no frame.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +28,17 @@ mod quic {
     pub(super) const FIN: u64 = 0x1;
 }
 
-/// One side of one connection as a sender.
+/// One side of one connection, as a sender.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
-    connection: Held,
-    streams: BTreeMap<u64, Held>,
+    connection: BlockedSpans,
+    streams: BTreeMap<u64, BlockedSpans>,
     last_sent: LastSent,
-    quic: Limits,
+    quic: QuicLimits,
 }
 
-/// When each stream with more to come last sent something. Most end with what they send next, before another stream sends:
-/// the latest one is not in the map.
+/// When each stream with more to come last sent something. Most streams end with the next thing that they send, before
+/// another stream sends, so the latest one is kept out of the map.
 #[derive(Debug, Default)]
 struct LastSent {
     latest: Option<(u64, u64)>,
@@ -68,41 +68,41 @@ impl LastSent {
 
 /// What QUIC's peer lets this side send.
 #[derive(Debug, Default)]
-struct Limits {
-    /// Of a stream that no frame has spoken of.
+struct QuicLimits {
+    /// The limit of a stream that no frame has mentioned.
     initial_stream: Option<u64>,
     connection: Option<u64>,
-    /// Bytes of all streams that were sent.
+    /// Bytes sent on all streams.
     sent: u64,
-    /// Of each stream: after the last byte that was sent, and the limit that a frame set.
+    /// For each stream: one past the last byte that was sent, and the limit that a frame set.
     streams: BTreeMap<u64, (u64, Option<u64>)>,
 }
 
-/// The spans in which something was held, in order.
+/// The spans in which something was held back, in order.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    over: Vec<Span>,
-    since: Option<u64>,
+pub(super) struct BlockedSpans {
+    ended: Vec<Span>,
+    blocked_since: Option<u64>,
 }
 
-impl Held {
+impl BlockedSpans {
     fn begin(&mut self, time: u64) {
-        self.since.get_or_insert(time);
+        self.blocked_since.get_or_insert(time);
     }
 
     fn end(&mut self, time: u64) {
-        if let Some(from) = self.since.take()
+        if let Some(from) = self.blocked_since.take()
             && from < time
         {
-            self.over.push(Span { from, to: time });
+            self.ended.push(Span { from, to: time });
         }
     }
 
-    /// The spans that reach into `[from, to)`; one that never ended reaches to the end of time.
+    /// The spans that overlap `[from, to)`; one that never ended extends to the end of time.
     fn within(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
-        let first = self.over.partition_point(|span| span.to <= from);
-        let open = self.since.map(|from| Span { from, to: NEVER });
-        let ended = self.over[first..].iter().copied();
+        let first = self.ended.partition_point(|span| span.to <= from);
+        let open = self.blocked_since.map(|from| Span { from, to: NEVER });
+        let ended = self.ended[first..].iter().copied();
         ended.chain(open).take_while(move |span| span.from < to)
     }
 }
@@ -166,7 +166,7 @@ impl Windows {
         let Some(window) = frame.stream_window else {
             return;
         };
-        // A stream that began without a window has sent HEADERS and nothing that says so.
+        // A stream that began without a window has sent HEADERS and nothing that shows it.
         if window.saturating_sub(increment) <= 0
             && let Some(since) = self.last_sent.of(id)
         {
@@ -186,7 +186,7 @@ impl Windows {
         }
     }
 
-    /// The limits that QUIC's peer began with, in bytes.
+    /// Sets the limits that QUIC's peer began with, in bytes.
     pub(super) fn begin_quic(&mut self, stream: u64, connection: u64) {
         self.quic.initial_stream = Some(stream);
         self.quic.connection.get_or_insert(connection);
@@ -234,13 +234,13 @@ impl Windows {
         }
     }
 
-    /// When the stream's own window held it within `[from, to)`.
+    /// When the stream's own window held it back within `[from, to)`.
     pub(super) fn stream(&self, id: u64, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
         let held = self.streams.get(&id);
         held.into_iter().flat_map(move |held| held.within(from, to))
     }
 
-    /// When the connection's window held everything within `[from, to)`.
+    /// When the connection's window held everything back within `[from, to)`.
     pub(super) fn connection(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
         self.connection.within(from, to)
     }

@@ -1,12 +1,12 @@
-//! Causes and repairs in JSON: by their words of the record.
+//! Causes and repairs in JSON, by their names in the record.
 //!
-//! squall-base has the words and no JSON of these types. What is written with them is `course`'s and `explain`'s.
+//! squall-base has the names but no JSON for these types. `course` and `explain` write JSON with them.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
 use squall_base::record::{Cause, Repair};
 
-/// A cause by its word.
+/// Writes a cause by its name.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes fields by reference"
@@ -15,14 +15,14 @@ pub(crate) fn cause<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok
     serializer.serialize_str(cause.name())
 }
 
-/// The cause that a word says.
+/// Reads a cause by its name.
 pub(crate) fn read_cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cause, D::Error> {
     let word = String::deserialize(deserializer)?;
     let cause = Cause::ALL.into_iter().find(|cause| cause.name() == word);
     cause.ok_or_else(|| D::Error::custom(format_args!("unknown cause `{word}`")))
 }
 
-/// A repair by its word.
+/// Writes a repair by its name.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes fields by reference"

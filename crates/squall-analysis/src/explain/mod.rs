@@ -1,8 +1,8 @@
-//! What happened to one request, and what happened at one moment: a trial's records in, plain structures out.
+//! Explains one request, or one moment: takes a trial's records and returns plain structures.
 //!
-//! The causes of a request are walked again (`causes`), this time with every stage, packet and window that they were made
-//! of, so that a reader can check them. `request` is about one request, `moment` about a point in time. Nothing here reads
-//! a file or draws a line: squall-report's `explain` does the words.
+//! The causes of a request are followed again (`causes`), this time with every stage, packet and window behind them, so
+//! that a reader can check them. `request` covers one request, `moment` a point in time. Nothing here reads a file or draws
+//! a line: squall-report's `explain` writes the text.
 
 mod moment;
 mod request;
@@ -19,9 +19,10 @@ use squall_base::{Duration, Time};
 
 use crate::causes::{PathInputs, PathShape};
 pub use moment::{
-    ConnectionState, Engine, InFlight, LaneState, Moment, SideState, Waiting, moment,
+    CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
+    TransportSample, moment,
 };
-pub use request::{Explanation, HopTime, Hurt, Mark, WaitedFor, explain};
+pub use request::{Blocker, DropImpact, Explanation, HopTime, Mark, explain};
 
 /// The tables of a trial.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ pub struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// All rows, for causes over this path.
+    /// All rows, as inputs for causes over this path.
     fn inputs(&self, path: &PathShape) -> PathInputs {
         let mut inputs = PathInputs::new(path.clone());
         self.requests.iter().for_each(|row| inputs.add_request(row));
@@ -53,8 +54,8 @@ impl Tables<'_> {
     }
 }
 
-/// The `count` measured requests with the longest response times, the longest first; whatever became of them. Of equals,
-/// the earlier.
+/// The `count` measured requests with the longest response times, the longest first, whatever their outcome. Of equals, the
+/// earlier.
 pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> {
     let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
     let mut slowest: Vec<&RequestRecord> = measured.collect();
@@ -63,9 +64,9 @@ pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> 
     slowest
 }
 
-/// So much time of a cause.
+/// The time spent on one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct CauseTime {
     /// The cause.
     #[serde(
         serialize_with = "crate::causes::words::cause",
@@ -77,23 +78,25 @@ pub struct Share {
     pub time: Duration,
 }
 
-impl Share {
-    /// Those that are not empty, the largest first.
-    pub(crate) fn of(spans: &CauseSpans) -> Vec<Share> {
-        let all = Cause::ALL.into_iter().map(|cause| Share {
+impl CauseTime {
+    /// The non-empty times, the largest first.
+    pub(crate) fn of(spans: &CauseSpans) -> Vec<CauseTime> {
+        let all = Cause::ALL.into_iter().map(|cause| CauseTime {
             cause,
             time: spans[cause],
         });
-        let mut shares: Vec<Share> = all.filter(|share| !share.time.is_zero()).collect();
-        shares.sort_by_key(|share| Reverse(share.time));
-        shares
+        let mut times: Vec<CauseTime> = all
+            .filter(|cause_time| !cause_time.time.is_zero())
+            .collect();
+        times.sort_by_key(|cause_time| Reverse(cause_time.time));
+        times
     }
 
-    /// The spans that these are the shares of.
-    pub(crate) fn spans(shares: &[Share]) -> CauseSpans {
+    /// The spans that `times` were made from.
+    pub(crate) fn spans(times: &[CauseTime]) -> CauseSpans {
         let mut spans = CauseSpans::NONE;
-        for share in shares {
-            spans[share.cause] = share.time;
+        for cause_time in times {
+            spans[cause_time.cause] = cause_time.time;
         }
         spans
     }
@@ -102,7 +105,7 @@ impl Share {
 /// Names a packet of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketName {
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// Its number among all packets of its direction.
     pub index: u64,
@@ -119,45 +122,45 @@ impl From<PacketRef> for PacketName {
 
 /// A packet that was dropped, or arrived damaged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Drop {
+pub struct DroppedPacket {
     /// The packet.
     #[serde(flatten)]
     pub packet: PacketName,
     /// When it reached the link, in nanoseconds from the trial's epoch.
     #[serde(rename = "dropped_at_ns")]
     pub dropped_at: Time,
-    /// What became of it.
+    /// What happened to it.
     pub fate: Fate,
-    /// Which connection of the client; `None` if it belongs to none.
+    /// The client's connection; `None` if it belongs to no connection.
     pub connection: Option<u32>,
     /// QUIC: the stream of its first stream bytes.
     pub stream: Option<u64>,
-    /// The first byte that it carried; `None` if it carried none.
+    /// The first byte that it carried; `None` if it carried no bytes.
     pub start: Option<u64>,
-    /// After the last.
+    /// One past the last byte.
     pub end: Option<u64>,
     /// The requests whose bytes it carried.
     pub carried: Vec<u64>,
-    /// How its bytes were sent again.
+    /// How its bytes were retransmitted.
     #[serde(serialize_with = "crate::causes::words::repair")]
     pub repair: Repair,
-    /// When the last of them arrived after all.
+    /// When the last of them finally arrived.
     #[serde(rename = "repaired_at_ns")]
     pub repaired_at: Option<Time>,
     /// The packet of the same direction that brought it.
     pub repaired_by: Option<u64>,
     /// How many requests it delayed.
     pub victims: usize,
-    /// By how much, all of them together.
+    /// The total delay of all those requests.
     #[serde(rename = "delay_ns")]
     pub delay: Duration,
 }
 
-impl Drop {
-    fn of(row: &DropRecord) -> Drop {
+impl DroppedPacket {
+    fn of(row: &DropRecord) -> DroppedPacket {
         let victims: BTreeSet<u64> = row.victims.iter().map(|victim| victim.request).collect();
         let delays = row.victims.iter().map(|victim| victim.delay);
-        Drop {
+        DroppedPacket {
             packet: row.packet.into(),
             dropped_at: row.dropped_at,
             fate: row.fate,
@@ -174,9 +177,9 @@ impl Drop {
         }
     }
 
-    /// Of a packet of which no more is known.
-    fn of_packet(packet: &PacketRecord) -> Drop {
-        Drop {
+    /// For a packet of which no more is known.
+    fn of_packet(packet: &PacketRecord) -> DroppedPacket {
+        DroppedPacket {
             packet: PacketName {
                 direction: packet.direction,
                 index: packet.index,

@@ -1,7 +1,8 @@
-//! One moment of a trial: who was in flight and waited for what, what the link held, what it had just dropped.
+//! One moment of a trial: which requests were in flight and what they waited for, what the link held, what it had just
+//! dropped.
 //!
-//! Causes are of the requests' walks; all else is looked up in the rows. What came before and after is told only as far
-//! as `around` reaches.
+//! Causes come from following the requests; everything else is looked up in the rows. What came before and after is
+//! reported only as far as `around` reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-use super::{Drop, Tables};
+use super::{DroppedPacket, Tables};
 use crate::causes::{Course, Detail, PathShape, Stage, follow_path};
 
 /// DATA and WINDOW_UPDATE of HTTP/2 (RFC 9113, section 6).
@@ -25,47 +26,47 @@ pub struct Moment {
     /// When.
     #[serde(rename = "at_ns")]
     pub at: Time,
-    /// How far before and after it drops are told.
+    /// How far before and after it drops are reported.
     #[serde(rename = "around_ns")]
     pub around: Duration,
     /// What the requests in flight waited for, the most frequent first; empty if causes are not known.
-    pub waiting: Vec<Waiting>,
-    /// The requests in flight, the one wanted first at the front.
-    pub in_flight: Vec<InFlight>,
-    /// The connections of these, in order.
+    pub waiting: Vec<CauseCount>,
+    /// The requests in flight, the earliest intended first.
+    pub in_flight: Vec<RequestInFlight>,
+    /// The connections of these requests, in order.
     pub connections: Vec<ConnectionState>,
     /// Both directions of the link.
-    pub link: Vec<LaneState>,
+    pub link: Vec<LinkDirectionState>,
     /// What the link dropped about this time, and what was not repaired yet.
-    pub drops: Vec<Drop>,
+    pub drops: Vec<DroppedPacket>,
 }
 
-/// How many requests waited for something.
+/// How many requests waited for one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Waiting {
-    /// For what.
+pub struct CauseCount {
+    /// The cause.
     #[serde(serialize_with = "crate::causes::words::cause")]
     pub cause: Cause,
     /// How many.
     pub requests: usize,
 }
 
-/// A request that was wanted and had not ended.
+/// A request that was due and had not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct InFlight {
-    /// The request, by its place in the schedule.
+pub struct RequestInFlight {
+    /// The request, by its position in the schedule.
     pub request: u64,
-    /// Which connection of the client; `None`: it never got one.
+    /// The client's connection; `None` if it never got one.
     pub connection: Option<u32>,
     /// Its stream.
     pub stream: Option<u64>,
-    /// When it was wanted.
+    /// When it was due.
     #[serde(rename = "intended_ns")]
     pub intended: Time,
-    /// When it was over.
+    /// When it ended.
     #[serde(rename = "end_ns")]
     pub end: Time,
-    /// What it waited for just then; `None` if causes are not known.
+    /// What it waited for at that moment; `None` if causes are not known.
     pub stage: Option<Stage>,
 }
 
@@ -74,36 +75,36 @@ pub struct InFlight {
 pub struct ConnectionState {
     /// The client's number for it.
     pub connection: u32,
-    /// How many of the requests were on it.
+    /// How many of the requests in flight were on it.
     pub requests: usize,
     /// The client's side, as a sender.
     pub client: SideState,
-    /// The server's; `None` if it is not known which connection of the server's it is.
+    /// The server's side; `None` if it is not known which of the server's connections it is.
     pub server: Option<SideState>,
 }
 
-/// What one side of a connection had last said of itself as a sender.
+/// The last known state of one side of a connection, as a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SideState {
-    /// Bytes that HTTP/2's flow control still let it send on the connection; `None` if no frame had told.
+    /// Bytes that HTTP/2's flow control still let it send on the connection; `None` if no frame had shown it.
     pub connection_window: Option<i64>,
-    /// Its streams whose window was used up.
+    /// How many of its streams had an exhausted window.
     pub streams_without_window: usize,
     /// The latest sample of its transport.
-    pub engine: Option<Engine>,
+    pub engine: Option<TransportSample>,
 }
 
 /// A sample of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Engine {
+pub struct TransportSample {
     /// When it was taken.
     #[serde(rename = "at_ns")]
     pub at: Time,
-    /// The congestion window: TCP, in segments.
+    /// TCP: the congestion window, in segments.
     pub cwnd_segments: Option<u64>,
-    /// QUIC, in bytes.
+    /// QUIC: the congestion window, in bytes.
     pub cwnd_bytes: Option<u64>,
-    /// TCP: segments that were sent and not acknowledged.
+    /// TCP: segments that were sent but not acknowledged.
     pub unacknowledged_segments: Option<u64>,
     /// The smoothed round-trip time.
     #[serde(rename = "rtt_ns")]
@@ -112,14 +113,14 @@ pub struct Engine {
 
 /// One direction of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LaneState {
+pub struct LinkDirectionState {
     /// The direction.
     pub direction: Direction,
-    /// Packets that waited for the rate or were being sent at it; `None` if there was none.
+    /// Packets that waited for the rate or were being sent at it; `None` if the link had no rate.
     pub queued_packets: Option<u64>,
     /// Their bytes.
     pub queued_bytes: Option<u64>,
-    /// Packets in the link, those among them.
+    /// Packets inside the link, including those.
     pub inside_packets: u64,
     /// Packets that arrived within the time around.
     pub arrived_around: u64,
@@ -143,9 +144,9 @@ pub fn moment(tables: &Tables<'_>, path: Option<&PathShape>, at: Time, around: D
         .iter()
         .map(|course| (course.request, course))
         .collect();
-    let mut in_flight: Vec<InFlight> = rows
+    let mut in_flight: Vec<RequestInFlight> = rows
         .iter()
-        .map(|row| InFlight {
+        .map(|row| RequestInFlight {
             request: row.request,
             connection: row.connection,
             stream: row.stream,
@@ -160,10 +161,10 @@ pub fn moment(tables: &Tables<'_>, path: Option<&PathShape>, at: Time, around: D
     Moment {
         at,
         around,
-        waiting: waiting(&in_flight),
+        waiting: cause_counts(&in_flight),
         connections: connections(tables, &in_flight, &courses, at),
         link: Direction::ALL
-            .map(|direction| lane(tables.packets, direction, at, around))
+            .map(|direction| link_direction_state(tables.packets, direction, at, around))
             .to_vec(),
         drops: drops(tables, &attribution.drops, path.is_some(), at, around),
         in_flight,
@@ -181,26 +182,26 @@ fn stage_at(course: &Course, at: Time) -> Option<Stage> {
         .copied()
 }
 
-fn waiting(in_flight: &[InFlight]) -> Vec<Waiting> {
+fn cause_counts(in_flight: &[RequestInFlight]) -> Vec<CauseCount> {
     let mut counts = BTreeMap::<Cause, usize>::new();
     for stage in in_flight.iter().filter_map(|it| it.stage) {
         *counts.entry(stage.cause).or_default() += 1;
     }
     let counts = counts.into_iter();
-    let mut waiting: Vec<Waiting> = counts
-        .map(|(cause, requests)| Waiting { cause, requests })
+    let mut cause_counts: Vec<CauseCount> = counts
+        .map(|(cause, requests)| CauseCount { cause, requests })
         .collect();
-    waiting.sort_by_key(|it| std::cmp::Reverse(it.requests));
-    waiting
+    cause_counts.sort_by_key(|it| std::cmp::Reverse(it.requests));
+    cause_counts
 }
 
 fn connections(
     tables: &Tables<'_>,
-    in_flight: &[InFlight],
+    in_flight: &[RequestInFlight],
     courses: &BTreeMap<u64, &Course>,
     at: Time,
 ) -> Vec<ConnectionState> {
-    // With the server's number, which any of its exchanges tells.
+    // With the server's number for it, which any of its exchanges shows.
     let mut found = BTreeMap::<u32, (usize, Option<u32>)>::new();
     for it in in_flight {
         let Some(connection) = it.connection else {
@@ -252,9 +253,10 @@ fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameReco
         if let (Some(stream), Some(window)) = (frame.stream, frame.stream_window) {
             // END_STREAM: nothing waits any more.
             let is_over = frame.kind == DATA && frame.flags & 0x1 != 0;
-            match window <= 0 && !is_over {
-                true => used_up.insert((row.side, row.connection, stream)),
-                false => used_up.remove(&(row.side, row.connection, stream)),
+            if window <= 0 && !is_over {
+                used_up.insert((row.side, row.connection, stream))
+            } else {
+                used_up.remove(&(row.side, row.connection, stream))
             };
         }
     }
@@ -270,21 +272,21 @@ fn add_samples(sides: &mut BTreeMap<(Side, u32), SideState>, sockets: &[SocketRe
         if let Some(state) = sides.get_mut(&(row.side, row.connection))
             && state.engine.is_none_or(|engine| engine.at <= row.time)
         {
-            state.engine = Some(engine(row));
+            state.engine = Some(transport_sample(row));
         }
     }
 }
 
-fn engine(row: &SocketRecord) -> Engine {
+fn transport_sample(row: &SocketRecord) -> TransportSample {
     match &row.sample {
-        SocketSample::Tcp(info) => Engine {
+        SocketSample::Tcp(info) => TransportSample {
             at: row.time,
             cwnd_segments: info.get("tcpi_snd_cwnd"),
             cwnd_bytes: None,
             unacknowledged_segments: info.get("tcpi_unacked"),
             rtt: info.get("tcpi_rtt").map(Duration::from_micros),
         },
-        SocketSample::Quic(path) => Engine {
+        SocketSample::Quic(path) => TransportSample {
             at: row.time,
             cwnd_segments: None,
             cwnd_bytes: Some(path.cwnd_bytes),
@@ -298,8 +300,13 @@ fn is_around(time: Time, at: Time, around: Duration) -> bool {
     time.since(at) <= around && at.since(time) <= around
 }
 
-fn lane(packets: &[PacketRecord], direction: Direction, at: Time, around: Duration) -> LaneState {
-    let mut state = LaneState {
+fn link_direction_state(
+    packets: &[PacketRecord],
+    direction: Direction,
+    at: Time,
+    around: Duration,
+) -> LinkDirectionState {
+    let mut state = LinkDirectionState {
         direction,
         queued_packets: None,
         queued_bytes: None,
@@ -332,14 +339,14 @@ fn lane(packets: &[PacketRecord], direction: Direction, at: Time, around: Durati
     state
 }
 
-/// Without causes nobody knows how a drop was repaired: then only what the packets say.
+/// Without causes it is not known how a drop was repaired; then only what the packets show is reported.
 fn drops(
     tables: &Tables<'_>,
     known: &[DropRecord],
     has_causes: bool,
     at: Time,
     around: Duration,
-) -> Vec<Drop> {
+) -> Vec<DroppedPacket> {
     if has_causes {
         let is_open = |row: &DropRecord| {
             row.dropped_at <= at && row.repaired_at.is_some_and(|repaired| at < repaired)
@@ -347,13 +354,13 @@ fn drops(
         let near = known
             .iter()
             .filter(|row| is_around(row.dropped_at, at, around) || is_open(row));
-        return near.map(Drop::of).collect();
+        return near.map(DroppedPacket::of).collect();
     }
     let near = tables
         .packets
         .iter()
         .filter(|packet| packet.fate.is_drop() && is_around(packet.arrived, at, around));
-    let mut drops: Vec<Drop> = near.map(Drop::of_packet).collect();
+    let mut drops: Vec<DroppedPacket> = near.map(DroppedPacket::of_packet).collect();
     drops.sort_by_key(|drop| drop.dropped_at);
     drops
 }

@@ -1,6 +1,6 @@
-//! One request: its marks, its stages, its packets, the drops that cost it time, and whom it waited for.
+//! One request: its marks, its stages, its packets, the drops that cost it time, and the requests that it waited for.
 //!
-//! Everything is taken from `causes`; what is added here is only looked up in the other rows of the trial.
+//! Everything comes from `causes`; what is added here is only looked up in the other rows of the trial.
 
 use std::collections::BTreeSet;
 
@@ -10,66 +10,66 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-use super::{Drop, PacketName, Share, Tables};
-use crate::causes::{Ahead, Course, Detail, HopCourse, PathShape, follow_path};
+use super::{CauseTime, DroppedPacket, PacketName, Tables};
+use crate::causes::{Course, Detail, HopCourse, PathShape, RequestAhead, follow_path};
 
-/// A request gets the slot of one that ended in the same call: within this time.
+/// A request gets the slot of one that ended in the same call, that is, within this time.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// All that is known of a request. Times count from the trial's epoch.
+/// All that is known about a request. Times count from the trial's epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// The request, by its place in the schedule.
+    /// The request, by its position in the schedule.
     pub request: u64,
     /// The part of the load.
     pub phase: Phase,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Why it failed.
     pub error: Option<String>,
     /// The status of the response.
     pub status: Option<u16>,
-    /// Which connection of the client.
+    /// The client's connection.
     pub connection: Option<u32>,
-    /// Which connection of the server that is.
+    /// The same connection by the server's number.
     pub server_connection: Option<u32>,
-    /// The stream; HTTP/1.1: which exchange on its connection.
+    /// The stream; for HTTP/1.1, the number of the exchange on its connection.
     pub stream: Option<u64>,
     /// Whether its connection was opened for it.
     pub opened_connection: bool,
-    /// Body bytes that the request has.
+    /// Body bytes of the request.
     pub request_body_bytes: u64,
     /// Body bytes of the response that arrived.
     pub response_body_bytes: u64,
     /// When the schedule wanted it.
     #[serde(rename = "intended_ns")]
     pub intended: Time,
-    /// When it was over.
+    /// When it ended.
     #[serde(rename = "end_ns")]
     pub end: Time,
-    /// Its response time: what the causes add up to.
+    /// Its response time, which is the sum of its causes.
     #[serde(rename = "latency_ns")]
     pub latency: Duration,
-    /// Its causes that are not empty, the largest first.
-    pub causes: Vec<Share>,
-    /// Its time in queues, by what those in front of it waited for, the largest first; what is `queue` here is not known.
-    pub queue_behind: Vec<Share>,
-    /// On a path of several hops the time of each that had any.
+    /// Its non-empty causes, the largest first.
+    pub causes: Vec<CauseTime>,
+    /// Its time in queues, by what the requests ahead of it waited for, the largest first; `queue` here means unknown.
+    pub queue_behind: Vec<CauseTime>,
+    /// On a path of several hops, the time of each hop that had any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopTime>,
     /// The dropped packet that cost it most.
     pub responsible: Option<PacketName>,
-    /// Its moments, in order.
+    /// Its marks, in order.
     pub marks: Vec<Mark>,
-    /// Its stages, and the ways of its bytes.
+    /// Its stages, and what happened to its bytes in each direction.
     pub course: Course,
     /// The dropped packets that cost it time or carried bytes of its own, in the order in which they were dropped.
-    pub drops: Vec<Hurt>,
+    pub drops: Vec<DropImpact>,
     /// The requests that it waited for.
-    pub waited_for: Vec<WaitedFor>,
+    pub waited_for: Vec<Blocker>,
 }
 
-/// A moment of a request.
+/// A mark: a moment in the course of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
     /// When, in nanoseconds from the trial's epoch.
@@ -81,45 +81,45 @@ pub struct Mark {
 
 /// A dropped packet and what it cost one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Hurt {
+pub struct DropImpact {
     /// The packet.
     #[serde(flatten)]
-    pub drop: Drop,
+    pub drop: DroppedPacket,
     /// Whether it carried bytes of the request or its response.
     pub is_own: bool,
     /// What it cost the request, by cause.
-    pub cost: Vec<Share>,
+    pub cost: Vec<CauseTime>,
 }
 
 /// A request that another one waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WaitedFor {
-    /// The cause under which the wait stands.
+pub struct Blocker {
+    /// The cause that the wait is counted under.
     #[serde(serialize_with = "crate::causes::words::cause")]
     pub cause: Cause,
     /// The request that held it up.
     pub request: u64,
-    /// `hol`: the lost packet with its bytes.
+    /// `hol`: the lost packet that carried its bytes.
     pub packet: Option<PacketName>,
-    /// `cwnd`, `window_connection`: how many packets of its bytes went first.
+    /// `cwnd`, `window_connection`: how many packets of its bytes went ahead.
     pub packets: Option<u64>,
 }
 
-/// The part of a request's time that one of several hops had.
+/// The part of a request's time that was spent on one of several hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HopTime {
     /// The hop, from 1 at the client.
     pub hop: u8,
-    /// Whether its exchange was seen there; of one that was not, the time is how long the hop before waited for it.
+    /// Whether its exchange was seen there. If not, the time is how long the hop before waited for it.
     pub is_joined: bool,
-    /// From when its client side had the exchange to begin.
+    /// When its client side could begin the exchange.
     #[serde(rename = "from_ns")]
     pub from: Time,
-    /// Until it was over.
+    /// When it ended.
     #[serde(rename = "to_ns")]
     pub to: Time,
-    /// Its causes that are not empty, the largest first: what is `server` here is what the next hop was doing.
-    pub causes: Vec<Share>,
+    /// Its non-empty causes, the largest first. `server` here is what the next hop was doing.
+    pub causes: Vec<CauseTime>,
 }
 
 impl HopTime {
@@ -134,22 +134,23 @@ impl HopTime {
             is_joined: course.is_joined,
             from: first.from,
             to: last.to,
-            causes: Share::of(&spans),
+            causes: CauseTime::of(&spans),
         })
     }
 }
 
-/// Explains `requests` of a trial over this path; those that it does not have are left out.
+/// Explains `requests` of a trial over this path; requests that the trial does not have are left out.
 pub fn explain(
     tables: &Tables<'_>,
     path: &PathShape,
     requests: &BTreeSet<u64>,
 ) -> Vec<Explanation> {
-    let (found, courses) = follow_path(tables.inputs(path), requests, Detail::WaysOf(requests));
+    let (attribution, courses) =
+        follow_path(tables.inputs(path), requests, Detail::PassagesOf(requests));
     let chosen = tables.requests.iter();
     let chosen = chosen.filter(|row| requests.contains(&row.request));
-    let both = chosen.zip(found.causes.iter()).zip(courses);
-    both.map(|((row, causes), course)| explanation(tables, row, causes, course, &found.drops))
+    let both = chosen.zip(attribution.causes.iter()).zip(courses);
+    both.map(|((row, causes), course)| explanation(tables, row, causes, course, &attribution.drops))
         .collect()
 }
 
@@ -160,7 +161,7 @@ fn explanation(
     course: Course,
     drops: &[DropRecord],
 ) -> Explanation {
-    let drops = hurts(row.request, drops);
+    let drops = drop_impacts(row.request, drops);
     Explanation {
         request: row.request,
         phase: row.phase,
@@ -176,12 +177,12 @@ fn explanation(
         intended: row.intended,
         end: row.end,
         latency: row.response_time(),
-        causes: Share::of(&causes.spans),
-        queue_behind: Share::of(&causes.queue_roots),
+        causes: CauseTime::of(&causes.spans),
+        queue_behind: CauseTime::of(&causes.queue_roots),
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
         responsible: causes.responsible.map(PacketName::from),
         marks: marks(row, &course),
-        waited_for: waited_for(tables.requests, row, &causes, &course, &drops),
+        waited_for: blockers(tables.requests, row, &causes, &course, &drops),
         drops,
         course,
     }
@@ -213,14 +214,14 @@ fn marks(row: &RequestRecord, course: &Course) -> Vec<Mark> {
     let known = all
         .into_iter()
         .filter_map(|(at, name)| Some(Mark { at: at?, name }));
-    // Handshakes of a connection that was there before are not the request's.
+    // Handshakes of a connection that existed before are not the request's.
     let mut marks: Vec<Mark> = known.filter(|mark| mark.at >= row.intended).collect();
     marks.sort_by_key(|mark| mark.at);
     marks
 }
 
-fn hurts(request: u64, drops: &[DropRecord]) -> Vec<Hurt> {
-    let mut hurts = Vec::new();
+fn drop_impacts(request: u64, drops: &[DropRecord]) -> Vec<DropImpact> {
+    let mut impacts = Vec::new();
     for row in drops {
         let own: Vec<&Victim> = row
             .victims
@@ -231,44 +232,44 @@ fn hurts(request: u64, drops: &[DropRecord]) -> Vec<Hurt> {
         if own.is_empty() && !is_own {
             continue;
         }
-        let cost = own.iter().map(|victim| Share {
+        let cost = own.iter().map(|victim| CauseTime {
             cause: victim.cause,
             time: victim.delay,
         });
-        hurts.push(Hurt {
-            drop: Drop::of(row),
+        impacts.push(DropImpact {
+            drop: DroppedPacket::of(row),
             is_own,
             cost: cost.collect(),
         });
     }
-    hurts
+    impacts
 }
 
-fn waited_for(
+fn blockers(
     requests: &[RequestRecord],
     row: &RequestRecord,
     causes: &CausesRecord,
     course: &Course,
-    drops: &[Hurt],
-) -> Vec<WaitedFor> {
-    let mut found = Vec::new();
+    drops: &[DropImpact],
+) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
     if !causes.spans[Cause::Queue].is_zero() {
-        found.extend(whose_slot(requests, row).map(|request| WaitedFor {
+        blockers.extend(previous_slot_holder(requests, row).map(|request| Blocker {
             cause: Cause::Queue,
             request,
             packet: None,
             packets: None,
         }));
     }
-    for hurt in drops {
-        if !hurt.cost.iter().any(|share| share.cause == Cause::Hol) {
+    for impact in drops {
+        if !impact.cost.iter().any(|time| time.cause == Cause::Hol) {
             continue;
         }
-        let others = hurt.drop.carried.iter().filter(|it| **it != row.request);
-        found.extend(others.map(|&request| WaitedFor {
+        let others = impact.drop.carried.iter().filter(|it| **it != row.request);
+        blockers.extend(others.map(|&request| Blocker {
             cause: Cause::Hol,
             request,
-            packet: Some(hurt.drop.packet),
+            packet: Some(impact.drop.packet),
             packets: None,
         }));
     }
@@ -276,29 +277,29 @@ fn waited_for(
         if causes.spans[cause].is_zero() {
             continue;
         }
-        let ways = [course.up.as_ref(), course.down.as_ref()];
-        let mut behind: Vec<&Ahead> = ways
+        let passages = [course.up.as_ref(), course.down.as_ref()];
+        let mut behind: Vec<&RequestAhead> = passages
             .into_iter()
             .flatten()
-            .flat_map(|way| &way.behind)
+            .flat_map(|passage| &passage.behind)
             .collect();
         behind.sort_by_key(|ahead| std::cmp::Reverse(ahead.packets));
-        found.extend(behind.into_iter().map(|ahead| WaitedFor {
+        blockers.extend(behind.into_iter().map(|ahead| Blocker {
             cause,
             request: ahead.request,
             packet: None,
             packets: Some(ahead.packets),
         }));
     }
-    found
+    blockers
 }
 
 /// The request that ended on the same connection just when this one got its slot.
-fn whose_slot(requests: &[RequestRecord], row: &RequestRecord) -> Option<u64> {
+fn previous_slot_holder(requests: &[RequestRecord], row: &RequestRecord) -> Option<u64> {
     let (slot, connection) = (row.slot?, row.connection?);
-    let on_it = requests.iter().filter(|other| {
+    let on_connection = requests.iter().filter(|other| {
         other.connection == Some(connection) && other.request != row.request && other.end <= slot
     });
-    let last = on_it.max_by_key(|other| other.end)?;
+    let last = on_connection.max_by_key(|other| other.end)?;
     (slot.since(last.end) <= AT_ONCE).then_some(last.request)
 }

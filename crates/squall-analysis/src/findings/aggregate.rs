@@ -1,7 +1,7 @@
 //! The findings of a run: which variant shows what under which condition, and in how many of its trials.
 //!
-//! Trials are never pooled: a share is the median over those that show the finding. Trials that are no evidence are
-//! left out, but for what says why they are none.
+//! Trials are never pooled: a share is the median over the trials that show the finding. Invalid trials are left out,
+//! except for the finding that says why they are invalid.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Condition;
@@ -9,7 +9,7 @@ use squall_base::record::{TrialRecord, Validity};
 
 use super::{Finding, generator_late};
 
-/// What one trial shows.
+/// The findings of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialFindings {
     /// The trial's folder.
@@ -18,14 +18,14 @@ pub struct TrialFindings {
     pub variant: String,
     /// Its condition.
     pub condition: Condition,
-    /// Whether it is evidence.
+    /// Whether it counts as evidence.
     pub is_valid: bool,
     /// Its findings, the worst first.
     pub findings: Vec<Finding>,
 }
 
 impl TrialFindings {
-    /// The findings of that trial.
+    /// Labels the findings of a trial.
     pub fn of(record: &TrialRecord, findings: Vec<Finding>) -> TrialFindings {
         let trial = &record.trial;
         TrialFindings {
@@ -43,26 +43,26 @@ impl TrialFindings {
 pub struct RunFinding {
     /// How many of the cell's trials show it.
     pub trials: u64,
-    /// Of so many.
+    /// Out of how many trials.
     pub of: u64,
-    /// The trial whose share is the median of those that show it.
+    /// The trial with the median share among those that show it.
     pub folder: String,
     /// The finding of that trial.
     pub finding: Finding,
 }
 
-/// What the trials of a variant show under a condition.
+/// The findings of a variant under a condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellFindings {
     /// The variant.
     pub variant: String,
     /// The condition.
     pub condition: Condition,
-    /// What they show, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<RunFinding>,
 }
 
-/// Puts the findings of trials together, cell by cell in the order in which these came. Cells without any are left out.
+/// Groups the findings of trials by cell, in the order in which cells first occur. Cells without findings are left out.
 pub fn aggregate(trials: &[TrialFindings]) -> Vec<CellFindings> {
     let mut cells: Vec<(&str, &Condition, Vec<&TrialFindings>)> = Vec::new();
     for trial in trials {
@@ -120,12 +120,12 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::Cause;
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
     use super::*;
 
-    /// A trial in which every request waits so long for its stream's window.
+    /// A trial in which every request waits this long for its stream's window.
     fn shown(variant: &str, millis: u64, is_valid: bool) -> TrialFindings {
-        let mut made = Made::healthy(Protocol::H2);
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(0..100, Cause::WindowStream, ms(millis));
         made.trial.trial.variant.name = variant.to_owned();
         let mut findings = TrialFindings::of(&made.trial, made.findings());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_counts_its_trials_and_has_the_median_one() {
+    fn a_cell_counts_its_trials_and_shows_the_median_one() {
         let trials = [
             shown("b", 50, true),
             shown("a", 0, true),

@@ -4,9 +4,9 @@ use squall_base::Duration;
 use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count, number};
-use super::flows::Lane;
+use super::flows::DirectionTotals;
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "bufferbloat",
@@ -17,33 +17,32 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Below this a queue is no bloat on any path: CoDel's interval's scale of a burst (RFC 8289, section 4.2: a target of
-/// 5 ms) twice.
+/// A shorter wait is no bloat on any path: twice CoDel's target of 5 ms, the scale of a burst (RFC 8289, section 4.2).
 const WAIT_AT_LEAST: Duration = Duration::from_millis(10);
-/// A tenth of the packets with data.
+/// At least a tenth of the packets with data wait.
 const OF_PACKETS_AT_LEAST: f64 = 0.1;
 /// A queue that drops more is short.
 const DROPS_AT_MOST: f64 = 0.01;
-/// A tenth of the time, where causes are known.
+/// At least a tenth of the time, if causes are known.
 const OF_TIME_AT_LEAST: f64 = 0.1;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let wait = case.round_trip().max(WAIT_AT_LEAST);
     let bloated = |direction| {
-        let lane = case.records.flows.lane(direction);
-        is_bloated(lane, wait).then_some((direction, lane))
+        let totals = case.records.flows.totals(direction);
+        is_bloated(totals, wait).then_some((direction, totals))
     };
-    let (direction, lane) = bloated(Direction::Down).or_else(|| bloated(Direction::Up))?;
+    let (direction, totals) = bloated(Direction::Down).or_else(|| bloated(Direction::Up))?;
     let sender = match direction {
         Direction::Up => Side::Client,
         Direction::Down => Side::Server,
     };
-    let late = lane.waited(wait);
-    let drops = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let late = totals.count_queued(wait);
+    let drops = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
     let numbers = vec![
         number(
             "median time in the queue",
-            lane.median_queueing().as_millis_f64(),
+            totals.median_queueing().as_millis_f64(),
             "ms",
         ),
         number(
@@ -59,11 +58,11 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         case.link_fix(sender, Knob::CongestionControl),
     ];
     if case.has_causes() {
-        return case.of_time(case.cost_of(Cause::Link), OF_TIME_AT_LEAST, numbers, fixes);
+        return case.detection_by_time(case.cost_of(Cause::Link), OF_TIME_AT_LEAST, numbers, fixes);
     }
-    Some(Found {
-        share: Share {
-            part: late as f64 / lane.data as f64,
+    Some(Detection {
+        share: CostShare {
+            part: late as f64 / totals.data_packets as f64,
             of: Whole::Packets,
         },
         evidence: Evidence {
@@ -74,12 +73,12 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     })
 }
 
-fn is_bloated(lane: &Lane, wait: Duration) -> bool {
-    let drops = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
-    let late = lane.waited(wait) as f64;
+fn is_bloated(totals: &DirectionTotals, wait: Duration) -> bool {
+    let drops = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let late = totals.count_queued(wait) as f64;
     late > 0.0
-        && late >= OF_PACKETS_AT_LEAST * lane.data as f64
-        && drops as f64 <= DROPS_AT_MOST * lane.packets as f64
+        && late >= OF_PACKETS_AT_LEAST * totals.data_packets as f64
+        && drops as f64 <= DROPS_AT_MOST * totals.packets as f64
 }
 
 #[cfg(test)]
@@ -88,10 +87,10 @@ mod tests {
     use squall_base::record::{Cause, Direction, Fate};
 
     use super::super::Whole;
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    fn queued(millis: u64, drops: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    fn queued(millis: u64, drops: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         made.spend(0..100, Cause::Link, ms(millis));
         for n in 0..100 {
             let packet = made.packet(1_000_000 + n, Direction::Down, 0, 0, 1_000);
@@ -106,17 +105,17 @@ mod tests {
     #[test]
     fn waits_longer_than_the_round_trip_are_found() {
         let mut made = queued(60, 1);
-        let finding = made.found("bufferbloat").unwrap();
+        let finding = made.finding("bufferbloat").unwrap();
         assert!(is_near(finding.share.part, 60.0 / 110.0));
         made.is_attributed = false;
-        let share = made.found("bufferbloat").unwrap().share;
+        let share = made.finding("bufferbloat").unwrap().share;
         assert_eq!(share.of, Whole::Packets);
         assert!(is_near(share.part, 0.99));
     }
 
     #[test]
-    fn short_waits_and_short_queues_are_none() {
-        assert_eq!(queued(49, 0).found("bufferbloat"), None);
-        assert_eq!(queued(60, 2).found("bufferbloat"), None);
+    fn short_waits_and_short_queues_are_not_reported() {
+        assert_eq!(queued(49, 0).finding("bufferbloat"), None);
+        assert_eq!(queued(60, 2).finding("bufferbloat"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A queue overflowed because a sender gave it whole flights at once.
+//! A queue overflowed because a sender sent whole flights back to back.
 
 use squall_base::record::{Cause, Direction, Fate, Side};
 use squall_base::{Duration, Time};
@@ -7,7 +7,7 @@ use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::flows::Packet;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "burst_loss",
@@ -17,16 +17,16 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Packets of one flow that come closer than this are a burst: at 1,500 bytes it is 60 Mbit/s.
+/// Packets of one flow that are closer together than this are a burst; with 1,500 bytes that is 60 Mbit/s.
 const GAP_AT_MOST: Duration = Duration::from_micros(200);
-/// As many as TCP sends at once on a fresh connection (RFC 6928).
+/// As many as TCP sends back to back on a fresh connection (RFC 6928).
 const BURST_AT_LEAST: u64 = 10;
-/// Fewer drops are no habit.
+/// Fewer drops are no pattern.
 const DROPS_AT_LEAST: u64 = 5;
-/// Of the queue's drops, at least so many follow a burst.
+/// At least this share of the queue's drops follow a burst.
 const OF_DROPS_AT_LEAST: f64 = 0.5;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut drops, mut in_bursts, mut by_side) = (0, 0, [0_u64; 2]);
     for (_, packets) in case.records.flows.tcp() {
         for (side, direction) in [
@@ -62,10 +62,10 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         case.link_fix(sender, Knob::Pacing),
         case.link_fix(sender, Knob::QueueDiscipline),
     ];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
-/// What a queue dropped of one direction of a flow, and what of that in a burst.
+/// How many packets of one direction of a flow the queue dropped, and how many of them in a burst.
 fn count_drops(packets: &[Packet], direction: Direction) -> (u64, u64) {
     let (mut all, mut in_bursts, mut burst) = (0, 0, 0);
     let mut last: Option<Time> = None;
@@ -89,11 +89,11 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Direction, Fate};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     /// Flights of 15 packets, of which the last two are dropped.
-    fn flights(gap_us: u64, fate: Fate) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    fn flights(gap_us: u64, fate: Fate) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         made.spend(0..10, Cause::Loss, ms(50));
         for flight in 0..5_u64 {
             for n in 0..15_u64 {
@@ -108,16 +108,16 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_flights_are_found() {
-        let finding = flights(20, Fate::QueueDrop).found("burst_loss").unwrap();
+    fn dropped_ends_of_flights_are_found() {
+        let finding = flights(20, Fate::QueueDrop).finding("burst_loss").unwrap();
         assert_eq!(finding.evidence.numbers[3].value, 10.0);
         assert!(is_near(finding.share.part, 500.0 / 5_500.0));
         assert_eq!(finding.fixes[0].station, "server");
     }
 
     #[test]
-    fn paced_flights_and_random_loss_are_none() {
-        assert_eq!(flights(2_000, Fate::QueueDrop).found("burst_loss"), None);
-        assert_eq!(flights(20, Fate::LossDrop).found("burst_loss"), None);
+    fn paced_flights_and_random_loss_are_not_reported() {
+        assert_eq!(flights(2_000, Fate::QueueDrop).finding("burst_loss"), None);
+        assert_eq!(flights(20, Fate::LossDrop).finding("burst_loss"), None);
     }
 }

@@ -1,6 +1,6 @@
-//! A trial as detectors see it: its records joined to its causes, and the sums that several of them need.
+//! A trial as detectors see it: its records joined with its causes, and the sums that several detectors need.
 //!
-//! Shares of time are of the measured requests; what is counted of connections and frames is of the whole trial.
+//! Shares of time cover the measured requests; counts of connections and frames cover the whole trial.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use squall_base::record::{Cause, CausesRecord, DropRecord, Health, Side, TrialRe
 
 use super::costs::Costs;
 use super::knob::{Knob, fix};
-use super::records::{Place, Records, Row};
-use super::{Evidence, Fix, Found, Number, Share, Whole};
+use super::records::{ConnectionKey, Records, RequestRow};
+use super::{CostShare, Detection, Evidence, Fix, Number, Whole};
 use crate::causes::Attribution;
 
-/// What costs less of the response time than this is no finding: a hundredth moves neither mean nor percentiles by what
-/// three digits show. A judgement.
+/// Anything under 1 % of response time is not reported: it would not change a three-digit figure, neither the mean nor a
+/// percentile. A judgement.
 pub(super) const TIME_AT_LEAST: f64 = 0.01;
 
 /// One trial.
@@ -23,11 +23,11 @@ pub(super) struct Case<'a> {
     pub(super) records: Records,
     attribution: Option<&'a Attribution>,
     pub(super) trial: &'a TrialRecord,
-    /// Rows by the request's number: the table has them in the order in which they ended.
+    /// Positions of rows by request number; the table itself is in the order in which requests ended.
     by_request: Vec<(u64, usize)>,
-    /// Rows by connection.
+    /// Positions of rows by connection.
     by_connection: BTreeMap<u32, Vec<usize>>,
-    /// Rows by connection and stream.
+    /// Positions of rows by connection and stream.
     by_stream: BTreeMap<(u32, u64), usize>,
     total_ns: u64,
     measured: u64,
@@ -58,7 +58,7 @@ impl<'a> Case<'a> {
             }
         }
         by_request.sort_unstable();
-        // Causes come in the order of the requests; others would be of another trial.
+        // Causes come in the order of the requests; another number of them would belong to another trial.
         let attribution = attribution.filter(|it| it.causes.len() == records.requests.len());
         Case {
             records,
@@ -77,7 +77,7 @@ impl<'a> Case<'a> {
     }
 
     /// Measured requests.
-    pub(super) fn measured(&self) -> impl Iterator<Item = &Row> {
+    pub(super) fn measured(&self) -> impl Iterator<Item = &RequestRow> {
         self.records.requests.iter().filter(|row| row.is_measured)
     }
 
@@ -86,8 +86,8 @@ impl<'a> Case<'a> {
         self.measured
     }
 
-    /// Measured requests with their causes; nothing where these are not known.
-    pub(super) fn attributed(&self) -> impl Iterator<Item = (&Row, CausesRecord)> {
+    /// Measured requests with their causes; empty if these are not known.
+    pub(super) fn attributed(&self) -> impl Iterator<Item = (&RequestRow, CausesRecord)> {
         let causes = self.attribution.into_iter().flat_map(|it| it.causes.iter());
         let rows = self.records.requests.iter().zip(causes);
         rows.filter(|(row, _)| row.is_measured)
@@ -103,7 +103,7 @@ impl<'a> Case<'a> {
     }
 
     /// The row of a request by its number.
-    pub(super) fn row(&self, request: u64) -> Option<&Row> {
+    pub(super) fn row(&self, request: u64) -> Option<&RequestRow> {
         let found = self
             .by_request
             .binary_search_by_key(&request, |(of, _)| *of);
@@ -113,19 +113,19 @@ impl<'a> Case<'a> {
     }
 
     /// The requests of one of the client's connections.
-    pub(super) fn rows_of(&self, connection: u32) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows_of(&self, connection: u32) -> impl Iterator<Item = &RequestRow> {
         let places = self.by_connection.get(&connection);
         let places = places.map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| &self.records.requests[*place])
     }
 
-    /// The request of a stream that a side of a hop knows, if the client's numbers can be told from that.
-    pub(super) fn row_of_stream(&self, place: Place, stream: u64) -> Option<&Row> {
-        let (hop, side, connection) = place;
+    /// The request on a stream as one side of a hop numbers it, if that can be mapped to the client's numbers.
+    pub(super) fn row_of_stream(&self, key: ConnectionKey, stream: u64) -> Option<&RequestRow> {
+        let (hop, side, connection) = key;
         let connection = match side {
             _ if hop != 1 => return None,
             Side::Client => connection,
-            // Both sides count their connections; with one there is no doubt which.
+            // Each side numbers its own connections; only a single connection can be mapped with certainty.
             Side::Server if self.by_connection.len() == 1 => *self.by_connection.keys().next()?,
             Side::Server => return None,
         };
@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
         Some(&self.records.requests[*place])
     }
 
-    /// What a cause cost the measured requests, those that waited behind others that it cost time included.
+    /// What a cause cost the measured requests, including those that waited behind the ones it hit.
     pub(super) fn cost_of(&self, cause: Cause) -> Costs {
         let mut costs = Costs::default();
         for (row, causes) in self.attributed() {
@@ -142,7 +142,7 @@ impl<'a> Case<'a> {
         costs
     }
 
-    /// The share of the measured response time that so many nanoseconds are.
+    /// `nanos` as a share of the measured response time.
     pub(super) fn share_of_time(&self, nanos: u64) -> f64 {
         if self.total_ns == 0 {
             return 0.0;
@@ -150,22 +150,22 @@ impl<'a> Case<'a> {
         (nanos as f64 / self.total_ns as f64).min(1.0)
     }
 
-    /// The finding that costs that much of the response time, if it is worth one.
-    pub(super) fn of_time(
+    /// The finding with these costs, if they are at least `at_least` of the response time.
+    pub(super) fn detection_by_time(
         &self,
         costs: Costs,
         at_least: f64,
         mut numbers: Vec<Number>,
         fixes: Vec<Fix>,
-    ) -> Option<Found> {
+    ) -> Option<Detection> {
         let part = self.share_of_time(costs.sum());
         if part < at_least {
             return None;
         }
         numbers.insert(0, number("time that it cost", costs.millis(), "ms"));
         numbers.insert(1, count("requests that it cost time", costs.count()));
-        Some(Found {
-            share: Share {
+        Some(Detection {
+            share: CostShare {
                 part,
                 of: Whole::ResponseTime,
             },
@@ -182,22 +182,22 @@ impl<'a> Case<'a> {
         self.trial.trial.variant.link_hop()
     }
 
-    /// What is spoken across the link.
+    /// The protocol across the link.
     pub(super) fn link_protocol(&self) -> Protocol {
         self.link_hop().1.protocol
     }
 
-    /// Whether TCP carries what crosses the link.
+    /// Whether the protocol across the link runs over TCP.
     pub(super) fn is_tcp(&self) -> bool {
         self.link_protocol().version() != Version::Http3
     }
 
-    /// The round trip as the link was set up, without queues.
+    /// The link's configured round trip, without queues.
     pub(super) fn round_trip(&self) -> Duration {
         self.trial.trial.condition.round_trip()
     }
 
-    /// The congestion control with which that side of the link's hop sends.
+    /// The congestion control of that side of the link's hop, as a sender.
     pub(super) fn congestion_control(&self, side: Side) -> &str {
         let (_, hop) = self.link_hop();
         let settings = match side {
@@ -210,8 +210,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// How many requests were under way at once, on average over the trial.
-    pub(super) fn mean_at_once(&self) -> f64 {
+    /// How many requests were in flight, on average over the trial.
+    pub(super) fn mean_concurrency(&self) -> f64 {
         let rows = &self.records.requests;
         let begin = rows.iter().map(|row| row.intended).min();
         let end = rows.iter().map(|row| row.end).max();
@@ -224,7 +224,7 @@ impl<'a> Case<'a> {
         took.sum::<u64>() as f64 / end.since(begin).as_nanos().max(1) as f64
     }
 
-    /// The side that sends more of the bodies.
+    /// The side that sends more body bytes.
     pub(super) fn main_sender(&self) -> Side {
         let (mut up, mut down) = (0, 0);
         for row in &self.records.requests {
@@ -238,7 +238,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The station at that side of a hop, and what is to be set there.
+    /// The station at that side of a hop, and what to set there.
     pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Fix {
         fix(&self.trial.trial.variant, hop, side, knob)
     }
@@ -266,7 +266,7 @@ pub(super) fn number(what: &str, value: f64, unit: &str) -> Number {
     }
 }
 
-/// A number without one.
+/// A number without a unit.
 pub(super) fn count(what: &str, value: u64) -> Number {
     number(what, value as f64, "")
 }

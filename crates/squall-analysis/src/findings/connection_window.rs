@@ -1,10 +1,10 @@
-//! Data waited because the connection's flow-control window was used up, while its stream's was not.
+//! Data waited because the connection's flow-control window was exhausted, while its stream's was not.
 
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "connection_window",
@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let blocked = |side| {
         let frames = case.records.frames.iter();
         let of_side = frames.filter(|((_, of, _), _)| *of == side);
@@ -34,7 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     let numbers = window.map(|bytes| number("connection window", bytes as f64, "bytes"));
     let fixes = vec![case.link_fix(peer(sender), Knob::ConnectionWindow)];
     let costs = case.cost_of(Cause::WindowConnection);
-    case.of_time(costs, TIME_AT_LEAST, numbers.into_iter().collect(), fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers.into_iter().collect(), fixes)
 }
 
 #[cfg(test)]
@@ -42,22 +42,22 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::Cause;
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
     fn waiting_for_the_connections_window_is_found() {
-        let mut made = Made::healthy(Protocol::H3);
+        let mut made = TestTrial::healthy(Protocol::H3);
         made.spend(10..12, Cause::WindowConnection, ms(250));
-        let finding = made.found("connection_window").unwrap();
+        let finding = made.finding("connection_window").unwrap();
         assert!(is_near(finding.share.part, 500.0 / 5_500.0));
         assert_eq!(finding.evidence.requests, [10, 11]);
         assert!(finding.fixes[0].setting.contains("http3.connection_window"));
     }
 
     #[test]
-    fn the_streams_window_is_none() {
-        let mut made = Made::healthy(Protocol::H2);
+    fn waiting_for_the_streams_window_is_not_reported() {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(10..12, Cause::WindowStream, ms(250));
-        assert_eq!(made.found("connection_window"), None);
+        assert_eq!(made.finding("connection_window"), None);
     }
 }

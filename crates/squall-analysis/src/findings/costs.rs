@@ -1,6 +1,6 @@
-//! What a pathology costs which requests: their sum, how many there are, and the worst of them.
+//! What a pathology costs the requests: the total, the number of requests, and the worst of them.
 //!
-//! Only the worst few are kept, so that a sum over millions takes no room.
+//! Only the worst few are kept, so that a sum over millions takes no memory.
 
 use squall_base::Duration;
 
@@ -12,12 +12,12 @@ const SHOWN: usize = 10;
 pub(super) struct Costs {
     sum: u64,
     count: u64,
-    /// The worst, in no order.
+    /// The worst, in no particular order.
     worst: Vec<(u64, u64)>,
 }
 
 impl Costs {
-    /// Adds what one request was cost; nothing costs nothing.
+    /// Adds the cost to one request; a cost of zero is ignored.
     pub(super) fn add(&mut self, request: u64, span: Duration) {
         if span.is_zero() {
             return;
@@ -36,22 +36,22 @@ impl Costs {
         self.worst.truncate(SHOWN);
     }
 
-    /// All of it, in nanoseconds.
+    /// The total in nanoseconds.
     pub(super) fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// How many requests had any.
+    /// How many requests had a cost.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// All of it in milliseconds.
+    /// The total in milliseconds.
     pub(super) fn millis(&self) -> f64 {
         self.sum as f64 / 1e6
     }
 
-    /// The requests that it cost most, the worst first.
+    /// The requests with the highest costs, the worst first.
     pub(super) fn worst(mut self) -> Vec<u64> {
         self.cut();
         self.worst.into_iter().map(|(_, request)| request).collect()
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_come_first_and_all_count() {
+    fn the_worst_requests_come_first_and_all_are_counted() {
         let mut costs = Costs::default();
         for request in 0..100 {
             costs.add(request, Duration::from_millis(request));

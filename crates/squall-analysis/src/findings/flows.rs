@@ -1,14 +1,14 @@
-//! The link's packets as findings need them: sums over all, and those of TCP by flow in the order of time.
+//! The link's packets as findings need them: sums over all of them, and TCP's packets by flow in the order of time.
 //!
-//! There are millions, so those of TCP are kept packed, and only those of one flow are in memory as they are. Copies that
-//! the link made are left out.
+//! There are millions, so TCP's packets are kept packed, and only those of one flow at a time are unpacked. Copies that the
+//! link made are left out.
 
 use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
-use crate::causes::packed::{Coder, Packed};
+use crate::causes::packed::{Coder, PackedRows};
 
 /// IP protocol of TCP.
 const TCP: u8 = 6;
@@ -33,31 +33,31 @@ pub(super) const BY_QUEUE: [Fate; 2] = [Fate::QueueDrop, Fate::EarlyDrop];
 
 /// Sums over the packets of one direction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct DirectionTotals {
     pub(super) packets: u64,
     /// Packets with data, of TCP or UDP.
-    pub(super) data: u64,
-    /// What each of them that got through spent in queues, in microseconds.
+    pub(super) data_packets: u64,
+    /// The time that each of them that got through spent in queues, in microseconds.
     pub(super) queueing_us: Vec<u32>,
     drops: BTreeMap<Fate, u64>,
     /// When the queue had sent the last of the packets so far.
-    sent_out: Time,
+    last_served: Time,
     /// The largest packet so far.
     largest_bytes: u16,
-    /// How long the queue had nothing to send before large packets, from the first that it dropped on. What comes before
-    /// small ones, such as acknowledgements and the end of a connection, is no pause of a transfer.
+    /// How long the queue was idle before large packets, from its first drop on. Idle time before small packets, such as
+    /// acknowledgements and the end of a connection, is not a pause in a transfer.
     pub(super) idle_after_drop: Duration,
 }
 
-impl Lane {
-    /// Takes a packet that got through, which is in the order of arrivals.
+impl DirectionTotals {
+    /// Takes a packet that got through; packets come in the order of their arrivals.
     fn serve(&mut self, row: &PacketRecord) {
         self.largest_bytes = self.largest_bytes.max(row.length);
         let is_large = row.length > self.largest_bytes / 2;
-        if is_large && row.arrived > self.sent_out && self.drops(&BY_QUEUE) > 0 {
-            self.idle_after_drop = self.idle_after_drop + row.arrived.since(self.sent_out);
+        if is_large && row.arrived > self.last_served && self.drops(&BY_QUEUE) > 0 {
+            self.idle_after_drop = self.idle_after_drop + row.arrived.since(self.last_served);
         }
-        self.sent_out = self.sent_out.max(row.arrived + row.queueing);
+        self.last_served = self.last_served.max(row.arrived + row.queueing);
     }
 
     /// Packets with one of these fates.
@@ -65,8 +65,8 @@ impl Lane {
         fates.iter().filter_map(|fate| self.drops.get(fate)).sum()
     }
 
-    /// Packets with data that spent at least so long in queues.
-    pub(super) fn waited(&self, at_least: Duration) -> u64 {
+    /// Packets with data that spent at least this long in queues.
+    pub(super) fn count_queued(&self, at_least: Duration) -> u64 {
         let at_least = u32::try_from(at_least.as_nanos() / 1_000).unwrap_or(u32::MAX);
         let waits = self.queueing_us.iter();
         waits.filter(|wait| **wait >= at_least).count() as u64
@@ -87,21 +87,21 @@ impl Lane {
 /// All packets of a link.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    up: Lane,
-    down: Lane,
-    tcp: BTreeMap<u32, Log>,
+    up: DirectionTotals,
+    down: DirectionTotals,
+    tcp: BTreeMap<u32, PackedFlow>,
 }
 
-/// The packets of one flow as they were taken in.
+/// The packets of one flow in the order in which they were recorded.
 #[derive(Debug, Default)]
-struct Log {
-    rows: Packed,
-    before: Before,
+struct PackedFlow {
+    rows: PackedRows,
+    before: DeltaBase,
 }
 
-/// What the next packet of a flow is coded after.
+/// What the next packet of a flow is coded relative to.
 #[derive(Debug, Default)]
-struct Before {
+struct DeltaBase {
     arrived: u64,
     transit: u64,
     /// By direction.
@@ -109,8 +109,8 @@ struct Before {
     ack: [u32; 2],
 }
 
-/// Codes a packet after those before it.
-fn code(coder: &mut impl Coder, before: &mut Before, packet: &mut Packet) {
+/// Codes a packet relative to those before it.
+fn code(coder: &mut impl Coder, before: &mut DeltaBase, packet: &mut Packet) {
     let mut mask = packet.direction as u64
         | u64::from(packet.is_syn) << 1
         | u64::from(packet.released.is_some()) << 2
@@ -146,15 +146,15 @@ fn near(coder: &mut impl Coder, known: u32, number: u32) -> u32 {
     number as u32
 }
 
-impl Log {
+impl PackedFlow {
     fn add(&mut self, mut packet: Packet) {
         code(&mut self.rows.write(), &mut self.before, &mut packet);
     }
 
-    /// In the order of arrivals: rows come in that in which fates were known.
+    /// Returns the packets in the order of their arrivals; rows come in the order in which fates were known.
     fn unpack(&self) -> Vec<Packet> {
         let mut packets = Vec::with_capacity(self.rows.rows());
-        let (mut reader, mut before) = (self.rows.read(), Before::default());
+        let (mut reader, mut before) = (self.rows.read(), DeltaBase::default());
         while reader.has_more() {
             let mut packet = NO_PACKET;
             code(&mut reader, &mut before, &mut packet);
@@ -181,23 +181,23 @@ impl Flows {
         if row.is_copy {
             return;
         }
-        let lane = match row.direction {
+        let totals = match row.direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
         };
-        lane.packets += 1;
+        totals.packets += 1;
         if row.fate != Fate::Delivered {
-            *lane.drops.entry(row.fate).or_default() += 1;
+            *totals.drops.entry(row.fate).or_default() += 1;
         }
         if row.released.is_some() {
-            lane.serve(row);
+            totals.serve(row);
         }
         if matches!(row.class, PacketClass::Data | PacketClass::Other) {
-            lane.data += 1;
+            totals.data_packets += 1;
             if row.released.is_some() {
                 let micros = row.queueing.as_nanos() / 1_000;
                 let micros = u32::try_from(micros).unwrap_or(u32::MAX);
-                lane.queueing_us.push(micros);
+                totals.queueing_us.push(micros);
             }
         }
         if row.protocol == TCP {
@@ -214,33 +214,33 @@ impl Flows {
         }
     }
 
-    pub(super) fn lane(&self, direction: Direction) -> &Lane {
+    pub(super) fn totals(&self, direction: Direction) -> &DirectionTotals {
         match direction {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
         }
     }
 
-    /// TCP's flows by number; for the client's hop it is the number of the connection (docs/RECORD.md).
-    /// The packets of each are in the order of their arrivals; they are unpacked as one asks for the flow.
+    /// TCP's flows by number; for the client's hop, that is the number of the connection (docs/RECORD.md). The packets of
+    /// each are in the order of their arrivals; a flow is unpacked only when the iterator reaches it.
     pub(super) fn tcp(&self) -> impl Iterator<Item = (u32, Vec<Packet>)> {
         let flows = self.tcp.iter();
         flows.map(|(number, packets)| (*number, packets.unpack()))
     }
 }
 
-/// Data of one direction as its sender sees it: what is under way, and what was acknowledged when.
+/// Data of one direction as its sender sees it: how much was sent, and how much of it was acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sending {
+pub(super) struct SendState {
     first_seq: Option<u32>,
-    /// After the last byte that was sent, from the flow's first.
+    /// One past the last byte that was sent, counted from the flow's first.
     pub(super) sent: u64,
-    /// Bytes that were acknowledged, by what has reached the sender.
+    /// Bytes that were acknowledged, as far as acknowledgements have reached the sender.
     pub(super) acknowledged: u64,
 }
 
-impl Sending {
-    /// Takes a packet with data; returns where its bytes begin, and whether they were sent before.
+impl SendState {
+    /// Takes a packet with data; returns the offset of its first byte, and whether it is a retransmission.
     pub(super) fn send(&mut self, packet: &Packet) -> (u64, bool) {
         let first = *self.first_seq.get_or_insert(packet.seq);
         let start = unwrapped(packet.seq.wrapping_sub(first), self.sent);
@@ -249,50 +249,55 @@ impl Sending {
         (start, is_again)
     }
 
-    /// Takes an acknowledgement that has reached the sender; whether it is news.
+    /// Takes an acknowledgement that has reached the sender; returns whether it acknowledges anything new.
     pub(super) fn acknowledge(&mut self, packet: &Packet) -> bool {
         let Some(first) = self.first_seq else {
             return false;
         };
         let upto = unwrapped(packet.ack.wrapping_sub(first), self.acknowledged);
-        let is_news = upto > self.acknowledged && upto <= self.sent;
-        if is_news {
+        let is_new = upto > self.acknowledged && upto <= self.sent;
+        if is_new {
             self.acknowledged = upto;
         }
-        is_news
+        is_new
     }
 
-    /// Bytes under way.
+    /// Bytes in flight.
     pub(super) fn in_flight(&self) -> u64 {
         self.sent - self.acknowledged
     }
 }
 
-/// The offset whose low 32 bits are `low` and that is nearest to `near`.
+/// The offset nearest to `near` whose low 32 bits are `low`.
 fn unwrapped(low: u32, near: u64) -> u64 {
     let distance = low.wrapping_sub(near as u32).cast_signed();
     near.saturating_add_signed(i64::from(distance))
 }
 
-/// Something that one end of a flow meets, in its own order of time.
+/// An event at one end of a flow, in that end's order of time.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Met<'a> {
+pub(super) enum SenderEvent<'a> {
     /// It sends this packet with data.
-    Sends(&'a Packet),
+    DataSent(&'a Packet),
     /// An acknowledgement, with data or without, reaches it.
-    Hears(&'a Packet),
+    AckReceived(&'a Packet),
 }
 
-/// What the sender of `direction` meets on a flow, with the time of each.
-pub(super) fn met(packets: &[Packet], direction: Direction) -> Vec<(Time, Met<'_>)> {
-    let mut events: Vec<(Time, Met<'_>)> = packets
+/// The events at the sender of `direction` on a flow, with the time of each.
+pub(super) fn sender_events(
+    packets: &[Packet],
+    direction: Direction,
+) -> Vec<(Time, SenderEvent<'_>)> {
+    let mut events: Vec<(Time, SenderEvent<'_>)> = packets
         .iter()
         .filter_map(|packet| {
             if packet.direction != direction {
                 let is_ack = !packet.is_syn;
-                return Some((packet.released?, Met::Hears(packet))).filter(|_| is_ack);
+                return Some((packet.released?, SenderEvent::AckReceived(packet)))
+                    .filter(|_| is_ack);
             }
-            (packet.payload > 0 && !packet.is_syn).then_some((packet.arrived, Met::Sends(packet)))
+            (packet.payload > 0 && !packet.is_syn)
+                .then_some((packet.arrived, SenderEvent::DataSent(packet)))
         })
         .collect();
     events.sort_by_key(|(time, _)| *time);
@@ -325,7 +330,7 @@ mod tests {
             }
         };
         let mut packets: Vec<Packet> = (0..5_000).map(packet).collect();
-        let mut log = Log::default();
+        let mut log = PackedFlow::default();
         packets.iter().for_each(|packet| log.add(*packet));
         packets.sort_by_key(|packet| packet.arrived);
         assert_eq!(log.unpack(), packets);
@@ -343,15 +348,15 @@ mod tests {
             fate: Fate::Delivered,
             is_syn: false,
         };
-        let mut sending = Sending::default();
+        let mut state = SendState::default();
         let near_end = u32::MAX - 99;
-        assert_eq!(sending.send(&packet(near_end, 1_000)), (0, false));
-        assert_eq!(sending.send(&packet(900, 1_000)), (1_000, false));
-        assert_eq!(sending.send(&packet(near_end, 1_000)), (0, true));
-        assert!(sending.acknowledge(&packet(900, 0)));
-        assert!(!sending.acknowledge(&packet(900, 0)));
-        assert_eq!(sending.in_flight(), 1_000);
-        // An acknowledgement of what was never sent is none.
-        assert!(!sending.acknowledge(&packet(5_000, 0)));
+        assert_eq!(state.send(&packet(near_end, 1_000)), (0, false));
+        assert_eq!(state.send(&packet(900, 1_000)), (1_000, false));
+        assert_eq!(state.send(&packet(near_end, 1_000)), (0, true));
+        assert!(state.acknowledge(&packet(900, 0)));
+        assert!(!state.acknowledge(&packet(900, 0)));
+        assert_eq!(state.in_flight(), 1_000);
+        // An acknowledgement of data that was never sent is ignored.
+        assert!(!state.acknowledge(&packet(5_000, 0)));
     }
 }

@@ -1,7 +1,7 @@
-//! The frames of one connection as one side has them: sums, what flow control stopped, and where a receiver stalled.
+//! The frames of one connection as one side saw them: sums, what flow control stopped, and where a receiver stalled.
 //!
-//! Streams are forgotten when they end, unless their window stopped them: a connection of a million requests takes no
-//! more room than its worst ones. HTTP/3's frames count only where a finding names them.
+//! Streams are forgotten when they end, unless their window stopped them: a connection of a million requests takes no more
+//! memory than its worst streams. HTTP/3's frames count only where a finding names them.
 
 use std::collections::BTreeMap;
 
@@ -23,38 +23,39 @@ const REFUSED_STREAM: u64 = 7;
 const QUIC_RESETS: [u64; 2] = [0x04, 0x05];
 const H3_REQUEST_REJECTED: u64 = 0x10b;
 
-/// DATA below this is tiny: its own 9 bytes of header, a record's 22 and a packet's 40 are more than it carries. The
-/// figure is that of the table of pathologies (reference: nghttp2's users with windows that open byte by byte).
+/// A DATA frame below this is tiny: the frame's 9 bytes of header, a record's 22 and a packet's 40 are more than it
+/// carries. The figure is that of the table of pathologies (reference: nghttp2's users with windows that open byte by
+/// byte).
 const TINY_DATA_BYTES: u64 = 64;
-/// Blocks from which on a stream's rate is that of its window: the first ones also wait for slow start.
+/// From this many blocks on, a stream's rate is that of its window; the first blocks also wait for slow start.
 const SETTLED_BLOCKS: u32 = 3;
 
-/// A stream, or the connection, that this side sends on.
+/// What this side sends on a stream, or on the connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Outgoing {
-    /// When its header section was sent, and no end with it.
+pub(super) struct OutgoingData {
+    /// When its header section was sent, unless that ended the stream.
     began: Option<Time>,
     /// The window before its first DATA.
     pub(super) window: Option<u64>,
     /// Bytes of DATA.
     pub(super) bytes: u64,
     pub(super) last_sent: Option<Time>,
-    /// Bytes before the first update, and when the last of them was sent.
+    /// Bytes sent before the first update, and when the last of them was sent.
     bytes_before_update: u64,
     sent_before_update: Option<Time>,
     first_update: Option<Time>,
-    /// Updates that came while it was open, and their increments together.
+    /// Updates that came while it was open, and the sum of their increments.
     pub(super) updates: u64,
     pub(super) increments: u64,
-    /// Since when its window is used up.
+    /// Since when its window is exhausted.
     blocked_since: Option<Time>,
     pub(super) blocked_ns: u64,
     pub(super) blocks: u32,
-    /// When it was blocked for the third time, and the bytes that it had sent by then.
-    pub(super) settled: Option<(Time, u64)>,
+    /// When it was blocked for the third time, and how many bytes it had sent by then.
+    pub(super) steady_from: Option<(Time, u64)>,
 }
 
-impl Outgoing {
+impl OutgoingData {
     fn send(&mut self, time: Time, length: u64, window: Option<i64>, is_last: bool) {
         let Some(left) = window else { return };
         let before = left.saturating_add_unsigned(length);
@@ -70,7 +71,7 @@ impl Outgoing {
             self.blocked_since = Some(time);
             self.blocks += 1;
             if self.blocks == SETTLED_BLOCKS {
-                self.settled = Some((time, self.bytes));
+                self.steady_from = Some((time, self.bytes));
             }
         }
     }
@@ -84,7 +85,7 @@ impl Outgoing {
         }
     }
 
-    /// How long it waited for its first update after at most `bytes`, in nanoseconds, if it did and had more to send.
+    /// How long it waited for its first update, in nanoseconds, if it had sent at most `bytes` before and had more to send.
     pub(super) fn first_wait(&self, bytes: u64) -> Option<u64> {
         let more = self.bytes > self.bytes_before_update;
         let waited = self.first_update?;
@@ -100,62 +101,62 @@ impl Outgoing {
 /// An initial window below a segment of 1,460 bytes (MTU 1500) carries nothing worth a packet.
 pub(super) const TINY_WINDOW_BYTES: u64 = 1_460;
 
-/// A window that was used up at its receiver, who had all bytes of it.
+/// A window that was exhausted at its receiver, which had all bytes of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stall {
-    /// `None`: the connection's.
+    /// `None` for the connection.
     pub(super) stream: Option<u64>,
     pub(super) from: Time,
-    /// `None`: no update ever came.
+    /// `None` if no update ever came.
     pub(super) to: Option<Time>,
 }
 
-/// Shorter ones are a receiver's own turns.
+/// Shorter stalls are the ordinary turns of a receiver's event loop.
 const STALL_KEPT_NS: u64 = 10_000_000;
 
 /// One connection, as one side recorded it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Frames {
-    /// All of HTTP/2.
+pub(super) struct ConnectionFrames {
+    /// All frames of HTTP/2.
     pub(super) total: u64,
     pub(super) data_sent: u64,
-    /// Of them, tiny ones that did not end their stream.
+    /// Tiny ones among them that did not end their stream.
     pub(super) tiny_data_sent: u64,
     pub(super) data_received: u64,
     pub(super) data_received_bytes: u64,
-    /// WINDOW_UPDATE of streams, and their increments together.
+    /// WINDOW_UPDATE frames of streams, and the sum of their increments.
     pub(super) updates_sent: u64,
     pub(super) increments_sent: u64,
-    /// The window of a stream that this side gave, before its first DATA.
-    pub(super) window_given: Option<u64>,
-    /// Bytes in each HEADERS that this side sends which no table can hold, and which are not counted below.
+    /// The window that this side granted a stream, before its first DATA.
+    pub(super) granted_window: Option<u64>,
+    /// Bytes in each HEADERS frame of this side that no table can hold; the counts below exclude them.
     pub(super) unique_header_bytes: u64,
     /// Bytes of the first HEADERS that this side sent.
     pub(super) first_headers: Option<u64>,
-    /// Further ones, and those of them that are at least half as long.
+    /// Later HEADERS, and those of them that are at least half as long.
     pub(super) later_headers: u64,
     pub(super) long_headers: u64,
     pub(super) goaways_received: u64,
     /// Streams that the peer refused.
     pub(super) refused: Vec<u64>,
-    /// What was sent of streams that are open, or were stopped by their windows.
-    pub(super) outgoing: BTreeMap<u64, Outgoing>,
+    /// What was sent on streams that are open, or were stopped by their windows.
+    pub(super) outgoing: BTreeMap<u64, OutgoingData>,
     /// What was sent on the connection.
-    pub(super) connection: Outgoing,
+    pub(super) connection: OutgoingData,
     incoming: BTreeMap<Option<u64>, Time>,
     stalls: Vec<Stall>,
     pub(super) last: Time,
 }
 
-impl Frames {
+impl ConnectionFrames {
     pub(super) fn add(&mut self, time: Time, frame: &FrameFacts) {
         self.last = self.last.max(time);
         match (frame.layer, frame.way) {
             (FrameLayer::Http2, way) => {
                 self.total += 1;
                 match way {
-                    Way::Sent => self.sent(time, frame),
-                    Way::Received => self.received(time, frame),
+                    Way::Sent => self.add_sent(time, frame),
+                    Way::Received => self.add_received(time, frame),
                 }
             }
             (FrameLayer::Http3, Way::Received) if frame.kind == GOAWAY => {
@@ -171,14 +172,14 @@ impl Frames {
         }
     }
 
-    fn sent(&mut self, time: Time, frame: &FrameFacts) {
+    fn add_sent(&mut self, time: Time, frame: &FrameFacts) {
         let Some(stream) = frame.stream else { return };
         let is_last = frame.flags & END_STREAM != 0;
         match frame.kind {
             HEADERS => {
                 self.count_headers(frame.length);
                 if is_last {
-                    self.end(stream);
+                    self.end_stream(stream);
                 } else {
                     let outgoing = self.outgoing.entry(stream).or_default();
                     outgoing.began.get_or_insert(time);
@@ -189,14 +190,14 @@ impl Frames {
                 self.tiny_data_sent += u64::from(frame.length < TINY_DATA_BYTES && !is_last);
                 let outgoing = self.outgoing.entry(stream).or_default();
                 outgoing.send(time, frame.length, frame.stream_window, is_last);
-                // More can follow on other streams.
+                // More may follow on other streams.
                 self.connection
                     .send(time, frame.length, frame.connection_window, false);
                 if is_last {
-                    self.end(stream);
+                    self.end_stream(stream);
                 }
             }
-            RST_STREAM => self.end(stream),
+            RST_STREAM => self.end_stream(stream),
             WINDOW_UPDATE => {
                 let of = (stream != 0).then_some(stream);
                 if of.is_some() {
@@ -209,16 +210,16 @@ impl Frames {
         }
     }
 
-    fn received(&mut self, time: Time, frame: &FrameFacts) {
+    fn add_received(&mut self, time: Time, frame: &FrameFacts) {
         let Some(stream) = frame.stream else { return };
         match frame.kind {
             DATA => {
                 self.data_received += 1;
                 self.data_received_bytes += frame.length;
                 if let Some(left) = frame.stream_window {
-                    let given = left.saturating_add_unsigned(frame.length);
-                    self.window_given
-                        .get_or_insert(u64::try_from(given).unwrap_or(0));
+                    let granted = left.saturating_add_unsigned(frame.length);
+                    self.granted_window
+                        .get_or_insert(u64::try_from(granted).unwrap_or(0));
                 }
                 if frame.flags & END_STREAM != 0 {
                     self.incoming.remove(&Some(stream));
@@ -242,9 +243,9 @@ impl Frames {
                 if frame.value == Some(REFUSED_STREAM) {
                     self.refuse(Some(stream));
                 }
-                self.end(stream);
+                self.end_stream(stream);
             }
-            // The graceful one (RFC 9113, section 6.8); errors are no churn.
+            // A graceful shutdown (RFC 9113, section 6.8); errors do not count as churn.
             GOAWAY if frame.value.unwrap_or(0) == 0 => self.goaways_received += 1,
             _ => {}
         }
@@ -261,7 +262,7 @@ impl Frames {
         }
     }
 
-    fn end(&mut self, stream: u64) {
+    fn end_stream(&mut self, stream: u64) {
         let outgoing = self.outgoing.get(&stream);
         if outgoing.is_some_and(|outgoing| !outgoing.is_worth_keeping()) {
             self.outgoing.remove(&stream);
@@ -285,7 +286,7 @@ impl Frames {
         }
     }
 
-    /// Where this side had all that it had allowed, and allowed no more for a while or ever.
+    /// Where this side had received all that it had allowed, and allowed no more for a while, or ever.
     pub(super) fn stalls(&self) -> impl Iterator<Item = Stall> {
         let open = self.incoming.iter().map(|(&stream, &from)| Stall {
             stream,

@@ -1,10 +1,10 @@
-//! New connections begin with a full handshake of TLS although the client has been there before.
+//! New connections begin with a full TLS handshake although the client has been there before.
 
 use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "full_handshakes",
@@ -15,25 +15,25 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// The connections of a pool that are opened at once have no ticket yet; more than these are a habit.
+/// Connections that a pool opens together have no ticket yet; more than these are a pattern.
 const HANDSHAKES_AT_LEAST: u64 = 20;
 /// Below this, resumption works for most.
 const FULL_AT_LEAST: f64 = 0.5;
-/// It matters where a tenth of the requests waits for a handshake.
+/// It matters if a tenth of the requests wait for a handshake.
 const OPENED_AT_LEAST: f64 = 0.1;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let hop = case.trial.hops.iter().find(|hop| hop.hop == 1)?;
     let client = hop.client.as_ref()?;
     let (full, resumed) = (client.tls_full, client.tls_resumed);
-    let opened = case.measured().filter(|row| row.opened).count() as f64;
+    let opened = case.measured().filter(|row| row.has_opened).count() as f64;
     let opened = opened / case.measured_count().max(1) as f64;
     let is_habit = full >= HANDSHAKES_AT_LEAST && opened >= OPENED_AT_LEAST;
     if !is_habit || (full as f64) < FULL_AT_LEAST * (full + resumed) as f64 {
         return None;
     }
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: opened * full as f64 / (full + resumed) as f64,
             of: Whole::Requests,
         },
@@ -55,10 +55,10 @@ fn detect(case: &Case<'_>) -> Option<Found> {
 mod tests {
     use squall_base::plan::Protocol;
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
-    fn handshakes(full: u64, resumed: u64, opened: usize) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    fn handshakes(full: u64, resumed: u64, opened: usize) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         let client = made.trial.hops[0].client.as_mut().unwrap();
         (client.tls_full, client.tls_resumed) = (full, resumed);
         for row in &mut made.requests[..opened] {
@@ -68,15 +68,15 @@ mod tests {
     }
 
     #[test]
-    fn certificates_every_time_are_found() {
-        let finding = handshakes(30, 10, 40).found("full_handshakes").unwrap();
+    fn repeated_full_handshakes_are_found() {
+        let finding = handshakes(30, 10, 40).finding("full_handshakes").unwrap();
         assert!(is_near(finding.share.part, 0.3));
     }
 
     #[test]
-    fn resumed_or_rare_ones_are_none() {
-        assert_eq!(handshakes(20, 21, 40).found("full_handshakes"), None);
-        assert_eq!(handshakes(19, 0, 40).found("full_handshakes"), None);
-        assert_eq!(handshakes(30, 0, 9).found("full_handshakes"), None);
+    fn resumed_or_rare_handshakes_are_not_reported() {
+        assert_eq!(handshakes(20, 21, 40).finding("full_handshakes"), None);
+        assert_eq!(handshakes(19, 0, 40).finding("full_handshakes"), None);
+        assert_eq!(handshakes(30, 0, 9).finding("full_handshakes"), None);
     }
 }

@@ -6,7 +6,7 @@ use squall_base::record::{Outcome, Side};
 use super::case::{Case, number};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "generator_late",
@@ -20,10 +20,10 @@ pub(super) const DETECTOR: Detector = Detector {
 const OF_MEDIAN_AT_MOST: f64 = 0.05;
 /// ... or a millisecond, if that is more: about twice the worst p99.9 of the idle machine.
 const ALWAYS_SOUND: Duration = Duration::from_millis(1);
-/// From so many requests on the limit is for the 99.9th percentile, below for the 99th.
+/// From this many requests on, the limit applies to the 99.9th percentile; below, to the 99th.
 const FOR_P999: u64 = 1_000;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let lag = case.health().schedule_lag;
     let tail = if lag.count < FOR_P999 {
         lag.p99
@@ -51,7 +51,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         number("lag at the tail", tail.as_millis_f64(), "ms"),
         number("sound, at most", at_most.as_millis_f64(), "ms"),
     ];
-    case.of_time(
+    case.detection_by_time(
         costs,
         0.0,
         numbers,
@@ -64,10 +64,10 @@ mod tests {
     use squall_base::plan::Protocol;
 
     use super::super::Severity;
-    use super::super::made::{Made, ms};
+    use super::super::made::{TestTrial, ms};
 
-    fn lag(millis: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    fn lag(millis: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         made.trial.health.schedule_lag.count = 1_000;
         made.trial.health.schedule_lag.p999 = ms(millis);
         made.requests[9].taken_up += ms(millis);
@@ -76,13 +76,13 @@ mod tests {
 
     #[test]
     fn a_lag_above_the_limit_is_grave() {
-        let finding = lag(3).found("generator_late").unwrap();
+        let finding = lag(3).finding("generator_late").unwrap();
         assert_eq!(finding.severity, Severity::Grave);
         assert_eq!(finding.evidence.requests, [9]);
     }
 
     #[test]
     fn a_twentieth_of_the_median_is_sound() {
-        assert_eq!(lag(2).found("generator_late"), None);
+        assert_eq!(lag(2).finding("generator_late"), None);
     }
 }

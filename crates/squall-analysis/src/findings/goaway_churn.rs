@@ -6,7 +6,7 @@ use super::case::{Case, count};
 use super::costs::Costs;
 use super::handshake_per_request::handshake;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "goaway_churn",
@@ -16,18 +16,18 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// One or two may be a restart; three are a rule.
+/// One or two may be a restart; three are a pattern.
 const GOAWAYS_AT_LEAST: u64 = 3;
-/// A new connection for every hundredth request: what costs less is lost in other times.
+/// A new connection for every hundredth request; what costs less is lost in the noise.
 const NEW_CONNECTIONS_AT_LEAST: f64 = 0.01;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let clients = case.records.frames.iter();
     let clients = clients.filter(|((hop, side, _), _)| *hop == 1 && *side == Side::Client);
     let goaways: u64 = clients.map(|(_, frames)| frames.goaways_received).sum();
     let mut costs = Costs::default();
     let mut opened = 0_u64;
-    for row in case.measured().filter(|row| row.opened) {
+    for row in case.measured().filter(|row| row.has_opened) {
         opened += 1;
         costs.add(row.request, handshake(row));
     }
@@ -42,7 +42,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         count("requests", requests),
     ];
     let fixes = vec![case.fix(1, Side::Server, Knob::RequestsPerConnection)];
-    case.of_time(costs, 0.0, numbers, fixes)
+    case.detection_by_time(costs, 0.0, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -50,10 +50,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    fn churn(goaways: usize, code: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    fn churn(goaways: usize, code: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..goaways {
             let row = &mut made.requests[10 * n];
             row.opened_connection = true;
@@ -76,15 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_end_and_begin_are_found() {
-        let finding = churn(10, 0).found("goaway_churn").unwrap();
+    fn repeated_goaways_are_found() {
+        let finding = churn(10, 0).finding("goaway_churn").unwrap();
         assert!(is_near(finding.share.part, 1_000.0 / 6_000.0));
         assert_eq!(finding.evidence.requests.len(), 10);
     }
 
     #[test]
-    fn one_restart_and_errors_are_none() {
-        assert_eq!(churn(2, 0).found("goaway_churn"), None);
-        assert_eq!(churn(10, 1).found("goaway_churn"), None);
+    fn one_restart_and_errors_are_not_reported() {
+        assert_eq!(churn(2, 0).finding("goaway_churn"), None);
+        assert_eq!(churn(10, 1).finding("goaway_churn"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Most requests open a connection of their own.
+//! Most requests open a new connection.
 
 use squall_base::Duration;
 use squall_base::record::Side;
@@ -6,8 +6,8 @@ use squall_base::record::Side;
 use super::case::{Case, count};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::records::Row;
-use super::{Detector, Found};
+use super::records::RequestRow;
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "handshake_per_request",
@@ -17,23 +17,23 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Connections over requests near 1: half of it is far from any pool that is reused.
+/// The pathology is nearly one connection per request; half of that is already far from any pool that is reused.
 const OPENED_AT_LEAST: f64 = 0.5;
-/// Fewer requests may be a pool that fills.
+/// Fewer requests may just be a pool that fills.
 const REQUESTS_AT_LEAST: u64 = 20;
 
-/// How long a request waited for its own connection: TCP's handshake and TLS's or QUIC's.
-pub(super) fn handshake(row: &Row) -> Duration {
+/// How long a request waited for its new connection: the handshake of TCP and that of TLS or QUIC.
+pub(super) fn handshake(row: &RequestRow) -> Duration {
     let from = row.slot.unwrap_or(row.taken_up);
     let to = row.secured.or(row.connected);
     to.map_or(Duration::ZERO, |to| to.since(from))
 }
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let requests = case.measured_count();
     let mut costs = Costs::default();
     let mut opened = 0_u64;
-    for row in case.measured().filter(|row| row.opened) {
+    for row in case.measured().filter(|row| row.has_opened) {
         opened += 1;
         costs.add(row.request, handshake(row));
     }
@@ -48,17 +48,17 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         case.fix(1, Side::Server, Knob::RequestsPerConnection),
         case.fix(1, Side::Client, Knob::Connections),
     ];
-    case.of_time(costs, 0.0, numbers, fixes)
+    case.detection_by_time(costs, 0.0, numbers, fixes)
 }
 
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    fn opening(count: usize) -> Made {
-        let mut made = Made::healthy(Protocol::H1s);
+    fn opening(count: usize) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1s);
         for row in &mut made.requests[..count] {
             row.opened_connection = true;
             row.connected = Some(row.intended + ms(50));
@@ -69,13 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_requests_are_found() {
-        let finding = opening(50).found("handshake_per_request").unwrap();
+    fn a_handshake_for_half_of_the_requests_is_found() {
+        let finding = opening(50).finding("handshake_per_request").unwrap();
         assert!(is_near(finding.share.part, 5_000.0 / 10_000.0));
     }
 
     #[test]
-    fn fewer_are_none() {
-        assert_eq!(opening(49).found("handshake_per_request"), None);
+    fn fewer_handshakes_are_not_reported() {
+        assert_eq!(opening(49).finding("handshake_per_request"), None);
     }
 }

@@ -1,10 +1,10 @@
-//! TCP delivers in order: what had arrived waited for missing bytes of other requests.
+//! TCP delivers in order: data that had arrived waited for missing bytes of other requests.
 
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "head_of_line",
@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     if !case.is_tcp() {
         return None;
     }
@@ -33,7 +33,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         case.link_fix(Side::Client, Knob::OtherProtocol),
         case.link_fix(case.main_sender(), Knob::CongestionControl),
     ];
-    case.of_time(case.cost_of(Cause::Hol), TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(case.cost_of(Cause::Hol), TIME_AT_LEAST, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -41,25 +41,25 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Repair};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
     fn waiting_behind_others_is_found() {
-        let mut made = Made::healthy(Protocol::H2c);
+        let mut made = TestTrial::healthy(Protocol::H2c);
         made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);
-        let finding = made.found("head_of_line").unwrap();
+        let finding = made.finding("head_of_line").unwrap();
         assert!(is_near(finding.share.part, 500.0 / 5_500.0));
         assert_eq!(finding.evidence.requests, [7]);
         assert_eq!(finding.evidence.numbers[2].value, 1.0);
     }
 
     #[test]
-    fn own_loss_and_quic_are_none() {
-        let mut made = Made::healthy(Protocol::H2c);
+    fn own_loss_and_quic_are_not_reported() {
+        let mut made = TestTrial::healthy(Protocol::H2c);
         made.lose(7, Cause::Loss, ms(500), Repair::FastRetransmit);
-        assert_eq!(made.found("head_of_line"), None);
-        let mut made = Made::healthy(Protocol::H3);
+        assert_eq!(made.finding("head_of_line"), None);
+        let mut made = TestTrial::healthy(Protocol::H3);
         made.lose(7, Cause::Hol, ms(500), Repair::PacketThreshold);
-        assert_eq!(made.found("head_of_line"), None);
+        assert_eq!(made.finding("head_of_line"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::case::{Case, count, number, peer};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "hpack_eviction",
@@ -12,17 +12,17 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Below this there is nothing to save: a section of a few fields fits any packet.
+/// Below this there is nothing to save: a section of a few fields fits into any packet.
 const FIRST_AT_LEAST_BYTES: u64 = 100;
-/// So many more on the connection show what it has come to.
+/// This many later sections on the connection show how well the table works.
 const LATER_AT_LEAST: u64 = 10;
-/// Of them, half or more are at least half as long as the first: with a table each field is a byte or two (RFC 7541,
+/// Half of them or more are at least half as long as the first; with a table, each field takes a byte or two (RFC 7541,
 /// section 6.1).
 const LONG_AT_LEAST: f64 = 0.5;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut long, mut all, mut first, mut at) = (0, 0, 0, None);
-    for (place, frames) in &case.records.frames {
+    for (key, frames) in &case.records.frames {
         let length = frames.first_headers.unwrap_or(0);
         if length < FIRST_AT_LEAST_BYTES || frames.later_headers < LATER_AT_LEAST {
             continue;
@@ -31,12 +31,12 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         if frames.long_headers as f64 >= LONG_AT_LEAST * frames.later_headers as f64 {
             long += frames.long_headers;
             first = first.max(length);
-            at.get_or_insert((place.0, place.1));
+            at.get_or_insert((key.0, key.1));
         }
     }
     let (hop, sender) = at?;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: long as f64 / all as f64,
             of: Whole::Requests,
         },
@@ -56,10 +56,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::Made;
+    use super::super::made::TestTrial;
 
-    fn sections(first: u64, later: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    fn sections(first: u64, later: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..20 {
             let length = if n == 0 { first } else { later };
             made.frame(
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn sections_that_stay_long_are_found() {
-        let finding = sections(700, 650).found("hpack_eviction").unwrap();
+        let finding = sections(700, 650).finding("hpack_eviction").unwrap();
         assert_eq!(finding.evidence.numbers[1].value, 19.0);
         assert_eq!(finding.fixes[0].station, "server");
     }
 
     #[test]
-    fn compressed_and_short_ones_are_none() {
-        assert_eq!(sections(700, 40).found("hpack_eviction"), None);
-        assert_eq!(sections(60, 60).found("hpack_eviction"), None);
+    fn compressed_and_short_sections_are_not_reported() {
+        assert_eq!(sections(700, 40).finding("hpack_eviction"), None);
+        assert_eq!(sections(60, 60).finding("hpack_eviction"), None);
     }
 }

@@ -1,14 +1,14 @@
-//! What a setting is called in the program of a station.
+//! The name of a setting in the program of a station.
 //!
 //! Names are those of the programs' documentation: nginx 1.31, HAProxy 2.6 to 3.0, Envoy 1.36, nghttp2 1.52 to 1.70
-//! (nghttpx, nghttpd, h2load), Caddy 2.11. Where a program has none, the fix says so instead of naming one that does
-//! not exist. Values are not computed: `detect`'s evidence has the numbers to choose one by.
+//! (nghttpx, nghttpd, h2load), Caddy 2.11. If a program has no such setting, the fix says so instead of naming one that
+//! does not exist. Values are not computed: the detector's evidence has the numbers to choose one by.
 
-use squall_base::plan::{Protocol, Runs, Side, Station, Variant, Version};
+use squall_base::plan::{Implementation, Protocol, Side, Station, Variant, Version};
 
 use super::Fix;
 
-/// Something to set.
+/// A setting to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knob {
     StreamWindow,
@@ -40,7 +40,7 @@ pub(super) enum Knob {
     Load,
 }
 
-/// The fix by that knob at one side of a hop, counted from 1.
+/// The fix for a setting at one side of a hop; hops count from 1.
 pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     let place = usize::from(hop.max(1)) - 1;
     let station = variant
@@ -48,9 +48,9 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
         .get(place + usize::from(side == Side::Server));
     let protocol = variant.hops.get(place).map(|hop| hop.protocol);
     let setting = match (knob, program(station)) {
-        (Knob::QueueDiscipline, _) => return of_the_path(QUEUE_DISCIPLINE),
-        (knob, "") => embedded(knob, protocol).to_owned(),
-        (knob, program) => real(knob, program, side),
+        (Knob::QueueDiscipline, _) => return path_fix(QUEUE_DISCIPLINE),
+        (knob, "") => recipe_key(knob, protocol).to_owned(),
+        (knob, program) => program_setting(knob, program, side),
     };
     let name = station.map_or("", |station| station.name.as_str());
     let side = match side {
@@ -71,24 +71,24 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
 const QUEUE_DISCIPLINE: &str =
     "an active queue (CoDel, FQ-CoDel, PIE) or a shorter one at the bottleneck";
 
-fn of_the_path(setting: &str) -> Fix {
+fn path_fix(setting: &str) -> Fix {
     Fix {
         station: "the path".to_owned(),
         setting: setting.to_owned(),
     }
 }
 
-/// The program that runs at a station; empty for our own ones.
+/// The program that runs at a station; empty for squall's own stations.
 fn program(station: Option<&Station>) -> &str {
     match station.map(|station| &station.runs) {
-        Some(Runs::Program { program }) => program,
-        Some(Runs::Own(_)) => "own",
-        Some(Runs::Embedded) | None => "",
+        Some(Implementation::Program { program }) => program,
+        Some(Implementation::Own(_)) => "own",
+        Some(Implementation::Embedded) | None => "",
     }
 }
 
 /// A key of a recipe (docs/RECIPES.md).
-fn embedded(knob: Knob, protocol: Option<Protocol>) -> &'static str {
+fn recipe_key(knob: Knob, protocol: Option<Protocol>) -> &'static str {
     let is_http3 = protocol.is_some_and(|protocol| protocol.version() == Version::Http3);
     match knob {
         Knob::StreamWindow if is_http3 => {
@@ -146,8 +146,8 @@ fn embedded(knob: Knob, protocol: Option<Protocol>) -> &'static str {
     }
 }
 
-/// A setting of a program that squall knows, or advice where it has none.
-fn real(knob: Knob, program: &str, side: Side) -> String {
+/// A setting of a program that squall knows, or advice if no setting is known.
+fn program_setting(knob: Knob, program: &str, side: Side) -> String {
     let named = match knob {
         Knob::StreamWindow => stream_window(program, side),
         Knob::ConnectionWindow => connection_window(program, side),
@@ -185,7 +185,7 @@ fn real(knob: Knob, program: &str, side: Side) -> String {
         (Some(named), _) => named.to_owned(),
         (None, "") => format!(
             "no setting of {program} is known for this ({})",
-            embedded(knob, None)
+            recipe_key(knob, None)
         ),
         (None, advice) => advice.to_owned(),
     }
@@ -245,7 +245,7 @@ fn pool(program: &str) -> Option<&'static str> {
     })
 }
 
-/// What makes a client of HTTP/2 open a further connection.
+/// What makes an HTTP/2 client open another connection.
 fn more_connections(program: &str) -> Option<&'static str> {
     Some(match program {
         "envoy" => {
@@ -327,15 +327,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_have_the_programs_own_names() {
+    fn settings_use_the_programs_own_names() {
         let mut trial = made::trial(Protocol::H2).trial;
         let mut of = |program: &str, knob| {
             trial.variant.stations[1] = Station {
                 name: program.to_owned(),
-                runs: Runs::Program {
+                runs: Implementation::Program {
                     program: program.to_owned(),
                 },
-                asked: squall_base::plan::Asked::default(),
+                asked: squall_base::plan::StationOptions::default(),
             };
             fix(&trial.variant, 1, Side::Server, knob)
         };
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_stations_have_keys_of_recipes() {
+    fn our_own_stations_use_recipe_keys() {
         let trial = made::trial(Protocol::H3).trial;
         let window = fix(&trial.variant, 1, Side::Client, Knob::StreamWindow);
         assert_eq!(window.station, "client");

@@ -1,13 +1,13 @@
-//! A receiver that gives its window back so late that the sender gets only part of it in a round trip.
+//! A receiver that returns window credit so late that the sender gets only part of the window per round trip.
 
 use squall_base::Duration;
 use squall_base::record::Side;
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
-use super::frames::Outgoing;
+use super::frames::OutgoingData;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "late_window_updates",
@@ -18,26 +18,26 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Of what the window allows in a round trip, the sender gets at most so much: late updates give one half by the
-/// published case (h2o issue 582: 1.25 MB/s of 256 KiB over 100 ms), prompt ones all of it. Seen on a machine with eight
-/// others at work: prompt ones 0.73, because round trips take longer there than the link's.
+/// The sender gets at most this share of the window per round trip. Late updates leave it one half in the published case
+/// (h2o issue 582: 1.25 MB/s of 256 KiB over 100 ms), prompt ones all of it. On a machine with eight others at work, prompt
+/// updates left 0.73, because round trips took longer there than the link's.
 const OF_WINDOW_AT_MOST: f64 = 0.65;
-/// Of its time it waits for the window at least so long: else something else sets its rate.
+/// It waits for the window for at least this share of its time; otherwise something else sets its rate.
 const BLOCKED_AT_LEAST: f64 = 0.6;
-/// Updates are by at least such a part of the window: else they are not late but many.
+/// Updates return at least this share of the window; smaller ones are not late but frequent.
 const STEP_AT_LEAST: f64 = 0.35;
-/// Round trips after it has settled, at least, or its rate is a matter of where one begins to count.
+/// At least this many round trips after it has settled; with fewer, its rate depends on where one begins to count.
 const ROUND_TRIPS_AT_LEAST: f64 = 3.0;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let round_trip = case.round_trip();
     if round_trip.is_zero() {
         return None;
     }
     let mut costs = Costs::default();
     let mut worst: Option<(f64, u64, u8, Side)> = None;
-    for (place, frames) in &case.records.frames {
-        // Streams that share a connection's window get their part of that, whenever updates come.
+    for (key, frames) in &case.records.frames {
+        // Streams that share a connection's window get only a part of it, whenever updates come.
         if frames.connection.blocks > 0 {
             continue;
         }
@@ -46,10 +46,10 @@ fn detect(case: &Case<'_>) -> Option<Found> {
                 continue;
             };
             if worst.is_none_or(|(least, ..)| part < least) {
-                worst = Some((part, outgoing.window.unwrap_or(0), place.0, place.1));
+                worst = Some((part, outgoing.window.unwrap_or(0), key.0, key.1));
             }
             if let Some(row) = case
-                .row_of_stream(*place, *stream)
+                .row_of_stream(*key, *stream)
                 .filter(|row| row.is_measured)
             {
                 // What prompt updates would have saved.
@@ -64,13 +64,13 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         number("of it, sent in a round trip, at least", part * 100.0, "%"),
     ];
     let fixes = vec![case.fix(hop, peer(sender), Knob::WindowUpdates)];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
-/// Which part of its window a stream has sent in a round trip, if its window's updates were late.
-fn part_of_window(outgoing: &Outgoing, round_trip: Duration) -> Option<f64> {
+/// The share of its window that a stream sent per round trip, if its window updates were late.
+fn part_of_window(outgoing: &OutgoingData, round_trip: Duration) -> Option<f64> {
     let window = outgoing.window.filter(|window| *window > 0)? as f64;
-    let (from, before) = outgoing.settled?;
+    let (from, before) = outgoing.steady_from?;
     let span = outgoing.last_sent?.since(from).as_nanos() as f64;
     let round_trips = span / round_trip.as_nanos() as f64;
     let is_long = round_trips >= ROUND_TRIPS_AT_LEAST;
@@ -88,11 +88,11 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::Made;
+    use super::super::made::TestTrial;
 
-    /// A stream of 64 KiB that gets `step` back every 50 ms.
-    fn stream(step: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    /// A stream with a window of 64 KiB, which gets `step` bytes of it back every 50 ms.
+    fn stream(step: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.data(1_000, Side::Server, Way::Sent, 1, (65_536, 0));
         for round in 1..20 {
             let time = 1_000 + 50 * round;
@@ -103,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn half_a_window_in_a_round_trip_is_found() {
-        let finding = stream(32_768).found("late_window_updates").unwrap();
+    fn half_a_window_per_round_trip_is_found() {
+        let finding = stream(32_768).finding("late_window_updates").unwrap();
         let part = finding.evidence.numbers[3].value;
         assert!((part - 50.0).abs() < 0.1, "{part}");
         assert_eq!(finding.evidence.requests, [0]);
@@ -112,16 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn a_window_shared_by_streams_is_none() {
+    fn a_connection_window_shared_by_streams_is_not_reported() {
         let mut made = stream(32_768);
         let windows = (Some(1), Some(0));
         made.frame(3_000, Side::Server, Way::Sent, 0, 3, 100, windows, 0, None);
-        assert_eq!(made.found("late_window_updates"), None);
+        assert_eq!(made.finding("late_window_updates"), None);
     }
 
     #[test]
-    fn a_whole_window_or_small_steps_are_none() {
-        assert_eq!(stream(65_536).found("late_window_updates"), None);
-        assert_eq!(stream(4_096).found("late_window_updates"), None);
+    fn a_whole_window_or_small_steps_are_not_reported() {
+        assert_eq!(stream(65_536).finding("late_window_updates"), None);
+        assert_eq!(stream(4_096).finding("late_window_updates"), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Congestion control that takes every loss for congestion, on a path that loses at random.
+//! Congestion control that treats every loss as congestion, on a path that loses packets at random.
 
 use squall_base::Duration;
 use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
@@ -15,11 +15,11 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// A packet in a thousand, as clean paths do not lose.
+/// One packet in a thousand: clean paths lose fewer.
 const LOSS_AT_LEAST: f64 = 0.001;
-/// A tenth of the time waits for the window.
+/// At least a tenth of the time is spent waiting for the window.
 const OF_TIME_AT_LEAST: f64 = 0.1;
-/// The names of such controls, of the kernel and of quiche.
+/// Loss-based controls, by the names of the kernel and of quiche.
 const BY_LOSS: [&str; 7] = [
     "cubic",
     "reno",
@@ -29,10 +29,10 @@ const BY_LOSS: [&str; 7] = [
     "highspeed",
     "scalable",
 ];
-/// A queue of half a round trip is none that a sender must make room in. A judgement.
+/// A queue of up to half a round trip is not one that a sender must drain. A judgement.
 const OF_ROUND_TRIP_AT_MOST: f64 = 0.5;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let sender = case.main_sender();
     let control = case.congestion_control(sender);
     if !BY_LOSS.contains(&control) {
@@ -42,26 +42,26 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         Side::Client => Direction::Up,
         Side::Server => Direction::Down,
     };
-    let lane = case.records.flows.lane(direction);
-    let random = lane.drops(&[Fate::LossDrop, Fate::BurstDrop]);
-    let by_queue = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
-    let queueing = lane.median_queueing();
+    let totals = case.records.flows.totals(direction);
+    let random = totals.drops(&[Fate::LossDrop, Fate::BurstDrop]);
+    let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let queueing = totals.median_queueing();
     let queue_at_most = case.round_trip().as_nanos() as f64 * OF_ROUND_TRIP_AT_MOST;
-    let is_random = random as f64 >= LOSS_AT_LEAST * lane.packets.max(1) as f64 && by_queue == 0;
+    let is_random = random as f64 >= LOSS_AT_LEAST * totals.packets.max(1) as f64 && by_queue == 0;
     if !is_random || queueing > Duration::from_nanos(queue_at_most as u64) {
         return None;
     }
     let numbers = vec![
         number(
             "packets lost at random",
-            random as f64 / lane.packets as f64 * 100.0,
+            random as f64 / totals.packets as f64 * 100.0,
             "%",
         ),
         count("dropped by a queue", by_queue),
         number("median time in queues", queueing.as_millis_f64(), "ms"),
     ];
     let fixes = vec![case.link_fix(sender, Knob::CongestionControl)];
-    case.of_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -69,10 +69,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Direction, Fate};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    fn lossy(fate: Fate, control: &str) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    fn lossy(fate: Fate, control: &str) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         made.spend(0..50, Cause::Cwnd, ms(50));
         let server = &mut made.trial.trial.variant.hops[0].server;
         server.tcp.congestion_control = control.to_owned();
@@ -88,20 +88,20 @@ mod tests {
     #[test]
     fn random_loss_that_holds_cubic_back_is_found() {
         let finding = lossy(Fate::LossDrop, "cubic")
-            .found("loss_based_control")
+            .finding("loss_based_control")
             .unwrap();
         assert!(is_near(finding.share.part, 2_500.0 / 7_500.0));
         assert_eq!(finding.fixes[0].station, "server");
     }
 
     #[test]
-    fn bbr_and_full_queues_are_none() {
+    fn bbr_and_full_queues_are_not_reported() {
         assert_eq!(
-            lossy(Fate::LossDrop, "bbr").found("loss_based_control"),
+            lossy(Fate::LossDrop, "bbr").finding("loss_based_control"),
             None
         );
         assert_eq!(
-            lossy(Fate::QueueDrop, "cubic").found("loss_based_control"),
+            lossy(Fate::QueueDrop, "cubic").finding("loss_based_control"),
             None
         );
     }

@@ -1,14 +1,14 @@
-//! Trials made by hand for the tests of findings: healthy ones, to which a test adds what shall be wrong.
+//! Trials made by hand for the tests of findings: healthy ones, to which a test adds the fault.
 
 use squall_base::plan::{
-    Condition, Connections, Hop, Load, PoolOrder, PoolSettings, Protocol, ResponseTemplate, Runs,
-    SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
+    Condition, Connections, Hop, Implementation, Load, PoolOrder, PoolSettings, Protocol,
+    ResponseTemplate, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
-    Cause, CausesRecord, Direction, DropRecord, ExchangeRecord, Fate, FrameFacts, FrameLayer,
-    FrameRecord, Health, HopRecord, Lateness, Outcome, PacketClass, PacketRecord, PacketRef, Phase,
-    Repair, RequestRecord, Side, SideCounts, SocketRecord, SocketSample, TcpInfo, TrialRecord,
-    Used, Validity, Victim, Way,
+    Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord, Fate,
+    FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, Outcome, PacketClass,
+    PacketRecord, PacketRef, Phase, Repair, RequestRecord, Side, SideCounts, SocketRecord,
+    SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -23,12 +23,12 @@ pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-/// What was asked for: one hop between our own stations, over one connection.
+/// The plan: one hop between our own stations, over one connection.
 fn planned(protocol: Protocol) -> Trial {
     let station = |name: &str| Station {
         name: name.to_owned(),
-        runs: Runs::Embedded,
-        asked: squall_base::plan::Asked::default(),
+        runs: Implementation::Embedded,
+        asked: squall_base::plan::StationOptions::default(),
     };
     let hop = Hop {
         protocol,
@@ -101,7 +101,7 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
             link: Vec::new(),
             validity: Validity::Valid,
         },
-        used: Used {
+        used: EffectiveSettings {
             kernel: String::new(),
             client_congestion_control: Vec::new(),
             server_congestion_control: Vec::new(),
@@ -116,7 +116,7 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
 }
 
 /// A trial's records, before they are judged.
-pub(super) struct Made {
+pub(super) struct TestTrial {
     pub(super) trial: TrialRecord,
     pub(super) requests: Vec<RequestRecord>,
     pub(super) causes: Vec<CausesRecord>,
@@ -125,14 +125,14 @@ pub(super) struct Made {
     pub(super) packets: Vec<PacketRecord>,
     pub(super) sockets: Vec<SocketRecord>,
     pub(super) exchanges: Vec<ExchangeRecord>,
-    /// Whether causes are known at all.
+    /// Whether causes are known.
     pub(super) is_attributed: bool,
 }
 
-impl Made {
-    /// 100 healthy requests, one each 10 ms, each of one round trip, over an open connection.
-    pub(super) fn healthy(protocol: Protocol) -> Made {
-        let mut made = Made {
+impl TestTrial {
+    /// 100 healthy requests, one every 10 ms, each of one round trip, over an open connection.
+    pub(super) fn healthy(protocol: Protocol) -> TestTrial {
+        let mut made = TestTrial {
             trial: trial(protocol),
             requests: Vec::new(),
             causes: Vec::new(),
@@ -182,7 +182,7 @@ impl Made {
         made
     }
 
-    /// These requests take so much longer, for that cause.
+    /// Makes these requests take longer by `span`, for that cause.
     pub(super) fn spend(&mut self, requests: std::ops::Range<u64>, cause: Cause, span: Duration) {
         for n in requests {
             self.requests[n as usize].end += span;
@@ -195,7 +195,7 @@ impl Made {
         }
     }
 
-    /// A lost packet, repaired in that way, that delayed one request.
+    /// A lost packet that was repaired in that way and delayed one request.
     pub(super) fn lose(&mut self, request: u64, cause: Cause, delay: Duration, repair: Repair) {
         self.spend(request..request + 1, cause, delay);
         self.drops.push(DropRecord {
@@ -256,7 +256,7 @@ impl Made {
         });
     }
 
-    /// DATA that leaves so much of its stream's window.
+    /// DATA of a size that leaves this much of its stream's window.
     pub(super) fn data(
         &mut self,
         millis: u64,
@@ -357,15 +357,15 @@ impl Made {
         )
     }
 
-    /// The finding of that name, if it is found.
-    pub(super) fn found(&self, name: &str) -> Option<Finding> {
+    /// The finding of that name, if there is one.
+    pub(super) fn finding(&self, name: &str) -> Option<Finding> {
         assert!(super::names().any(|known| known == name), "{name}");
         let mut findings = self.findings().into_iter();
         findings.find(|finding| finding.name == name)
     }
 }
 
-/// Whether the shares are the same but for rounding.
+/// Whether the shares are equal but for rounding.
 pub(super) fn is_near(share: f64, expected: f64) -> bool {
     (share - expected).abs() < 1e-9
 }
@@ -373,6 +373,6 @@ pub(super) fn is_near(share: f64, expected: f64) -> bool {
 #[test]
 fn healthy_trials_have_no_findings() {
     for protocol in Protocol::ALL {
-        assert_eq!(Made::healthy(protocol).findings(), [], "{protocol}");
+        assert_eq!(TestTrial::healthy(protocol).findings(), [], "{protocol}");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use squall_base::plan::{Runs, Version};
+use squall_base::plan::{Implementation, Version};
 use squall_base::record::Side;
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::knob::Knob;
-use super::pool_exhaustion::{most_at_once, waits_behind_healthy_exchanges};
-use super::{Detector, Found};
+use super::pool_exhaustion::{max_concurrency, waits_behind_healthy_exchanges};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "max_streams",
@@ -18,10 +18,10 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// What HTTP/2's SETTINGS call it (RFC 9113, section 6.5.2), as trial.json has it.
+/// The setting's name in HTTP/2 (RFC 9113, section 6.5.2), as trial.json has it.
 const SETTING: &str = "MAX_CONCURRENT_STREAMS=";
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let limit = limit(case)?;
     let connections: BTreeSet<u32> = case
         .records
@@ -31,7 +31,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         .collect();
     let at_once = connections
         .iter()
-        .map(|number| most_at_once(case.rows_of(*number)));
+        .map(|number| max_concurrency(case.rows_of(*number)));
     let at_once = at_once.max().unwrap_or(0);
     if at_once < limit {
         return None;
@@ -47,7 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         Some(own) if u64::from(own) <= limit => Side::Client,
         _ => Side::Server,
     };
-    case.of_time(
+    case.detection_by_time(
         costs,
         TIME_AT_LEAST,
         numbers,
@@ -55,7 +55,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     )
 }
 
-/// What holds on the client's hop; `None` if it has no streams, or nobody knows.
+/// The limit on the client's hop; `None` if it has no streams, or the limit is unknown.
 fn limit(case: &Case<'_>) -> Option<u64> {
     let variant = &case.trial.trial.variant;
     let hop = variant.first_hop();
@@ -63,7 +63,7 @@ fn limit(case: &Case<'_>) -> Option<u64> {
     let is_ours = variant
         .stations
         .get(1)
-        .is_some_and(|it| it.runs == Runs::Embedded);
+        .is_some_and(|it| it.runs == Implementation::Embedded);
     let servers = match hop.protocol.version() {
         Version::Http1 => return None,
         Version::Http2 if is_ours => Some(u64::from(hop.server.http2.max_concurrent_streams)),
@@ -76,7 +76,7 @@ fn limit(case: &Case<'_>) -> Option<u64> {
     }
 }
 
-/// The least limit that servers have announced on the client's hop.
+/// The lowest limit that servers have announced on the client's hop.
 fn announced(case: &Case<'_>) -> Option<u64> {
     let hop = case.trial.hops.iter().find(|hop| hop.hop == 1)?;
     let sets = hop.client.as_ref()?.settings_received.keys();
@@ -87,13 +87,13 @@ fn announced(case: &Case<'_>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::{Protocol, Runs};
+    use squall_base::plan::{Implementation, Protocol};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    /// Five requests at once, of which ten wait 20 ms.
-    fn streams(allowed: u32) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    /// Five requests are in flight at once, and ten requests wait 20 ms.
+    fn streams(allowed: u32) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.trial.trial.variant.hops[0]
             .server
             .http2
@@ -106,27 +106,27 @@ mod tests {
 
     #[test]
     fn waiting_at_the_limit_is_found() {
-        let finding = streams(5).found("max_streams").unwrap();
+        let finding = streams(5).finding("max_streams").unwrap();
         assert!(is_near(finding.share.part, 200.0 / 5_000.0));
         assert_eq!(finding.fixes[0].station, "server");
     }
 
     #[test]
-    fn waiting_below_it_is_none() {
-        assert_eq!(streams(6).found("max_streams"), None);
+    fn waiting_below_the_limit_is_not_reported() {
+        assert_eq!(streams(6).finding("max_streams"), None);
     }
 
     #[test]
-    fn somebody_elses_server_has_what_it_announced() {
+    fn a_third_party_servers_limit_is_the_announced_one() {
         let mut made = streams(100);
-        made.trial.trial.variant.stations[1].runs = Runs::Program {
+        made.trial.trial.variant.stations[1].runs = Implementation::Program {
             program: "nginx".to_owned(),
         };
-        assert_eq!(made.found("max_streams"), None, "nobody knows");
+        assert_eq!(made.finding("max_streams"), None, "nobody knows");
         let client = made.trial.hops[0].client.as_mut().unwrap();
         let set = "SETTINGS_MAX_CONCURRENT_STREAMS=5 SETTINGS_MAX_FRAME_SIZE=16384";
         client.settings_received.insert(set.to_owned(), 1);
-        let finding = made.found("max_streams").unwrap();
+        let finding = made.finding("max_streams").unwrap();
         assert_eq!(finding.fixes[0].setting, "http2_max_concurrent_streams");
     }
 }

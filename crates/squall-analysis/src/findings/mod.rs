@@ -1,11 +1,11 @@
 //! What is wrong in a trial: known pathologies, each with its evidence, its cost and the setting that ends it.
 //!
-//! Each finding has a file with one detector: records in, evidence or nothing. `records` takes the rows of a trial once
-//! and keeps what detectors read, in memory linear in the requests and packets; `frames`, `sockets` and `flows` are its
-//! parts, `costs` sums what a pathology costs, `knob` knows what a setting is called in which program, `aggregate` puts
-//! the findings of a run's trials together. Where the records do not show something, as on the far side of somebody
-//! else's program, the detector is silent: a finding is never guessed, and a healthy trial has none. Nothing here reads a
-//! file or compares variants; docs/METHOD.md has every threshold with its origin.
+//! Each finding has a file with one detector, which takes records and returns evidence or nothing. `records` takes the rows
+//! of a trial once and keeps what detectors read, in memory linear in the requests and packets; `frames`, `sockets` and
+//! `flows` are its parts. `costs` sums what a pathology costs, `knob` knows what a setting is called in which program, and
+//! `aggregate` combines the findings of a run's trials. If the records do not show something, such as the far side of a
+//! third-party program, the detector is silent: a finding is never guessed, and a healthy trial has none. Nothing here
+//! reads a file or compares variants; docs/METHOD.md has every threshold with its origin.
 
 mod aggregate;
 mod case;
@@ -73,14 +73,14 @@ pub enum Severity {
     Minor,
     /// Less than [`Severity::GRAVE_FROM`].
     Serious,
-    /// So much, or the trial says nothing.
+    /// At least that much, or the trial is not evidence at all.
     Grave,
 }
 
 impl Severity {
-    /// A twentieth: what a verdict between variants can tell from noise with a few pairs. A judgement.
+    /// A twentieth: what a verdict between variants can distinguish from noise with a few pairs. A judgement.
     pub const SERIOUS_FROM: f64 = 0.05;
-    /// A fifth: nobody would leave it so. A judgement.
+    /// A fifth: too much to leave it that way. A judgement.
     pub const GRAVE_FROM: f64 = 0.2;
 
     /// The severity of what costs `share` of the whole.
@@ -92,7 +92,7 @@ impl Severity {
         }
     }
 
-    /// Its word.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Severity::Minor => "minor",
@@ -102,7 +102,7 @@ impl Severity {
     }
 }
 
-/// What a share is a share of.
+/// What a share is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whole {
@@ -133,10 +133,10 @@ impl Whole {
 
 /// What a finding costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub struct CostShare {
     /// From 0 to 1.
     pub part: f64,
-    /// Of what.
+    /// What it is a share of.
     pub of: Whole,
 }
 
@@ -145,18 +145,18 @@ pub struct Share {
 pub struct Number {
     /// What was counted or measured.
     pub what: String,
-    /// How much of it.
+    /// Its value.
     pub value: f64,
-    /// In what; empty for counts.
+    /// Its unit; empty for counts.
     pub unit: String,
 }
 
-/// What a finding rests on.
+/// What a finding is based on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The numbers.
     pub numbers: Vec<Number>,
-    /// Requests to look at, those that it cost most first; none if the records do not tell whose it was.
+    /// Requests to look at, those that it cost most first; empty if the records do not show which they are.
     pub requests: Vec<u64>,
 }
 
@@ -165,26 +165,26 @@ pub struct Evidence {
 pub struct Fix {
     /// The station, as the path names it.
     pub station: String,
-    /// The setting, in the words of the program that runs there.
+    /// The setting, by its name in the program that runs there.
     pub setting: String,
 }
 
 /// A pathology that a trial shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Its word, such as `stream_window`.
+    /// Its identifier, such as `stream_window`.
     pub name: String,
-    /// The same for people.
+    /// Its name for people.
     pub title: String,
     /// How much it matters.
     pub severity: Severity,
     /// What it costs.
-    pub share: Share,
-    /// What it rests on.
+    pub share: CostShare,
+    /// What it is based on.
     pub evidence: Evidence,
     /// What happens, and why, in two sentences.
     pub explanation: String,
-    /// What ends it.
+    /// What fixes it.
     pub fixes: Vec<Fix>,
 }
 
@@ -200,23 +200,23 @@ impl Finding {
 
 /// What a detector has found.
 #[derive(Debug)]
-struct Found {
-    share: Share,
+struct Detection {
+    share: CostShare,
     evidence: Evidence,
     fixes: Vec<Fix>,
 }
 
-/// One pathology: what it is, and how it is found.
+/// One pathology: what it is, and how to detect it.
 struct Detector {
     name: &'static str,
     title: &'static str,
     /// Two sentences.
     explanation: &'static str,
     /// Evidence, or nothing.
-    detect: fn(&Case<'_>) -> Option<Found>,
+    detect: fn(&Case<'_>) -> Option<Detection>,
 }
 
-/// Every pathology, in the order of squall's own machinery, the application's protocols, the transport, the path.
+/// Every pathology: first squall's own machinery, then the application's protocols, the transport, the path.
 const DETECTORS: [&Detector; 33] = [
     &generator_late::DETECTOR,
     &port_exhaustion::DETECTOR,
@@ -258,8 +258,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     DETECTORS.iter().map(|detector| detector.name)
 }
 
-/// Everything that is wrong in a trial, the worst first. `attribution` is `None` where causes are not known; findings
-/// that rest on them are silent then.
+/// Everything that is wrong in a trial, the worst first. `attribution` is `None` if causes are not known; findings that
+/// need them are then silent.
 pub fn find(
     records: Records,
     attribution: Option<&Attribution>,
@@ -269,15 +269,15 @@ pub fn find(
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
         .filter_map(|detector| {
-            let found = (detector.detect)(&case)?;
+            let detection = (detector.detect)(&case)?;
             Some(Finding {
                 name: detector.name.to_owned(),
                 title: detector.title.to_owned(),
-                severity: severity(detector, &found),
-                share: found.share,
-                evidence: found.evidence,
+                severity: severity(detector, &detection),
+                share: detection.share,
+                evidence: detection.evidence,
                 explanation: detector.explanation.to_owned(),
-                fixes: found.fixes,
+                fixes: detection.fixes,
             })
         })
         .collect();
@@ -288,12 +288,12 @@ pub fn find(
     findings
 }
 
-/// A generator that was late invalidates the trial, whatever its share.
-fn severity(detector: &Detector, found: &Found) -> Severity {
+/// A late generator invalidates the trial, whatever its share.
+fn severity(detector: &Detector, detection: &Detection) -> Severity {
     if detector.name == generator_late::DETECTOR.name {
         Severity::Grave
     } else {
-        Severity::of(found.share.part)
+        Severity::of(detection.share.part)
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_finding_has_a_name_of_its_own_and_two_sentences() {
+    fn every_finding_has_a_unique_name_and_two_sentences() {
         let mut names: Vec<&str> = names().collect();
         names.sort_unstable();
         names.dedup();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_make_severities() {
+    fn severity_follows_from_the_share() {
         let severities = [0.0, 0.049, 0.05, 0.19, 0.2, 1.0].map(Severity::of);
         use Severity::{Grave, Minor, Serious};
         assert_eq!(severities, [Minor, Minor, Serious, Serious, Grave, Grave]);

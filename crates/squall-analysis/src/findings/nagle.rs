@@ -1,13 +1,13 @@
-//! Nagle's algorithm at one end and delayed acknowledgements at the other.
+//! Nagle's algorithm at one end meets delayed acknowledgements at the other.
 
 use squall_base::record::{Direction, Side};
 use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
-use super::flows::{Met, Packet, Sending, met};
+use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "nagle",
@@ -18,19 +18,19 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// What a delayed acknowledgement of Linux waits: TCP_DELACK_MIN and TCP_DELACK_MAX of include/net/tcp.h, with a tick of
-/// the kernel's clock at 250 Hz and the link's own lateness.
+/// How long Linux delays an acknowledgement: TCP_DELACK_MIN and TCP_DELACK_MAX of include/net/tcp.h, with a tick of the
+/// kernel's clock at 250 Hz and the link's own lateness.
 const DELAYED_AT_LEAST: Duration = Duration::from_millis(35);
 const DELAYED_AT_MOST: Duration = Duration::from_millis(220);
-/// What was held back leaves in the interrupt that brings the acknowledgement; the link hands both over.
+/// A segment that was held back leaves in the interrupt that brings the acknowledgement; the link forwards both.
 const RELEASED_WITHIN: Duration = Duration::from_millis(1);
-/// It had waited at least so long: a request that was only just made was not held back.
+/// It had waited at least this long: a request that was only just made was not held back.
 const HELD_AT_LEAST: Duration = Duration::from_millis(10);
-/// Once or twice can be chance.
+/// Once or twice may be chance.
 const STALLS_AT_LEAST: u64 = 3;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
-    // Flows have the numbers of the client's connections on its own hop only.
+fn detect(case: &Case<'_>) -> Option<Detection> {
+    // Flows have the numbers of the client's connections only on the client's own hop.
     let (hop, _) = case.link_hop();
     if !case.is_tcp() || hop != 1 {
         return None;
@@ -42,7 +42,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
             (Side::Server, Direction::Down),
         ] {
             let full = full_segment(case, side, &packets);
-            for (time, waited) in held(&packets, direction, full) {
+            for (time, waited) in delayed_segments(&packets, direction, full) {
                 stalls += 1;
                 sides[side as usize] += 1;
                 let mut rows = case.rows_of(flow).filter(|row| row.is_measured);
@@ -64,42 +64,45 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     };
     let numbers = vec![count("segments that were held back", stalls)];
     let fixes = vec![case.link_fix(side, Knob::NoDelay)];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
-/// What a segment of that side holds at most: as its sockets say, else as the flow shows.
+/// The most that a segment of that side holds: as its sockets report, otherwise as the flow shows.
 fn full_segment(case: &Case<'_>, side: Side, packets: &[Packet]) -> u64 {
     let (hop, _) = case.link_hop();
     let sockets = case.records.sockets.iter();
     let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
-    let said = of_side.map(|(_, socket)| socket.mss_bytes).max();
-    let seen = packets.iter().map(|packet| u64::from(packet.payload)).max();
-    said.filter(|bytes| *bytes > 0).or(seen).unwrap_or(0)
+    let reported = of_side.map(|(_, socket)| socket.mss_bytes).max();
+    let observed = packets.iter().map(|packet| u64::from(packet.payload)).max();
+    reported
+        .filter(|bytes| *bytes > 0)
+        .or(observed)
+        .unwrap_or(0)
 }
 
-/// Small segments that left with a delayed acknowledgement of all before them: when, and how long the receiver held the
-/// acknowledgement back.
-fn held(packets: &[Packet], direction: Direction, full: u64) -> Vec<(Time, Duration)> {
-    let mut sending = Sending::default();
+/// Small segments that left when a delayed acknowledgement of everything before them arrived: the time, and how long the
+/// receiver had held that acknowledgement back.
+fn delayed_segments(packets: &[Packet], direction: Direction, full: u64) -> Vec<(Time, Duration)> {
+    let mut state = SendState::default();
     let mut stalls = Vec::new();
     // When the last data was delivered, and what acknowledged all of it.
     let mut delivered: Option<Time> = None;
     let mut acknowledged: Option<(Time, Duration)> = None;
-    for (time, event) in met(packets, direction) {
+    for (time, event) in sender_events(packets, direction) {
         match event {
-            Met::Hears(packet) => {
-                let is_news = sending.acknowledge(packet);
-                if is_news && packet.payload == 0 && sending.in_flight() == 0 {
+            SenderEvent::AckReceived(packet) => {
+                let is_new = state.acknowledge(packet);
+                if is_new && packet.payload == 0 && state.in_flight() == 0 {
                     let waited = delivered.map(|delivered| packet.arrived.since(delivered));
                     acknowledged = waited.map(|waited| (time, waited));
                 }
             }
-            Met::Sends(packet) => {
-                let (_, is_again) = sending.send(packet);
-                if let Some((heard, waited)) = acknowledged.take()
+            SenderEvent::DataSent(packet) => {
+                let (_, is_again) = state.send(packet);
+                if let Some((acknowledged_at, waited)) = acknowledged.take()
                     && !is_again
                     && u64::from(packet.payload) < full
-                    && time.since(heard) <= RELEASED_WITHIN
+                    && time.since(acknowledged_at) <= RELEASED_WITHIN
                     && waited >= DELAYED_AT_LEAST
                     && waited <= DELAYED_AT_MOST
                 {
@@ -117,17 +120,17 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Direction, Side};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
     /// Five requests of 1,960 bytes: a full segment, and 500 bytes that follow the acknowledgement, which the receiver
     /// holds back for `delayed` microseconds.
-    fn uploads(delayed: u64, between: u64) -> Made {
+    fn uploads(delayed: u64, between: u64) -> TestTrial {
         uploads_in_two(1_460, delayed, between)
     }
 
-    /// The same, with so many bytes in the first segment.
-    fn uploads_in_two(head: u16, delayed: u64, between: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    /// Like [`uploads`], with `head` bytes in the first segment.
+    fn uploads_in_two(head: u16, delayed: u64, between: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         let both = u32::from(head) + 500;
         for n in 0..5_u32 {
             let row = (20 * n) as usize;
@@ -146,28 +149,31 @@ mod tests {
 
     #[test]
     fn small_segments_behind_delayed_acknowledgements_are_found() {
-        let finding = uploads(40_000, 100).found("nagle").unwrap();
+        let finding = uploads(40_000, 100).finding("nagle").unwrap();
         assert_eq!(finding.evidence.numbers[2].value, 5.0);
         assert!(is_near(finding.share.part, 200.0 / 5_500.0));
         assert_eq!(finding.fixes[0].station, "client");
     }
 
-    /// A head, and a body that is larger and waits for the acknowledgement of it: nothing fills a segment.
+    /// A head, and a larger body that waits for the head's acknowledgement: nothing fills a segment.
     #[test]
     fn messages_without_a_full_segment_are_found_too() {
         let mut made = uploads_in_two(150, 40_000, 100);
         assert_eq!(
-            made.found("nagle"),
+            made.finding("nagle"),
             None,
             "nothing tells the size of a segment"
         );
         made.socket(Side::Client, &[("tcpi_snd_mss", 1_448)]);
-        assert_eq!(made.found("nagle").unwrap().evidence.numbers[2].value, 5.0);
+        assert_eq!(
+            made.finding("nagle").unwrap().evidence.numbers[2].value,
+            5.0
+        );
     }
 
     #[test]
-    fn prompt_acknowledgements_and_later_segments_are_none() {
-        assert_eq!(uploads(1_000, 100).found("nagle"), None);
-        assert_eq!(uploads(40_000, 5_000).found("nagle"), None);
+    fn prompt_acknowledgements_and_later_segments_are_not_reported() {
+        assert_eq!(uploads(1_000, 100).finding("nagle"), None);
+        assert_eq!(uploads(40_000, 5_000).finding("nagle"), None);
     }
 }

@@ -1,14 +1,14 @@
 //! Requests waited for bytes of their own that were lost.
 //!
-//! What a full queue drops from the only transfer costs no time as long as the queue has something to send: the link carries
-//! other bytes of that transfer meanwhile, and no sender would be faster.
+//! Packets that a full queue drops from the only transfer cost no time as long as the queue has something to send:
+//! meanwhile the link carries other bytes of that transfer, and no sender would be faster.
 
 use squall_base::record::{Cause, Direction, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::flows::BY_QUEUE;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "own_loss",
@@ -21,7 +21,7 @@ pub(super) const DETECTOR: Detector = Detector {
 /// Transfers hardly ever overlap. A judgement.
 const AT_ONCE_AT_MOST: f64 = 1.1;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let drops = case.drops().iter();
     let costly = drops.filter(|drop| drop.victims.iter().any(|it| it.cause == Cause::Loss));
     let (mut queue, mut all) = (0, 0);
@@ -41,17 +41,17 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     if 2 * queue > all {
         fixes.insert(0, case.link_fix(sender, Knob::QueueDiscipline));
     }
-    case.of_time(case.cost_of(Cause::Loss), TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(case.cost_of(Cause::Loss), TIME_AT_LEAST, numbers, fixes)
 }
 
-/// Whether one transfer at a time kept the queue at work after the first drop.
+/// Whether there was only one transfer at a time, and it kept the queue busy after the first drop.
 fn is_full(case: &Case<'_>, sender: Side) -> bool {
-    let lane = case.records.flows.lane(match sender {
+    let totals = case.records.flows.totals(match sender {
         Side::Client => Direction::Up,
         Side::Server => Direction::Down,
     });
-    let idle = lane.idle_after_drop.as_nanos();
-    case.mean_at_once() <= AT_ONCE_AT_MOST && case.share_of_time(idle) < TIME_AT_LEAST
+    let idle = totals.idle_after_drop.as_nanos();
+    case.mean_concurrency() <= AT_ONCE_AT_MOST && case.share_of_time(idle) < TIME_AT_LEAST
 }
 
 #[cfg(test)]
@@ -59,22 +59,23 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Direction, Fate, Repair};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
-    fn own_loss_is_found_from_a_hundredth_of_the_time_on() {
-        let mut made = Made::healthy(Protocol::H3);
+    fn own_loss_is_found_above_one_percent_of_the_time() {
+        let mut made = TestTrial::healthy(Protocol::H3);
         made.lose(3, Cause::Loss, ms(49), Repair::PacketThreshold);
-        assert_eq!(made.found("own_loss"), None);
+        assert_eq!(made.finding("own_loss"), None);
         made.lose(4, Cause::Loss, ms(51), Repair::ProbeTimeout);
-        let finding = made.found("own_loss").unwrap();
+        let finding = made.finding("own_loss").unwrap();
         assert!(is_near(finding.share.part, 100.0 / 5_100.0));
         assert_eq!(finding.evidence.requests, [4, 3]);
     }
 
-    /// A hundred requests, each `apart_ms` after the one before. Every `gap_ms` a packet of 10 ms arrives; the first one is dropped.
-    fn full(gap_ms: u64, apart_ms: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H3);
+    /// A hundred requests, each `apart_ms` after the one before. Every `gap_ms` a packet arrives that takes 10 ms; the
+    /// first one is dropped.
+    fn full(gap_ms: u64, apart_ms: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H3);
         made.lose(3, Cause::Loss, ms(49), Repair::PacketThreshold);
         made.lose(4, Cause::Loss, ms(51), Repair::PacketThreshold);
         for request in &mut made.requests {
@@ -97,23 +98,23 @@ mod tests {
 
     #[test]
     fn drops_of_a_queue_that_never_empties_cost_the_only_transfer_nothing() {
-        assert_eq!(full(10, 110).found("own_loss"), None);
+        assert_eq!(full(10, 110).finding("own_loss"), None);
     }
 
     #[test]
     fn drops_of_a_queue_that_empties_cost_time() {
-        assert!(full(11, 110).found("own_loss").is_some());
+        assert!(full(11, 110).finding("own_loss").is_some());
     }
 
     #[test]
     fn drops_of_a_full_queue_cost_time_where_several_transfers_share_it() {
-        assert!(full(10, 25).found("own_loss").is_some());
+        assert!(full(10, 25).finding("own_loss").is_some());
     }
 
     #[test]
-    fn waiting_for_others_is_none() {
-        let mut made = Made::healthy(Protocol::H2);
+    fn waiting_for_other_requests_is_not_reported() {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.lose(3, Cause::Hol, ms(490), Repair::FastRetransmit);
-        assert_eq!(made.found("own_loss"), None);
+        assert_eq!(made.finding("own_loss"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests of HTTP/1.1 waited because every connection of the pool was busy.
+//! HTTP/1.1 requests waited because every connection of the pool was busy.
 
 use squall_base::plan::{Connections, Version};
 use squall_base::record::{Cause, Side};
@@ -7,8 +7,8 @@ use squall_base::{Duration, Time};
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::records::Row;
-use super::{Detector, Found};
+use super::records::RequestRow;
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "pool_exhaustion",
@@ -18,21 +18,21 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Shorter waits are the client's own turns.
+/// Shorter waits are the ordinary turns of the client's event loop.
 pub(super) const WAIT_AT_LEAST: Duration = Duration::from_millis(1);
 
-/// How long a request waited for a connection or stream, if that is worth counting.
-pub(super) fn waited(row: &Row) -> Duration {
+/// How long a request waited for a connection or stream; zero if that is not worth counting.
+pub(super) fn waited(row: &RequestRow) -> Duration {
     let wait = row.slot.unwrap_or(row.end).since(row.taken_up);
-    if wait < WAIT_AT_LEAST || row.opened {
+    if wait < WAIT_AT_LEAST || row.has_opened {
         return Duration::ZERO;
     }
     wait
 }
 
-/// The most of them that were under way at once.
-pub(super) fn most_at_once<'a>(rows: impl Iterator<Item = &'a Row>) -> u64 {
-    // At the same moment ends come first: a connection can be taken over at once.
+/// The largest number of them that were in flight at once.
+pub(super) fn max_concurrency<'a>(rows: impl Iterator<Item = &'a RequestRow>) -> u64 {
+    // Of changes at the same moment, ends come first: a connection can be reused immediately.
     let mut changes: Vec<(Time, i64)> = rows
         .filter_map(|row| Some((row.slot?, row.end)))
         .flat_map(|(slot, end)| [(slot, 1), (end, -1)])
@@ -46,8 +46,9 @@ pub(super) fn most_at_once<'a>(rows: impl Iterator<Item = &'a Row>) -> u64 {
     u64::try_from(most).unwrap_or(0)
 }
 
-/// What waits for a connection or stream cost, if the pool is why: those who had the connections were held up by nothing
-/// but their own round trips and the server. Waits behind something that was held up are that cause's.
+/// What waits for a connection or stream cost, if the pool is the reason: that is, if the requests that held the
+/// connections were delayed by nothing but their own round trips and the server. A wait behind a request that something
+/// else held up counts for that cause.
 pub(super) fn waits_behind_healthy_exchanges(case: &Case<'_>) -> Option<Costs> {
     const HEALTHY: [Cause; 6] = [
         Cause::Connect,
@@ -78,13 +79,13 @@ pub(super) fn waits_behind_healthy_exchanges(case: &Case<'_>) -> Option<Costs> {
     (2 * healthy >= all).then_some(costs)
 }
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let hop = case.trial.trial.variant.first_hop();
     if hop.protocol.version() != Version::Http1 {
         return None;
     }
     let (Connections::OnDemand { at_most } | Connections::Fixed(at_most)) = hop.connections;
-    let at_once = most_at_once(case.records.requests.iter());
+    let at_once = max_concurrency(case.records.requests.iter());
     if at_once < u64::from(at_most) {
         return None;
     }
@@ -94,7 +95,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         count("of them in use at once", at_once),
     ];
     let fixes = vec![case.fix(1, Side::Client, Knob::Connections)];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -102,11 +103,11 @@ mod tests {
     use squall_base::plan::{Connections, Protocol};
     use squall_base::record::Cause;
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    /// Healthy requests take 50 ms, one each 10 ms: five at once. Ten of them wait 20 ms.
-    fn pool(protocol: Protocol, at_most: u32) -> Made {
-        let mut made = Made::healthy(protocol);
+    /// Healthy requests take 50 ms and come every 10 ms, so five are in flight. Ten of them wait 20 ms.
+    fn pool(protocol: Protocol, at_most: u32) -> TestTrial {
+        let mut made = TestTrial::healthy(protocol);
         made.trial.trial.variant.hops[0].connections = Connections::OnDemand { at_most };
         for row in &mut made.requests[20..30] {
             row.taken_up = row.intended;
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn waiting_at_the_cap_is_found() {
-        let finding = pool(Protocol::H1, 5).found("pool_exhaustion").unwrap();
+        let finding = pool(Protocol::H1, 5).finding("pool_exhaustion").unwrap();
         assert!(is_near(finding.share.part, 200.0 / 5_000.0));
         assert_eq!(finding.evidence.requests.len(), 10);
     }
@@ -128,12 +129,12 @@ mod tests {
         for causes in &mut made.causes[20..30] {
             causes.queue_roots[Cause::Cwnd] = ms(20);
         }
-        assert_eq!(made.found("pool_exhaustion"), None);
+        assert_eq!(made.finding("pool_exhaustion"), None);
     }
 
     #[test]
-    fn waiting_below_it_and_streams_are_none() {
-        assert_eq!(pool(Protocol::H1, 6).found("pool_exhaustion"), None);
-        assert_eq!(pool(Protocol::H2, 5).found("pool_exhaustion"), None);
+    fn waiting_below_the_cap_and_streams_are_not_reported() {
+        assert_eq!(pool(Protocol::H1, 6).finding("pool_exhaustion"), None);
+        assert_eq!(pool(Protocol::H2, 5).finding("pool_exhaustion"), None);
     }
 }

@@ -1,10 +1,10 @@
-//! The machine had no port left to open a connection from.
+//! The machine had no local port left to open a connection from.
 
 use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "port_exhaustion",
@@ -15,17 +15,17 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let all = case.records.requests.len();
-    let rows = case.records.requests.iter().filter(|row| row.lacked_port);
+    let rows = case.records.requests.iter().filter(|row| row.has_no_port);
     let mut requests: Vec<u64> = rows.map(|row| row.request).collect();
     if requests.is_empty() {
         return None;
     }
     let failed = requests.len() as u64;
     requests.truncate(SHOWN);
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: failed as f64 / all as f64,
             of: Whole::Requests,
         },
@@ -37,7 +37,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     })
 }
 
-/// Requests that are named.
+/// How many requests are named.
 const SHOWN: usize = 10;
 
 #[cfg(test)]
@@ -45,10 +45,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::Outcome;
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
     #[test]
-    fn what_the_kernel_said_is_found_and_other_failures_are_not() {
+    fn missing_ports_are_found_and_other_failures_are_not() {
         for (error, is_found) in [
             ("Cannot assign requested address (os error 99)", true),
             (
@@ -58,10 +58,10 @@ mod tests {
             ),
             ("Connection refused (os error 111)", false),
         ] {
-            let mut made = Made::healthy(Protocol::H1);
+            let mut made = TestTrial::healthy(Protocol::H1);
             made.requests[4].outcome = Outcome::ConnectFailed;
             made.requests[4].error = Some(error.to_owned());
-            let finding = made.found("port_exhaustion");
+            let finding = made.finding("port_exhaustion");
             assert_eq!(finding.is_some(), is_found, "{error}");
             if let Some(finding) = finding {
                 assert!(is_near(finding.share.part, 0.01));

@@ -1,11 +1,11 @@
-//! A receiver had all that its window allowed, and gave nothing back for long.
+//! A receiver had all that its window allowed, and returned no credit for a long time.
 
 use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "read_stall",
@@ -16,20 +16,20 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Five round trips: an update that is due is sent within one, so that this is none of the path's doing. A judgement.
+/// Five round trips: an update that is due is sent within one, so the path is not the reason. A judgement.
 const ROUND_TRIPS: u64 = 5;
-/// And so long at least: a busy machine keeps a program waiting for tens of milliseconds.
+/// And at least this long: a busy machine keeps a program waiting for tens of milliseconds.
 const STALL_AT_LEAST: Duration = Duration::from_millis(100);
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let at_least = Duration::from_nanos(ROUND_TRIPS * case.round_trip().as_nanos());
     let at_least = at_least.max(STALL_AT_LEAST);
     let mut costs = Costs::default();
     let (mut stalls, mut longest, mut of) = (0, Duration::ZERO, None);
-    // What a stall without an end delayed at the last.
+    // The latest moment at which a stall without an end can have delayed anything.
     let ends = case.records.requests.iter().map(|row| row.end);
     let end = ends.max().unwrap_or(Time::ZERO);
-    for (place, frames) in &case.records.frames {
+    for (key, frames) in &case.records.frames {
         for stall in frames.stalls() {
             let to = stall.to.unwrap_or(frames.last.max(end));
             let span = to.since(stall.from);
@@ -38,11 +38,11 @@ fn detect(case: &Case<'_>) -> Option<Found> {
             }
             stalls += 1;
             if span > longest {
-                (longest, of) = (span, Some(*place));
+                (longest, of) = (span, Some(*key));
             }
             let row = stall
                 .stream
-                .and_then(|stream| case.row_of_stream(*place, stream));
+                .and_then(|stream| case.row_of_stream(*key, stream));
             if let Some(row) = row.filter(|row| row.is_measured) {
                 costs.add(row.request, row.end.min(to).since(stall.from));
             }
@@ -54,7 +54,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         number("longest", longest.as_millis_f64(), "ms"),
     ];
     let fixes = vec![case.fix(hop, side, Knob::Reader)];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -62,10 +62,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    fn stalled(millis: Option<u64>) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    fn stalled(millis: Option<u64>) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.requests[0].end += ms(1_000);
         made.data(1_050, Side::Client, Way::Received, 1, (65_535, 0));
         if let Some(millis) = millis {
@@ -75,16 +75,16 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_nobody_gives_back_is_found() {
-        let finding = stalled(Some(600)).found("read_stall").unwrap();
+    fn a_window_that_is_never_returned_is_found() {
+        let finding = stalled(Some(600)).finding("read_stall").unwrap();
         assert!(is_near(finding.share.part, 600.0 / 6_000.0));
         assert_eq!(finding.evidence.requests, [0]);
-        let finding = stalled(None).found("read_stall").unwrap();
+        let finding = stalled(None).finding("read_stall").unwrap();
         assert!(is_near(finding.share.part, 1_000.0 / 6_000.0));
     }
 
     #[test]
-    fn a_few_round_trips_are_none() {
-        assert_eq!(stalled(Some(240)).found("read_stall"), None);
+    fn a_stall_of_a_few_round_trips_is_not_reported() {
+        assert_eq!(stalled(Some(240)).finding("read_stall"), None);
     }
 }

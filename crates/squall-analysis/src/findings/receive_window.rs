@@ -1,11 +1,11 @@
-//! TCP's sender was stopped by the window of its peer.
+//! TCP's sender was stopped by the receive window of its peer.
 
 use squall_base::record::Side;
 
 use super::case::{Case, number, peer};
 use super::knob::Knob;
 use super::sockets::Sockets;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "receive_window",
@@ -15,23 +15,23 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// A twentieth of the time with something to send; below it such waits hide in others. A judgement.
+/// A twentieth of the time with something to send; shorter waits are lost among others. A judgement.
 pub(super) const OF_BUSY_AT_LEAST: f64 = 0.05;
-/// And so long at all: the kernel's own clock for it ticks in milliseconds.
+/// And at least this long: the kernel's own clock for it ticks in milliseconds.
 pub(super) const LIMITED_AT_LEAST_US: u64 = 20_000;
-/// Where Linux's receive windows begin (net.ipv4.tcp_rmem: half of 131,072).
+/// Linux's initial receive window (net.ipv4.tcp_rmem: half of 131,072).
 const FIRST_WINDOW_BYTES: u64 = 65_536;
 
-/// How often a peer's window had to double to get where it was at most, and once more. Linux's receive buffers grow by
-/// what a round trip brought (tcp_rcv_space_adjust), and a congestion window that grows as fast is stopped in each of
-/// these: that is how a fresh connection begins.
+/// How often a peer's window had to double to reach its maximum, and once more. Linux's receive buffers grow by what a
+/// round trip brought (tcp_rcv_space_adjust). A congestion window that grows as fast is stopped in each of these round
+/// trips: that is how a fresh connection begins.
 fn round_trips_of_tuning(socket: &Sockets) -> u64 {
     let doubled = socket.peer_window_bytes.div_ceil(FIRST_WINDOW_BYTES);
     1 + u64::from(doubled.max(1).next_power_of_two().ilog2())
 }
 
-/// The side of the link's hop that such a limit stopped most, with its sums of limited time, above what is allowed, and of
-/// busy time in microseconds.
+/// The side of the link's hop that this limit stopped most, with its limited time beyond what is allowed and its busy time,
+/// both summed, in microseconds.
 pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Side, u64, u64)> {
     let (hop, _) = case.link_hop();
     let round_trip_us = case.round_trip().as_nanos() / 1_000;
@@ -52,7 +52,7 @@ pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Si
     (limited >= LIMITED_AT_LEAST_US && is_much).then_some(worst)
 }
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (sender, limited, busy) = limited(case, |socket| socket.rwnd_limited_us)?;
     let (hop, _) = case.link_hop();
     let sockets = case.records.sockets.iter();
@@ -71,8 +71,8 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     numbers.extend(
         window.map(|bytes| number("largest window that was announced", bytes as f64, "bytes")),
     );
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: (limited as f64 / busy.max(1) as f64).min(1.0),
             of: Whole::SendingTime,
         },
@@ -89,12 +89,12 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::Side;
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
-    /// A window that was one of 256 KiB at most, so beyond three round trips of tuning.
-    fn limited(micros: u64) -> Made {
+    /// A window that was at most 256 KiB, and limited the sender for this long beyond three round trips of tuning.
+    fn limited(micros: u64) -> TestTrial {
         let micros = micros + 150_000;
-        let mut made = Made::healthy(Protocol::H1);
+        let mut made = TestTrial::healthy(Protocol::H1);
         let fields = [
             ("tcpi_busy_time", 1_000_000),
             ("tcpi_rwnd_limited", micros),
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn a_twentieth_of_the_busy_time_is_found() {
-        let finding = limited(50_000).found("receive_window").unwrap();
+        let finding = limited(50_000).finding("receive_window").unwrap();
         assert!(is_near(finding.share.part, 0.05));
         assert_eq!(finding.fixes[0].station, "client");
     }
 
     #[test]
-    fn less_is_none() {
-        assert_eq!(limited(49_000).found("receive_window"), None);
+    fn less_than_a_twentieth_is_not_reported() {
+        assert_eq!(limited(49_000).finding("receive_window"), None);
     }
 }

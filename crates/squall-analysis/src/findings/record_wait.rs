@@ -1,10 +1,10 @@
-//! Bytes were there, and the rest of their record of TLS was not.
+//! Bytes had arrived, but the rest of their TLS record had not.
 
 use squall_base::record::Cause;
 
 use super::case::{Case, TIME_AT_LEAST};
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "record_wait",
@@ -14,9 +14,9 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let fixes = vec![case.link_fix(case.main_sender(), Knob::RecordSize)];
-    case.of_time(
+    case.detection_by_time(
         case.cost_of(Cause::Record),
         TIME_AT_LEAST,
         Vec::new(),
@@ -29,16 +29,16 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::Cause;
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
     fn waiting_for_a_records_end_is_found_and_other_waits_are_not() {
-        let mut made = Made::healthy(Protocol::H2);
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(0..10, Cause::Record, ms(10));
-        let finding = made.found("record_wait").unwrap();
+        let finding = made.finding("record_wait").unwrap();
         assert!(is_near(finding.share.part, 100.0 / 5_100.0));
-        let mut made = Made::healthy(Protocol::H2);
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(0..10, Cause::Link, ms(10));
-        assert_eq!(made.found("record_wait"), None);
+        assert_eq!(made.finding("record_wait"), None);
     }
 }

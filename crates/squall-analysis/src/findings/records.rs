@@ -10,15 +10,15 @@ use squall_base::record::{
 };
 
 use super::flows::Flows;
-use super::frames::Frames;
+use super::frames::ConnectionFrames;
 use super::sockets::Sockets;
 
 /// One connection as one side of a hop sees it: hop, side, number.
-pub(super) type Place = (u8, Side, u32);
+pub(super) type ConnectionKey = (u8, Side, u32);
 
-/// A request, without what no detector reads.
+/// A request, without the fields that no detector reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct RequestRow {
     pub(super) request: u64,
     pub(super) is_measured: bool,
     pub(super) intended: Time,
@@ -29,20 +29,20 @@ pub(super) struct Row {
     pub(super) end: Time,
     pub(super) connection: Option<u32>,
     pub(super) stream: Option<u64>,
-    pub(super) opened: bool,
+    pub(super) has_opened: bool,
     pub(super) outcome: Outcome,
     pub(super) request_body_bytes: u64,
     pub(super) response_body_bytes: u64,
-    /// The machine had no port left for its connection.
-    pub(super) lacked_port: bool,
+    /// Whether the machine had no port left for its connection.
+    pub(super) has_no_port: bool,
 }
 
-/// How records of TLS carried a message: only of large ones.
+/// How TLS records carried a message; only for large messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recorded {
+pub(super) struct MessageRecords {
     pub(super) hop: u8,
     pub(super) request: Option<u64>,
-    /// The client sent it.
+    /// Whether the client sent it.
     pub(super) is_request: bool,
     pub(super) wire_bytes: u64,
     pub(super) records: u64,
@@ -51,36 +51,36 @@ pub(super) struct Recorded {
 /// Messages below this say nothing about the size of records: one record holds 16 KiB (RFC 8446, section 5.1).
 const LARGE_MESSAGE_BYTES: u64 = 16 * 1024;
 
-/// What is said of a connection without a port to begin from: by the kernel of TCP (connect(2), EADDRNOTAVAIL), and by
-/// our own client of TCP and QUIC alike (squall-linux `SocketError::NoLocalPort`; bind(2) says EADDRINUSE).
+/// Error texts of a connection that found no local port: the kernel's for TCP (connect(2), EADDRNOTAVAIL), and our own
+/// client's for TCP and QUIC alike (squall-linux `SocketError::NoLocalPort`; bind(2) reports EADDRINUSE).
 const NO_PORT: [&str; 2] = ["Cannot assign requested address", "no local port is free"];
 
-/// A message that one side wrote by several calls.
+/// A message that one side wrote in several calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writing {
+pub(super) struct MessageWrite {
     pub(super) first: Time,
     pub(super) last: Time,
     pub(super) request: Option<u64>,
 }
 
-/// What a proxy sends with each request that is another in each, by HPACK's code for strings: `traceparent` (55
+/// How many bytes of a proxy's header fields differ in each request, in HPACK's code for strings: `traceparent` (55
 /// characters) and `x-request-id` (32 to 36).
 const IDS_BYTES: u64 = 75;
 
 /// The records of one trial.
 #[derive(Debug, Default)]
 pub struct Records {
-    pub(super) requests: Vec<Row>,
-    pub(super) recorded: Vec<Recorded>,
-    /// Messages that took a while to write, by who wrote them, in the order in which they ended.
-    pub(super) written: BTreeMap<Place, Vec<Writing>>,
-    pub(super) frames: BTreeMap<Place, Frames>,
-    pub(super) sockets: BTreeMap<Place, Sockets>,
+    pub(super) requests: Vec<RequestRow>,
+    pub(super) message_records: Vec<MessageRecords>,
+    /// Messages that took a while to write, by the side that wrote them, in the order in which they ended.
+    pub(super) writes: BTreeMap<ConnectionKey, Vec<MessageWrite>>,
+    pub(super) frames: BTreeMap<ConnectionKey, ConnectionFrames>,
+    pub(super) sockets: BTreeMap<ConnectionKey, Sockets>,
     pub(super) flows: Flows,
 }
 
 impl Records {
-    /// Nothing yet.
+    /// Without rows.
     pub fn new() -> Records {
         Records::default()
     }
@@ -88,7 +88,7 @@ impl Records {
     /// Takes a row of requests.parquet.
     pub fn add_request(&mut self, row: &RequestRecord) {
         let says_no_port = |error: &String| NO_PORT.iter().any(|words| error.contains(words));
-        self.requests.push(Row {
+        self.requests.push(RequestRow {
             request: row.request,
             is_measured: row.phase == Phase::Measure,
             intended: row.intended,
@@ -99,11 +99,11 @@ impl Records {
             end: row.end,
             connection: row.connection,
             stream: row.stream,
-            opened: row.opened_connection,
+            has_opened: row.opened_connection,
             outcome: row.outcome,
             request_body_bytes: row.request_body_bytes,
             response_body_bytes: row.response_body_bytes,
-            lacked_port: row.error.as_ref().is_some_and(says_no_port),
+            has_no_port: row.error.as_ref().is_some_and(says_no_port),
         });
     }
 
@@ -114,8 +114,8 @@ impl Records {
             Side::Server => row.response_first.zip(row.response_last),
         };
         if let Some((first, last)) = times.filter(|(first, last)| first < last) {
-            let place = (row.hop, row.side, row.connection);
-            self.written.entry(place).or_default().push(Writing {
+            let key = (row.hop, row.side, row.connection);
+            self.writes.entry(key).or_default().push(MessageWrite {
                 first,
                 last,
                 request: row.request,
@@ -134,7 +134,7 @@ impl Records {
             };
             let wire_bytes = to.saturating_sub(from);
             if wire_bytes >= LARGE_MESSAGE_BYTES {
-                self.recorded.push(Recorded {
+                self.message_records.push(MessageRecords {
                     hop: row.hop,
                     request: row.request,
                     is_request,
@@ -147,8 +147,8 @@ impl Records {
 
     /// Takes a row of frames.parquet, of either side.
     pub fn add_frame(&mut self, row: &FrameRecord) {
-        let place = (row.hop, row.side, row.connection);
-        let frames = self.frames.entry(place).or_default();
+        let key = (row.hop, row.side, row.connection);
+        let frames = self.frames.entry(key).or_default();
         if row.hop > 1 && row.side == Side::Client {
             frames.unique_header_bytes = IDS_BYTES;
         }
@@ -162,7 +162,7 @@ impl Records {
 
     /// Takes a row of sockets.parquet.
     pub fn add_socket(&mut self, row: &SocketRecord) {
-        let place = (row.hop, row.side, row.connection);
-        self.sockets.entry(place).or_default().add(row);
+        let key = (row.hop, row.side, row.connection);
+        self.sockets.entry(key).or_default().add(row);
     }
 }

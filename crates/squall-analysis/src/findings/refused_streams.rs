@@ -1,10 +1,10 @@
-//! Requests that the server refused before it processed anything of them.
+//! Requests that the server refused before it processed any part of them.
 
 use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "refused_streams",
@@ -14,25 +14,25 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut refused, mut requests, mut at) = (0, Vec::new(), None);
-    for (place, frames) in &case.records.frames {
-        if place.1 != Side::Client || frames.refused.is_empty() {
+    for (key, frames) in &case.records.frames {
+        if key.1 != Side::Client || frames.refused.is_empty() {
             continue;
         }
-        at.get_or_insert(place.0);
+        at.get_or_insert(key.0);
         refused += frames.refused.len() as u64;
         let rows = frames
             .refused
             .iter()
-            .filter_map(|stream| case.row_of_stream(*place, *stream));
+            .filter_map(|stream| case.row_of_stream(*key, *stream));
         requests.extend(rows.map(|row| row.request));
     }
     let hop = at?;
     requests.truncate(SHOWN);
     let all = case.records.requests.len().max(1) as f64;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: (refused as f64 / all).min(1.0),
             of: Whole::Requests,
         },
@@ -47,7 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     })
 }
 
-/// Requests that are named.
+/// How many requests are named.
 const SHOWN: usize = 10;
 
 #[cfg(test)]
@@ -55,12 +55,12 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
     #[test]
     fn refused_streams_are_found_and_cancelled_ones_are_not() {
         for (code, is_found) in [(7, true), (8, false)] {
-            let mut made = Made::healthy(Protocol::H2c);
+            let mut made = TestTrial::healthy(Protocol::H2c);
             made.frame(
                 1_000,
                 Side::Client,
@@ -72,7 +72,7 @@ mod tests {
                 0,
                 Some(code),
             );
-            let finding = made.found("refused_streams");
+            let finding = made.finding("refused_streams");
             assert_eq!(finding.is_some(), is_found, "{code}");
             if let Some(finding) = finding {
                 assert!(is_near(finding.share.part, 0.01));

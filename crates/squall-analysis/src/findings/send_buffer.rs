@@ -1,10 +1,10 @@
-//! TCP's sender was stopped by its own buffer.
+//! TCP's sender was stopped by its own send buffer.
 //!
-//! The kernel counts such time (tcpi_sndbuf_limited), but begins to only when it sends something while a writer waits for
-//! room (tcp_cwnd_validate of net/ipv4/tcp_output.c). A program that writes whenever its socket lets it, as all with
-//! epoll do, has sent everything by the time it is refused, and then the count stays at 0 however small the buffer is. So
-//! moments are looked at as well, where the size of the buffer is known: where a recipe sets it. Elsewhere the kernel's
-//! count is all there is, and this is silent where that is.
+//! The kernel counts such time (tcpi_sndbuf_limited), but only from when it sends something while a writer waits for room
+//! (tcp_cwnd_validate of net/ipv4/tcp_output.c). A program that writes whenever its socket lets it, as all programs with
+//! epoll do, has sent everything by the time a write is refused, so the count stays at 0 however small the buffer is.
+//! Samples of the socket are therefore examined as well, provided the size of the buffer is known because a recipe sets it.
+//! Otherwise the kernel's count is all there is, and without it this detector is silent.
 
 use squall_base::Time;
 use squall_base::record::Side;
@@ -12,8 +12,8 @@ use squall_base::record::Side;
 use super::case::{Case, count, number};
 use super::knob::Knob;
 use super::receive_window::{OF_BUSY_AT_LEAST, limited};
-use super::records::{Place, Writing};
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::records::{ConnectionKey, MessageWrite};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "send_buffer",
@@ -24,21 +24,21 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// SO_SNDBUF is what was asked for twice, and at least this (SOCK_MIN_SNDBUF of include/net/sock.h).
+/// SO_SNDBUF is twice what was asked for, and at least this (SOCK_MIN_SNDBUF of include/net/sock.h).
 const LEAST_BUFFER_BYTES: u64 = 4_608;
-/// Once or twice can be chance.
-const MOMENTS_AT_LEAST: u64 = 3;
-/// Requests that are named.
+/// Once or twice may be chance.
+const SAMPLES_AT_LEAST: u64 = 3;
+/// How many requests are named.
 const SHOWN: usize = 10;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
-    by_the_kernel(case).or_else(|| by_moments(case))
+fn detect(case: &Case<'_>) -> Option<Detection> {
+    by_kernel_count(case).or_else(|| by_samples(case))
 }
 
-fn by_the_kernel(case: &Case<'_>) -> Option<Found> {
+fn by_kernel_count(case: &Case<'_>) -> Option<Detection> {
     let (sender, limited, busy) = limited(case, |socket| socket.sndbuf_limited_us)?;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: (limited as f64 / busy.max(1) as f64).min(1.0),
             of: Whole::SendingTime,
         },
@@ -55,17 +55,17 @@ fn by_the_kernel(case: &Case<'_>) -> Option<Found> {
 
 /// What the samples of a side show.
 #[derive(Default)]
-struct Moments {
-    /// In which the buffer was full, a message was written in part, and both windows had room.
+struct BufferSamples {
+    /// Samples in which the buffer was full, a message was partly written, and both windows had room.
     full: u64,
-    /// With something to send or to be acknowledged.
+    /// Samples with something to send or to be acknowledged.
     busy: u64,
     flight_bytes: u64,
     cwnd_bytes: u64,
     requests: Vec<u64>,
 }
 
-fn by_moments(case: &Case<'_>) -> Option<Found> {
+fn by_samples(case: &Case<'_>) -> Option<Detection> {
     let (_, hop) = case.link_hop();
     if !case.is_tcp() {
         return None;
@@ -74,61 +74,61 @@ fn by_moments(case: &Case<'_>) -> Option<Found> {
     let found = sides.into_iter().filter_map(|(side, settings)| {
         let asked = settings.tcp.send_buffer?.get();
         let buffer = (2 * asked).max(LEAST_BUFFER_BYTES);
-        let moments = moments(case, side, buffer);
-        let is_much = moments.full as f64 >= OF_BUSY_AT_LEAST * moments.busy as f64;
-        (moments.full >= MOMENTS_AT_LEAST && is_much).then_some((side, buffer, moments))
+        let samples = samples(case, side, buffer);
+        let is_much = samples.full as f64 >= OF_BUSY_AT_LEAST * samples.busy as f64;
+        (samples.full >= SAMPLES_AT_LEAST && is_much).then_some((side, buffer, samples))
     });
-    let (side, buffer, moments) = found.max_by_key(|(_, _, moments)| moments.full)?;
-    Some(Found {
-        share: Share {
-            part: (moments.full as f64 / moments.busy.max(1) as f64).min(1.0),
+    let (side, buffer, samples) = found.max_by_key(|(_, _, samples)| samples.full)?;
+    Some(Detection {
+        share: CostShare {
+            part: (samples.full as f64 / samples.busy.max(1) as f64).min(1.0),
             of: Whole::SendingTime,
         },
         evidence: Evidence {
             numbers: vec![
-                count("samples of a full buffer with more to write", moments.full),
-                count("samples with something to send", moments.busy),
+                count("samples of a full buffer with more to write", samples.full),
+                count("samples with something to send", samples.busy),
                 number("send buffer (SO_SNDBUF)", buffer as f64, "bytes"),
                 number(
                     "under way in them, at most",
-                    moments.flight_bytes as f64,
+                    samples.flight_bytes as f64,
                     "bytes",
                 ),
                 number(
                     "congestion window in them, at most",
-                    moments.cwnd_bytes as f64,
+                    samples.cwnd_bytes as f64,
                     "bytes",
                 ),
             ],
-            requests: moments.requests,
+            requests: samples.requests,
         },
         fixes: vec![case.link_fix(side, Knob::SendBuffer)],
     })
 }
 
-fn moments(case: &Case<'_>, side: Side, buffer: u64) -> Moments {
+fn samples(case: &Case<'_>, side: Side, buffer: u64) -> BufferSamples {
     let (hop, _) = case.link_hop();
-    let mut sum = Moments::default();
-    for (place, sockets) in &case.records.sockets {
-        if (place.0, place.1) != (hop, side) {
+    let mut sum = BufferSamples::default();
+    for (key, sockets) in &case.records.sockets {
+        if (key.0, key.1) != (hop, side) {
             continue;
         }
         sum.busy += sockets.busy_samples;
-        let written = Written::of(case, place);
-        // A socket takes more again when a third of what may be queued is free (sk_stream_min_wspace of
+        let writes = MessageWrites::of(case, key);
+        // A socket accepts more data when a third of what may be queued is free (sk_stream_min_wspace of
         // include/net/sock.h), and what is queued is more than the bytes that it carries.
         let is_full = |flight: u64| 3 * flight > 2 * buffer;
-        for moment in sockets
-            .standing
+        for sample in sockets
+            .all_in_flight
             .iter()
             .filter(|it| is_full(it.flight_bytes))
         {
-            let Some(request) = written.at(moment.time) else {
+            let Some(request) = writes.at(sample.time) else {
                 continue;
             };
             sum.full += 1;
-            sum.flight_bytes = sum.flight_bytes.max(moment.flight_bytes);
-            sum.cwnd_bytes = sum.cwnd_bytes.max(moment.cwnd_bytes);
+            sum.flight_bytes = sum.flight_bytes.max(sample.flight_bytes);
+            sum.cwnd_bytes = sum.cwnd_bytes.max(sample.cwnd_bytes);
             if let Some(request) = request.filter(|it| !sum.requests.contains(it))
                 && sum.requests.len() < SHOWN
             {
@@ -139,16 +139,16 @@ fn moments(case: &Case<'_>, side: Side, buffer: u64) -> Moments {
     sum
 }
 
-/// The messages of a connection, by when they begin.
-struct Written {
-    messages: Vec<Writing>,
-    /// Of all messages up to each, the one that ends last.
+/// The messages of a connection, sorted by when they begin.
+struct MessageWrites {
+    messages: Vec<MessageWrite>,
+    /// For each message, which of the messages up to it ends last.
     ends_last: Vec<usize>,
 }
 
-impl Written {
-    fn of(case: &Case<'_>, place: &Place) -> Written {
-        let messages = case.records.written.get(place);
+impl MessageWrites {
+    fn of(case: &Case<'_>, key: &ConnectionKey) -> MessageWrites {
+        let messages = case.records.writes.get(key);
         let mut messages = messages.cloned().unwrap_or_default();
         messages.sort_by_key(|message| message.first);
         let mut ends_last: Vec<usize> = Vec::with_capacity(messages.len());
@@ -157,13 +157,13 @@ impl Written {
             let later = before.filter(|before| messages[*before].last > message.last);
             ends_last.push(later.unwrap_or(here));
         }
-        Written {
+        MessageWrites {
             messages,
             ends_last,
         }
     }
 
-    /// Whether some message was written in part at that time, and the request that it is of, if that is known.
+    /// Whether some message was partly written at that time, and the request that it belongs to, if known.
     fn at(&self, time: Time) -> Option<Option<u64>> {
         let begun = self
             .messages
@@ -180,17 +180,17 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{ExchangeRecord, Side};
 
-    use super::super::made::{Made, at, is_near};
+    use super::super::made::{TestTrial, at, is_near};
 
     #[test]
     fn the_senders_own_buffer_is_found_and_the_peers_is_not() {
         for (field, is_found) in [("tcpi_sndbuf_limited", true), ("tcpi_rwnd_limited", false)] {
-            let mut made = Made::healthy(Protocol::H1);
+            let mut made = TestTrial::healthy(Protocol::H1);
             made.socket(
                 Side::Client,
                 &[("tcpi_busy_time", 1_000_000), (field, 350_000)],
             );
-            let finding = made.found("send_buffer");
+            let finding = made.finding("send_buffer");
             assert_eq!(finding.is_some(), is_found, "{field}");
             if let Some(finding) = finding {
                 assert!(is_near(finding.share.part, 0.3));
@@ -199,10 +199,10 @@ mod tests {
         }
     }
 
-    /// A server with a buffer of 16 KiB that writes an answer from 2.9 s to 3.1 s; ten samples at 3 s with 16,000 bytes
-    /// under way, of which a field is another.
-    fn full(field: &str, value: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    /// A server with a buffer of 16 KiB that writes a response from 2.9 s to 3.1 s. Ten samples at 3 s have 16,000 bytes in
+    /// flight; `field` is set to `value`.
+    fn full(field: &str, value: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         let hop = &mut made.trial.trial.variant.hops[0];
         hop.server.tcp.send_buffer = Some(Bytes::new(8_192));
         for _ in 0..10 {
@@ -252,8 +252,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_is_found_where_the_kernel_counts_none() {
-        let finding = full("", 0).found("send_buffer").unwrap();
+    fn a_full_buffer_is_found_although_the_kernel_counts_no_time() {
+        let finding = full("", 0).finding("send_buffer").unwrap();
         assert!(is_near(finding.share.part, 1.0));
         assert_eq!(finding.fixes[0].station, "server");
         let values: Vec<f64> = (finding.evidence.numbers.iter())
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_stops_a_sender_is_none() {
+    fn senders_stopped_by_something_else_are_not_reported() {
         for (field, value) in [
             ("tcpi_ca_state", 3),
             ("tcpi_lost", 1),
@@ -272,13 +272,13 @@ mod tests {
             ("tcpi_snd_wnd", 17_000),
             ("tcpi_bytes_acked", 110_000),
         ] {
-            assert_eq!(full(field, value).found("send_buffer"), None, "{field}");
+            assert_eq!(full(field, value).finding("send_buffer"), None, "{field}");
         }
         let mut unknown = full("", 0);
         unknown.trial.trial.variant.hops[0].server.tcp.send_buffer = None;
-        assert_eq!(unknown.found("send_buffer"), None);
+        assert_eq!(unknown.finding("send_buffer"), None);
         let mut done = full("", 0);
         done.exchanges[0] = answer((at(2_900), at(2_999)));
-        assert_eq!(done.found("send_buffer"), None, "all was written");
+        assert_eq!(done.finding("send_buffer"), None, "all was written");
     }
 }

@@ -1,18 +1,18 @@
 //! Few connections carry everything on a path that loses packets: each loss cuts the window that all requests share.
 //!
-//! HTTP/1.1 spreads requests over as many connections as are busy at once, so a loss stops one request. One connection of
-//! HTTP/2 stops all of them, and what it can carry falls with the square root of the loss rate. How much that is, the
-//! formulas of Mathis and of CUBIC predict; how many connections would carry the load follows from it. Loss that a queue
-//! caused is `bufferbloat`'s and `burst_loss`'s.
+//! HTTP/1.1 spreads requests over as many connections as are busy at once, so a loss stops one request. A single HTTP/2
+//! connection stops all of them, and what it can carry falls with the square root of the loss rate. The formulas of Mathis
+//! and of CUBIC predict how much that is, and from it follows how many connections would carry the load. Loss that a queue
+//! caused is left to `bufferbloat` and `burst_loss`.
 
 use squall_base::plan::Version;
 use squall_base::record::{Cause, Direction, DropRecord, Fate, Side};
 
 use super::case::{Case, count, number};
 use super::costs::Costs;
-use super::flows::{Met, Sending, met};
+use super::flows::{SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detector, Fix, Found, Number};
+use super::{Detection, Detector, Fix, Number};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "single_connection",
@@ -23,14 +23,14 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// The congestion window, the repair of losses and what they held up are at least this share of the response time: below
-/// it, one connection is no problem. A judgement.
+/// The congestion window, the repair of losses and what they held up take at least this share of the response time. Below
+/// it, a single connection is no problem. A judgement.
 const OF_TIME_AT_LEAST: f64 = 0.1;
-/// A packet in a thousand, as clean paths do not lose.
+/// One packet in a thousand: clean paths lose fewer.
 const LOSS_AT_LEAST: f64 = 0.001;
-/// As many requests at once on a connection, on average, show that they share it.
+/// This many requests at once on a connection, on average, show that they share it.
 const SHARED_BY_AT_LEAST: f64 = 2.0;
-/// Controls that do not take every loss for congestion.
+/// Controls that do not treat every loss as congestion.
 const NOT_BY_LOSS: [&str; 3] = ["bbr", "bbr2", "vegas"];
 
 /// The mean congestion window at a loss rate, in segments: sqrt(3 / (2 p)) (Mathis, Semke, Mahdavi and Ott, 1997), and for
@@ -59,23 +59,23 @@ impl Sender {
         let mut sender = Sender::default();
         let (mut first, mut last) = (u64::MAX, 0);
         for (_, packets) in case.records.flows.tcp() {
-            let mut sending = Sending::default();
-            for (time, event) in met(&packets, direction) {
+            let mut state = SendState::default();
+            for (time, event) in sender_events(&packets, direction) {
                 match event {
-                    Met::Sends(packet) => {
-                        sending.send(packet);
-                        sender.in_flight.push(sending.in_flight());
+                    SenderEvent::DataSent(packet) => {
+                        state.send(packet);
+                        sender.in_flight.push(state.in_flight());
                         let payload = u64::from(packet.payload);
                         sender.segment_bytes = sender.segment_bytes.max(payload);
                         (first, last) = (first.min(time.as_nanos()), last.max(time.as_nanos()));
                     }
-                    Met::Hears(packet) => {
-                        sending.acknowledge(packet);
+                    SenderEvent::AckReceived(packet) => {
+                        state.acknowledge(packet);
                     }
                 }
             }
-            sender.connections += u64::from(sending.sent > 0);
-            sender.sent_bytes += sending.sent;
+            sender.connections += u64::from(state.sent > 0);
+            sender.sent_bytes += state.sent;
         }
         sender.in_flight.sort_unstable();
         sender.seconds = last.saturating_sub(first) as f64 / 1e9;
@@ -88,7 +88,7 @@ impl Sender {
     }
 }
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (_, hop) = case.link_hop();
     if hop.protocol.version() != Version::Http2 {
         return None;
@@ -100,7 +100,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         costs.add(row.request, held);
     }
     let (side, direction, sender) = busiest_lossy_sender(case)?;
-    let at_once = case.mean_at_once() / sender.connections.max(1) as f64;
+    let at_once = case.mean_concurrency() / sender.connections.max(1) as f64;
     if at_once < SHARED_BY_AT_LEAST {
         return None;
     }
@@ -111,7 +111,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     let predicted = segments * sender.segment_bytes as f64 / round_trip_s;
     let answered = case.records.requests.len().max(1) as f64;
     let wanted = case.health().rate_asked_per_s * sender.sent_bytes as f64 / answered;
-    // A connection that is full all the time leaves no room for a burst: half of what it can have is a usual load.
+    // A connection that is full all the time leaves no room for a burst, so half of its capacity is a usual load.
     let needed = (2.0 * wanted / predicted).ceil();
     if sender.connections as f64 >= needed {
         return None;
@@ -143,25 +143,25 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         number("connections that would carry it", needed, ""),
     ]);
     numbers.extend(windows_around_losses(case, side));
-    case.of_time(costs, OF_TIME_AT_LEAST, numbers, fixes(case, side, needed))
+    case.detection_by_time(costs, OF_TIME_AT_LEAST, numbers, fixes(case, side, needed))
 }
 
-/// Of the directions that lost packets at random, the one that sent most; `None` if neither did.
+/// Of the directions that lost packets at random, the one that sent the most; `None` if neither lost any.
 fn busiest_lossy_sender(case: &Case<'_>) -> Option<(Side, Direction, Sender)> {
     let sides = [
         (Side::Client, Direction::Up),
         (Side::Server, Direction::Down),
     ];
     let lossy = sides.into_iter().filter(|(_, direction)| {
-        let lane = case.records.flows.lane(*direction);
-        let by_queue = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+        let totals = case.records.flows.totals(*direction);
+        let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
         by_queue == 0 && loss_rate(case, *direction) >= LOSS_AT_LEAST
     });
     let senders = lossy.map(|(side, direction)| (side, direction, Sender::of(case, direction)));
     senders.max_by_key(|(_, _, sender)| sender.sent_bytes)
 }
 
-/// The congestion window in the samples before and after each loss, as medians; nothing if there are too few samples.
+/// The congestion window in the samples before and after each loss, as medians; empty if there are too few samples.
 fn windows_around_losses(case: &Case<'_>, side: Side) -> Vec<Number> {
     let (hop, _) = case.link_hop();
     let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -197,14 +197,14 @@ fn windows_around_losses(case: &Case<'_>, side: Side) -> Vec<Number> {
 }
 
 fn loss_rate(case: &Case<'_>, direction: Direction) -> f64 {
-    let lane = case.records.flows.lane(direction);
-    let lost = lane.drops(&[
+    let totals = case.records.flows.totals(direction);
+    let lost = totals.drops(&[
         Fate::LossDrop,
         Fate::BurstDrop,
         Fate::ListDrop,
         Fate::BlackoutDrop,
     ]);
-    lost as f64 / lane.packets.max(1) as f64
+    lost as f64 / totals.packets.max(1) as f64
 }
 
 /// How many requests each lost packet delayed.
@@ -239,12 +239,12 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Direction, Fate, Repair};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
     use super::*;
 
     /// 100 requests that take 500 ms each, 50 at once, on a connection that loses a packet in ten.
-    fn lossy(protocol: Protocol, control: &str) -> Made {
-        let mut made = Made::healthy(protocol);
+    fn lossy(protocol: Protocol, control: &str) -> TestTrial {
+        let mut made = TestTrial::healthy(protocol);
         made.spend(0..100, Cause::Cwnd, ms(400));
         made.lose(7, Cause::Hol, ms(50), Repair::FastRetransmit);
         let hop = &mut made.trial.trial.variant.hops[0];
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn shared_connection_under_loss_is_found_with_its_cure() {
         let finding = lossy(Protocol::H2c, "cubic")
-            .found("single_connection")
+            .finding("single_connection")
             .unwrap();
         assert!(is_near(finding.share.part, 40_050.0 / 45_050.0));
         let fixes: Vec<&str> = finding.fixes.iter().map(|it| it.setting.as_str()).collect();
@@ -275,28 +275,28 @@ mod tests {
 
     #[test]
     fn congestion_control_in_force_is_not_proposed() {
-        let finding = lossy(Protocol::H2c, "bbr").found("single_connection");
+        let finding = lossy(Protocol::H2c, "bbr").finding("single_connection");
         assert_eq!(finding.unwrap().fixes.len(), 1);
     }
 
     #[test]
-    fn http1_and_quic_are_not_concerned() {
+    fn http1_and_quic_are_not_reported() {
         for protocol in [Protocol::H1, Protocol::H3] {
-            assert_eq!(lossy(protocol, "cubic").found("single_connection"), None);
+            assert_eq!(lossy(protocol, "cubic").finding("single_connection"), None);
         }
     }
 
     #[test]
-    fn clean_path_has_no_such_finding() {
+    fn clean_paths_are_not_reported() {
         let mut made = lossy(Protocol::H2c, "cubic");
         for packet in &mut made.packets {
             (packet.fate, packet.released) = (Fate::Delivered, packet.planned);
         }
-        assert_eq!(made.found("single_connection"), None);
+        assert_eq!(made.finding("single_connection"), None);
     }
 
     #[test]
-    fn laws_of_throughput_give_the_published_windows() {
+    fn throughput_formulas_yield_the_published_windows() {
         // RFC 9438, section 5.2, table 1, for a round trip of 0.1 s.
         let reno = segments_per_round_trip("reno", 0.01, 0.1);
         assert!((reno - 12.2).abs() < 0.1, "{reno}");

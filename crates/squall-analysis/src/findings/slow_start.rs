@@ -8,8 +8,8 @@ use super::case::{Case, count};
 use super::costs::Costs;
 use super::knob::Knob;
 use super::receive_window::limited;
-use super::records::Row;
-use super::{Detector, Found};
+use super::records::RequestRow;
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start",
@@ -20,19 +20,19 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// A tenth of the time: it ends by itself, so a little of it is how TCP begins.
+/// At least a tenth of the time: slow start ends by itself, and a little of it is how TCP begins.
 const OF_TIME_AT_LEAST: f64 = 0.1;
-/// Ten segments of 1,460 bytes (RFC 6928): what is smaller leaves at once.
+/// Ten segments of 1,460 bytes (RFC 6928): smaller messages leave immediately.
 const INITIAL_WINDOW_BYTES: u64 = 14_600;
-/// After so many round trips of doubling, ten segments are 14 MB: no longer slow start's doing.
+/// After this many round trips of doubling, ten segments are 14 MB: slow start is no longer the reason.
 const ROUND_TRIPS: u64 = 10;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
-    // The link's connections are not those of requests where another hop is before it.
+fn detect(case: &Case<'_>) -> Option<Detection> {
+    // If another hop comes before it, the link's connections are not those of the requests.
     if case.link_hop().0 != 1 {
         return None;
     }
-    // The cause is of all that the socket had and did not send.
+    // The cause covers everything that the socket had and did not send, so other limits must be ruled out.
     let others = [
         limited(case, |socket| socket.rwnd_limited_us),
         limited(case, |socket| socket.sndbuf_limited_us),
@@ -57,11 +57,11 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         lossy.len() as u64,
     )];
     let fixes = vec![case.link_fix(Side::Client, Knob::Backlog)];
-    case.of_time(costs, OF_TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, OF_TIME_AT_LEAST, numbers, fixes)
 }
 
-/// Whether its connection was fresh when it was sent.
-fn is_young(case: &Case<'_>, row: &Row) -> bool {
+/// Whether its connection was fresh when the request was sent.
+fn is_young(case: &Case<'_>, row: &RequestRow) -> bool {
     let ready = row.secured.or(row.connected);
     let (Some(ready), Some(slot)) = (ready, row.slot) else {
         return false;
@@ -69,7 +69,7 @@ fn is_young(case: &Case<'_>, row: &Row) -> bool {
     slot.since(ready).as_nanos() <= ROUND_TRIPS * case.round_trip().as_nanos()
 }
 
-fn is_large(row: &Row) -> bool {
+fn is_large(row: &RequestRow) -> bool {
     row.request_body_bytes.max(row.response_body_bytes) > INITIAL_WINDOW_BYTES
 }
 
@@ -78,11 +78,11 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Repair, Side};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     /// Twenty large responses that wait 100 ms each.
-    fn growing() -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    fn growing() -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         made.spend(0..20, Cause::Cwnd, ms(100));
         for row in &mut made.requests[..20] {
             row.connected = row.slot;
@@ -93,31 +93,31 @@ mod tests {
 
     #[test]
     fn flights_of_a_fresh_connection_are_found() {
-        let finding = growing().found("slow_start").unwrap();
+        let finding = growing().finding("slow_start").unwrap();
         assert!(is_near(finding.share.part, 2_000.0 / 7_000.0));
     }
 
     #[test]
-    fn small_old_lossy_and_otherwise_limited_ones_are_none() {
+    fn small_old_lossy_and_otherwise_limited_transfers_are_not_reported() {
         let mut made = growing();
         made.requests
             .iter_mut()
             .for_each(|row| row.response_body_bytes = 14_600);
-        assert_eq!(made.found("slow_start"), None);
+        assert_eq!(made.finding("slow_start"), None);
         let mut made = growing();
         for row in &mut made.requests {
             row.connected = Some(super::super::made::at(1));
         }
-        assert_eq!(made.found("slow_start"), None);
+        assert_eq!(made.finding("slow_start"), None);
         let mut made = growing();
         made.lose(50, Cause::Loss, ms(1), Repair::Rack);
-        assert_eq!(made.found("slow_start"), None);
+        assert_eq!(made.finding("slow_start"), None);
         let mut made = growing();
         let fields = [
             ("tcpi_busy_time", 1_000_000),
             ("tcpi_rwnd_limited", 900_000),
         ];
         made.socket(Side::Server, &fields);
-        assert_eq!(made.found("slow_start"), None);
+        assert_eq!(made.finding("slow_start"), None);
     }
 }

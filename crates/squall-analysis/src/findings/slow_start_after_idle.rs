@@ -1,4 +1,4 @@
-//! The congestion window was thrown away because the connection had been idle.
+//! The congestion window was discarded because the connection had been idle.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
-use super::flows::{Met, Packet, Sending, met};
+use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start_after_idle",
@@ -20,17 +20,17 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Without a sample of the socket's own: the least timeout of Linux (TCP_RTO_MIN of include/net/tcp.h).
+/// The timeout if no socket was sampled: Linux's minimum (TCP_RTO_MIN of include/net/tcp.h).
 const LEAST_RTO: Duration = Duration::from_millis(200);
-/// The flight after the idle time is at most so much of the largest before it: the kernel halves the window for each
-/// timeout that passed (tcp_cwnd_restart), and what was under way before need not have filled it.
+/// The flight after the idle time is at most this share of the largest one before it. The kernel halves the window for each
+/// timeout that passed (tcp_cwnd_restart), and the earlier flight need not have filled the window.
 const OF_FLIGHT_AT_MOST: f64 = 0.75;
-/// More data leaves so soon after the first acknowledgement: it had waited.
+/// More data that leaves this soon after the first acknowledgement had been waiting.
 const WAITED_WITHIN: Duration = Duration::from_millis(1);
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (hop, _) = case.link_hop();
-    // The link's connections are not those of requests where another hop is before it.
+    // If another hop comes before it, the link's connections are not those of the requests.
     if hop != 1 {
         return None;
     }
@@ -44,11 +44,11 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         (Side::Client, Direction::Up),
         (Side::Server, Direction::Down),
     ] {
-        // Their own control of the window has no such rule (tcp_slow_start_after_idle_check: cong_control).
+        // BBR controls the window by itself and has no such rule (tcp_slow_start_after_idle_check: cong_control).
         if !case.is_tcp() || case.congestion_control(side).starts_with("bbr") {
             continue;
         }
-        // A sender that sees reordering takes segments for lost that are not, and shrinks its window for that.
+        // A sender that sees reordering considers segments lost that are not, and shrinks its window for that.
         let sockets = case.records.sockets.iter();
         let mut of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
         if of_side.any(|(_, socket)| socket.reorderings > 0) {
@@ -82,10 +82,10 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         number("the flight after it", example.after as f64, "bytes"),
     ];
     let fixes = vec![case.link_fix(side_of, Knob::SlowStartAfterIdle)];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
-/// A busy time that began with a smaller flight than the one before it had reached.
+/// A busy period that began with a smaller flight than the period before it had reached.
 #[derive(Clone, Copy, Debug)]
 struct Restart {
     at: Time,
@@ -93,59 +93,59 @@ struct Restart {
     after: u64,
 }
 
-/// A time with data under way.
+/// A period with data in flight.
 #[derive(Clone, Copy, Debug)]
-struct Busy {
+struct BusyPeriod {
     began: Time,
-    /// The most that was under way.
-    largest: u64,
-    /// What was sent before the first acknowledgement, and when that came.
-    first: u64,
-    answered: Option<Time>,
-    /// Data that had waited followed that acknowledgement.
-    had_waited: bool,
-    was_lossy: bool,
+    /// The most that was in flight.
+    largest_flight: u64,
+    /// Bytes that were sent before the first acknowledgement, and when that arrived.
+    first_flight: u64,
+    acknowledged_at: Option<Time>,
+    /// Whether data that had waited followed that acknowledgement.
+    has_backlog: bool,
+    is_lossy: bool,
 }
 
 fn restarts_of(packets: &[Packet], direction: Direction, rto: Duration) -> Vec<Restart> {
-    let mut sending = Sending::default();
-    let (mut last, mut before, mut now): (Option<Time>, Option<Busy>, Option<Busy>) =
+    let mut state = SendState::default();
+    let (mut last, mut before, mut now): (Option<Time>, Option<BusyPeriod>, Option<BusyPeriod>) =
         Default::default();
     let mut restarts = Vec::new();
-    for (time, event) in met(packets, direction) {
+    for (time, event) in sender_events(packets, direction) {
         match event {
-            Met::Hears(packet) => {
-                let is_news = sending.acknowledge(packet);
-                if let Some(busy) = now.as_mut().filter(|_| is_news) {
-                    busy.answered.get_or_insert(time);
+            SenderEvent::AckReceived(packet) => {
+                let is_new = state.acknowledge(packet);
+                if let Some(busy) = now.as_mut().filter(|_| is_new) {
+                    busy.acknowledged_at.get_or_insert(time);
                 }
             }
-            Met::Sends(packet) => {
-                let is_idle = sending.in_flight() == 0;
+            SenderEvent::DataSent(packet) => {
+                let is_idle = state.in_flight() == 0;
                 let was_long = last.is_none_or(|last| time.since(last) >= rto);
-                let (_, is_again) = sending.send(packet);
+                let (_, is_again) = state.send(packet);
                 if is_idle && was_long {
                     restarts.extend(compare(before, now));
                     before = now.or(before);
-                    now = Some(Busy {
+                    now = Some(BusyPeriod {
                         began: time,
-                        largest: 0,
-                        first: 0,
-                        answered: None,
-                        had_waited: false,
-                        was_lossy: false,
+                        largest_flight: 0,
+                        first_flight: 0,
+                        acknowledged_at: None,
+                        has_backlog: false,
+                        is_lossy: false,
                     });
                 }
                 if let Some(busy) = &mut now {
                     let length = u64::from(packet.payload);
-                    match busy.answered {
-                        None => busy.first += length,
-                        Some(answered) => {
-                            busy.had_waited |= time.since(answered) <= WAITED_WITHIN;
+                    match busy.acknowledged_at {
+                        None => busy.first_flight += length,
+                        Some(acknowledged_at) => {
+                            busy.has_backlog |= time.since(acknowledged_at) <= WAITED_WITHIN;
                         }
                     }
-                    busy.largest = busy.largest.max(sending.in_flight());
-                    busy.was_lossy |= is_again || packet.fate.is_drop();
+                    busy.largest_flight = busy.largest_flight.max(state.in_flight());
+                    busy.is_lossy |= is_again || packet.fate.is_drop();
                 }
                 last = Some(time);
             }
@@ -155,14 +155,14 @@ fn restarts_of(packets: &[Packet], direction: Direction, rto: Duration) -> Vec<R
     restarts
 }
 
-fn compare(before: Option<Busy>, after: Option<Busy>) -> Option<Restart> {
+fn compare(before: Option<BusyPeriod>, after: Option<BusyPeriod>) -> Option<Restart> {
     let (before, after) = (before?, after?);
-    let is_smaller = after.first as f64 <= OF_FLIGHT_AT_MOST * before.largest as f64;
-    let is_clean = !before.was_lossy && !after.was_lossy;
-    (is_smaller && is_clean && after.had_waited).then_some(Restart {
+    let is_smaller = after.first_flight as f64 <= OF_FLIGHT_AT_MOST * before.largest_flight as f64;
+    let is_clean = !before.is_lossy && !after.is_lossy;
+    (is_smaller && is_clean && after.has_backlog).then_some(Restart {
         at: after.began,
-        before: before.largest,
-        after: after.first,
+        before: before.largest_flight,
+        after: after.first_flight,
     })
 }
 
@@ -171,14 +171,14 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Direction, Side};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
-    /// A response in two flights of 20 segments each, and 500 ms later one that begins with `first` segments and has
-    /// the others after the first acknowledgement.
-    fn responses(first: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    /// A response in two flights of 20 segments each, and 500 ms later one that begins with `first` segments and sends the
+    /// others after the first acknowledgement.
+    fn responses(first: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         let mut seq = 0_u32;
-        let mut flight = |made: &mut Made, start_us: u64, segments: u64| {
+        let mut flight = |made: &mut TestTrial, start_us: u64, segments: u64| {
             for n in 0..segments {
                 made.packet(start_us + n, Direction::Down, seq, 0, 1_000);
                 seq += 1_000;
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_smaller_flight_after_idle_is_found() {
-        let finding = responses(15).found("slow_start_after_idle").unwrap();
+        let finding = responses(15).finding("slow_start_after_idle").unwrap();
         assert_eq!(finding.evidence.numbers[2].value, 1.0);
         assert_eq!(finding.evidence.requests, [60]);
         assert!(is_near(finding.share.part, 150.0 / 5_150.0));
@@ -204,22 +204,22 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_as_large_as_before_is_none() {
-        assert_eq!(responses(16).found("slow_start_after_idle"), None);
+    fn a_flight_nearly_as_large_as_before_is_not_reported() {
+        assert_eq!(responses(16).finding("slow_start_after_idle"), None);
     }
 
     #[test]
-    fn a_sender_that_saw_reordering_is_none() {
+    fn senders_that_saw_reordering_are_not_reported() {
         let mut made = responses(10);
         made.socket(Side::Server, &[("tcpi_reord_seen", 1)]);
-        assert_eq!(made.found("slow_start_after_idle"), None);
+        assert_eq!(made.finding("slow_start_after_idle"), None);
     }
 
     #[test]
-    fn control_that_has_no_such_rule_is_none() {
+    fn congestion_control_without_the_idle_rule_is_not_reported() {
         let mut made = responses(10);
         let server = &mut made.trial.trial.variant.hops[0].server;
         server.tcp.congestion_control = "bbr".to_owned();
-        assert_eq!(made.found("slow_start_after_idle"), None);
+        assert_eq!(made.finding("slow_start_after_idle"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Large messages in small records of TLS.
+//! Large messages went out in small TLS records.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use squall_base::record::Side;
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "small_records",
@@ -17,17 +17,17 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// A packet's payload and a half: what fixed or dynamic small records (1,186 to 1,378 bytes in Go, nghttpx and h2o) stay
-/// below, and 4 KiB (nginx's smallest advice) does not.
+/// A packet's payload and a half. Fixed or dynamic small records (1,186 to 1,378 bytes in Go, nghttpx and h2o) stay below
+/// it; 4 KiB (nginx's smallest advice) does not.
 const MEAN_RECORD_AT_MOST: u64 = 2_190;
-/// A tenth of the large messages.
+/// At least a tenth of the large messages.
 const OF_MESSAGES_AT_LEAST: f64 = 0.1;
 const MEGABYTE: f64 = 1e6;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut messages, mut small, mut bytes, mut records) = (0_u64, 0_u64, 0_u64, 0_u64);
     let (mut requests, mut at) = (BTreeSet::new(), None);
-    for message in &case.records.recorded {
+    for message in &case.records.message_records {
         messages += 1;
         if message.wire_bytes > MEAN_RECORD_AT_MOST * message.records {
             continue;
@@ -50,8 +50,8 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         return None;
     }
     let all = case.records.requests.len().max(1) as f64;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: (small as f64 / all).min(1.0),
             of: Whole::Requests,
         },
@@ -71,7 +71,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     })
 }
 
-/// Requests that are named.
+/// How many requests are named.
 const SHOWN: usize = 10;
 
 #[cfg(test)]
@@ -79,11 +79,11 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{ExchangeRecord, Extent, Side};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
     /// Ten responses of that many bytes in that many records.
-    fn responses(bytes: u64, records: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    fn responses(bytes: u64, records: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..10 {
             made.exchanges.push(ExchangeRecord {
                 hop: 1,
@@ -116,16 +116,16 @@ mod tests {
     }
 
     #[test]
-    fn records_of_a_packet_are_found() {
-        let finding = responses(132_200, 100).found("small_records").unwrap();
+    fn records_of_packet_size_are_found() {
+        let finding = responses(132_200, 100).finding("small_records").unwrap();
         assert!(is_near(finding.share.part, 0.1));
         assert_eq!(finding.fixes[0].station, "server");
         assert_eq!(finding.evidence.requests.len(), 10);
     }
 
     #[test]
-    fn large_records_and_small_messages_are_none() {
-        assert_eq!(responses(132_200, 33).found("small_records"), None);
-        assert_eq!(responses(1_322, 1).found("small_records"), None);
+    fn large_records_and_small_messages_are_not_reported() {
+        assert_eq!(responses(132_200, 33).finding("small_records"), None);
+        assert_eq!(responses(1_322, 1).finding("small_records"), None);
     }
 }

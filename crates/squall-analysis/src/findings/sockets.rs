@@ -1,53 +1,53 @@
-//! What the samples of one socket come to: the kernel's and quiche's own counts at its end.
+//! The samples of one socket, condensed: the kernel's and quiche's own counts at its end.
 //!
-//! Counts only grow, so the greatest of each is its last. Of single moments only those are kept in which TCP stood with
-//! room in both windows.
+//! Counts only grow, so the largest value of each is its last. Single samples are kept only if TCP had stopped with room in
+//! both windows.
 
 use squall_base::Time;
 use squall_base::record::{QuicPath, SocketRecord, SocketSample, TcpInfo};
 
-/// A moment in which all that the program had written was under way, and both windows had room for more.
+/// A sample in which everything that the program had written was in flight, and both windows had room for more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct AllInFlightSample {
     pub(super) time: Time,
     pub(super) flight_bytes: u64,
     pub(super) cwnd_bytes: u64,
 }
 
-/// A connection as one side's transport tells of it.
+/// A connection as one side's transport reports it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
     /// Microseconds with something to send or to be acknowledged.
     pub(super) busy_us: u64,
-    /// Of them, stopped by the peer's window.
+    /// The part of it that was stopped by the peer's window.
     pub(super) rwnd_limited_us: u64,
-    /// Of them, stopped by the send buffer.
+    /// The part of it that was stopped by the send buffer.
     pub(super) sndbuf_limited_us: u64,
     /// Segments with data that were sent.
     pub(super) data_segments: u64,
-    /// Of them, again.
+    /// Retransmissions among them.
     pub(super) retransmitted: u64,
-    /// Segments that the peer had twice.
+    /// Segments that the peer received twice.
     pub(super) dsacks: u64,
     /// How often reordering was seen.
     pub(super) reorderings: u64,
-    /// The least retransmission timeout, in microseconds.
+    /// The smallest retransmission timeout, in microseconds.
     pub(super) least_rto_us: Option<u64>,
-    /// The window told to the peer, at most.
+    /// The largest window announced to the peer.
     pub(super) receive_window_bytes: u64,
-    /// The window that the peer told, at most.
+    /// The largest window announced by the peer.
     pub(super) peer_window_bytes: u64,
-    /// The largest segment that is sent.
+    /// The largest segment that may be sent.
     pub(super) mss_bytes: u64,
-    /// Samples in which something was to be sent or to be acknowledged.
+    /// Samples in which data was to be sent or to be acknowledged.
     pub(super) busy_samples: u64,
     /// The congestion window in each sample, in segments, in the order of time.
     pub(super) congestion_windows: Vec<(Time, u64)>,
-    /// Some of them, in the order of time.
-    pub(super) standing: Vec<Standing>,
-    /// Datagrams that the socket's full buffer lost.
+    /// Samples with all data in flight and room in both windows, in the order of time.
+    pub(super) all_in_flight: Vec<AllInFlightSample>,
+    /// Datagrams dropped because the socket's buffer was full.
     pub(super) udp_drops: u64,
-    /// Datagrams that came.
+    /// Datagrams received.
     pub(super) udp_received: u64,
 }
 
@@ -56,7 +56,7 @@ impl Sockets {
         match &row.sample {
             SocketSample::Tcp(info) => {
                 self.add_tcp(info);
-                self.add_moment(row.time, info);
+                self.add_sample(row.time, info);
             }
             SocketSample::Quic(path) => self.add_quic(path),
         }
@@ -82,7 +82,7 @@ impl Sockets {
         }
     }
 
-    fn add_moment(&mut self, time: Time, info: &TcpInfo) {
+    fn add_sample(&mut self, time: Time, info: &TcpInfo) {
         let of = |name| info.get(name);
         let window = of("tcpi_snd_cwnd");
         self.congestion_windows
@@ -106,7 +106,7 @@ impl Sockets {
             .into_iter()
             .any(|name| of(name) != Some(0));
         if unsent == 0 && unacked < cwnd && flight_bytes + mss <= window && !is_repairing {
-            self.standing.push(Standing {
+            self.all_in_flight.push(AllInFlightSample {
                 time,
                 flight_bytes,
                 cwnd_bytes: cwnd * mss,

@@ -1,10 +1,10 @@
-//! Segments that were sent again although they had arrived.
+//! Segments were retransmitted although they had arrived.
 
 use squall_base::record::{Direction, Fate, Side};
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "spurious_retransmits",
@@ -15,12 +15,12 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// One in a hundred segments with data.
+/// At least one in a hundred segments with data.
 const OF_SEGMENTS_AT_LEAST: f64 = 0.01;
-/// Fewer can be tail loss probes that met a delayed acknowledgement.
+/// Fewer may be tail loss probes that met a delayed acknowledgement.
 const SEGMENTS_AT_LEAST: u64 = 5;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (hop, _) = case.link_hop();
     let (mut twice, mut again, mut segments, mut reorderings) = (0, 0, 0, 0);
     let (mut most, mut sender) = (0, Side::Server);
@@ -28,7 +28,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         if *on != hop {
             continue;
         }
-        // Copies that the network made come twice, too, and were sent once.
+        // Copies that the network made also arrive twice, but were sent only once.
         let vain = socket.dsacks.min(socket.retransmitted);
         twice += vain;
         again += socket.retransmitted;
@@ -38,17 +38,19 @@ fn detect(case: &Case<'_>) -> Option<Found> {
             (most, sender) = (vain, *side);
         }
     }
-    // Where acknowledgements are lost, segments come twice although a sender could do no better.
-    let lanes = [Direction::Up, Direction::Down].map(|it| case.records.flows.lane(it));
-    let is_lossless = lanes.iter().all(|lane| lane.drops(&Fate::ALL) == 0);
+    // If acknowledgements are lost, segments arrive twice although a sender could do no better.
+    let directions = [Direction::Up, Direction::Down].map(|it| case.records.flows.totals(it));
+    let is_lossless = directions
+        .iter()
+        .all(|totals| totals.drops(&Fate::ALL) == 0);
     if reorderings == 0 && !is_lossless {
         return None;
     }
     if twice < SEGMENTS_AT_LEAST || (twice as f64) < OF_SEGMENTS_AT_LEAST * segments as f64 {
         return None;
     }
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: (twice as f64 / segments.max(1) as f64).min(1.0),
             of: Whole::Packets,
         },
@@ -69,10 +71,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Direction, Fate, Side};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
-    fn segments(again: u64, twice: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    fn segments(again: u64, twice: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         let fields = [
             ("tcpi_data_segs_out", 500),
             ("tcpi_total_retrans", again),
@@ -83,24 +85,24 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_in_vain_are_found() {
-        let finding = segments(20, 10).found("spurious_retransmits").unwrap();
+    fn needless_retransmissions_are_found() {
+        let finding = segments(20, 10).finding("spurious_retransmits").unwrap();
         assert!(is_near(finding.share.part, 0.02));
     }
 
     #[test]
-    fn lost_acknowledgements_are_none_unless_reordering_was_seen() {
+    fn lost_acknowledgements_are_not_reported_unless_reordering_was_seen() {
         let mut made = segments(20, 10);
         let packet = made.packet(1_000_000, Direction::Up, 0, 0, 0);
         (packet.fate, packet.released) = (Fate::LossDrop, None);
-        assert_eq!(made.found("spurious_retransmits"), None);
+        assert_eq!(made.finding("spurious_retransmits"), None);
         made.socket(Side::Client, &[("tcpi_reord_seen", 3)]);
-        assert!(made.found("spurious_retransmits").is_some());
+        assert!(made.finding("spurious_retransmits").is_some());
     }
 
     #[test]
-    fn repairs_and_copies_of_the_network_are_none() {
-        assert_eq!(segments(20, 4).found("spurious_retransmits"), None);
-        assert_eq!(segments(0, 20).found("spurious_retransmits"), None);
+    fn repairs_and_network_duplicates_are_not_reported() {
+        assert_eq!(segments(20, 4).finding("spurious_retransmits"), None);
+        assert_eq!(segments(0, 20).finding("spurious_retransmits"), None);
     }
 }

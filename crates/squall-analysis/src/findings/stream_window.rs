@@ -1,4 +1,4 @@
-//! Data waited because its stream's flow-control window was used up.
+//! Data waited because its stream's flow-control window was exhausted.
 
 use squall_base::Duration;
 use squall_base::record::{Cause, Side};
@@ -6,7 +6,7 @@ use squall_base::record::{Cause, Side};
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detector, Found, Number};
+use super::{Detection, Detector, Number};
 use crate::window_rate::WindowRate;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -17,7 +17,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let sender = sender(case);
     // Without causes only the client's own hop is known.
     let (costs, hop) = if case.has_causes() {
@@ -26,10 +26,11 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         (by_frames(case), 1)
     };
     let fixes = vec![case.fix(hop, peer(sender), Knob::StreamWindow)];
-    case.of_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
 }
 
-/// Whose data its windows stopped most; by HTTP/3's frames it cannot be told, so the larger bodies count.
+/// The side whose data was stopped most by its stream windows. HTTP/3's frames do not show that, so the side with the
+/// larger bodies is taken.
 fn sender(case: &Case<'_>) -> Side {
     let blocked = |side| {
         let frames = case.records.frames.iter();
@@ -45,16 +46,16 @@ fn sender(case: &Case<'_>) -> Side {
     }
 }
 
-/// Where causes are not known: what the client's own frames tell of its uploads.
+/// Used if causes are not known: what the client's own frames show of its uploads.
 fn by_frames(case: &Case<'_>) -> Costs {
     let mut costs = Costs::default();
-    for (place, frames) in &case.records.frames {
-        if place.1 != Side::Client {
+    for (key, frames) in &case.records.frames {
+        if key.1 != Side::Client {
             continue;
         }
         for (stream, outgoing) in &frames.outgoing {
             if let Some(row) = case
-                .row_of_stream(*place, *stream)
+                .row_of_stream(*key, *stream)
                 .filter(|row| row.is_measured)
             {
                 costs.add(row.request, Duration::from_nanos(outgoing.blocked_ns));
@@ -88,14 +89,14 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Side, Way};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
     fn waiting_for_the_streams_window_is_found() {
-        let mut made = Made::healthy(Protocol::H2);
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(0..10, Cause::WindowStream, ms(50));
         made.data(1_000, Side::Server, Way::Sent, 1, (16_384, 0));
-        let finding = made.found("stream_window").unwrap();
+        let finding = made.finding("stream_window").unwrap();
         assert!(is_near(finding.share.part, 500.0 / 5_500.0));
         let what: Vec<&str> = finding
             .evidence
@@ -109,15 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn the_connections_window_is_none() {
-        let mut made = Made::healthy(Protocol::H2);
+    fn waiting_for_the_connections_window_is_not_reported() {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(0..10, Cause::WindowConnection, ms(50));
-        assert_eq!(made.found("stream_window"), None);
+        assert_eq!(made.finding("stream_window"), None);
     }
 
     #[test]
-    fn without_causes_the_clients_own_frames_tell_of_uploads() {
-        let mut made = Made::healthy(Protocol::H2);
+    fn without_causes_the_clients_own_frames_show_blocked_uploads() {
+        let mut made = TestTrial::healthy(Protocol::H2);
         made.is_attributed = false;
         made.frame(
             1_000,
@@ -131,9 +132,13 @@ mod tests {
             None,
         );
         made.data(1_000, Side::Client, Way::Sent, 1, (65_535, 0));
-        assert_eq!(made.found("stream_window"), None, "it was never given more");
+        assert_eq!(
+            made.finding("stream_window"),
+            None,
+            "it was never given more"
+        );
         made.update(1_200, Side::Client, Way::Received, 1, 65_535);
-        let finding = made.found("stream_window").unwrap();
+        let finding = made.finding("stream_window").unwrap();
         assert!(is_near(finding.share.part, 200.0 / 5_000.0));
         assert_eq!(finding.evidence.requests, [0]);
         assert_eq!(finding.fixes[0].station, "server");

@@ -1,4 +1,4 @@
-//! A lost SYN or SYN-ACK: the connection waits for the longest of TCP's timers.
+//! A SYN or SYN-ACK was lost: the connection waits for the longest of TCP's timers.
 
 use squall_base::record::Side;
 use squall_base::{Duration, Time};
@@ -6,7 +6,7 @@ use squall_base::{Duration, Time};
 use super::case::{Case, count};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "syn_loss",
@@ -17,11 +17,11 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// TCP's first timeout (RFC 6298, section 2.1; TCP_TIMEOUT_INIT of include/net/tcp.h), less a tick of the kernel's clock
+/// TCP's first timeout (RFC 6298, section 2.1; TCP_TIMEOUT_INIT of include/net/tcp.h), minus a tick of the kernel's clock
 /// at 100 Hz.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(990);
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let mut costs = Costs::default();
     let mut connections = 0;
     for (flow, packets) in case.records.flows.tcp() {
@@ -42,10 +42,10 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     }
     let numbers = vec![count("connections with a lost SYN or SYN-ACK", connections)];
     let fixes = vec![case.link_fix(Side::Client, Knob::Backlog)];
-    case.of_time(costs, 0.0, numbers, fixes)
+    case.detection_by_time(costs, 0.0, numbers, fixes)
 }
 
-/// How long a request waited for its connection, if that was a timeout.
+/// How long a request waited for its connection; zero if that was too short for a timeout.
 fn waited(slot: Option<Time>, intended: Time, connected: Option<Time>, end: Time) -> Duration {
     let from = slot.unwrap_or(intended);
     let span = connected.unwrap_or(end).since(from);
@@ -61,10 +61,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Direction, Fate};
 
-    use super::super::made::{Made, ms};
+    use super::super::made::{TestTrial, ms};
 
-    fn opened_after(millis: u64, is_lost: bool) -> Made {
-        let mut made = Made::healthy(Protocol::H1);
+    fn opened_after(millis: u64, is_lost: bool) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H1);
         let row = &mut made.requests[5];
         row.opened_connection = true;
         row.connected = Some(row.intended + ms(millis));
@@ -80,13 +80,13 @@ mod tests {
 
     #[test]
     fn a_second_of_waiting_behind_a_lost_syn_is_found() {
-        let finding = opened_after(1_050, true).found("syn_loss").unwrap();
+        let finding = opened_after(1_050, true).finding("syn_loss").unwrap();
         assert_eq!(finding.evidence.requests, [5]);
     }
 
     #[test]
-    fn slow_or_lossless_handshakes_are_none() {
-        assert_eq!(opened_after(500, true).found("syn_loss"), None);
-        assert_eq!(opened_after(1_050, false).found("syn_loss"), None);
+    fn slow_or_lossless_handshakes_are_not_reported() {
+        assert_eq!(opened_after(500, true).finding("syn_loss"), None);
+        assert_eq!(opened_after(1_050, false).finding("syn_loss"), None);
     }
 }

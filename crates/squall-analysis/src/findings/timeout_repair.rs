@@ -1,4 +1,4 @@
-//! Lost packets that no acknowledgement revealed: a timer had to.
+//! Lost packets that no acknowledgement revealed, so that a timer had to.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use squall_base::record::{Repair, Side};
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "timeout_repair",
@@ -26,7 +26,7 @@ fn is_timer(repair: Repair) -> bool {
     )
 }
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let mut by_request: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut timeouts, mut probes, mut either) = (0, 0, 0);
     for drop in case.drops().iter().filter(|drop| is_timer(drop.repair)) {
@@ -59,7 +59,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         case.link_fix(case.main_sender(), Knob::KeepInFlight),
         case.link_fix(Side::Client, Knob::OtherProtocol),
     ];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -67,10 +67,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Cause, Repair};
 
-    use super::super::made::{Made, is_near, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
-    fn timers_are_found_and_acknowledgements_are_not() {
+    fn repairs_by_timer_are_found_and_other_repairs_are_not() {
         for (repair, is_found) in [
             (Repair::Rto, true),
             (Repair::Tlp, true),
@@ -80,12 +80,12 @@ mod tests {
             (Repair::Rack, false),
             (Repair::SynTimer, false),
         ] {
-            let mut made = Made::healthy(Protocol::H1);
+            let mut made = TestTrial::healthy(Protocol::H1);
             made.lose(3, Cause::Loss, ms(250), repair);
             // The tables have requests in the order in which they ended.
             made.requests.swap(3, 20);
             made.causes.swap(3, 20);
-            let finding = made.found("timeout_repair");
+            let finding = made.finding("timeout_repair");
             assert_eq!(finding.is_some(), is_found, "{repair:?}");
             if let Some(finding) = finding {
                 assert!(is_near(finding.share.part, 250.0 / 5_250.0));

@@ -1,8 +1,8 @@
-//! Bodies cut into DATA frames smaller than what their headers cost.
+//! Bodies were cut into DATA frames smaller than what their headers cost.
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "tiny_data_frames",
@@ -12,23 +12,23 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// A tenth of all DATA: single ones come at the edges of windows.
+/// A tenth of all DATA frames: single tiny ones occur at the edges of windows.
 const OF_DATA_AT_LEAST: f64 = 0.1;
 const FRAMES_AT_LEAST: u64 = 10;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut tiny, mut data, mut all, mut at) = (0, 0, 0, None);
-    for (place, frames) in &case.records.frames {
+    for (key, frames) in &case.records.frames {
         all += frames.total;
         if frames.tiny_data_sent as f64 >= OF_DATA_AT_LEAST * frames.data_sent.max(1) as f64 {
             tiny += frames.tiny_data_sent;
             data += frames.data_sent;
-            at.get_or_insert((place.0, place.1));
+            at.get_or_insert((key.0, key.1));
         }
     }
     let (hop, side) = at.filter(|_| tiny >= FRAMES_AT_LEAST)?;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: tiny as f64 / all.max(1) as f64,
             of: Whole::Frames,
         },
@@ -48,10 +48,10 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
-    fn sent(length: u64, flags: u8) -> Made {
-        let mut made = Made::healthy(Protocol::H2c);
+    fn sent(length: u64, flags: u8) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2c);
         for n in 0..20 {
             let windows = (Some(10_000), Some(10_000));
             made.frame(
@@ -70,15 +70,15 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bytes_each_are_found() {
-        let finding = sent(63, 0).found("tiny_data_frames").unwrap();
+    fn frames_of_a_few_bytes_are_found() {
+        let finding = sent(63, 0).finding("tiny_data_frames").unwrap();
         assert!(is_near(finding.share.part, 1.0));
         assert_eq!(finding.fixes[0].station, "client");
     }
 
     #[test]
-    fn small_bodies_and_larger_frames_are_none() {
-        assert_eq!(sent(63, 1).found("tiny_data_frames"), None);
-        assert_eq!(sent(64, 0).found("tiny_data_frames"), None);
+    fn small_bodies_and_larger_frames_are_not_reported() {
+        assert_eq!(sent(63, 1).finding("tiny_data_frames"), None);
+        assert_eq!(sent(64, 0).finding("tiny_data_frames"), None);
     }
 }

@@ -1,10 +1,10 @@
-//! The kernel dropped datagrams of QUIC because nobody read them in time.
+//! The kernel dropped QUIC datagrams because they were not read in time.
 
 use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "udp_drops",
@@ -15,14 +15,14 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (hop, _) = case.link_hop();
     let (mut dropped, mut received, mut at) = (0, 0, None);
     for side in Side::ALL {
         let sockets = case.records.sockets.iter();
         let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
-        // A server's connections share a socket, so the most that one of them saw is all of it; each of a client's has
-        // its own.
+        // A server's connections share a socket, so the largest count that one of them saw is the total. Each connection of
+        // a client has its own socket.
         let (mut lost, mut taken) = (0_u64, 0);
         for (_, socket) in of_side {
             lost = match side {
@@ -38,8 +38,8 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         }
     }
     let side = at?;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: dropped as f64 / (dropped + received) as f64,
             of: Whole::Packets,
         },
@@ -59,12 +59,12 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample};
 
-    use super::super::made::{Made, at, is_near};
+    use super::super::made::{TestTrial, at, is_near};
 
     #[test]
     fn a_full_buffer_is_found_and_lost_packets_are_not() {
         for (socket_drops, lost) in [(10, 0), (0, 10)] {
-            let mut made = Made::healthy(Protocol::H3);
+            let mut made = TestTrial::healthy(Protocol::H3);
             made.sockets.push(SocketRecord {
                 time: at(2_000),
                 hop: 1,
@@ -78,7 +78,7 @@ mod tests {
                     ..QuicPath::default()
                 }),
             });
-            let finding = made.found("udp_drops");
+            let finding = made.finding("udp_drops");
             assert_eq!(finding.is_some(), socket_drops > 0);
             if let Some(finding) = finding {
                 assert!(is_near(finding.share.part, 0.01));
@@ -88,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_sockets_are_added_up_and_a_servers_is_one() {
+    fn client_drops_are_summed_over_sockets_and_server_drops_are_not() {
         for (side, dropped) in [(Side::Client, 20.0), (Side::Server, 10.0)] {
-            let mut made = Made::healthy(Protocol::H3);
+            let mut made = TestTrial::healthy(Protocol::H3);
             for connection in 0..2 {
                 made.sockets.push(SocketRecord {
                     time: at(2_000),
@@ -105,7 +105,7 @@ mod tests {
                     }),
                 });
             }
-            let finding = made.found("udp_drops").unwrap();
+            let finding = made.finding("udp_drops").unwrap();
             assert_eq!(finding.evidence.numbers[0].value, dropped);
             assert_eq!(finding.evidence.numbers[1].value, 200.0);
         }

@@ -1,8 +1,8 @@
-//! A receiver answers every DATA frame with a WINDOW_UPDATE.
+//! A receiver responds to every DATA frame with a WINDOW_UPDATE.
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
-use super::{Detector, Evidence, Found, Share, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "update_per_data",
@@ -12,31 +12,31 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Near one for each: the last frame of a stream is answered by none.
+/// Nearly one for each: the last frame of a stream gets no update.
 const UPDATES_PER_DATA: f64 = 0.8;
-/// So many frames of DATA are a habit.
+/// This many DATA frames are a pattern.
 const DATA_AT_LEAST: u64 = 100;
-/// An update by less than a third of the window comes earlier than any sender needs it (half is the custom: nghttp2, Go).
+/// An update of less than a third of the window comes earlier than any sender needs it (half is customary: nghttp2, Go).
 const STEP_AT_MOST: f64 = 1.0 / 3.0;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut data, mut updates, mut frames_of_all, mut increments) = (0, 0, 0, 0);
     let mut at = None;
-    for (place, frames) in &case.records.frames {
-        let window = frames.window_given.unwrap_or(0) as f64;
+    for (key, frames) in &case.records.frames {
+        let window = frames.granted_window.unwrap_or(0) as f64;
         let step = frames.increments_sent as f64 / frames.updates_sent.max(1) as f64;
         let is_each = frames.updates_sent as f64 >= UPDATES_PER_DATA * frames.data_received as f64;
         if frames.updates_sent > 0 && is_each && step <= STEP_AT_MOST * window {
             data += frames.data_received;
             updates += frames.updates_sent;
             increments += frames.increments_sent;
-            at.get_or_insert((place.0, place.1));
+            at.get_or_insert((key.0, key.1));
         }
         frames_of_all += frames.total;
     }
     let (hop, side) = at.filter(|_| data >= DATA_AT_LEAST)?;
-    Some(Found {
-        share: Share {
+    Some(Detection {
+        share: CostShare {
             part: updates as f64 / frames_of_all.max(1) as f64,
             of: Whole::Frames,
         },
@@ -61,11 +61,11 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
-    /// 100 frames of DATA, an update after every `each`.
-    fn received(each: u64, window: i64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    /// 100 DATA frames, with an update after every `each` of them.
+    fn received(each: u64, window: i64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..100 {
             let time = 1_000 + n;
             made.data(
@@ -83,15 +83,15 @@ mod tests {
     }
 
     #[test]
-    fn one_for_each_is_found() {
-        let finding = received(1, 65_535).found("update_per_data").unwrap();
+    fn an_update_for_every_frame_is_found() {
+        let finding = received(1, 65_535).finding("update_per_data").unwrap();
         assert!(is_near(finding.share.part, 0.5));
         assert_eq!(finding.fixes[0].station, "server");
     }
 
     #[test]
-    fn every_second_or_a_window_of_one_frame_is_none() {
-        assert_eq!(received(2, 65_535).found("update_per_data"), None);
-        assert_eq!(received(1, 16_384).found("update_per_data"), None);
+    fn updates_for_every_second_frame_or_one_frame_windows_are_not_reported() {
+        assert_eq!(received(2, 65_535).finding("update_per_data"), None);
+        assert_eq!(received(1, 16_384).finding("update_per_data"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Uploads that could not begin with their request: the server's initial window is next to nothing.
+//! Uploads could not begin with their request: the server's initial window is next to nothing.
 
 use squall_base::Duration;
 use squall_base::record::Side;
@@ -7,7 +7,7 @@ use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
 use super::frames::TINY_WINDOW_BYTES;
 use super::knob::Knob;
-use super::{Detector, Found};
+use super::{Detection, Detector};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "zero_initial_window",
@@ -17,15 +17,15 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Of a round trip: an update that was on its way already costs less.
+/// As a share of a round trip: an update that was already on its way costs less.
 const WAIT_AT_LEAST: f64 = 0.5;
 
-fn detect(case: &Case<'_>) -> Option<Found> {
+fn detect(case: &Case<'_>) -> Option<Detection> {
     let mut costs = Costs::default();
     let (mut streams, mut window, mut on_hop) = (0, 0, 1);
     let at_least = (case.round_trip().as_nanos() as f64 * WAIT_AT_LEAST) as u64;
-    for (place, frames) in &case.records.frames {
-        if place.1 != Side::Client {
+    for (key, frames) in &case.records.frames {
+        if key.1 != Side::Client {
             continue;
         }
         for (stream, outgoing) in &frames.outgoing {
@@ -34,9 +34,9 @@ fn detect(case: &Case<'_>) -> Option<Found> {
                 continue;
             };
             streams += 1;
-            (window, on_hop) = (outgoing.window.unwrap_or(0), place.0);
+            (window, on_hop) = (outgoing.window.unwrap_or(0), key.0);
             if let Some(row) = case
-                .row_of_stream(*place, *stream)
+                .row_of_stream(*key, *stream)
                 .filter(|row| row.is_measured)
             {
                 costs.add(row.request, Duration::from_nanos(wait));
@@ -48,7 +48,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         number("initial window", window as f64, "bytes"),
     ];
     let fixes = vec![case.fix(on_hop, Side::Server, Knob::StreamWindow)];
-    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
 #[cfg(test)]
@@ -56,11 +56,11 @@ mod tests {
     use squall_base::plan::Protocol;
     use squall_base::record::{Side, Way};
 
-    use super::super::made::{Made, is_near};
+    use super::super::made::{TestTrial, is_near};
 
-    /// Ten uploads, of which `window` bytes may follow at once and the rest 50 ms later.
-    fn uploads(window: u64) -> Made {
-        let mut made = Made::healthy(Protocol::H2);
+    /// Ten uploads: `window` bytes may follow immediately, the rest 50 ms later.
+    fn uploads(window: u64) -> TestTrial {
+        let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..10 {
             let (stream, time) = (2 * n + 1, 1_000 + 10 * n);
             made.frame(
@@ -97,14 +97,14 @@ mod tests {
     #[test]
     fn a_round_trip_before_the_first_byte_is_found() {
         for window in [0, 1, 1_000] {
-            let finding = uploads(window).found("zero_initial_window").unwrap();
+            let finding = uploads(window).finding("zero_initial_window").unwrap();
             assert!(is_near(finding.share.part, 0.1), "{window}");
             assert_eq!(finding.fixes[0].station, "server");
         }
     }
 
     #[test]
-    fn a_window_that_carries_something_is_none() {
-        assert_eq!(uploads(16_384).found("zero_initial_window"), None);
+    fn a_usable_initial_window_is_not_reported() {
+        assert_eq!(uploads(16_384).finding("zero_initial_window"), None);
     }
 }

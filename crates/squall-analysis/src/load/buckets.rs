@@ -1,18 +1,18 @@
-//! A histogram of few buckets with round edges, to be drawn.
+//! A histogram for drawing: few buckets with round edges.
 //!
-//! It draws nothing, and chooses the edges by the range of the spans alone: equal steps where the largest is less than
-//! five times the smallest, else steps that grow, as fine as fits. A span within 0.1 % of an edge may be counted on
-//! the other side of it.
+//! It draws nothing. The edges depend only on the range of the spans: equal steps if the largest is less than five times
+//! the smallest, otherwise growing steps, as fine as fits. A span within 0.1 % of an edge may be counted on the other side
+//! of it.
 
 use squall_base::Duration;
 
 use super::latencies::Latencies;
 
-/// So many buckets at most: what an eye takes in, and half a screen.
+/// The most buckets: what a reader takes in at a glance, and half a screen.
 const BUCKETS_AT_MOST: usize = 16;
 
-/// The steps within a factor of ten, in hundredths, from fine to coarse: the series R10 and R5 of ISO 3, with 3.15
-/// as 3.2, then 1-2-5 and powers of ten.
+/// The steps within a factor of ten, in hundredths, from fine to coarse: the series R10 and R5 of ISO 3, with 3.15 rounded
+/// to 3.2, then 1-2-5 and powers of ten.
 const SERIES: [&[u64]; 4] = [
     &[100, 125, 160, 200, 250, 320, 400, 500, 630, 800],
     &[100, 160, 250, 400, 630],
@@ -20,7 +20,7 @@ const SERIES: [&[u64]; 4] = [
     &[100],
 ];
 
-/// Spans from `from` to below `to`.
+/// Spans from `from` up to, but not including, `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Its lower edge.
@@ -32,7 +32,7 @@ pub struct Bucket {
 }
 
 impl Latencies {
-    /// All spans in up to 16 buckets in order, whose outer ones are not empty; none if there are no spans.
+    /// All spans in up to 16 buckets, in order. The first and the last are not empty. Without spans there are no buckets.
     pub fn buckets(&self) -> Vec<Bucket> {
         let (Some(least), Some(largest)) = (self.min(), self.max()) else {
             return Vec::new();
@@ -73,7 +73,7 @@ fn edges_ns(least: u64, largest: u64) -> Vec<u64> {
     let fitting = grown
         .into_iter()
         .find(|edges| edges.len() <= BUCKETS_AT_MOST + 1);
-    // Nanoseconds to centuries in powers of ten are 20 edges: then the lowest buckets become one.
+    // From nanoseconds to centuries, powers of ten make 20 edges. Then the lowest buckets are merged into one.
     fitting.unwrap_or_else(|| {
         let mut edges = growing_edges_ns(SERIES[3], least, largest);
         edges.drain(1..edges.len() - BUCKETS_AT_MOST);
@@ -81,10 +81,10 @@ fn edges_ns(least: u64, largest: u64) -> Vec<u64> {
     })
 }
 
-/// Edges at the multiples of a round step.
+/// Edges at multiples of a round step.
 fn even_edges_ns(least: u64, largest: u64) -> Vec<u64> {
     let is_wide_enough = |step: &u64| (largest / step - least / step) < BUCKETS_AT_MOST as u64;
-    // A step below a thousandth of the spans would draw the resolution of the histogram.
+    // A finer step would draw the resolution of the histogram.
     let finest = (largest / 500).max(1);
     let step = (0..19)
         .flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)))
@@ -95,7 +95,7 @@ fn even_edges_ns(least: u64, largest: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Edges that grow by the steps of a series, from 0 if `least` is.
+/// Edges that grow by the steps of a series; they start at 0 if `least` is 0.
 fn growing_edges_ns(series: &[u64], least: u64, largest: u64) -> Vec<u64> {
     let all: Vec<u64> = (0..20)
         .flat_map(|power| series.iter().map(move |step| (power, *step)))

@@ -1,75 +1,76 @@
-//! What held up what a load has sent, summed over its connections: what TCP, QUIC and HTTP/2's flow control tell by
-//! themselves, where there is no link of squall's own that would tell more.
+//! What held up the data that a load sent, summed over its connections. TCP, QUIC and HTTP/2's flow control report it
+//! themselves; it serves loads without a link of squall's own, which would show more.
 //!
-//! Shares only where there is something to take them of. None of it is a part of response times: a connection may wait
+//! There is a share only if there is something to take it of. None of it is a part of response times: a connection may wait
 //! while no request does.
 
 use serde::Serialize;
 use squall_base::Duration;
 
-/// What there is; `None` where nothing was sent that way, or the kernel has no such numbers.
+/// All that is known; `None` if nothing was sent that way, or the kernel has no such numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Causes {
-    /// Of TCP connections.
-    pub tcp: Option<TcpCauses>,
-    /// Of QUIC connections.
-    pub quic: Option<QuicCauses>,
-    /// Of bodies of requests over HTTP/2.
-    pub http2_bodies: Option<BodyCauses>,
+pub struct SendLimits {
+    /// TCP connections.
+    pub tcp: Option<TcpSendLimits>,
+    /// QUIC connections.
+    pub quic: Option<QuicLosses>,
+    /// Request bodies over HTTP/2.
+    pub http2_bodies: Option<BodySendLimits>,
 }
 
-/// TCP's own account (`tcpi_busy_time` and the fields with it of TCP_INFO, at each connection's end).
+/// TCP's own accounting (`tcpi_busy_time` and the related fields of TCP_INFO, read at each connection's end).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct TcpCauses {
-    /// Connections.
+pub struct TcpSendLimits {
+    /// How many connections.
     pub connections: u64,
-    /// Their time with something sent or to be sent that was not acknowledged, as a share of the time they were open.
+    /// Time in which data was sent or waiting to be sent and not acknowledged, as a share of the time they were open.
     pub busy: f64,
-    /// Of the busy time: the receiver's window let no more pass.
+    /// Share of the busy time in which the receiver's window was full.
     pub receive_window: f64,
-    /// Of the busy time: the own send buffer was full.
+    /// Share of the busy time in which the local send buffer was full.
     pub send_buffer: f64,
-    /// The rest of it: the congestion window let no more pass, or everything was sent and its acknowledgement awaited,
-    /// between which the kernel does not tell.
+    /// The rest of the busy time: the congestion window was full, or everything was sent and waited for its
+    /// acknowledgement. The kernel does not distinguish the two.
     pub congestion_window_or_acknowledgement: f64,
-    /// Segments with data, those that were sent again among them.
+    /// Segments with data, including retransmissions.
     pub segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
 }
 
-/// quiche's account, at each connection's end.
+/// quiche's accounting, read at each connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct QuicCauses {
-    /// Connections.
+pub struct QuicLosses {
+    /// How many connections.
     pub connections: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Packets that were taken for lost.
+    /// Packets that were considered lost.
     pub lost: u64,
 }
 
-/// Of bodies of requests, by the frames of HTTP/2.
+/// Request bodies, from the frames of HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct BodyCauses {
-    /// Bodies that were sent or begun.
+pub struct BodySendLimits {
+    /// Bodies that were sent, at least in part.
     pub bodies: u64,
-    /// How long it took, summed over them: from being given to a connection to their last byte being written.
+    /// Time to send them, summed over bodies: from handing one to a connection until its last byte was written.
     pub sending_ns: u64,
-    /// Share of that in which their stream's window was used up.
+    /// Share of that in which the stream's window was exhausted.
     pub stream_window: f64,
-    /// Share of that in which only the connection's was.
+    /// Share of that in which only the connection's window was exhausted.
     pub connection_window: f64,
 }
 
-impl TcpCauses {
-    /// Of so many connections that were open so long together, and what their kernel said of that time.
+impl TcpSendLimits {
+    /// From the number of connections, the time they were open in total, the times that the kernel counted, and the
+    /// segments sent and retransmitted.
     pub fn of(
         connections: u64,
         open: Duration,
         times: TcpTimes,
         segments: (u64, u64),
-    ) -> Option<TcpCauses> {
+    ) -> Option<TcpSendLimits> {
         if connections == 0 {
             return None;
         }
@@ -77,9 +78,9 @@ impl TcpCauses {
         let (receive_window, send_buffer) =
             (of_busy(times.receive_window), of_busy(times.send_buffer));
         let rest = if times.busy.is_zero() { 0.0 } else { 1.0 };
-        Some(TcpCauses {
+        Some(TcpSendLimits {
             connections,
-            // The kernel's clock of it ticks in ms.
+            // The kernel counts the busy time in ms.
             busy: share(times.busy, open).min(1.0),
             receive_window,
             send_buffer,
@@ -90,7 +91,7 @@ impl TcpCauses {
     }
 }
 
-/// Times that TCP has counted, summed over connections.
+/// Times that TCP counted, summed over connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpTimes {
     /// `tcpi_busy_time`, which contains the others.
@@ -101,15 +102,16 @@ pub struct TcpTimes {
     pub send_buffer: Duration,
 }
 
-impl BodyCauses {
-    /// Of so many bodies that took so long together, and waited so long for a window of their stream or connection.
+impl BodySendLimits {
+    /// From the number of bodies, the total time to send them, and how long they waited for a window of their stream or
+    /// connection.
     pub fn of(
         bodies: u64,
         sending: Duration,
         stream: Duration,
         connection: Duration,
-    ) -> Option<BodyCauses> {
-        (bodies > 0).then(|| BodyCauses {
+    ) -> Option<BodySendLimits> {
+        (bodies > 0).then(|| BodySendLimits {
             bodies,
             sending_ns: sending.as_nanos(),
             stream_window: share(stream, sending),
@@ -119,9 +121,10 @@ impl BodyCauses {
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {
-    match whole.is_zero() {
-        true => 0.0,
-        false => part.as_secs_f64() / whole.as_secs_f64(),
+    if whole.is_zero() {
+        0.0
+    } else {
+        part.as_secs_f64() / whole.as_secs_f64()
     }
 }
 
@@ -130,28 +133,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_of_what_they_are_a_part_of() {
+    fn shares_are_relative_to_their_whole() {
         let ms = Duration::from_millis;
         let times = TcpTimes {
             busy: ms(200),
             receive_window: ms(50),
             send_buffer: ms(20),
         };
-        let tcp = TcpCauses::of(2, ms(1_000), times, (10, 1)).unwrap();
+        let tcp = TcpSendLimits::of(2, ms(1_000), times, (10, 1)).unwrap();
         let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         close(tcp.busy, 0.2);
         close(tcp.receive_window, 0.25);
         close(tcp.send_buffer, 0.1);
         close(tcp.congestion_window_or_acknowledgement, 0.65);
-        let idle = TcpCauses::of(1, ms(0), TcpTimes::default(), (0, 0)).unwrap();
+        let idle = TcpSendLimits::of(1, ms(0), TcpTimes::default(), (0, 0)).unwrap();
         assert_eq!(
             (idle.busy, idle.congestion_window_or_acknowledgement),
             (0.0, 0.0)
         );
-        assert_eq!(TcpCauses::of(0, ms(1), times, (0, 0)), None);
-        let bodies = BodyCauses::of(3, ms(400), ms(100), ms(40)).unwrap();
+        assert_eq!(TcpSendLimits::of(0, ms(1), times, (0, 0)), None);
+        let bodies = BodySendLimits::of(3, ms(400), ms(100), ms(40)).unwrap();
         close(bodies.stream_window, 0.25);
         close(bodies.connection_window, 0.1);
-        assert_eq!(BodyCauses::of(0, ms(0), ms(0), ms(0)), None);
+        assert_eq!(BodySendLimits::of(0, ms(0), ms(0), ms(0)), None);
     }
 }

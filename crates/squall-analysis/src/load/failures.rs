@@ -1,23 +1,23 @@
-//! What failures said: counted by kind, each kind by its words.
+//! Failures, counted by kind, and what they reported.
 //!
-//! A kind is an outcome with its text. A peer that puts a number into every text would make endless kinds, so only the
-//! first few are kept with their words and the rest are counted together. Statuses of 400 and above are no failures of
-//! this sort; `totals` counts them by status.
+//! A kind is an outcome with its error text. A peer that puts a number into every text would make endless kinds, so only
+//! the first few keep their text and the rest are counted together. Statuses of 400 and above are not failures in this
+//! sense; `totals` counts them by status.
 
 use squall_base::record::Outcome;
 
-/// So many kinds are kept with their words: what somebody reads.
+/// How many kinds keep their text: about what a reader will read.
 const KINDS_AT_MOST: usize = 8;
 
-/// Of a text so much is kept.
+/// How much of a text is kept.
 const TEXT_AT_MOST_CHARS: usize = 200;
 
-/// Failures of the same outcome that said the same.
+/// Failures with the same outcome and the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureKind {
-    /// What became of them.
+    /// Their outcome.
     pub outcome: Outcome,
-    /// What they said, up to 200 characters; empty if nothing. It is foreign text.
+    /// Their error text, up to 200 characters; empty if they had no text. It comes from elsewhere and is not trusted.
     pub text: String,
     /// How many.
     pub count: u64,
@@ -31,13 +31,13 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Counts one more.
+    /// Counts one failure.
     pub fn add(&mut self, outcome: Outcome, text: &str) {
         let end = text.char_indices().nth(TEXT_AT_MOST_CHARS);
         self.count(outcome, &text[..end.map_or(text.len(), |(end, _)| end)], 1);
     }
 
-    /// Counts all of `other`'s too.
+    /// Adds all failures of `other`.
     pub fn merge(&mut self, other: &Failures) {
         for kind in &other.kinds {
             self.count(kind.outcome, &kind.text, kind.count);
@@ -45,7 +45,7 @@ impl Failures {
         self.others += other.others;
     }
 
-    /// The first kinds that came, the most frequent first.
+    /// The first kinds that occurred, the most frequent first.
     pub fn kinds(&self) -> Vec<&FailureKind> {
         let mut kinds: Vec<_> = self.kinds.iter().collect();
         kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_few_and_every_failure_counts() {
+    fn kinds_are_limited_and_every_failure_counts() {
         let mut failures = Failures::default();
         for number in 0..20 {
             failures.add(Outcome::StreamReset, &format!("stream {number}"));

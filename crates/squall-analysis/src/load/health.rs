@@ -1,7 +1,7 @@
-//! How well the load's generator did its own work, and what a reader should therefore doubt.
+//! How well the load generator did its own work, and what a reader should therefore doubt.
 //!
-//! A late or busy generator measures itself. It hides no figure and changes none: it says which to distrust, and what
-//! to do. The limits are those of trials (docs/METHOD.md), whose verdict is in their records.
+//! A late or busy generator measures itself. This module hides no figure and changes none: it says which to distrust, and
+//! what to do. The limits are those of trials (docs/METHOD.md), whose verdict is in their records.
 
 use std::fmt;
 
@@ -15,60 +15,60 @@ use crate::figure;
 /// Lag above this share of the median response time makes the latencies the generator's own (docs/METHOD.md).
 const LAG_SHARE_AT_MOST: f64 = 0.05;
 
-/// Lag up to this is one that an idle machine may have too (docs/METHOD.md): stated, but no reason to discard a load.
+/// Lag up to this occurs on an idle machine too (docs/METHOD.md): it is reported, but no reason to discard a load.
 const LAG_OF_A_GOOD_MACHINE: Duration = Duration::from_millis(1);
 
-/// Below this share of the rate asked for, the load was not carried, as for trials (`verdict`).
+/// A load below this share of the rate asked for was not carried, as for trials (`verdict`).
 const CARRIED_SHARE: f64 = 0.95;
 
-/// A generator above this may be what limits the load: a tenth is what a stall or another thread takes unseen.
+/// A generator busier than this may be what limits the load: a stall or another thread takes the last tenth unseen.
 const BUSY_PERCENT: f64 = 90.0;
 
-/// What the generator was asked and what it took, besides its requests.
+/// What was asked of the generator and what it used, apart from its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Generator {
-    /// Requests a second that the schedule asked for; `None` if each waits for the one before (closed loop).
+    /// Requests per second that the schedule asked for; `None` if each request waits for the one before (closed loop).
     pub rate_asked_per_s: Option<f64>,
-    /// Processor time of its busiest thread: 100 is a processor of its own. `None` if it is not known.
+    /// Processor time of its busiest thread: 100 is one whole processor. `None` if unknown.
     pub cpu_percent: Option<f64>,
-    /// What the machine did to its threads; `None` if it is not known.
+    /// How the machine delayed its threads; `None` if unknown.
     pub punctuality: Option<Punctuality>,
 }
 
-/// What the machine did to the generator's threads: as far as it kept them waiting, their lag is not their own.
+/// How the machine delayed the generator's threads. Lag that it caused is not the generator's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Punctuality {
-    /// How late they were woken, of sleeps that lasted until the time for which they had asked.
+    /// How late threads were woken, for sleeps that lasted until the requested time.
     pub woken_late: Lateness,
-    /// What of the lag of all requests that was, from 0 to 1; `None` if there was no lag.
+    /// Which share of the lag of all requests that was, from 0 to 1; `None` if there was no lag.
     pub share_of_lag: Option<f64>,
-    /// The lag without that of each request that was late at all: the generator's own work.
+    /// The lag of each late request without the machine's part: the generator's own work.
     pub own_lag: Lateness,
-    /// The longest lag; `None` if there was no request.
+    /// The longest lag; `None` if there were no requests.
     pub longest: Option<LongestLag>,
-    /// What its hypervisor took of the processor time of the whole machine, from 0 to 1; `None` if that is not known.
-    pub stolen: Option<f64>,
-    /// Whether idle processors were kept from falling asleep.
-    pub processors_awake: bool,
+    /// The share of the whole machine's processor time that its hypervisor took, from 0 to 1; `None` if unknown.
+    pub stolen_share: Option<f64>,
+    /// Whether idle processors were kept from going to sleep.
+    pub has_awake_processors: bool,
 }
 
 impl Punctuality {
-    /// The quantile of `of`, one of its own, that `value` is; `None` if there were too few for it, as in
-    /// [`Latencies::quantile`].
+    /// Returns `value`, a quantile of `of`; `None` if there were too few samples for it, as in [`Latencies::quantile`].
     pub fn known(of: Lateness, quantile: f64, value: Duration) -> Option<Duration> {
         suffices(of.count, quantile).then_some(value)
     }
 }
 
-/// The lag of a request, and what of it was the machine's.
+/// The lag of a request, and the machine's part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestLag {
     /// From when it was due until it was taken up.
     pub lag: Duration,
-    /// Of that, while the thread waited longer than it had asked to.
+    /// The part in which the thread slept longer than it had asked to.
     pub machine: Duration,
-    /// Of that, while it was ready to run and another thread had the processor; `None` if the kernel was not asked.
-    pub in_line: Option<Duration>,
+    /// The part in which the thread was ready to run and another thread had the processor; `None` if the kernel was not
+    /// asked.
+    pub run_queue_delay: Option<Duration>,
 }
 
 /// A reason to doubt a load's figures.
@@ -76,38 +76,38 @@ pub struct LongestLag {
 pub enum Doubt {
     /// The generator was late: the latencies are invalid.
     Late {
-        /// `p99.9`, or `p99` of fewer than 1,000 requests.
+        /// `p99.9`, or `p99` below 1,000 requests.
         quantile: &'static str,
         /// That quantile of its lag.
         lag: Duration,
         /// The median response time.
         median: Duration,
     },
-    /// It was not later than a good machine is, but the latencies are so short that it shows.
+    /// It was no later than on a good machine, but the latencies are so short that it shows.
     ShortLatencies {
-        /// `p99.9`, or `p99` of fewer than 1,000 requests.
+        /// `p99.9`, or `p99` below 1,000 requests.
         quantile: &'static str,
         /// That quantile of its lag.
         lag: Duration,
         /// The median response time.
         median: Duration,
     },
-    /// Fewer than 95 % of the requests asked for succeeded in time, and it was not that they failed.
+    /// Fewer than 95 % of the requests asked for succeeded in time, and failures are not the reason.
     NotCarried {
-        /// Requests a second that succeeded.
+        /// Successful requests per second.
         achieved_per_s: f64,
-        /// Requests a second that were asked for.
+        /// Requests per second that were asked for.
         asked_per_s: f64,
     },
     /// The generator had hardly any processor time to spare.
     Busy {
-        /// Of one processor.
+        /// In percent of one processor.
         cpu_percent: f64,
     },
 }
 
 impl Generator {
-    /// What speaks against the figures of a load that was over at `end`; nothing if all is well.
+    /// Reasons to doubt the figures of a load that was over at `end`; empty if all is well.
     pub fn doubts(&self, totals: &LoadTotals, end: Time) -> Vec<Doubt> {
         let busy = self
             .cpu_percent
@@ -120,7 +120,7 @@ impl Generator {
             .collect()
     }
 
-    /// Where requests fail, the rate falls short too; their count says so already.
+    /// Failed requests count here as ended: they lower the rate too, but their own count already says so.
     fn not_carried(&self, totals: &LoadTotals, end: Time) -> Option<Doubt> {
         let asked_per_s = self.rate_asked_per_s?;
         let achieved_per_s = totals.achieved_per_s(end)?;
@@ -140,7 +140,7 @@ impl Doubt {
 }
 
 fn lag_doubt(totals: &LoadTotals) -> Option<Doubt> {
-    // The rule of trials: of fewer than 1,000 requests, the 99.9th percentile is the one that was latest.
+    // The rule of trials: below 1,000 requests, the 99.9th percentile is simply the latest request.
     let (quantile, share) = match totals.lag().count() {
         0..1_000 => ("p99", 0.99),
         _ => ("p99.9", 0.999),
@@ -213,12 +213,12 @@ impl fmt::Display for Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Window;
+    use crate::load::MeasuredPhase;
     use crate::load::requests::{answered, at};
     use squall_base::record::RequestRecord;
 
     fn doubts(lag_us: u64, took_us: u64) -> Vec<Doubt> {
-        let mut totals = LoadTotals::new(Window {
+        let mut totals = LoadTotals::new(MeasuredPhase {
             from: Time::ZERO,
             to: Some(at(2_000_000)),
         });
@@ -265,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_not_carried_or_busy_is_named() {
-        let mut totals = LoadTotals::new(Window::default());
+    fn a_load_not_carried_and_a_busy_generator_are_reported() {
+        let mut totals = LoadTotals::new(MeasuredPhase::default());
         (0..90).for_each(|n| totals.add(&answered(n, 100)));
         let generator = Generator {
             rate_asked_per_s: Some(100.0),
@@ -279,7 +279,7 @@ mod tests {
             asked_per_s: 100.0,
         };
         assert_eq!(doubts, [not_carried, Doubt::Busy { cpu_percent: 97.0 }]);
-        let nothing = LoadTotals::new(Window::default());
+        let nothing = LoadTotals::new(MeasuredPhase::default());
         assert_eq!(Generator::default().doubts(&nothing, Time::ZERO), []);
     }
 }

@@ -1,7 +1,7 @@
-//! What a load came to since somebody last looked: the current rate and the current latencies.
+//! A load's results since the last look: the current rate and the current latencies.
 //!
-//! Both phases count, because a person who looks on wants to see the warm-up too. It has no clock: who looks says how
-//! long it was. For the whole load: `totals`.
+//! Both phases count, because a person who watches wants to see the warm-up too. It has no clock: the caller says how long
+//! the interval was. For the whole load, see `totals`.
 
 use squall_base::Duration;
 use squall_base::record::{Outcome, RequestRecord};
@@ -10,7 +10,7 @@ use super::latencies::Latencies;
 
 /// Sums since the last look.
 #[derive(Clone, Debug, Default)]
-pub struct LoadInterval {
+pub struct IntervalTotals {
     succeeded: u64,
     failed: u64,
     body_bytes_in: u64,
@@ -18,19 +18,18 @@ pub struct LoadInterval {
     lag: Latencies,
 }
 
-/// An interval's figures. A quantile is `None` where the interval has too few requests for it
-/// ([`Latencies::quantile`]).
+/// An interval's figures. A quantile is `None` if the interval has too few requests for it ([`Latencies::quantile`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
-    /// How long it was.
+pub struct IntervalFigures {
+    /// Its length.
     pub length: Duration,
-    /// Requests that ended in it answered in whole with a status below 400.
+    /// Requests that ended in it with a complete response and a status below 400.
     pub succeeded: u64,
-    /// Requests that ended in it without an answer, or with an error's.
+    /// Requests that ended in it without a response, or with an error status.
     pub failed: u64,
-    /// Body bytes of the responses that ended in it, whenever they came.
+    /// Body bytes of the responses that ended in it, whenever the bytes arrived.
     pub body_bytes_in: u64,
-    /// Median response time of those that succeeded.
+    /// Median response time of the successful requests.
     pub p50: Option<Duration>,
     /// The 90th percentile.
     pub p90: Option<Duration>,
@@ -44,7 +43,7 @@ pub struct Interval {
     pub lag_max: Option<Duration>,
 }
 
-impl LoadInterval {
+impl IntervalTotals {
     /// Counts a request that has ended.
     pub fn add(&mut self, request: &RequestRecord) {
         self.lag.add(request.taken_up.since(request.intended));
@@ -57,8 +56,8 @@ impl LoadInterval {
         }
     }
 
-    /// Counts all of `other`'s too, such as another thread's.
-    pub fn merge(&mut self, other: &LoadInterval) {
+    /// Adds everything that `other` counted, such as another thread's requests.
+    pub fn merge(&mut self, other: &IntervalTotals) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.body_bytes_in += other.body_bytes_in;
@@ -66,9 +65,9 @@ impl LoadInterval {
         self.lag.merge(&other.lag);
     }
 
-    /// The figures since the last look, which was `length` ago; the next interval begins here.
-    pub fn take(&mut self, length: Duration) -> Interval {
-        let interval = Interval {
+    /// The figures since the last call, which was `length` ago; the next interval begins here.
+    pub fn take(&mut self, length: Duration) -> IntervalFigures {
+        let interval = IntervalFigures {
             length,
             succeeded: self.succeeded,
             failed: self.failed,
@@ -87,8 +86,8 @@ impl LoadInterval {
     }
 }
 
-impl Interval {
-    /// Requests a second that succeeded; `None` if it had no length.
+impl IntervalFigures {
+    /// Successful requests per second; `None` if the interval has no length.
     pub fn rate_per_s(&self) -> Option<f64> {
         (!self.length.is_zero()).then(|| self.succeeded as f64 / self.length.as_secs_f64())
     }
@@ -100,8 +99,8 @@ mod tests {
     use crate::load::requests::{answered, failed};
 
     #[test]
-    fn an_interval_begins_where_the_last_one_was_looked_at() {
-        let mut interval = LoadInterval::default();
+    fn an_interval_begins_where_the_last_one_ended() {
+        let mut interval = IntervalTotals::default();
         (0..500).for_each(|n| interval.add(&answered(n, 1_000)));
         interval.add(&failed(0, 9_000, Outcome::StreamReset, ""));
         let second = Duration::from_secs(1);
@@ -114,11 +113,11 @@ mod tests {
             (first.p99, first.p999),
             (Some(Duration::from_millis(1)), None)
         );
-        let empty = Interval {
+        let empty = IntervalFigures {
             length: second,
-            ..Interval::default()
+            ..IntervalFigures::default()
         };
         assert_eq!(interval.take(second), empty);
-        assert_eq!(Interval::default().rate_per_s(), None);
+        assert_eq!(IntervalFigures::default().rate_per_s(), None);
     }
 }

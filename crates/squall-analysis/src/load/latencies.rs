@@ -1,13 +1,14 @@
-//! Spans of time by frequency: any number of them in constant memory, at a resolution of 0.1 %.
+//! A histogram of spans of time: any number of them in constant memory, at a resolution of 0.1 %.
 //!
-//! It knows no requests, and nothing of spans whose end is hidden (`totals` keeps those apart). Their count, sum,
-//! least and largest are exact; quantiles are rounded up by at most 0.1 %. The cells are those of HdrHistogram at three
-//! significant digits. Each request is counted eleven times, so the cells are our own: to count one takes a sixth of what
-//! the hdrhistogram crate takes, and less in a run. squall-linux has a smaller one for the lateness of threads.
+//! It knows nothing of requests, nor of spans whose end is hidden (`totals` keeps those apart). Count, sum, minimum and
+//! maximum are exact; quantiles are rounded up by at most 0.1 %. The cells are those of HdrHistogram at three significant
+//! digits. Each request is counted eleven times, so this is our own implementation: counting one span takes a sixth of the
+//! time that the hdrhistogram crate takes, and less in a run of equal spans. squall-linux has a smaller one for the
+//! lateness of threads.
 //!
-//! What counting takes is mostly waiting for a cell to come into the processor's caches, which a client's other work has
-//! emptied meanwhile. So cells are as small as they can be, and more of those that are used lie together: what does not
-//! fit in 16 bits is carried over to a map.
+//! Counting mostly waits until a cell is in the processor's caches, from which a client's other work has evicted it. So
+//! cells are as small as possible, and more of the used ones lie together: what does not fit in 16 bits is carried over to
+//! a map.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +16,32 @@ use squall_base::Duration;
 
 use crate::quantile::Quantile;
 
-/// A quantile is given only if chance puts all spans below the true one this rarely, as in
+/// A quantile is reported only if all spans lie below the true one with at most this probability, as in
 /// [`Sample::quantile`](crate::Sample::quantile).
 const FALLS_SHORT: f64 = 0.025;
 
-/// Below twice this, a cell has one nanosecond; above, each power of two has so many cells.
+/// Below twice this, each cell is one nanosecond wide; above, each power of two has this many cells.
 const CELLS_A_POWER: usize = 1 << CELL_BITS;
 const CELL_BITS: u32 = 10;
 
-/// Spans of time, condensed.
+/// A histogram of spans of time.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// How many spans each cell has, but for what was carried over, up to the last cell that was ever used: at most 55 *
-    /// 1,024 cells.
+    /// The count of each cell without what was carried over, up to the last cell that was ever used: at most 55 * 1,024
+    /// cells.
     cells: Vec<u16>,
-    /// What cells could not hold: multiples of 65,536, by cell.
+    /// What the cells could not hold: multiples of 65,536, by cell.
     carried: BTreeMap<usize, u64>,
     count: u64,
     sum_ns: u128,
-    /// Of no spans: more than any.
+    /// Without spans, larger than any span.
     least: Duration,
-    /// Of no spans: zero.
+    /// Without spans, zero.
     largest: Duration,
 }
 
 impl Latencies {
-    /// None yet.
+    /// An empty histogram.
     pub fn new() -> Latencies {
         Latencies {
             cells: Vec::new(),
@@ -52,12 +53,12 @@ impl Latencies {
         }
     }
 
-    /// Counts one more.
+    /// Counts one span.
     pub fn add(&mut self, span: Duration) {
         self.add_run(span, 1);
     }
 
-    /// Counts each of `spans`. Often neighbours are alike: no time at all, or that of answers which came together.
+    /// Counts each of `spans`. Neighbours are often equal: zero, or the time of responses that arrived together.
     pub(super) fn add_all(&mut self, spans: &[Duration]) {
         for run in spans.chunk_by(|a, b| a == b) {
             self.add_run(run[0], run.len() as u64);
@@ -81,7 +82,7 @@ impl Latencies {
         }
     }
 
-    /// Counts spans of a cell beyond the last, or more than their cell can hold.
+    /// Counts spans for a cell beyond the last, or more than their cell can hold.
     #[cold]
     fn make_room_for(&mut self, cell: usize, times: u64) {
         if self.cells.len() <= cell {
@@ -96,7 +97,7 @@ impl Latencies {
         }
     }
 
-    /// How many spans each cell has, from the first to the last.
+    /// The count of each cell, from the first to the last.
     fn counts(&self) -> impl Iterator<Item = u64> {
         let mut carried = self.carried.iter().peekable();
         self.cells.iter().enumerate().map(move |(cell, held)| {
@@ -105,7 +106,7 @@ impl Latencies {
         })
     }
 
-    /// Counts all of `other`'s too.
+    /// Adds everything that `other` counted.
     pub fn merge(&mut self, other: &Latencies) {
         for (cell, times) in other.counts().enumerate().filter(|(_, times)| *times > 0) {
             self.add_to(cell, times);
@@ -116,7 +117,7 @@ impl Latencies {
         self.largest = self.largest.max(other.largest);
     }
 
-    /// Forgets all, and keeps the memory for more.
+    /// Forgets everything, but keeps the memory.
     pub fn clear(&mut self) {
         let mut cells = std::mem::take(&mut self.cells);
         cells.fill(0);
@@ -126,17 +127,17 @@ impl Latencies {
         };
     }
 
-    /// How many there are.
+    /// How many spans were counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// True if there is none.
+    /// True if no span was counted.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Their sum in nanoseconds: more than a [`Duration`] may hold.
+    /// The sum in nanoseconds, which may be more than a [`Duration`] can hold.
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
@@ -160,16 +161,15 @@ impl Latencies {
 
     /// The nearest-rank quantile, such as 0.99 for p99; above 0 and below 1.
     ///
-    /// `None` if there are so few that not even the largest is a 97.5 % upper bound of the true quantile, as
-    /// [`Sample::quantile`](crate::Sample::quantile) explains: p50 needs 6, p90 36, p99 368, p99.9 3,688 and p99.99
-    /// 36,887.
+    /// `None` if there are so few spans that not even the largest is a 97.5 % upper bound of the true quantile, as
+    /// [`Sample::quantile`](crate::Sample::quantile) explains: p50 needs 6, p90 36, p99 368, p99.9 3,688 and p99.99 36,887.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         suffices(self.count(), quantile)
             .then(|| self.at_rank(rank(self.count(), quantile)))
             .flatten()
     }
 
-    /// The span at `rank`, from 1, in order of size; `None` if there are not so many.
+    /// The span at `rank`, from 1, in order of size; `None` if there are fewer spans.
     pub(crate) fn at_rank(&self, rank: u64) -> Option<Duration> {
         if !(1..=self.count).contains(&rank) {
             return None;
@@ -184,13 +184,13 @@ impl Latencies {
         Some(span.clamp(self.least, self.largest))
     }
 
-    /// How many are not above `span`, at the histogram's resolution.
+    /// How many spans are not above `span`, at the histogram's resolution.
     pub(crate) fn count_up_to(&self, span: Duration) -> u64 {
         let up_to = cell_of(span.as_nanos());
         self.counts().take(up_to + 1).sum()
     }
 
-    /// Each span that occurs, at the histogram's resolution, in order of size, with how often.
+    /// Each span that occurs, at the histogram's resolution, in order of size, with its count.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (Duration, u64)> {
         let used = self.counts().enumerate().filter(|(_, count)| *count > 0);
         used.map(|(cell, count)| {
@@ -213,17 +213,17 @@ fn cell_of(span_ns: u64) -> usize {
     power as usize * CELLS_A_POWER + (span_ns >> power) as usize
 }
 
-/// The least span of a cell, and how many nanoseconds it has.
+/// The smallest span of a cell, and the cell's width in nanoseconds.
 fn span_of(cell: usize) -> (u64, u64) {
     let power = (cell / CELLS_A_POWER).saturating_sub(1);
     let place = (cell - power * CELLS_A_POWER) as u64;
     (place << power, 1 << power)
 }
 
-/// The quantile of `count` things of which some have ended, and some were given up after so long; the others never end.
+/// The quantile of `count` things. Some have ended, some were abandoned after a known time, and the others never end.
 pub(super) fn quantile_of_all(
     ended: &Latencies,
-    given_up: &Latencies,
+    unfinished: &Latencies,
     count: u64,
     quantile: f64,
 ) -> Option<Quantile> {
@@ -231,12 +231,12 @@ pub(super) fn quantile_of_all(
         return None;
     }
     let rank = rank(count, quantile);
-    if given_up.is_empty() {
+    if unfinished.is_empty() {
         let known = ended.at_rank(rank);
         return Some(known.map_or(Quantile::Never, Quantile::Exact));
     }
     let mut bounds = ended.clone();
-    bounds.merge(given_up);
+    bounds.merge(unfinished);
     Some(match bounds.at_rank(rank) {
         None => Quantile::Never,
         Some(bound) if ended.count_up_to(bound) >= rank => Quantile::Exact(bound),
@@ -244,15 +244,15 @@ pub(super) fn quantile_of_all(
     })
 }
 
-/// Whether `count` samples say anything about `quantile`: all of them lie below it with probability
-/// `quantile^count`, which must be rare.
+/// Whether `count` samples say anything about `quantile`: all of them lie below it with probability `quantile^count`, which
+/// must be small.
 pub(crate) fn suffices(count: u64, quantile: f64) -> bool {
     quantile.powf(count as f64) <= FALLS_SHORT
 }
 
 /// The nearest rank, from 1, of `quantile` among `count`.
 pub(crate) fn rank(count: u64, quantile: f64) -> u64 {
-    // 0.99 * 100 is a hair above 99 in floating point: what is less than a millionth above a rank is that rank.
+    // 0.99 * 100 is a hair above 99 in floating point, so anything less than a millionth above a rank is that rank.
     ((count as f64 * quantile - 1e-6).ceil() as u64).max(1)
 }
 
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_exact_or_close() {
+    fn figures_are_exact_or_within_the_resolution() {
         let latencies = micros(100_000);
         assert_eq!(latencies.count(), 100_000);
         assert_eq!(latencies.mean(), Some(Duration::from_nanos(50_000_500)));
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Spans of every size, from those of nanoseconds to those of centuries.
+    /// Spans of every size, from nanoseconds to centuries.
     fn spans_of_any_size() -> impl Strategy<Value = Vec<u64>> {
         let span = (any::<u64>(), 0..64_u32).prop_map(|(ns, shift)| ns >> shift);
         prop::collection::vec(span, 1..200)
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_takes_any_number() {
+    fn a_cell_holds_counts_beyond_16_bits() {
         let (short, long) = (Duration::from_nanos(70), Duration::from_micros(70));
         let mut latencies = Latencies::new();
         let mut times = 0;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_need_as_many_as_those_of_a_sample() {
+    fn quantiles_need_as_many_values_as_those_of_a_sample() {
         let needs = [
             (0.5, 6),
             (0.9, 36),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_ones_are_as_if_counted_together() {
+    fn merged_histograms_equal_one_that_counted_everything() {
         let (mut low, high) = (micros(500), {
             let mut high = Latencies::new();
             (501..=1_000).for_each(|us| high.add(Duration::from_micros(us)));

@@ -1,14 +1,13 @@
-//! What a load has come to while it runs and at its end: sums in constant memory, however long it lasts.
+//! The results of a load, while it runs and at its end: sums in constant memory, however long it lasts.
 //!
-//! It is the one place where latencies are condensed request by request: a load of hours has no room for its
+//! This is the one place where latencies are condensed request by request, because a load of hours has no room for its
 //! records. Trials keep theirs, and `trial` condenses them exactly. Nothing here reads a clock or writes text for a
-//! terminal (squall-report's `load` does), and a difference between loads is stated by rounds, never by pooled
-//! requests.
+//! terminal (squall-report's `load` does). A difference between loads is stated by rounds, never by pooled requests.
 //!
-//! `latencies` is a histogram, `buckets` draws one, `parts` says where the time of a request went, `causes` what
-//! connections tell of themselves, `failures` counts
-//! the words of failures, `totals` sums all of it up, `interval` is the last second of it, `health` is what to doubt
-//! and `rounds` compares loads. `pages` are requests that wait for each other.
+//! `latencies` is a histogram and `buckets` prepares one for drawing. `parts` says where the time of a request went,
+//! `causes` what connections report about themselves, and `failures` counts failures with their texts. `totals` sums all of
+//! it up, `interval` is the last second of it, `health` says what to doubt, and `rounds` compares loads. `pages` are
+//! requests that wait for each other.
 
 mod buckets;
 mod causes;
@@ -24,14 +23,14 @@ mod rounds;
 mod totals;
 
 pub use buckets::Bucket;
-pub use causes::{BodyCauses, Causes, QuicCauses, TcpCauses, TcpTimes};
+pub use causes::{BodySendLimits, QuicLosses, SendLimits, TcpSendLimits, TcpTimes};
 pub use failures::{FailureKind, Failures};
 pub use health::{Doubt, Generator, LongestLag, Punctuality};
-pub use interval::{Interval, LoadInterval};
+pub use interval::{IntervalFigures, IntervalTotals};
 pub use latencies::Latencies;
 pub use pages::PageTotals;
 pub use parts::{Part, Parts, parts};
 pub use rounds::{
     FigureComparison, Order, Round, RoundFigure, RoundsComparison, VariantRounds, compare_rounds,
 };
-pub use totals::{LoadTotals, Window};
+pub use totals::{LoadTotals, MeasuredPhase};

@@ -1,15 +1,15 @@
-//! Pages of a load: how many came whole, and how long they took.
+//! Pages of a load: how many loaded completely, and how long they took.
 //!
-//! A page counts from when it was meant to begin to its last answer. The times are those of pages of which every request
-//! succeeded; what the others hide is asked for with [`PageTotals::quantile_of_all`]. Which requests a page has, and what
-//! of it is the warm-up's, is the caller's business.
+//! A page lasts from its intended start to its last response. The times are those of pages of which every request
+//! succeeded; [`PageTotals::quantile_of_all`] includes the others. Which requests a page has, and which pages belong to the
+//! warm-up, is up to the caller.
 
 use squall_base::Duration;
 
 use super::latencies::{Latencies, quantile_of_all};
 use crate::quantile::Quantile;
 
-/// A load's pages, those of the measured phase.
+/// The pages of a load's measured phase.
 #[derive(Clone, Debug, Default)]
 pub struct PageTotals {
     times: Latencies,
@@ -18,41 +18,42 @@ pub struct PageTotals {
 }
 
 impl PageTotals {
-    /// One that has ended after `time`; so many of its requests failed.
-    pub fn ended(&mut self, time: Duration, failed_requests: u32) {
+    /// Counts a page that has ended after `time`, with this many failed requests.
+    pub fn add_ended(&mut self, time: Duration, failed_requests: u32) {
         match failed_requests {
             0 => self.times.add(time),
             _ => self.failed += 1,
         }
     }
 
-    /// One that was given up when the load was over, `time` after its beginning.
-    pub fn unfinished(&mut self, time: Duration) {
+    /// Counts a page that was abandoned when the load was over, `time` after its start.
+    pub fn add_unfinished(&mut self, time: Duration) {
         self.unfinished.add(time);
     }
 
-    /// How long those took of which every request succeeded.
+    /// The times of pages of which every request succeeded.
     pub fn times(&self) -> &Latencies {
         &self.times
     }
 
-    /// Those with a request that failed.
+    /// Pages with a failed request.
     pub fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// How long those had taken that were given up.
-    pub fn given_up(&self) -> &Latencies {
+    /// How long abandoned pages had taken so far.
+    pub fn unfinished(&self) -> &Latencies {
         &self.unfinished
     }
 
-    /// All of them.
+    /// The number of all pages.
     pub fn count(&self) -> u64 {
         self.times.count() + self.failed + self.unfinished.count()
     }
 
-    /// The quantile of the times of *all* pages, such as 0.9 for p90: those with a failed request never came, those that
-    /// were given up take longer than they had; as [`LoadTotals::response_quantile`](super::LoadTotals::response_quantile).
+    /// The quantile of the times of *all* pages, such as 0.9 for p90. Pages with a failed request never loaded, and
+    /// abandoned ones take longer than they had; as in
+    /// [`LoadTotals::response_quantile`](super::LoadTotals::response_quantile).
     pub fn quantile_of_all(&self, quantile: f64) -> Option<Quantile> {
         quantile_of_all(&self.times, &self.unfinished, self.count(), quantile)
     }
@@ -67,21 +68,21 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_did_not_come_whole_are_in_no_time_but_in_all() {
+    fn incomplete_pages_count_only_in_quantiles_of_all_pages() {
         let mut pages = PageTotals::default();
-        (1..=8).for_each(|time| pages.ended(ms(time), 0));
-        pages.ended(ms(1), 2);
-        pages.unfinished(ms(50));
+        (1..=8).for_each(|time| pages.add_ended(ms(time), 0));
+        pages.add_ended(ms(1), 2);
+        pages.add_unfinished(ms(50));
         assert_eq!((pages.count(), pages.failed()), (10, 1));
         let close = |found: Option<Duration>, to: u64| {
             found.is_some_and(|found| ms(to) <= found && found < ms(to) + Duration::from_micros(5))
         };
         assert!(close(pages.times().quantile(0.5), 4));
         assert!(close(pages.quantile_of_all(0.5).unwrap().exact(), 5));
-        // Ten say nothing about a p90.
+        // Ten pages say nothing about a p90.
         assert_eq!(pages.quantile_of_all(0.9), None);
         for _ in 0..30 {
-            pages.ended(ms(2), 1);
+            pages.add_ended(ms(2), 1);
         }
         assert_eq!(pages.quantile_of_all(0.9), Some(Quantile::Never));
         assert_eq!(pages.times().max(), Some(ms(8)));
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn few_pages_have_no_median() {
         let mut pages = PageTotals::default();
-        (0..5).for_each(|_| pages.ended(ms(1), 0));
+        (0..5).for_each(|_| pages.add_ended(ms(1), 0));
         assert_eq!(
             (pages.times().quantile(0.5), pages.times().min()),
             (None, Some(ms(1)))

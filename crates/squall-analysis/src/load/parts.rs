@@ -1,7 +1,7 @@
 //! Where the time of one request went, as far as the client alone can know it.
 //!
-//! Its response time is cut at the marks of its record (docs/METHOD.md), so the parts add up to it exactly. What
-//! happened between client and server is one part here; a link of squall's own would say more of it.
+//! The response time is cut at the marks of the request's record (docs/METHOD.md), so the parts add up to it exactly. What
+//! happened between client and server is one part here; a link of squall's own would show more.
 
 use squall_base::record::RequestRecord;
 use squall_base::{Duration, Time};
@@ -13,11 +13,11 @@ pub enum Part {
     Lag,
     /// Taken up to slot: no connection or stream was free.
     Queue,
-    /// Slot to connected, of a request that opened its connection: TCP's handshake.
+    /// Slot to connected, if the request opened its connection: the TCP handshake.
     Connect,
-    /// Connected to secured, of such a request: the handshake of TLS or QUIC.
+    /// Connected to secured, for such a request: the TLS or QUIC handshake.
     Tls,
-    /// Then until the socket had taken its last byte: flow control and socket buffer.
+    /// From there until the socket had taken its last byte: flow control and socket buffer.
     Send,
     /// Last byte written to first byte of the response: the network's round trip and the server.
     Wait,
@@ -37,7 +37,7 @@ impl Part {
         Part::Receive,
     ];
 
-    /// Its word.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Part::Lag => "lag",
@@ -50,7 +50,7 @@ impl Part {
         }
     }
 
-    /// What it was spent on, in a few words.
+    /// What the time was spent on, in a few words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Part::Lag => "the generator was late",
@@ -69,8 +69,8 @@ pub type Parts = [Duration; Part::ALL.len()];
 
 /// Cuts a request's response time into its parts.
 ///
-/// A part whose end has no mark is zero and the next one is so much longer; a mark before the one ahead of it counts
-/// as the same moment. Thus a server that answers before it has the whole request is waited for no time at all.
+/// A part whose end has no mark is zero, and the next part is longer by that much. A mark that is earlier than the one
+/// before it counts as the same moment. Thus if a server responds before it has the whole request, the wait is zero.
 pub fn parts(request: &RequestRecord) -> Parts {
     let opened = |mark: Option<Time>| mark.filter(|_| request.opened_connection);
     let ends = [
@@ -111,7 +111,7 @@ mod tests {
         request.written_first = Some(at(1_332));
         request.written_last = Some(at(1_335));
         request.answered_first = Some(at(1_800));
-        // Of a connection that was there already, the handshakes are no part.
+        // The handshakes of a connection that existed before are not part of the request.
         assert_eq!(micros(&request), [10, 20, 0, 0, 305, 465, 100]);
         request.opened_connection = true;
         assert_eq!(micros(&request), [10, 20, 100, 200, 5, 465, 100]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_before_the_end_of_the_request_is_not_waited_for() {
+    fn a_response_before_the_end_of_the_request_has_no_wait() {
         let mut request = answered(0, 900);
         request.answered_first = Some(at(300));
         request.written_last = Some(at(500));

@@ -1,14 +1,14 @@
-//! Requests for the tests of this folder, reduced to what a test says of them; times in microseconds.
+//! Requests for the tests of this folder, reduced to what a test needs; times in microseconds.
 
 use squall_base::Time;
 use squall_base::record::{Outcome, Phase, RequestRecord};
 
-/// So many microseconds after the load's start.
+/// A time, in microseconds after the load's start.
 pub(crate) fn at(us: u64) -> Time {
     Time::from_nanos(us * 1_000)
 }
 
-/// A measured request with status 200, due at `intended_us` and answered after `took_us`.
+/// A measured request with status 200, due at `intended_us` and complete after `took_us`.
 pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
     RequestRecord {
         request: 0,
@@ -36,12 +36,12 @@ pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
     }
 }
 
-/// The same, but it failed after so long and said so.
+/// Like [`answered`], but it failed after `took_us` with this outcome and error text.
 pub(crate) fn failed(
     intended_us: u64,
     took_us: u64,
     outcome: Outcome,
-    said: &str,
+    text: &str,
 ) -> RequestRecord {
     RequestRecord {
         status: None,
@@ -49,7 +49,7 @@ pub(crate) fn failed(
         headers: None,
         response_body_bytes: 0,
         outcome,
-        error: Some(said.to_owned()),
+        error: Some(text.to_owned()),
         ..answered(intended_us, took_us)
     }
 }

@@ -1,8 +1,8 @@
-//! Loads side by side: what several interleaved rounds of each variant show, and whether it can be said at all.
+//! Compares loads: what several interleaved rounds of each variant show, and whether they show anything at all.
 //!
-//! The round is the unit, as the trial is elsewhere: requests of one round share their luck and are never pooled.
-//! Trials have links of the same seed and are compared in pairs (`verdict`); rounds over a real network have nothing of
-//! that kind, so a difference is stated only if the ranges over all rounds lie apart, beyond the generator's own lag.
+//! The round is the unit, as the trial is elsewhere: requests of one round share their luck and are never pooled. Trials
+//! have links of the same seed and are compared in pairs (`verdict`). Rounds over a real network have no such pairs, so a
+//! difference is stated only if the ranges over all rounds do not overlap, by more than the generator's own lag.
 
 use serde::Serialize;
 use squall_base::{Duration, Time};
@@ -11,24 +11,25 @@ use super::totals::LoadTotals;
 use crate::quantile::{Quantile, Sample};
 use crate::summary::Spread;
 
-/// What one round of one variant came to.
+/// The results of one round of one variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Round {
     /// Requests that ended.
     pub requests: u64,
-    /// Requests that ended without an answer, or with a status of 400 or more.
+    /// Requests that ended without a response, or with a status of 400 or more.
     pub failed: u64,
-    /// Requests that were given up unfinished.
+    /// Requests that were abandoned unfinished.
     pub censored: u64,
-    /// Requests a second that succeeded in the measured phase.
+    /// Successful requests per second in the measured phase.
     pub rate_per_s: Option<f64>,
-    /// Median response time of all requests, failed ones never answered.
+    /// Median response time of all requests; failed ones count as infinite.
     pub p50: Option<Quantile>,
     /// The 90th percentile.
     pub p90: Option<Quantile>,
     /// The 99th percentile.
     pub p99: Option<Quantile>,
-    /// The largest lag of the generator but for 1 % of the requests: what it may have added to a p99.
+    /// The 99th percentile of the generator's lag, or its maximum if there are too few requests: what it may have added to
+    /// a p99.
     pub lag_p99: Duration,
 }
 
@@ -45,7 +46,7 @@ pub struct VariantRounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundFigure {
-    /// Requests a second.
+    /// Requests per second.
     Rate,
     /// Median response time.
     P50,
@@ -55,32 +56,32 @@ pub enum RoundFigure {
     P99,
 }
 
-/// How a variant's figure stands to the baseline's.
+/// How a variant's figure compares with the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// It was higher in every round than in each of the baseline's.
+    /// Higher in every round than in each of the baseline's.
     Higher,
-    /// It was lower in every round.
+    /// Lower in every round than in each of the baseline's.
     Lower,
-    /// The ranges overlap, or lie no further apart than our own error.
+    /// The ranges overlap, or are no further apart than our own error.
     NotShown,
-    /// There are no figures to compare, or a single round of each: any two differ.
+    /// There are no figures to compare, or only one round of each: any two rounds differ.
     Unknown,
 }
 
-/// One figure of a variant against the baseline's.
+/// One figure of a variant compared with the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FigureComparison {
-    /// Which.
+    /// Which figure.
     pub figure: RoundFigure,
-    /// What can be said.
+    /// The conclusion.
     pub order: Order,
-    /// The median over the variant's rounds by that over the baseline's, where both are known.
+    /// The median over the variant's rounds divided by that over the baseline's, if both are known.
     pub ratio: Option<f64>,
 }
 
-/// A variant against the baseline.
+/// A variant compared with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsComparison {
     /// The variant.
@@ -89,7 +90,7 @@ pub struct RoundsComparison {
     pub baseline: String,
     /// Rate, p50, p90 and p99.
     pub figures: Vec<FigureComparison>,
-    /// How often chance alone would set the ranges of one figure apart, if both variants were the same.
+    /// How often chance alone would set the ranges of one figure apart, if both variants were equal.
     pub by_chance: f64,
 }
 
@@ -141,8 +142,8 @@ impl VariantRounds {
         })
     }
 
-    /// A quantile over the rounds; `None` if it is the rate, or unless every round has it: the missing ones would be
-    /// those that answered the fewest requests.
+    /// A quantile over the rounds; `None` for the rate, or unless every round has it. The rounds without it would be
+    /// those with the fewest responses.
     pub fn quantile(&self, figure: RoundFigure) -> Option<Spread<Quantile>> {
         let every: Option<Sample> = self
             .rounds
@@ -175,11 +176,11 @@ impl VariantRounds {
     }
 }
 
-/// Rates closer than this are the same: those of open loads are the schedule's, and the part of a load that is measured is
-/// known to a round trip.
+/// Rates closer than this are equal: open loads have the schedule's rate, and the length of the measured phase is known
+/// only to a round trip.
 const RATE_SHOWS: f64 = 1.001;
 
-/// Each variant against the first.
+/// Compares each variant with the first.
 pub fn compare_rounds(variants: &[VariantRounds]) -> Vec<RoundsComparison> {
     let Some((baseline, others)) = variants.split_first() else {
         return Vec::new();
@@ -256,8 +257,8 @@ fn is_above(high: Quantile, low: Quantile, own_error: Duration) -> bool {
     }
 }
 
-/// How often the ranges of `a` and of `b` values of the same kind lie apart: two of the `(a + b)! / (a! b!)` orders in
-/// which they can come, all equally likely. 1 if there are not two of each.
+/// How often the ranges of `a` and of `b` values of the same kind do not overlap: in two of the `(a + b)! / (a! b!)` orders
+/// in which they can come, all equally likely. 1 unless there are two of each.
 fn apart_by_chance(a: usize, b: usize) -> f64 {
     if a.min(b) < 2 {
         return 1.0;
@@ -269,14 +270,14 @@ fn apart_by_chance(a: usize, b: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Window;
+    use crate::load::MeasuredPhase;
     use crate::load::requests::{answered, at, failed};
     use squall_base::record::Outcome;
 
     /// A variant whose rounds have 400 requests of these times in microseconds.
     fn variant(name: &str, took_us: &[u64]) -> VariantRounds {
         let round = |took_us: &u64| {
-            let mut totals = LoadTotals::new(Window::default());
+            let mut totals = LoadTotals::new(MeasuredPhase::default());
             (0..400).for_each(|n| totals.add(&answered(n, *took_us)));
             Round::of(&totals, at(400 * took_us))
         };
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_may_have_added_is_no_difference() {
+    fn a_difference_within_the_generators_lag_is_not_shown() {
         let mut variants = [variant("h1", &[500, 510]), variant("h2", &[600, 610])];
         variants[1].rounds[0].lag_p99 = Duration::from_micros(95);
         let compared = compare_rounds(&variants);
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_variant_that_fails_fast_is_not_faster() {
-        let mut fast = LoadTotals::new(Window::default());
+        let mut fast = LoadTotals::new(MeasuredPhase::default());
         (0..300).for_each(|n| fast.add(&answered(n, 10)));
         (0..100).for_each(|n| fast.add(&failed(n, 1, Outcome::ConnectionClosed, "reset")));
         let round = Round::of(&fast, at(1_000));
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_what_orders_of_rounds_leave_it() {
+    fn chance_follows_from_the_number_of_orders_of_rounds() {
         assert!((apart_by_chance(3, 3) - 0.1).abs() < 1e-9);
         assert!((apart_by_chance(2, 4) - 2.0 / 15.0).abs() < 1e-9);
         assert_eq!(apart_by_chance(1, 9), 1.0);

@@ -1,8 +1,8 @@
 //! The sums of a load over all of its requests, whose own records need not be kept.
 //!
-//! Latencies, parts, statuses and bytes are those of the measured phase; the warm-up is only counted. Latencies are
-//! those of requests that succeeded, and what the others hide is asked for with [`LoadTotals::response_quantile`]. It
-//! reads no clock: the times of requests count from the load's start, and so does `now`. For the last second alone: `interval`.
+//! Latencies, parts, statuses and bytes are those of the measured phase; the warm-up is only counted. Latencies are those
+//! of successful requests; [`LoadTotals::response_quantile`] includes the others. It reads no clock: the times of requests
+//! and `now` count from the load's start. For the last second alone, see `interval`.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use super::latencies::{Latencies, quantile_of_all};
 use super::parts::{Part, parts};
 use crate::quantile::Quantile;
 
-/// Requests whose spans are counted together.
+/// How many requests have their spans counted together.
 const AT_ONCE: usize = 32;
 
-/// When the measured phase is, from the load's start.
+/// The measured phase, from the load's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct MeasuredPhase {
     /// The end of the warm-up.
     pub from: Time,
-    /// When the last request is due; `None` if the load ends after so many requests.
+    /// When the last request is due; `None` if the load ends after a number of requests.
     pub to: Option<Time>,
 }
 
 /// A load's sums.
 #[derive(Clone, Debug)]
 pub struct LoadTotals {
-    window: Window,
+    phase: MeasuredPhase,
     warmup: u64,
     by_outcome: [u64; Outcome::ALL.len()],
     succeeded: u64,
@@ -46,8 +46,8 @@ pub struct LoadTotals {
     parts: [Latencies; Part::ALL.len()],
 }
 
-/// The spans of some requests, a column each, of which runs are counted.
-struct Spans {
+/// The spans of some requests, one column each, so that runs of equal spans are counted together.
+struct SpanColumns {
     measured: usize,
     lag: [Duration; AT_ONCE],
     succeeded: usize,
@@ -56,10 +56,10 @@ struct Spans {
     parts: [[Duration; AT_ONCE]; Part::ALL.len()],
 }
 
-impl Spans {
-    fn new() -> Spans {
+impl SpanColumns {
+    fn new() -> SpanColumns {
         let none = [Duration::ZERO; AT_ONCE];
-        Spans {
+        SpanColumns {
             measured: 0,
             lag: none,
             succeeded: 0,
@@ -85,10 +85,10 @@ impl Spans {
 }
 
 impl LoadTotals {
-    /// No request yet.
-    pub fn new(window: Window) -> LoadTotals {
+    /// Totals without any request.
+    pub fn new(phase: MeasuredPhase) -> LoadTotals {
         LoadTotals {
-            window,
+            phase,
             warmup: 0,
             by_outcome: [0; Outcome::ALL.len()],
             succeeded: 0,
@@ -113,7 +113,7 @@ impl LoadTotals {
 
     /// Counts requests that have ended.
     pub fn add_all(&mut self, requests: &[RequestRecord]) {
-        let mut spans = Spans::new();
+        let mut spans = SpanColumns::new();
         for requests in requests.chunks(AT_ONCE) {
             spans.clear();
             for request in requests {
@@ -128,8 +128,8 @@ impl LoadTotals {
         }
     }
 
-    /// Counts all of a request but for its spans, which it adds to `spans`.
-    fn count(&mut self, request: &RequestRecord, spans: &mut Spans) {
+    /// Counts everything about a request but its spans, which it adds to `spans`.
+    fn count(&mut self, request: &RequestRecord, spans: &mut SpanColumns) {
         self.count_in_window(request);
         if request.phase == Phase::Warmup {
             self.warmup += 1;
@@ -160,8 +160,9 @@ impl LoadTotals {
         }
     }
 
-    /// The achieved rate counts what ends in the measured phase shifted by a round trip (docs/METHOD.md), for which the
-    /// shortest response so far stands: else the answers to the last requests would be missing from every rate.
+    /// The achieved rate counts requests that end in the measured phase shifted by a round trip (docs/METHOD.md). The
+    /// shortest response so far stands for that round trip. Without the shift, every rate would lack the responses to the
+    /// last requests.
     fn count_in_window(&mut self, request: &RequestRecord) {
         if !request.succeeded() {
             return;
@@ -171,14 +172,14 @@ impl LoadTotals {
         self.shortest = Some(shift);
         let is_after = |start: Time| request.end >= start + shift;
         let is_before = |end: Time| request.end <= end + shift;
-        if (self.window.from == Time::ZERO || is_after(self.window.from))
-            && self.window.to.is_none_or(is_before)
+        if (self.phase.from == Time::ZERO || is_after(self.phase.from))
+            && self.phase.to.is_none_or(is_before)
         {
             self.succeeded_in_window += 1;
         }
     }
 
-    /// Counts all of `other`'s requests too, such as another thread's of the same load.
+    /// Adds all of `other`'s requests, such as those of another thread of the same load.
     pub fn merge(&mut self, other: &LoadTotals) {
         self.warmup += other.warmup;
         for (count, more) in self.by_outcome.iter_mut().zip(other.by_outcome) {
@@ -202,17 +203,17 @@ impl LoadTotals {
         }
     }
 
-    /// Measured requests that have ended, whatever became of them.
+    /// Measured requests that have ended, whatever their outcome.
     pub fn requests(&self) -> u64 {
         self.by_outcome.iter().sum()
     }
 
-    /// Requests of the warm-up that have ended; in no other number.
+    /// Requests of the warm-up that have ended; no other number includes them.
     pub fn warmup(&self) -> u64 {
         self.warmup
     }
 
-    /// Requests that were answered in whole with a status below 400.
+    /// Requests with a complete response and a status below 400.
     pub fn succeeded(&self) -> u64 {
         self.succeeded
     }
@@ -222,38 +223,38 @@ impl LoadTotals {
         self.by_outcome[outcome as usize]
     }
 
-    /// Requests that were answered in whole with a status of 400 or more.
+    /// Requests with a complete response and a status of 400 or more.
     pub fn error_statuses(&self) -> u64 {
         self.with_outcome(Outcome::Answered) - self.succeeded
     }
 
-    /// Requests that were given up unfinished when the load had ended.
+    /// Requests that were abandoned unfinished after the load had ended.
     pub fn censored(&self) -> u64 {
         self.with_outcome(Outcome::Censored)
     }
 
-    /// Requests that ended without an answer or with an error's, but not those that were given up unfinished.
+    /// Requests that ended without a response or with an error status, except those that were abandoned unfinished.
     pub fn failed(&self) -> u64 {
         self.requests() - self.succeeded - self.censored()
     }
 
-    /// Answered requests by status; 0 for an answer without any.
+    /// Requests with a response, by status; 0 for a response without a status.
     pub fn statuses(&self) -> &BTreeMap<u16, u64> {
         &self.by_status
     }
 
-    /// Answered requests whose status has `class` as its first digit, from 1 to 5.
+    /// Requests with a response whose status has `class` as its first digit, from 1 to 5.
     pub fn status_class(&self, class: u16) -> u64 {
         let of_class = self.by_status.range(class * 100..(class + 1) * 100);
         of_class.map(|(_, count)| count).sum()
     }
 
-    /// What requests without an answer said.
+    /// The failures of requests without a response.
     pub fn failures(&self) -> &Failures {
         &self.failures
     }
 
-    /// Body bytes of requests that a socket took in whole.
+    /// Body bytes of requests that were written to a socket completely.
     pub fn body_bytes_out(&self) -> u64 {
         self.body_bytes_out
     }
@@ -278,37 +279,37 @@ impl LoadTotals {
         &self.lag
     }
 
-    /// What requests that were given up unfinished had waited: less than their response times.
+    /// How long abandoned requests had waited, which is less than their response times.
     pub fn unfinished(&self) -> &Latencies {
         &self.unfinished
     }
 
-    /// One part of the response times of requests that succeeded; zeros are counted, so the parts' means add up.
+    /// One part of the response times of successful requests; zeros are counted, so the parts' means add up.
     pub fn part(&self, part: Part) -> &Latencies {
         &self.parts[part as usize]
     }
 
     /// How much of the measured phase has passed at `now`; when the load is over, `now` is its end.
     pub fn measured_for(&self, now: Time) -> Duration {
-        self.window
+        self.phase
             .to
             .map_or(now, |to| to.min(now))
-            .since(self.window.from)
+            .since(self.phase.from)
     }
 
-    /// Requests a second that succeeded within the measured phase, as far as it has passed at `now`.
+    /// Successful requests per second within the measured phase, as far as it has passed at `now`.
     pub fn achieved_per_s(&self, now: Time) -> Option<f64> {
         self.per_s(self.succeeded_in_window, now)
     }
 
-    /// `count` for each second of the measured phase; `None` if it has not begun at `now`.
+    /// `count` per second of the measured phase; `None` if it has not begun at `now`.
     pub fn per_s(&self, count: u64, now: Time) -> Option<f64> {
         let measured = self.measured_for(now);
         (!measured.is_zero()).then(|| count as f64 / measured.as_secs_f64())
     }
 
-    /// The quantile of the response times of *all* measured requests, such as 0.99 for p99: failed ones count as never
-    /// answered and unfinished ones as longer than they had waited, exactly as in
+    /// The quantile of the response times of *all* measured requests, such as 0.99 for p99. Failed ones count as
+    /// infinite and unfinished ones as longer than they had waited, exactly as in
     /// [`Sample::quantile`](crate::Sample::quantile).
     pub fn response_quantile(&self, quantile: f64) -> Option<Quantile> {
         quantile_of_all(&self.response, &self.unfinished, self.requests(), quantile)
@@ -321,7 +322,7 @@ mod tests {
     use crate::load::requests::{answered, at, failed};
 
     fn totals(requests: impl IntoIterator<Item = RequestRecord>) -> LoadTotals {
-        let mut totals = LoadTotals::new(Window::default());
+        let mut totals = LoadTotals::new(MeasuredPhase::default());
         requests
             .into_iter()
             .for_each(|request| totals.add(&request));
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_count_the_same_at_once_and_one_by_one() {
+    fn adding_requests_in_bulk_equals_adding_them_one_by_one() {
         let request = |n| match n % 5 {
             0 => RequestRecord {
                 phase: Phase::Warmup,
@@ -376,7 +377,7 @@ mod tests {
             },
         };
         let requests: Vec<_> = (0..200).map(request).collect();
-        let mut at_once = LoadTotals::new(Window::default());
+        let mut at_once = LoadTotals::new(MeasuredPhase::default());
         at_once.add_all(&requests);
         assert_eq!(format!("{at_once:?}"), format!("{:?}", totals(requests)));
     }
@@ -403,13 +404,13 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_the_window() {
-        // 1,000 a second for 3 seconds, each answered after 100 ms; the first second warms up.
-        let window = Window {
+    fn the_rate_is_taken_over_the_measured_window() {
+        // 1,000 a second for 3 seconds, each complete after 100 ms; the first second warms up.
+        let phase = MeasuredPhase {
             from: at(1_000_000),
             to: Some(at(3_000_000)),
         };
-        let mut totals = LoadTotals::new(window);
+        let mut totals = LoadTotals::new(phase);
         for n in 0..3_000 {
             let phase = if n < 1_000 {
                 Phase::Warmup
@@ -427,20 +428,20 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_window_is_not_achieved() {
-        let window = Window {
+    fn responses_after_the_window_do_not_count_as_achieved() {
+        let phase = MeasuredPhase {
             from: Time::ZERO,
             to: Some(at(1_000_000)),
         };
-        let mut totals = LoadTotals::new(window);
-        // Twice as many as the server can do: the second half is answered while the load drains.
+        let mut totals = LoadTotals::new(phase);
+        // Twice as many as the server can do: the second half completes while the load drains.
         (0..1_000).for_each(|n| totals.add(&answered(n * 1_000, 1_000 + n * 1_000)));
         assert_eq!(totals.achieved_per_s(at(2_000_000)), Some(501.0));
         assert_eq!(totals.succeeded(), 1_000);
     }
 
     #[test]
-    fn quantiles_of_all_requests_say_what_is_hidden() {
+    fn quantiles_of_all_requests_include_failed_and_unfinished_ones() {
         let good = |count: u64| (0..count).map(|n| answered(n, 1_000));
         let of = |outcome, count: u64| (0..count).map(move |n| failed(n, 2_000, outcome, ""));
         // The histogram's resolution is 0.1 %.
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_totals_are_as_if_added_together() {
+    fn merged_totals_equal_totals_added_together() {
         let requests = |from: u64| (from..from + 500).map(|n| answered(n, 50 + n));
         let mut merged = totals(requests(0));
         merged.merge(&totals(requests(500).chain([failed(

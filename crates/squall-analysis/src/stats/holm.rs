@@ -1,10 +1,10 @@
-//! What is left of several p-values when all of them were looked at: Holm's correction.
+//! Holm's correction: what several p-values are worth when all of them were looked at.
 //!
-//! The chance that any of the comparisons is called a difference though none is one stays at the level, whatever they
-//! have to do with each other (S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal
-//! of Statistics 6, 1979).
+//! The chance that any comparison is called a difference although there is no difference stays at the level, however the
+//! comparisons depend on each other (S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+//! Journal of Statistics 6, 1979).
 
-/// Each p-value adjusted for the number of them, in the same order; none above 1.
+/// Each p-value adjusted for the number of p-values, in the same order and at most 1.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));

@@ -1,35 +1,33 @@
-//! For how long the values of a series hang together.
+//! The autocorrelation length of a series.
 //!
 //! Requests that follow each other share a congestion window, a burst of losses, a queue. How far that reaches follows from
-//! the series' own correlations, weighed and cut off as for the length of blocks of a bootstrap (D. N. Politis and H. White,
+//! the series' autocorrelations, weighted and cut off as for the block length of a bootstrap (D. N. Politis and H. White,
 //! "Automatic Block-Length Selection for the Dependent Bootstrap", Econometric Reviews 23, 2004, with the correction by
-//! Patton, Politis and White, 28, 2009). What batches are made of it is `within`'s.
+//! Patton, Politis and White, 28, 2009). `within` makes batches from it.
 
-/// How far values of `series` hang together, in values: the mean lag of its correlations, the sum of lag x covariance over
-/// the sum of covariances, both over all lags, positive and negative. 0 of independent values, 2 r / (1 - r^2) where each
-/// is `r` of the one before; infinite if the sum vanishes.
+/// The autocorrelation length of `series`, in values: the mean lag of its correlations. That is the sum of lag x covariance
+/// over the sum of covariances, both over all lags, positive and negative. It is 0 for independent values, 2 r / (1 - r^2)
+/// where each value is `r` times the one before plus noise, and infinite if the sum vanishes.
 ///
-/// The mean of a batch of m values varies by a share of (reach / m) too little to stand for all of a longer run (H.-J. Song
-/// and B. W. Schmeiser, "Optimal Mean-Squared-Error Batch Sizes", Management Science 41, 1995). The larger of two
-/// estimates: [`windowed_reach`], and as if only the first lag counted, which scatters less.
+/// The variance of means of batches of m values is too small by the share (reach / m) to stand for a longer run (H.-J. Song
+/// and B. W. Schmeiser, "Optimal Mean-Squared-Error Batch Sizes", Management Science 41, 1995). Returns the larger of two
+/// estimates: [`windowed_reach`], and one from the first lag alone, which scatters less.
 pub fn reach(series: &[f64]) -> f64 {
-    let Some(memory) = Memory::of(series) else {
+    let Some(sums) = Autocovariances::of(series) else {
         return 0.0;
     };
-    let next = memory.next.clamp(0.0, 1.0);
-    memory
-        .windowed_reach()
-        .max(2.0 * next / (1.0 - next * next))
+    let next = sums.next.clamp(0.0, 1.0);
+    sums.windowed_reach().max(2.0 * next / (1.0 - next * next))
 }
 
-/// The reach under the window of Politis and White: correlations count up to twice the lag after which several in a row, at
-/// least 5, are no larger than chance makes them. Infinite where the sum of covariances comes out below zero.
+/// The autocorrelation length under the window of Politis and White. Correlations count up to twice the lag after which
+/// several in a row, at least 5, are no larger than chance makes them. Infinite if the sum of covariances is not positive.
 pub fn windowed_reach(series: &[f64]) -> f64 {
-    Memory::of(series).map_or(0.0, |memory| memory.windowed_reach())
+    Autocovariances::of(series).map_or(0.0, |sums| sums.windowed_reach())
 }
 
-/// What a series' autocovariances come to.
-struct Memory {
+/// Sums of a series' autocovariances.
+struct Autocovariances {
     /// The sum of lag x covariance.
     slope: f64,
     /// The sum of covariances: the spectrum at the origin.
@@ -38,16 +36,17 @@ struct Memory {
     next: f64,
 }
 
-impl Memory {
+impl Autocovariances {
     fn windowed_reach(&self) -> f64 {
-        match self.spectrum > 0.0 {
-            true => self.slope / self.spectrum,
-            false => f64::INFINITY,
+        if self.spectrum > 0.0 {
+            self.slope / self.spectrum
+        } else {
+            f64::INFINITY
         }
     }
 
-    /// `None` of a constant, and of fewer than 8 values.
-    fn of(series: &[f64]) -> Option<Memory> {
+    /// `None` for a constant series, and for fewer than 8 values.
+    fn of(series: &[f64]) -> Option<Autocovariances> {
         if series.len() < 8 {
             return None;
         }
@@ -69,7 +68,7 @@ impl Memory {
             slope += 2.0 * weight * lag as f64 * covariance;
             spectrum += 2.0 * weight * covariance;
         }
-        Some(Memory {
+        Some(Autocovariances {
             slope,
             spectrum,
             next: covariances.get(1).copied().unwrap_or(0.0) / variance,
@@ -77,7 +76,7 @@ impl Memory {
     }
 }
 
-/// The autocovariances of a series with mean zero from lag 0 on, and up to which lag they count.
+/// The autocovariances of a series with mean zero from lag 0 on, and the last lag that counts.
 fn covariances(centred: &[f64]) -> (Vec<f64>, usize) {
     let count = centred.len();
     let n = count as f64;
@@ -90,13 +89,13 @@ fn covariances(centred: &[f64]) -> (Vec<f64>, usize) {
         let ahead = &centred[lag..];
         let product: f64 = ahead.iter().zip(centred).map(|(a, b)| a * b).sum();
         covariances.push(product / n);
-        // As the reference implementation (the arch package of Python): a correlation between the parts that overlap.
+        // As in the reference implementation (the arch package of Python): a correlation of the overlapping parts.
         let squares = |part: &[f64]| part.iter().map(|a| a * a).sum::<f64>();
         let scale = (squares(&centred[lag + 1..]) * squares(&centred[..count - lag - 1])).sqrt();
         let is_quiet = scale > 0.0 && (product.abs() / scale) < by_chance;
         quiet = if is_quiet { quiet + 1 } else { 0 };
         if quiet >= in_a_row && window == last {
-            // The first of them is the lag after the last that counts.
+            // The first of this quiet row is the lag after the last that counts.
             window = (2 * (lag + 1 - in_a_row).max(1)).min(last);
         }
         if lag >= window {
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_constant_has_nothing_that_hangs_together() {
+    fn a_constant_series_has_no_autocorrelation() {
         assert_eq!(reach(&[3.0; 100]), 0.0);
         assert_eq!(reach(&[1.0, 2.0]), 0.0);
         assert_eq!(windowed_reach(&[3.0; 100]), 0.0);

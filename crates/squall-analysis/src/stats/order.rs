@@ -1,14 +1,14 @@
-//! Between which values of a sample a true quantile lies, whatever the distribution: order statistics.
+//! Order statistics: between which values of a sample a true quantile lies, whatever the distribution.
 //!
-//! Exact for independent values (David and Nagaraja, *Order Statistics*, 3rd edition, 2003, section 7.1). Requests of a
-//! run are not: for them this is the rule for how many it takes at least, and `within` gives the interval.
+//! Exact for independent values (David and Nagaraja, *Order Statistics*, 3rd edition, 2003, section 7.1). The requests of a
+//! run are not independent: for them, this only gives the minimum sample size, and `within` computes the interval.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// What each end of a 95 % interval may miss by chance.
+/// How often each end of a 95 % interval may miss by chance.
 pub const MISSED_AT_AN_END: f64 = 0.025;
 
-/// Two places, from 1, in a sample in order; an end without a place does not exist: the sample is too small for it.
+/// Two ranks, from 1, in a sorted sample; an end is `None` if the sample is too small for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranks {
     /// The true quantile is below this value in at most 2.5 % of samples.
@@ -17,11 +17,11 @@ pub struct Ranks {
     pub high: Option<u64>,
 }
 
-/// The places of a 95 % interval of the `quantile` (above 0, below 1) in a sample of `count` independent values.
+/// The ranks of a 95 % interval of the `quantile` (above 0, below 1) in a sample of `count` independent values.
 ///
-/// The value at place `r` is above the true quantile if fewer than `r` of all are below it, and how many are is
-/// binomial. So `low` is the last place that is above it in at most 2.5 % of samples, `high` the first that is below it
-/// in at most 2.5 %. A p99 has a `high` from 368 values on, a p99.9 from 3,688.
+/// The value at rank `r` is above the true quantile if fewer than `r` values are below the quantile, and the number below
+/// is binomial. So `low` is the last rank that is above it in at most 2.5 % of samples, and `high` the first that is below
+/// it in at most 2.5 %. A p99 has a `high` from 368 values on, a p99.9 from 3,688.
 pub fn interval_ranks(count: u64, quantile: f64) -> Ranks {
     let Ok(below) = Binomial::new(quantile, count) else {
         return Ranks {
@@ -29,7 +29,7 @@ pub fn interval_ranks(count: u64, quantile: f64) -> Ranks {
             high: None,
         };
     };
-    // `cdf` grows with the place, so both are found by halving.
+    // `cdf` grows with the rank, so both are found by bisection.
     let first = |holds: &dyn Fn(u64) -> bool| {
         let (mut low, mut high) = (0, count + 1);
         while low < high {
@@ -42,7 +42,7 @@ pub fn interval_ranks(count: u64, quantile: f64) -> Ranks {
         }
         low
     };
-    // The value at place r is above the quantile with P(B <= r - 1); these are the places at which that is too much.
+    // The value at rank r is above the quantile with probability P(B <= r - 1), and below it with P(B >= r).
     let too_much = first(&|r| r > 0 && below.cdf(r - 1) > MISSED_AT_AN_END);
     let enough = first(&|r| r > 0 && below.sf(r - 1) <= MISSED_AT_AN_END);
     Ranks {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_upper_bound_takes_so_many_values() {
+    fn an_upper_bound_needs_a_minimum_number_of_values() {
         for (quantile, needs) in [
             (0.5, 6),
             (0.9, 36),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_bound_of_a_low_quantile_can_be_missing_too() {
+    fn a_low_quantile_can_lack_a_lower_bound() {
         assert_eq!(interval_ranks(100, 0.01).low, None);
         assert_eq!(
             interval_ranks(6, 0.5),

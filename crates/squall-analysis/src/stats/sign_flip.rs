@@ -1,24 +1,25 @@
-//! How often chance alone would set variants this far apart: tests that only swap labels.
+//! Permutation tests: how often chance alone would set variants this far apart, found by only swapping labels.
 //!
-//! If two variants are the same, each pair might as well have come the other way round, and each run might have been the
-//! other's. All those worlds are tried, or a seeded sample of them where there are too many; the p-value is the share in
+//! If two variants are equal, each pair could as well have come out the other way round, and each run could have been the
+//! other variant's. All such relabellings are tried, or a seeded sample if there are too many. The p-value is the share in
 //! which the difference of the means is at least as large (E. S. Edgington and P. Onghena, *Randomization Tests*, 4th
 //! edition, 2007, chapters 4 and 5). No distribution is assumed.
 
 use super::random::Random;
 
-/// Up to so many worlds all are tried.
+/// Up to this many relabellings, all are tried.
 const ALL_UP_TO: u64 = 1 << 16;
 
-/// Of more, so many are drawn.
+/// Of more relabellings, this many are drawn.
 const DRAWN: u64 = 20_000;
 
-/// Sums in another order may differ by rounding alone.
+/// Sums in a different order may differ by rounding alone.
 const ROUNDING: f64 = 1e-12;
 
-/// The two-sided p-value of `differences` of pairs, whose signs could as well have been others. 1 without any.
+/// The two-sided p-value of the `differences` of pairs, under flips of their signs. 1 without pairs.
 ///
-/// Exact up to 17 pairs; above, from 20,000 draws of `seed`, the world as it was among them, so that it is never zero.
+/// Exact up to 17 pairs. Above that, it comes from 20,000 draws seeded with `seed`, plus the labels as they were, so that
+/// it is never zero.
 pub fn sign_flip(differences: &[f64], seed: u64) -> f64 {
     let Some((first, others)) = differences.split_first() else {
         return 1.0;
@@ -31,7 +32,7 @@ pub fn sign_flip(differences: &[f64], seed: u64) -> f64 {
             .fold(*first, |sum, d| if signs() { sum - d } else { sum + d });
         sum.abs() >= observed
     };
-    // With all signs the other way round the sum is as far from zero: half of the worlds tell of all.
+    // Flipping all signs leaves the sum as far from zero, so half of the relabellings stand for all.
     let worlds = 1u64.checked_shl(others.len() as u32).unwrap_or(u64::MAX);
     if worlds <= ALL_UP_TO {
         let count = |world: &u64| {
@@ -49,15 +50,14 @@ pub fn sign_flip(differences: &[f64], seed: u64) -> f64 {
     (as_far.count() + 1) as f64 / (DRAWN + 1) as f64
 }
 
-/// The smallest p-value that so many pairs can give: 0.0625 for 5, 0.031 for 6, 0.002 for 10.
+/// The smallest p-value that this many pairs can reach: 0.0625 for 5, 0.031 for 6, 0.002 for 10.
 pub fn smallest_sign_flip(pairs: usize) -> f64 {
     2f64.powi(1 - i32::try_from(pairs.max(1)).unwrap_or(i32::MAX))
 }
 
-/// The two-sided p-value of two groups of unpaired runs, whose labels could as well have been dealt otherwise. 1 if a
-/// group is empty.
+/// The two-sided p-value of two groups of unpaired runs, if their labels are dealt anew. 1 if a group is empty.
 ///
-/// Exact up to 65,536 ways to deal; above, from 20,000 draws of `seed`, as [`sign_flip`].
+/// Exact up to 65,536 ways to deal. Above that, it comes from 20,000 draws seeded with `seed`, as in [`sign_flip`].
 pub fn permutation(a: &[f64], b: &[f64], seed: u64) -> f64 {
     if a.is_empty() || b.is_empty() {
         return 1.0;
@@ -65,7 +65,7 @@ pub fn permutation(a: &[f64], b: &[f64], seed: u64) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     let total: f64 = all.iter().sum();
     let scale: f64 = all.iter().map(|value| value.abs()).sum();
-    // The means lie furthest apart where the sum of one group is furthest from its share of the total.
+    // The means are furthest apart if the sum of one group is furthest from its share of the total.
     let share = total * a.len() as f64 / all.len() as f64;
     let distance = |sum: f64| (sum - share).abs();
     let observed = distance(a.iter().sum()) - scale * ROUNDING;
@@ -89,7 +89,7 @@ pub fn permutation(a: &[f64], b: &[f64], seed: u64) -> f64 {
     as_far as f64 / (DRAWN + 1) as f64
 }
 
-/// The smallest p-value that groups of so many runs can give: one deal and, if both are as large, its mirror image.
+/// The smallest p-value that groups of this size can reach: from one deal and, if both are equally large, its mirror image.
 pub fn smallest_permutation(a: usize, b: usize) -> f64 {
     if a == 0 || b == 0 {
         return 1.0;
@@ -98,7 +98,7 @@ pub fn smallest_permutation(a: usize, b: usize) -> f64 {
     (extremes / ways(a, b)).min(1.0)
 }
 
-/// In how many ways `a + b` runs can be dealt to groups of `a` and `b`.
+/// The number of ways to deal `a + b` runs into groups of `a` and `b`.
 fn ways(a: usize, b: usize) -> f64 {
     (1..=a).map(|n| (b + n) as f64 / n as f64).product()
 }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_that_all_agree_have_the_smallest_p_that_there_is() {
+    fn pairs_that_all_agree_have_the_smallest_possible_p() {
         for (pairs, p) in [
             (1, 1.0),
             (2, 0.5),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_lie_apart_have_the_smallest_p_that_there_is() {
+    fn groups_that_do_not_overlap_have_the_smallest_possible_p() {
         assert_eq!(permutation(&[1.0, 2.0, 3.0], &[7.0, 8.0, 9.0], 1), 0.1);
         assert_eq!(smallest_permutation(3, 3), 0.1);
         assert_eq!(smallest_permutation(2, 4), 1.0 / 15.0);

@@ -1,18 +1,18 @@
-//! Between which values a figure of one run lies, as far as chance within the run is concerned: 95 % intervals.
+//! The 95 % interval of a figure of one run, as far as chance within the run is concerned.
 //!
-//! The requests of a run hang together, so they are put into batches, in the order of time, so long that batches hardly do
-//! (G. S. Fishman, "Grouping Observations in Digital Simulation", Management Science 24, 1978). How the batches scatter is
-//! how far chance moves the whole, with t for so few of them. A mean's interval follows at once; few large values make it
-//! lopsided, for which P. Hall's transformation is made up ("On the Removal of Skewness by Transformation", JRSS B 54,
-//! 1992), and each end is the outer one of with and without it. A quantile's ends are values at two places of the order:
-//! as many requests as are independent (by the scatter of the share below the quantile) are held against the binomial
-//! distribution, between places as A. D. Hutson, "Calculating Nonparametric Confidence Intervals for Quantiles Using
-//! Fractional Order Statistics" (Journal of Applied Statistics 26, 1999). The range between quartiles is a mean too, of how
-//! much each request moves it.
+//! The requests of a run are correlated, so they are grouped into batches, in the order of time, that are long enough to be
+//! nearly uncorrelated (G. S. Fishman, "Grouping Observations in Digital Simulation", Management Science 24, 1978). The
+//! scatter of the batches shows how far chance moves the whole; since they are few, Student's t applies. A mean's interval
+//! follows directly. A few large values make it lopsided, which P. Hall's transformation corrects ("On the Removal of
+//! Skewness by Transformation", JRSS B 54, 1992); each end is the outer one of the ends with and without it. The ends of a
+//! quantile's interval are values at two ranks. To find them, the effective number of independent requests (from the
+//! scatter of the share below the quantile) is compared with the binomial distribution, interpolated between ranks as in A.
+//! D. Hutson, "Calculating Nonparametric Confidence Intervals for Quantiles Using Fractional Order Statistics" (Journal of
+//! Applied Statistics 26, 1999). The interquartile range is treated as a mean too: that of how far each request moves it.
 //!
-//! Where a run does not suffice, there is no interval: fewer than ten batches; or it is not 95 % sure that there are enough
-//! independent requests beyond a quantile to bound it at all. What such intervals cover is simulated in
-//! `tests/coverage.rs`. What moves figures from run to run is not in here: `effect` sees that.
+//! A run that is too short has no interval: one with fewer than ten batches, or one where it is not 95 % certain that
+//! enough independent requests lie beyond a quantile to bound it at all. `tests/coverage.rs` simulates what such intervals
+//! cover. What moves figures from run to run is not considered here: `effect` does that.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 use statrs::function::beta::beta_reg;
@@ -21,27 +21,27 @@ use super::effect::share_beyond;
 use super::memory::reach;
 use super::order::{MISSED_AT_AN_END, interval_ranks};
 
-/// Of more batches the spread would be known hardly better (t is 2.05 for 30, 1.96 for any number), and they would be
-/// shorter: what correlations nobody sees spoil would be more.
+/// With more batches the spread would hardly be better known (t is 2.05 for 30, 1.96 for any number). The batches would
+/// also be shorter, so that undetected correlations would do more harm.
 const BATCHES_AT_MOST: f64 = 30.0;
 
-/// Of fewer, the spread is a guess.
+/// With fewer batches, the spread is a guess.
 const BATCHES_AT_LEAST: f64 = 10.0;
 
-/// How long a batch is, in reaches of the run's memory: then the variance comes out 1 / 23 too small at most, and the
-/// interval covers half a percent less: that is the density of the normal distribution at 1.96, 0.058, x 1.96 x 1 / 23.
+/// Length of a batch, in autocorrelation lengths. At 23, the variance comes out at most 1 / 23 too small, and the interval
+/// covers half a percent less: the density of the normal distribution at 1.96, 0.058, x 1.96 x 1 / 23.
 const REACHES_OF_A_BATCH: f64 = 23.0;
 
-/// Longer runs are looked at in means of neighbours for their memory: batches of them are far longer than these.
+/// The autocorrelation of longer runs is estimated from means of neighbours; their batches are far longer than those.
 const LOOKED_AT: usize = 8_192;
 
-/// How sure it must be that there are enough requests.
+/// How certain it must be that there are enough independent requests.
 const SURE: f64 = 0.95;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SeriesFigure {
-    /// The mean of those values that have an end.
+    /// The mean of the finite values.
     Mean,
     /// The median.
     Median,
@@ -69,7 +69,7 @@ impl SeriesFigure {
         SeriesFigure::P999,
     ];
 
-    /// The highest quantile that it takes; `None` for the mean.
+    /// The highest quantile that the figure uses; `None` for the mean.
     const fn quantile(self) -> Option<f64> {
         match self {
             SeriesFigure::Mean => None,
@@ -83,15 +83,16 @@ impl SeriesFigure {
     }
 }
 
-/// The 95 % interval of each figure of `series`, in the order of time and of [`SeriesFigure::ALL`]; a value without an end
-/// is infinite. Batches are at least `batch_at_least` values long. An end may be infinite.
+/// The 95 % interval of each figure of `series`, in the order of [`SeriesFigure::ALL`]. `series` is in the order of time;
+/// values of requests that never ended are infinite. Batches are at least `batch_at_least` values long. An end may be
+/// infinite.
 pub fn intervals(
     series: &[f64],
     batch_at_least: f64,
 ) -> [Option<(f64, f64)>; SeriesFigure::ALL.len()] {
     let mut sorted = series.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let run = Run {
+    let run = RunSeries {
         series,
         sorted,
         batch_at_least,
@@ -103,24 +104,27 @@ pub fn intervals(
     })
 }
 
-struct Run<'a> {
+struct RunSeries<'a> {
     series: &'a [f64],
     sorted: Vec<f64>,
     batch_at_least: f64,
 }
 
-impl Run<'_> {
+impl RunSeries<'_> {
     fn of_mean(&self) -> Option<(f64, f64)> {
         let ends = self.sorted.partition_point(|value| value.is_finite());
         if ends == 0 {
             return None;
         }
         let mean = self.sorted[..ends].iter().sum::<f64>() / ends as f64;
-        // Of values without an end it is a ratio of two sums; each value moves it by so much.
+        // If some values are infinite, the mean is a ratio of two sums. This is how far each value moves it.
         let scale = self.series.len() as f64 / ends as f64;
-        let moved = |value: &f64| match value.is_finite() {
-            true => scale * (value - mean),
-            false => 0.0,
+        let moved = |value: &f64| {
+            if value.is_finite() {
+                scale * (value - mean)
+            } else {
+                0.0
+            }
         };
         let moved: Vec<f64> = self.series.iter().map(moved).collect();
         let batches = Batches::of(&moved, self.batch_at_least)?;
@@ -128,7 +132,7 @@ impl Run<'_> {
         Some((mean - high, mean - low))
     }
 
-    /// The share below a quantile moves the quantile by that share, divided by the density there.
+    /// A share below a quantile moves the quantile by that share, divided by the density there.
     fn of_range(&self) -> Option<(f64, f64)> {
         let bound = interval_ranks(self.series.len() as u64, 0.75);
         bound.high?;
@@ -170,13 +174,13 @@ impl Run<'_> {
         Some((self.at_place(low)?, self.at_place(high)?))
     }
 
-    /// Nearest rank, as everywhere.
+    /// The nearest-rank quantile, as everywhere.
     fn value_at(&self, quantile: f64) -> Option<f64> {
         let rank = (quantile * self.sorted.len() as f64).ceil() as usize;
         self.sorted.get(rank.max(1) - 1).copied()
     }
 
-    /// The value at a place from 1, which may lie between two; `None` outside.
+    /// The value at a rank from 1, which may lie between two values; `None` outside.
     fn at_place(&self, place: f64) -> Option<f64> {
         if !(1.0..=self.sorted.len() as f64).contains(&place) {
             return None;
@@ -190,15 +194,19 @@ impl Run<'_> {
         })
     }
 
-    /// 1 for each value up to `value`, or below it: whichever is nearer to the quantile's share, as many may be the same.
+    /// 1 for each value up to `value`, or for each value below it, whichever share is nearer to `quantile`: many values may
+    /// be equal.
     fn below(&self, value: f64, quantile: f64) -> Vec<f64> {
         let count = self.sorted.len() as f64;
         let up_to = self.sorted.partition_point(|other| *other <= value) as f64 / count;
         let below = self.sorted.partition_point(|other| *other < value) as f64 / count;
         let is_with = (up_to - quantile).abs() <= (quantile - below).abs() && up_to < 1.0;
-        let one = |other: &f64| match is_with {
-            true => *other <= value,
-            false => *other < value,
+        let one = |other: &f64| {
+            if is_with {
+                *other <= value
+            } else {
+                *other < value
+            }
         };
         let ones = self
             .series
@@ -207,7 +215,7 @@ impl Run<'_> {
         ones.collect()
     }
 
-    /// By how much values grow for a unit of share around a quantile, over the width of P. Hall and S. J. Sheather ("On the
+    /// How much values grow per unit of share around a quantile. The width is that of P. Hall and S. J. Sheather ("On the
     /// Distribution of a Studentized Quantile", JRSS B 50, 1988), for the quartiles of the normal distribution.
     fn sparsity(&self, quantile: f64) -> Option<f64> {
         const DENSITY: f64 = 0.317_776_57;
@@ -223,14 +231,14 @@ impl Run<'_> {
 /// The means of a series' batches.
 struct Batches {
     count: f64,
-    /// Standard error of the mean of all.
+    /// Standard error of the overall mean.
     error: f64,
     /// Skewness of the batches' means.
     skewness: f64,
 }
 
 impl Batches {
-    /// `None` if fewer than ten fit, or they are all the same.
+    /// `None` if fewer than ten batches fit, or if all batches have the same mean.
     fn of(series: &[f64], batch_at_least: f64) -> Option<Batches> {
         let length = (REACHES_OF_A_BATCH * reach_of_long(series)).max(batch_at_least);
         let count = (series.len() as f64 / length).min(BATCHES_AT_MOST).floor();
@@ -255,8 +263,8 @@ impl Batches {
         self.count - 1.0
     }
 
-    /// Between which values the mean of all is off in 95 % of runs: the outer ones of those by t and those by t under Hall's
-    /// transformation.
+    /// How far off the overall mean is in 95 % of runs, below and above: the outer of the ends by t and of those by t under
+    /// Hall's transformation.
     fn deviations(&self) -> Option<(f64, f64)> {
         let t = StudentsT::new(0.0, 1.0, self.freedom()).ok()?;
         let t = t.inverse_cdf(1.0 - MISSED_AT_AN_END);
@@ -265,7 +273,7 @@ impl Batches {
         Some((self.error * low, self.error * high))
     }
 
-    /// The inverse of Hall's transformation, (1992), section 2: what a place of a symmetric distribution is in one of this
+    /// The inverse of Hall's transformation (1992, section 2): maps a point of a symmetric distribution to one with this
     /// skewness.
     fn skewed(&self, place: f64) -> f64 {
         let third = self.skewness / 3.0;
@@ -278,7 +286,7 @@ impl Batches {
     }
 }
 
-/// The means of so many batches of nearly the same length.
+/// The means of `batches` batches of nearly equal length.
 fn means(series: &[f64], batches: usize) -> Vec<f64> {
     let end = |batch: usize| batch * series.len() / batches;
     let mean = |batch| {
@@ -288,7 +296,7 @@ fn means(series: &[f64], batches: usize) -> Vec<f64> {
     (0..batches).map(mean).collect()
 }
 
-/// The reach of a series of any length, in values.
+/// The autocorrelation length of a series of any length, in values.
 fn reach_of_long(series: &[f64]) -> f64 {
     let together = series.len().div_ceil(LOOKED_AT);
     if together <= 1 {
@@ -297,10 +305,11 @@ fn reach_of_long(series: &[f64]) -> f64 {
     together as f64 * reach(&means(series, series.len() / together))
 }
 
-/// Whether it is 95 % sure that so many independent values bound a quantile at all: n of them do if the larger of the
-/// quantile's two shares to the n is at most 2.5 % (`order`). How many there are is known as well as the variance that
-/// tells it: from so many batches, in which those beyond the quantile come by chance (the variance of a variance has a part
-/// from the kurtosis, which of a few rare ones is the inverse of their number).
+/// Whether it is 95 % certain that this many independent values bound a quantile at all: n of them do if the larger of the
+/// quantile's two shares, to the power n, is at most 2.5 % (`order`). The number of independent values is only as certain
+/// as the variance that it is derived from. That variance comes from few batches, and it is chance which of them have the
+/// values beyond the quantile (the variance of a variance has a term from the kurtosis, which for a few rare values is the
+/// inverse of their number).
 fn is_enough(independent: f64, quantile: f64, freedom: f64) -> bool {
     let beyond = independent * quantile.min(1.0 - quantile);
     let freedom = 2.0 / (2.0 / freedom + 1.0 / beyond);
@@ -311,11 +320,11 @@ fn is_enough(independent: f64, quantile: f64, freedom: f64) -> bool {
     quantile.max(1.0 - quantile).powf(least) <= MISSED_AT_AN_END
 }
 
-/// The place, from 0 to `count` + 1, of the value that is above the quantile in a share `missed` of samples of `count`
-/// independent values, which need not be whole.
+/// The rank, from 0 to `count` + 1, of the value that is above the quantile in a share `missed` of samples of `count`
+/// independent values. Neither the rank nor `count` need be whole.
 fn place_of(count: f64, quantile: f64, missed: f64) -> f64 {
     let (mut low, mut high) = (0.0, count + 1.0);
-    // Halving a place to a double's precision.
+    // Bisection to a double's precision.
     for _ in 0..60 {
         let place = f64::midpoint(low, high);
         let is_below = place <= 0.0
@@ -336,8 +345,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_places_are_those_of_the_binomial_distribution() {
-        // P(Bin(20, 0.5) < 6) = 0.0207: the 6th of 20 is above the median in so many samples.
+    fn whole_ranks_match_the_binomial_distribution() {
+        // P(Bin(20, 0.5) < 6) = 0.0207: the 6th of 20 is above the median in that share of samples.
         let place = place_of(20.0, 0.5, 0.020_694_732_666_015_625);
         assert!((place - 6.0).abs() < 1e-6, "{place}");
         let place = place_of(20.0, 0.5, 1.0 - 0.020_694_732_666_015_625);
@@ -353,13 +362,13 @@ mod tests {
         };
         assert!((batches(0.0).skewed(2.0) - 2.0).abs() < 1e-12);
         assert!((batches(1e-6).skewed(2.0) - 2.0).abs() < 1e-6);
-        // Hall (1992): to the first order by skewness (2 z^2 + 1) / 6 sqrt(n) towards the other side.
+        // Hall (1992): to first order, both ends move by skewness (2 z^2 + 1) / 6 sqrt(n) towards the other side.
         let (low, high) = (batches(0.01).skewed(-2.0), batches(0.01).skewed(2.0));
         assert!(low < -2.0 && high < 2.0, "{low} {high}");
     }
 
     #[test]
-    fn ten_of_them_beyond_are_enough_and_five_are_not() {
+    fn ten_values_beyond_a_quantile_bound_it_and_five_do_not() {
         for quantile in [0.9, 0.99, 0.999] {
             assert!(is_enough(10.0 / (1.0 - quantile), quantile, 29.0));
             assert!(!is_enough(5.0 / (1.0 - quantile), quantile, 29.0));
@@ -367,8 +376,8 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_beyond_every_value() {
-        // One in 100, here and there, has no end.
+    fn requests_that_never_end_are_beyond_every_value() {
+        // One in 100, at random, never ends.
         let mut random = Random::new(4);
         let value = |_| match random.below(100) {
             0 => f64::INFINITY,
@@ -396,8 +405,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_series_has_the_reach_of_its_parts() {
-        // Each 0.9 of the one before: the reach is 2 x 0.9 / 0.19 = 9.5.
+    fn averaging_a_long_series_keeps_its_autocorrelation_length() {
+        // Each value is 0.9 of the one before plus noise: the autocorrelation length is 2 x 0.9 / 0.19 = 9.5.
         let mut random = Random::new(7);
         let mut value = 0.0;
         let mut next = || {

@@ -1,20 +1,22 @@
-//! One request at a time on an HTTP/1.1 connection: what each cause is without anybody else in the way.
+//! One request at a time on an HTTP/1.1 connection: each cause without other requests in the way.
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, Direction};
 
-use crate::world::{DELAY, Delivered, Down, MSS, On, READ, Times, Up, World, clear, time};
+use crate::world::{
+    ConnectionStream, DELAY, Delivered, Down, MSS, READ, Times, Up, World, clear, time,
+};
 
-/// When the requests of these tests are wanted.
+/// When the requests of these tests are due.
 const AT: u64 = 1_000_000;
-/// The request's bytes.
+/// The size of the request in bytes.
 const ASKED: u64 = 500;
 
-/// A warm connection with a request on it that reaches the server's application.
+/// A warm connection with a request on it, and when the server's application has read the request.
 fn asked() -> (World, u64) {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world.bytes(Up, 0, AT, (0, ASKED), Delivered);
     (world, AT + DELAY + READ)
 }
@@ -33,7 +35,7 @@ fn times(received: u64, answered: u64, end: u64) -> Times {
 fn a_clean_exchange_is_distance_server_and_host() {
     let mut world = World::default();
     world.handshake(0, 0);
-    let request = world.request(AT, On(0, 0));
+    let request = world.request(AT, ConnectionStream(0, 0));
     request.taken_up = time(AT + 20);
     request.slot = Some(time(AT + 40));
     // The packet is on the link before the call that wrote it returns.
@@ -88,7 +90,7 @@ fn waiting_for_a_connection_is_queue() {
 }
 
 #[test]
-fn the_links_queue_and_rate_are_link() {
+fn queueing_at_the_link_is_link() {
     let (mut world, received) = asked();
     world.bytes(Down, 0, received, (0, 900), Delivered);
     world.queued(7_000);
@@ -110,7 +112,7 @@ fn the_links_queue_and_rate_are_link() {
 }
 
 #[test]
-fn what_the_link_delivers_late_is_host() {
+fn late_delivery_by_the_link_is_host() {
     let (mut world, received) = asked();
     world.bytes(Down, 0, received, (0, 900), Delivered);
     let late = world.packets.last_mut().expect("the response");
@@ -128,7 +130,7 @@ fn what_the_link_delivers_late_is_host() {
     );
 }
 
-// Ten segments leave at once, the acknowledgement of the first lets the rest go a round trip later.
+// Ten segments leave immediately; their acknowledgement lets the rest go a round trip later.
 #[test]
 fn waiting_for_the_congestion_window_is_cwnd() {
     let (mut world, received) = asked();
@@ -157,9 +159,9 @@ fn waiting_for_the_congestion_window_is_cwnd() {
     );
 }
 
-// The server writes the head at once and the end 80 ms later, when nothing is under way any more.
+// The server writes the head immediately and the rest 80 ms later, when nothing is in flight any more.
 #[test]
-fn a_server_that_pauses_within_its_answer_is_server() {
+fn pause_of_the_server_within_its_response_is_server() {
     let (mut world, received) = asked();
     world.bytes(Down, 0, received, (0, 300), Delivered);
     world.ack(Up, 0, received + DELAY, 300);
@@ -173,7 +175,7 @@ fn a_server_that_pauses_within_its_answer_is_server() {
     world.exchange(Protocol::H1, times, clear(0, ASKED), clear(0, 600));
     let found = world.attribute();
     let spans = found.spans(0);
-    // No acknowledgement let the second part go, so the socket would have taken it before.
+    // No acknowledgement released the second part, so the socket would have accepted it earlier.
     assert_eq!(
         spans,
         [
@@ -184,12 +186,12 @@ fn a_server_that_pauses_within_its_answer_is_server() {
     );
 }
 
-// The server answers when it has the head, and the client ends before the last byte of its request has arrived.
+// The server answers as soon as it has the head, and the exchange ends before the request's last byte has arrived.
 #[test]
-fn an_early_answer_does_not_wait_for_the_request() {
+fn early_response_does_not_wait_for_the_request() {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world.bytes(Up, 0, AT, (0, MSS), Delivered);
     let answered = AT + DELAY + READ;
     world.bytes(Down, 0, answered, (0, 900), Delivered);
@@ -212,9 +214,9 @@ fn an_early_answer_does_not_wait_for_the_request() {
     );
 }
 
-// A second connection opened within the same trial, on ports that were used before.
+// A second connection within the same trial uses the ports of the first.
 #[test]
-fn ports_that_are_used_again_are_another_connection() {
+fn reused_ports_are_another_connection() {
     let (mut world, received) = asked();
     world.bytes(Down, 0, received, (0, 900), Delivered);
     let end = received + DELAY + READ;
@@ -227,7 +229,7 @@ fn ports_that_are_used_again_are_another_connection() {
     let again = 2 * AT;
     let first_of_second = world.packets.len();
     world.handshake(0, again - 2 * DELAY);
-    world.request(again, On(1, 0));
+    world.request(again, ConnectionStream(1, 0));
     world.bytes(Up, 0, again, (0, ASKED), Delivered);
     for packet in &mut world.packets[first_of_second..] {
         let by = 77_777_u32;

@@ -1,9 +1,11 @@
-//! Requests that were given up or failed: attributed up to where they got.
+//! Requests that were given up or failed: they are attributed up to the point that they reached.
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, Outcome, Repair};
 
-use crate::world::{DELAY, Delivered, Down, LossDrop, MSS, On, READ, Times, Up, World, clear};
+use crate::world::{
+    ConnectionStream, DELAY, Delivered, Down, LossDrop, MSS, READ, Times, Up, World, clear,
+};
 
 const AT: u64 = 1_000_000;
 const END: u64 = AT + 3_000_000;
@@ -11,7 +13,7 @@ const END: u64 = AT + 3_000_000;
 fn asked() -> World {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world
 }
 
@@ -26,7 +28,7 @@ fn times(received: u64) -> Times {
 }
 
 #[test]
-fn a_response_that_is_lost_for_good_is_loss_to_the_end() {
+fn response_that_is_never_repaired_is_loss_until_the_end() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -48,9 +50,9 @@ fn a_response_that_is_lost_for_good_is_loss_to_the_end() {
 }
 
 #[test]
-fn a_request_that_never_arrives_is_loss_to_the_end() {
+fn request_that_never_arrives_is_loss_until_the_end() {
     let mut world = asked();
-    // No side says where it lies: it is all that went.
+    // No side recorded its extent, so it is everything that was sent.
     let lost = world.bytes(Up, 0, AT, (0, 100), LossDrop);
     let request = world.requests.last_mut().expect("it");
     (request.end, request.outcome) = (crate::world::time(END), Outcome::Censored);
@@ -63,7 +65,7 @@ fn a_request_that_never_arrives_is_loss_to_the_end() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_server_to_the_end() {
+fn server_that_never_answers_is_server_until_the_end() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -80,7 +82,7 @@ fn a_server_that_never_answers_is_server_to_the_end() {
             (Cause::Host, READ),
         ]
     );
-    // One that failed may have waited for its failure's way back.
+    // A failed request may have waited for the failure to travel back.
     world.requests[0].outcome = Outcome::StreamReset;
     assert_eq!(
         world.attribute().spans(0)[2],
@@ -90,7 +92,7 @@ fn a_server_that_never_answers_is_server_to_the_end() {
 
 // Part of the response has arrived, the rest waits in the server's socket.
 #[test]
-fn what_was_never_sent_waits_for_the_window() {
+fn response_that_was_never_sent_completely_is_cwnd() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -113,16 +115,16 @@ fn what_was_never_sent_waits_for_the_window() {
 }
 
 #[test]
-fn a_connection_without_packets_leaves_it_unknown() {
+fn request_on_a_connection_without_packets_is_unknown() {
     let mut world = World::default();
-    world.request(AT, On(4, 0));
+    world.request(AT, ConnectionStream(4, 0));
     let received = AT + DELAY + READ;
     world.exchange(Protocol::H1, times(received), clear(0, 100), clear(0, 100));
     assert_eq!(world.attribute().spans(0), [(Cause::Unknown, 3_000_000)]);
 }
 
 #[test]
-fn a_request_that_ended_before_it_was_wanted_took_no_time() {
+fn request_that_ended_before_it_was_due_took_no_time() {
     let mut world = asked();
     world.requests[0].end = crate::world::time(AT - 10);
     assert_eq!(world.attribute().spans(0), []);

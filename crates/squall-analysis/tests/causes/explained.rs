@@ -1,14 +1,16 @@
-//! What is told of single requests and moments: the same walk, with every stage, and whom it waited for.
+//! Explanations of single requests and moments: the walk of attribution with every stage, and the requests waited for.
 
 use std::collections::BTreeSet;
 
 use squall_analysis::causes::PathShape;
-use squall_analysis::explain::{Explanation, Share, Tables, explain, moment, slowest};
+use squall_analysis::explain::{CauseTime, Explanation, Tables, explain, moment, slowest};
 use squall_base::plan::{Connections, Hop, PoolOrder, PoolSettings, Protocol, SideSettings};
 use squall_base::record::{Cause, CauseSpans, Direction, PacketRef, Repair};
 use squall_base::{Duration, Time};
 
-use crate::world::{DELAY, Delivered, Down, LossDrop, On, READ, Times, Up, World, clear, time};
+use crate::world::{
+    ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, clear, time,
+};
 
 const AT: u64 = 1_000_000;
 
@@ -37,7 +39,7 @@ fn tables(world: &World) -> Tables<'_> {
     }
 }
 
-/// All requests of the world, with what always holds checked.
+/// Explains all requests of the world, and checks what always holds.
 pub(crate) fn explained(world: &World) -> Vec<Explanation> {
     let all: BTreeSet<u64> = world.requests.iter().map(|row| row.request).collect();
     let explanations = explain(&tables(world), &PathShape::direct(&hop()), &all);
@@ -53,7 +55,7 @@ pub(crate) fn explained(world: &World) -> Vec<Explanation> {
             at = stage.to;
         }
         assert_eq!(at, row.end.max(row.intended), "{it:?}");
-        for Share { cause, time } in &it.causes {
+        for CauseTime { cause, time } in &it.causes {
             assert_eq!(spans[*cause], *time, "{it:?}");
         }
         assert_eq!(spans.total(), it.latency, "{it:?}");
@@ -61,11 +63,11 @@ pub(crate) fn explained(world: &World) -> Vec<Explanation> {
     explanations
 }
 
-/// Two exchanges on a connection; the first one's response is lost and repaired 90 ms later, the second one's waits.
+/// Two exchanges on a connection. The first response is lost and repaired 90 ms later; the second waits for that.
 fn blocked() -> (World, PacketRef) {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 1));
+    world.request(AT, ConnectionStream(0, 1));
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let first = AT + DELAY + READ;
     let again = first + 90_000;
@@ -79,7 +81,7 @@ fn blocked() -> (World, PacketRef) {
         end,
     };
     world.exchange(Protocol::H2c, times(AT), clear(0, 100), clear(0, 900));
-    world.request(AT + 10_000, On(0, 3));
+    world.request(AT + 10_000, ConnectionStream(0, 3));
     world.bytes(Up, 0, AT + 10_000, (100, 200), Delivered);
     world.bytes(Down, 0, first + 10_000, (900, 1_800), Delivered);
     world.ack(Up, 0, first + 10_000 + DELAY, 0);
@@ -94,7 +96,7 @@ fn blocked() -> (World, PacketRef) {
 }
 
 #[test]
-fn a_blocked_request_is_told_by_whom() {
+fn blocked_request_names_the_request_that_blocks_it() {
     let (world, lost) = blocked();
     let explanations = explained(&world);
     let it = &explanations[1];
@@ -114,14 +116,14 @@ fn a_blocked_request_is_told_by_whom() {
     };
     assert_eq!((wait.cause, wait.request), (Cause::Hol, 0));
     assert_eq!(wait.packet, Some(lost.into()));
-    let [hurt] = it.drops.as_slice() else {
+    let [impact] = it.drops.as_slice() else {
         panic!("{:?}", it.drops);
     };
-    assert!(!hurt.is_own && hurt.drop.victims == 2);
-    assert_eq!(hurt.drop.repair, Repair::Rack);
+    assert!(!impact.is_own && impact.drop.victims == 2);
+    assert_eq!(impact.drop.repair, Repair::Rack);
     assert_eq!(
-        hurt.cost,
-        [Share {
+        impact.cost,
+        [CauseTime {
             cause: Cause::Hol,
             time: Duration::from_micros(80_000)
         }]
@@ -133,13 +135,13 @@ fn a_blocked_request_is_told_by_whom() {
         names.contains(&"server_request_last") && names.last() == Some(&"end"),
         "{names:?}"
     );
-    // Its own bytes: one packet each way, none lost.
+    // Its own bytes took one packet each way, and none was lost.
     let ways = [&it.course.up, &it.course.down].map(|way| way.as_ref().expect("it is known"));
     assert!(
         ways.iter()
             .all(|way| way.packets.len() == 1 && way.packets[0].arrived.is_some())
     );
-    // The other one's packets are its own, and the second has its bytes again.
+    // The first request has its own packets, the second of which is the retransmission.
     let down = explanations[0].course.down.as_ref().expect("it is known");
     let sent: Vec<(bool, bool)> = down
         .packets
@@ -151,7 +153,7 @@ fn a_blocked_request_is_told_by_whom() {
 }
 
 #[test]
-fn a_moment_tells_what_everybody_waits_for() {
+fn moment_lists_what_each_request_waits_for() {
     let (world, lost) = blocked();
     let at = time(AT + 100_000);
     let moment = moment(
@@ -168,7 +170,7 @@ fn a_moment_tells_what_everybody_waits_for() {
     assert_eq!(waiting, [(Cause::Loss, 1), (Cause::Hol, 1)]);
     let in_flight: Vec<u64> = moment.in_flight.iter().map(|it| it.request).collect();
     assert_eq!(in_flight, [0, 1]);
-    // It was dropped 75 ms before, and is still missing.
+    // The packet was dropped 75 ms before, and is still missing.
     assert_eq!(moment.drops.len(), 1);
     assert_eq!(moment.drops[0].packet, lost.into());
     assert_eq!(moment.connections.len(), 1);
@@ -183,7 +185,7 @@ fn a_moment_tells_what_everybody_waits_for() {
 }
 
 #[test]
-fn without_a_hop_a_moment_has_what_rows_say() {
+fn moment_without_a_path_has_only_what_rows_record() {
     let (world, lost) = blocked();
     let at = world
         .packets
@@ -201,9 +203,9 @@ fn without_a_hop_a_moment_has_what_rows_say() {
     assert_eq!(moment.link[Direction::Down as usize].dropped_around, 1);
 }
 
-/// A queue of two packets at 1 ms each.
+/// A queue of three packets that takes 1 ms for each.
 #[test]
-fn a_moment_knows_the_queue() {
+fn moment_counts_the_packets_in_the_queue() {
     let mut world = World::default();
     for n in 0..3 {
         world.packet(Down, 0, AT, Delivered);
@@ -221,10 +223,10 @@ fn a_moment_knows_the_queue() {
 }
 
 #[test]
-fn the_slowest_are_of_the_measured_ones() {
+fn slowest_requests_are_chosen_from_the_measured_phase() {
     let mut world = World::default();
     for (n, latency) in [(0, 5), (1, 9), (2, 9), (3, 7)] {
-        let row = world.request(AT + n, On(0, n));
+        let row = world.request(AT + n, ConnectionStream(0, n));
         row.end = row.intended + Duration::from_millis(latency);
     }
     world.requests[1].phase = squall_base::record::Phase::Warmup;

@@ -1,15 +1,17 @@
-//! Requests for which a connection is opened: connect, tls, and the packets that answer for them.
+//! Requests for which a connection is opened: connect, tls, and the lost packets that are responsible for them.
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, Extent, Outcome, Repair};
 
-use crate::world::{DELAY, Delivered, Down, LossDrop, On, READ, Times, Up, World, clear, time};
+use crate::world::{
+    ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, clear, time,
+};
 
 const AT: u64 = 1_000_000;
 
 /// The request that opened connection 0, ready at `ready`, and its exchange in the clear.
 fn exchange(world: &mut World, ready: u64) {
-    let request = world.request(AT, On(0, 0));
+    let request = world.request(AT, ConnectionStream(0, 0));
     request.opened_connection = true;
     request.connected = Some(time(ready));
     world.bytes(Up, 0, ready, (0, 100), Delivered);
@@ -41,12 +43,12 @@ fn opening_a_connection_is_connect() {
 }
 
 #[test]
-fn a_lost_syn_answers_for_a_second() {
+fn lost_syn_is_responsible_for_the_wait_until_the_next() {
     let mut world = World::default();
     let lost = world.syn(0, AT, LossDrop);
     let again = AT + 1_000_000;
     world.handshake(0, again);
-    // Something else was delivered before, so the delay is known.
+    // Other packets are delivered, so the delay is known.
     exchange(&mut world, again + 2 * DELAY + READ);
     let found = world.attribute();
     assert_eq!(
@@ -60,7 +62,7 @@ fn a_lost_syn_answers_for_a_second() {
 }
 
 #[test]
-fn a_lost_syn_ack_does_too() {
+fn lost_syn_ack_is_responsible_for_the_wait_until_the_next() {
     let mut world = World::default();
     world.syn(0, AT, Delivered);
     let lost = world.syn_ack(0, AT + DELAY, LossDrop);
@@ -75,7 +77,7 @@ fn a_lost_syn_ack_does_too() {
     assert_eq!(found.drop(lost).repair, Repair::SynTimer);
 }
 
-/// A TLS handshake of one flight each way; the client's is lost if `again` says when it goes once more.
+/// A TLS handshake of one flight each way. With `again`, the client's flight is lost and retransmitted at that time.
 fn secured(again: Option<u64>) -> (World, Option<squall_base::record::PacketRef>) {
     let mut world = World::default();
     world.handshake(0, AT);
@@ -92,7 +94,7 @@ fn secured(again: Option<u64>) -> (World, Option<squall_base::record::PacketRef>
     let flight = again.unwrap_or(hello) + DELAY;
     world.bytes(Down, 0, flight, (0, 1_000), Delivered);
     let ready = flight + DELAY;
-    let request = world.request(AT, On(0, 0));
+    let request = world.request(AT, ConnectionStream(0, 0));
     request.opened_connection = true;
     request.connected = Some(time(connected));
     request.secured = Some(time(ready));
@@ -119,7 +121,7 @@ fn secured(again: Option<u64>) -> (World, Option<squall_base::record::PacketRef>
 }
 
 #[test]
-fn the_handshake_of_tls_is_tls() {
+fn tls_handshake_is_tls() {
     let (world, _) = secured(None);
     assert_eq!(
         world.attribute().spans(0),
@@ -133,7 +135,7 @@ fn the_handshake_of_tls_is_tls() {
 }
 
 #[test]
-fn a_packet_lost_within_it_answers_for_what_it_cost() {
+fn packet_lost_in_a_tls_handshake_is_responsible_for_its_cost() {
     let hello = AT + 2 * DELAY + 100;
     let (world, lost) = secured(Some(hello + 260_000));
     let found = world.attribute();
@@ -144,7 +146,7 @@ fn a_packet_lost_within_it_answers_for_what_it_cost() {
 }
 
 #[test]
-fn a_connection_that_was_there_costs_nothing() {
+fn existing_connection_costs_nothing() {
     let mut world = World::default();
     world.handshake(0, 0);
     exchange(&mut world, AT);
@@ -155,9 +157,9 @@ fn a_connection_that_was_there_costs_nothing() {
     );
 }
 
-/// A request whose connection never became ready: it names none.
+/// A request whose connection never became ready, so that it names none.
 fn never_ready(world: &mut World, end: u64, outcome: Outcome) {
-    let request = world.request(AT, On(0, 0));
+    let request = world.request(AT, ConnectionStream(0, 0));
     (request.connection, request.stream) = (None, None);
     (
         request.connected,
@@ -168,7 +170,7 @@ fn never_ready(world: &mut World, end: u64, outcome: Outcome) {
 }
 
 #[test]
-fn one_that_never_connected_is_connect_to_the_end() {
+fn request_that_never_connected_is_connect_until_the_end() {
     let mut world = World::default();
     let lost = world.syn(0, AT + 50, LossDrop);
     never_ready(&mut world, AT + 900_000, Outcome::Censored);
@@ -179,14 +181,14 @@ fn one_that_never_connected_is_connect_to_the_end() {
 }
 
 #[test]
-fn one_that_was_refused_is_connect() {
+fn refused_connection_is_connect() {
     let mut world = World::default();
     never_ready(&mut world, AT + 50_000, Outcome::ConnectFailed);
     assert_eq!(world.attribute().spans(0), [(Cause::Connect, 50_000)]);
 }
 
 #[test]
-fn one_whose_tls_failed_is_connect_and_tls() {
+fn failed_tls_handshake_is_connect_and_tls() {
     let mut world = World::default();
     world.handshake(0, AT + 50);
     never_ready(&mut world, AT + 200_000, Outcome::TlsFailed);
@@ -197,9 +199,9 @@ fn one_whose_tls_failed_is_connect_and_tls() {
     );
 }
 
-// No connection's packets follow its slot: whose handshake it waited for is not known.
+// No connection has packets after the request's slot, so the handshake that it waited for is unknown.
 #[test]
-fn without_packets_it_is_unknown() {
+fn failed_handshake_without_packets_is_unknown() {
     let mut world = World::default();
     never_ready(&mut world, AT + 200_000, Outcome::TlsFailed);
     assert_eq!(world.attribute().spans(0), [(Cause::Unknown, 200_000)]);

@@ -1,4 +1,4 @@
-//! Paths of several hops: a request whose truth is known on each of them, and what holds for any records whatever.
+//! Paths of several hops: a request for which the truth is known on each hop, and what holds for arbitrary records.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_analysis::causes::{Attribution, PathInputs, PathShape, attribute_path};
 use squall_analysis::explain::{Tables, explain};
-use squall_base::plan::{Hop, Protocol, Runs, Station, Variant};
+use squall_base::plan::{Hop, Implementation, Protocol, Station, Variant};
 use squall_base::record::{
     Beginning, Cause, CauseSpans, CausesRecord, ExchangeRecord, Extent, Side,
 };
@@ -14,19 +14,20 @@ use squall_base::{Duration, Time};
 
 use crate::explained::hop;
 use crate::laws::{any_extent, any_time, garbage};
-use crate::world::{DELAY, Delivered, Down, On, READ, Times, Up, World, clear, time};
+use crate::world::{ConnectionStream, DELAY, Delivered, Down, READ, Times, Up, World, clear, time};
 
-/// `client -- proxy ~~ proxy -- server`, stations of our own but for the places in `real`.
+/// `client -- proxy ~~ proxy -- server`, with our own stations except for programs at the indices in `real`.
 fn variant(real: &[usize]) -> Variant {
     let station = |place: usize| Station {
         name: place.to_string(),
-        runs: match real.contains(&place) {
-            true => Runs::Program {
+        runs: if real.contains(&place) {
+            Implementation::Program {
                 program: "envoy".to_owned(),
-            },
-            false => Runs::Embedded,
+            }
+        } else {
+            Implementation::Embedded
         },
-        asked: squall_base::plan::Asked::default(),
+        asked: squall_base::plan::StationOptions::default(),
     };
     let hops = [false, true, false].map(|across_link| Hop {
         across_link,
@@ -53,7 +54,7 @@ fn attribute(world: &World, path: &PathShape) -> Attribution {
     attribute_path(inputs)
 }
 
-/// What holds on every path.
+/// Checks what holds on every path.
 fn check(world: &World, hops: usize, found: &Attribution) -> Result<(), TestCaseError> {
     prop_assert_eq!(found.causes.len(), world.requests.len());
     prop_assert_eq!(found.hops.len(), hops * world.requests.len());
@@ -87,7 +88,7 @@ fn world() -> World {
     world.handshake(0, 0);
     // On the link's hop, from 300 us on.
     let sent = AT + 300;
-    world.request(sent, On(0, 0));
+    world.request(sent, ConnectionStream(0, 0));
     world.bytes(Up, 0, sent, (0, 100), Delivered);
     let received = sent + DELAY + READ;
     let answered = received + 500;
@@ -111,7 +112,7 @@ fn world() -> World {
             };
         }
     }
-    // The client's own: 100 us until the first proxy has it, 70 us from that proxy back.
+    // On the client's own hop: 100 us until the first proxy has it, 70 us back from that proxy.
     let request = world.requests.last_mut().expect("there is one");
     (request.intended, request.taken_up) = (time(AT), time(AT));
     request.slot = Some(time(AT + 20));
@@ -159,7 +160,7 @@ fn row(found: &Attribution, hop: u8) -> CausesRecord {
 }
 
 #[test]
-fn what_a_hop_waited_for_is_what_the_next_one_did() {
+fn server_time_of_a_hop_is_the_work_of_the_next_hop() {
     use Cause::{Distance, Host, Queue, Server};
     let world = world();
     let found = attribute(&world, &PathShape::of(&variant(&[])));
@@ -173,7 +174,7 @@ fn what_a_hop_waited_for_is_what_the_next_one_did() {
         [
             (Queue, 100),
             (Distance, 2 * DELAY),
-            // Until its proxy had the whole answer from behind, which took that 10 us to write it.
+            // Until its proxy had the whole response from upstream, which it took 10 us to write.
             (Server, 490),
             (Host, 50 + 2 * READ + 10)
         ]
@@ -193,7 +194,7 @@ fn what_a_hop_waited_for_is_what_the_next_one_did() {
 }
 
 #[test]
-fn of_a_hop_that_nobody_saw_only_what_is_behind_it_is_known() {
+fn on_a_hop_without_exchanges_only_the_next_hop_is_known() {
     use Cause::{Host, Queue, Server, Unknown};
     let mut world = world();
     world.exchanges.retain(|row| row.hop != 2);
@@ -216,7 +217,7 @@ fn of_a_hop_that_nobody_saw_only_what_is_behind_it_is_known() {
 }
 
 #[test]
-fn a_load_generator_that_is_not_ours_says_nothing_of_causes() {
+fn requests_of_foreign_load_generators_are_unknown() {
     let found = attribute(&world(), &PathShape::of(&variant(&[0])));
     let total = BACK + 100 - AT;
     assert_eq!(micros(&row(&found, 0).spans), [(Cause::Unknown, total)]);
@@ -260,15 +261,15 @@ fn each_hop_is_explained() {
     assert_eq!(packets, Some(1), "the way across the link");
 }
 
-/// Marks, sides and numbers of an exchange that fit to nothing.
-type Loose = (
+/// Marks, sides and numbers of an exchange that do not match anything.
+type ArbitraryExchange = (
     (u8, bool, u32, u64, Option<u64>),
     Vec<Option<Time>>,
     Option<Extent>,
     Option<Extent>,
 );
 
-fn loose() -> impl Strategy<Value = Loose> {
+fn arbitrary_exchange() -> impl Strategy<Value = ArbitraryExchange> {
     (
         (
             1..=4_u8,
@@ -285,9 +286,9 @@ fn loose() -> impl Strategy<Value = Loose> {
 
 proptest! {
     #[test]
-    fn any_records_of_any_path_add_up(
+    fn spans_of_arbitrary_records_on_any_path_add_up(
         mut world in garbage(),
-        loose in vec(loose(), 0..40),
+        loose in vec(arbitrary_exchange(), 0..40),
         real in vec(0..4_usize, 0..3),
     ) {
         for (frame, hop) in world.frames.iter_mut().zip((1..=3).cycle()) {
@@ -324,7 +325,7 @@ proptest! {
         let path = PathShape::of(&variant(&real));
         let found = attribute(&world, &path);
         check(&world, 3, &found)?;
-        // The same, walked again, stage by stage.
+        // `explain` walks the records again, stage by stage, and must find the same.
         let tables = Tables {
             requests: &world.requests,
             exchanges: &world.exchanges,

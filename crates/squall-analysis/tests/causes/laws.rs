@@ -1,4 +1,4 @@
-//! What holds for any records whatever: spans add up, nothing panics, victims get no more than they waited.
+//! What holds for arbitrary records: spans add up, nothing panics, drops are blamed for no more than their victims waited.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,9 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-use crate::world::{DELAY, Delivered, Down, LossDrop, On, READ, Times, Up, World, clear};
+use crate::world::{
+    ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, clear,
+};
 
 /// One exchange of a timeline: pauses, sizes, losses.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ struct Exchange {
     think: u64,
     request: u64,
     response: u64,
-    /// Of each segment of the response: how often it is lost.
+    /// How often each segment of the response is lost.
     losses: Vec<u8>,
     repair: u64,
 }
@@ -45,7 +47,7 @@ fn exchange() -> impl Strategy<Value = Exchange> {
         )
 }
 
-/// Exchanges that share a connection of HTTP/2, each as early as it can be: a valid timeline.
+/// Exchanges that share an HTTP/2 connection, each as early as possible: a valid timeline.
 fn timeline(exchanges: &[Exchange]) -> World {
     let mut world = World::default();
     world.handshake(0, 0);
@@ -54,7 +56,7 @@ fn timeline(exchanges: &[Exchange]) -> World {
     let mut busy = 0;
     for (n, exchange) in (0..).zip(exchanges) {
         at += exchange.pause;
-        world.request(at, On(0, 2 * n + 1));
+        world.request(at, ConnectionStream(0, 2 * n + 1));
         for start in (0..exchange.request).step_by(1_448) {
             let end = exchange.request.min(start + 1_448);
             world.bytes(Up, 0, at, (up + start, up + end), Delivered);
@@ -89,7 +91,7 @@ fn timeline(exchanges: &[Exchange]) -> World {
         up += request;
         down += response;
     }
-    // The link numbers packets as they come.
+    // The link numbers packets in order of arrival.
     world.packets.sort_by_key(|packet| packet.arrived);
     for direction in [Up, Down] {
         let of_direction = world
@@ -103,7 +105,7 @@ fn timeline(exchanges: &[Exchange]) -> World {
     world
 }
 
-/// Any time, often one of few.
+/// Any time, often one of a few.
 pub(crate) fn any_time() -> impl Strategy<Value = Time> {
     prop_oneof![0..2_000_u64, any::<u64>()].prop_map(Time::from_nanos)
 }
@@ -196,7 +198,7 @@ prop_compose! {
             (packet.planned, packet.released) = (Some(planned), Some(released));
         }
         for (times, connection, stream, outcome, there) in requests {
-            let request = world.request(0, On(0, 0));
+            let request = world.request(0, ConnectionStream(0, 0));
             (request.intended, request.taken_up, request.end) = (times[0], times[1], times[2]);
             let some = |bit: u8, place: usize| (there >> bit & 1 == 1).then_some(times[place]);
             (request.slot, request.connected, request.secured) = (some(0, 3), some(1, 4), some(2, 5));
@@ -232,7 +234,7 @@ prop_compose! {
 proptest! {
     // `World::attribute` checks that all spans add up.
     #[test]
-    fn a_valid_timeline_is_known_throughout(exchanges in vec(exchange(), 1..12)) {
+    fn valid_timeline_has_no_unknown_time(exchanges in vec(exchange(), 1..12)) {
         let found = timeline(&exchanges).attribute();
         let mut blamed: BTreeMap<(u64, usize), Duration> = BTreeMap::new();
         for victim in found.0.drops.iter().flat_map(|row| &row.victims) {
@@ -249,9 +251,9 @@ proptest! {
     }
 
     #[test]
-    fn any_records_add_up(world in garbage()) {
+    fn spans_of_arbitrary_records_add_up(world in garbage()) {
         let found = world.attribute();
-        // Numbers of requests are their places, so every one is told.
+        // Requests are numbered by index, so every one is explained.
         crate::explained::explained(&world);
         prop_assert_eq!(found.0.causes.len(), world.requests.len());
     }

@@ -1,6 +1,6 @@
-//! Attribution on records made by hand, where the truth is known: every cause, every protocol, every ending.
+//! Attribution of hand-made records, for which the truth is known: every cause, every protocol, every ending.
 //!
-//! `world` makes the records; real trials are in `real_trials.rs` beside this folder.
+//! `world` makes the records. Real trials are tested in `real_trials.rs` beside this folder.
 
 mod alone;
 mod endings;

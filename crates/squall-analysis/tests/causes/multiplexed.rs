@@ -1,10 +1,10 @@
-//! Several exchanges on one HTTP/2 connection: head-of-line blocking, records, windows, turns.
+//! Several exchanges on one HTTP/2 connection: head-of-line blocking, records, windows, the send queue of the socket.
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, Extent, FrameFacts, Repair, Side, Way};
 
 use crate::world::{
-    DELAY, Delivered, Down, LossDrop, On, READ, Times, Up, World, clear, frame, time,
+    ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, clear, frame, time,
 };
 
 const AT: u64 = 1_000_000;
@@ -12,9 +12,9 @@ const DATA: u64 = 0x0;
 const HEADERS: u64 = 0x1;
 const WINDOW_UPDATE: u64 = 0x8;
 
-/// An exchange whose request reaches the server at once: one packet, asked at `at`.
+/// A request of one packet, sent at `at`; returns when the server has read it.
 fn ask(world: &mut World, stream: u64, at: u64, request: (u64, u64)) -> u64 {
-    world.request(at, On(0, stream));
+    world.request(at, ConnectionStream(0, stream));
     world.bytes(Up, 0, at, request, Delivered);
     at + DELAY + READ
 }
@@ -30,9 +30,9 @@ fn times(written: u64, end: u64) -> Times {
     }
 }
 
-// The first response is lost; the second one behind it arrives and has to wait.
+// The first response is lost; the second, which follows it, arrives and has to wait.
 #[test]
-fn the_loss_of_another_is_head_of_line_blocking() {
+fn loss_of_another_response_is_head_of_line_blocking() {
     let mut world = World::default();
     world.handshake(0, 0);
     let first = ask(&mut world, 1, AT, (0, 100));
@@ -76,10 +76,10 @@ fn the_loss_of_another_is_head_of_line_blocking() {
     assert_eq!(found.row(1).responsible, Some(lost));
 }
 
-// Frames of two responses take turns in the stream: a lost packet with bytes of one only is the other's head-of-line
-// blocking, although it lies between that one's first and last byte.
+// Frames of two responses alternate on the connection. A lost packet with bytes of only one of them is head-of-line
+// blocking for the other, although it lies between the first and last byte of that one.
 #[test]
-fn frames_tell_whose_bytes_were_lost() {
+fn frames_show_which_response_lost_bytes() {
     let mut world = World::default();
     world.handshake(0, 0);
     let at = ask(&mut world, 1, AT, (0, 100));
@@ -119,9 +119,9 @@ fn frames_tell_whose_bytes_were_lost() {
     assert_eq!(found.victims(lost)[1], (1, Cause::Loss, 60_000 - 1));
 }
 
-/// A response of 2,000 bytes in a record of TLS 1.3 that is sent in two packets, with 1,000 bytes of another behind it.
+/// A TLS 1.3 record of 2,000 bytes that is sent in two packets: 1,000 bytes of one response and 1,000 of another.
 #[test]
-fn the_rest_of_a_record_is_record() {
+fn waiting_for_the_rest_of_a_tls_record_is_record() {
     let mut world = World::default();
     world.handshake(0, 0);
     let at = ask(&mut world, 1, AT, (0, 122));
@@ -133,7 +133,7 @@ fn the_rest_of_a_record_is_record() {
         record_first: Some(record),
         record_last: Some(record),
     };
-    // The handshake has 500 bytes; the record 5 + 2,000 + 17.
+    // The handshake takes 500 bytes, the record 5 + 2,000 + 17.
     let response = |start: u64, end: u64| Extent {
         start,
         end,
@@ -220,7 +220,7 @@ fn held(before: (i64, i64), reopened: FrameFacts) -> Vec<(Cause, u64)> {
 }
 
 #[test]
-fn windows_of_stream_and_connection_are_told_apart() {
+fn stream_and_connection_windows_are_distinguished() {
     let wait = 2 * DELAY + 500;
     let expected = |cause| {
         [
@@ -242,12 +242,12 @@ fn windows_of_stream_and_connection_are_told_apart() {
     );
 }
 
-// SETTINGS_INITIAL_WINDOW_SIZE 0: HEADERS go, DATA waits for the first WINDOW_UPDATE.
+// SETTINGS_INITIAL_WINDOW_SIZE is 0: HEADERS are sent, DATA waits for the first WINDOW_UPDATE.
 #[test]
-fn an_upload_without_a_window_waits_for_one() {
+fn upload_without_a_window_is_window_stream() {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 1));
+    world.request(AT, ConnectionStream(0, 1));
     world.http2(Side::Client, 0, AT, frame(HEADERS, 1, 0, 91));
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let open = AT + 2 * DELAY + 200;
@@ -280,12 +280,12 @@ fn an_upload_without_a_window_waits_for_one() {
     );
 }
 
-// Two requests are written at once, but the socket still has bytes before the second: it waits in line.
+// Two requests are due at the same time, but the socket has unsent bytes ahead of the second, which has to wait.
 #[test]
-fn a_request_behind_unsent_bytes_waits_for_the_socket() {
+fn request_behind_unsent_bytes_is_cwnd() {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 1));
+    world.request(AT, ConnectionStream(0, 1));
     let late = AT + 30_000;
     world.bytes(Up, 0, late, (0, 100), Delivered);
     let received = late + DELAY + READ;
@@ -299,7 +299,7 @@ fn a_request_behind_unsent_bytes_waits_for_the_socket() {
         end,
     };
     world.exchange(Protocol::H2c, first, clear(0, 100), clear(0, 100));
-    world.request(AT, On(0, 3));
+    world.request(AT, ConnectionStream(0, 3));
     world.bytes(Up, 0, late, (100, 200), Delivered);
     world.bytes(Down, 0, received, (100, 200), Delivered);
     let second = Times {

@@ -1,9 +1,11 @@
-//! HTTP/3: packets found by their frames, losses that hold up one stream only, windows.
+//! HTTP/3: packets joined with their frames, losses that hold up only one stream, windows.
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, Extent, FrameFacts, Repair, Side, Way};
 
-use crate::world::{DELAY, Delivered, Down, LossDrop, On, READ, Times, Up, World, frame};
+use crate::world::{
+    ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, frame,
+};
 
 const AT: u64 = 1_000_000;
 const MAX_DATA: u64 = 0x10;
@@ -31,9 +33,9 @@ fn times(written: u64, end: u64) -> Times {
     }
 }
 
-/// A request of one packet on a stream; when the server has it.
+/// Sends a request of one packet on a stream; returns when the server has read it.
 fn ask(world: &mut World, stream: u64, at: u64, number: u64) -> u64 {
-    world.request(at, On(0, stream));
+    world.request(at, ConnectionStream(0, stream));
     world.quic(Up, 0, at, number, (stream, 0, 500), Delivered);
     at + DELAY + READ
 }
@@ -61,7 +63,7 @@ fn clients_numbers_may_differ_from_the_order_of_first_packets() {
     let mut world = World::default();
     for (flow, bytes) in [(0, 500), (1, 1_100)] {
         let at = AT + u64::from(flow);
-        world.request(at, On(flow, 0));
+        world.request(at, ConnectionStream(flow, 0));
         world.quic(Up, flow, at, 7, (0, 0, bytes), Delivered);
         let answered = at + DELAY + READ;
         world.quic(Down, flow, answered, 3, (0, 0, 900), Delivered);
@@ -93,9 +95,9 @@ fn clients_numbers_may_differ_from_the_order_of_first_packets() {
     }
 }
 
-// The same as with HTTP/2, but the second response does not wait for the first.
+// As in the test of HTTP/2 (`multiplexed`), but the second response does not wait for the first.
 #[test]
-fn there_is_no_head_of_line_blocking_between_streams() {
+fn streams_do_not_block_each_other() {
     let mut world = World::default();
     let first = ask(&mut world, 0, AT, 0);
     let lost = world.quic(Down, 0, first, 0, (0, 0, 900), LossDrop);
@@ -138,10 +140,10 @@ fn there_is_no_head_of_line_blocking_between_streams() {
     );
 }
 
-/// One packet brings lost bytes again, and the message's last ones for the first time. Those would have been under way as
-/// long without a loss.
+/// One packet retransmits lost bytes and carries the message's last bytes for the first time. Those would have been in
+/// flight for as long without a loss.
 #[test]
-fn a_loss_ends_when_the_packet_leaves_that_also_has_the_last_bytes() {
+fn loss_ends_when_a_packet_with_lost_and_last_bytes_leaves() {
     let mut world = World::default();
     let at = ask(&mut world, 0, AT, 0);
     let lost = world.quic(Down, 0, at, 0, (0, 0, 900), LossDrop);
@@ -163,7 +165,7 @@ fn a_loss_ends_when_the_packet_leaves_that_also_has_the_last_bytes() {
 }
 
 #[test]
-fn repairs_are_told_by_what_was_acknowledged() {
+fn acknowledgements_distinguish_the_kinds_of_repair() {
     for (acked, repair) in [
         (None, Repair::ProbeTimeout),
         (Some(1), Repair::TimeThreshold),
@@ -207,7 +209,7 @@ fn limit(kind: u64, stream: Option<u64>, value: u64) -> FrameFacts {
     }
 }
 
-/// A response of which the first limit lets 900 bytes go, the rest a round trip later.
+/// A response of which the first limit allows 900 bytes; the rest follows a round trip later.
 fn held(windows: (u64, u64), raised: FrameFacts) -> Vec<(Cause, u64)> {
     let mut world = World {
         quic_windows: Some(windows),
@@ -225,7 +227,7 @@ fn held(windows: (u64, u64), raised: FrameFacts) -> Vec<(Cause, u64)> {
 }
 
 #[test]
-fn windows_of_stream_and_connection_are_told_apart() {
+fn stream_and_connection_windows_are_distinguished() {
     let expected = |cause| {
         [
             (cause, 2 * DELAY + 300),
@@ -239,9 +241,9 @@ fn windows_of_stream_and_connection_are_told_apart() {
     assert_eq!(connection, expected(Cause::WindowConnection));
 }
 
-// Frames and datagrams do not agree: nothing is joined, and what hangs on it is unknown.
+// Frames and datagrams do not match, so nothing is joined and the time that depends on it is unknown.
 #[test]
-fn what_cannot_be_joined_is_unknown() {
+fn packets_that_do_not_match_their_frames_are_unknown() {
     let mut world = World::default();
     let at = ask(&mut world, 0, AT, 0);
     world.quic(Down, 0, at, 0, (0, 0, 900), Delivered);

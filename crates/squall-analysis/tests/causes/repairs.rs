@@ -1,4 +1,4 @@
-//! Own bytes are lost: what that costs, which packet answers for it, and how it was repaired.
+//! Loss of a request's own bytes: what it costs, which packet is responsible for it, and how it was repaired.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Cause, PacketRef, Repair};
 
 use crate::world::{
-    self, DELAY, Delivered, Down, Found, LossDrop, MSS, On, READ, Times, Up, World, clear, time,
+    self, AttributionResult, ConnectionStream, DELAY, Delivered, Down, LossDrop, MSS, READ, Times,
+    Up, World, clear, time,
 };
 
 const AT: u64 = 1_000_000;
@@ -16,11 +17,11 @@ const ASKED: u64 = 500;
 /// When the server has the request.
 const RECEIVED: u64 = AT + DELAY + READ;
 
-/// A response of four segments of which one is lost and arrives again when it is sent again at `again`.
-fn one_of_four(lost: u64, again: u64) -> (Found, PacketRef) {
+/// A response of four segments, one of which is lost and retransmitted at `again`.
+fn one_of_four(lost: u64, again: u64) -> (AttributionResult, PacketRef) {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world.bytes(Up, 0, AT, (0, ASKED), Delivered);
     let mut dropped = None;
     for n in 0..4 {
@@ -29,7 +30,7 @@ fn one_of_four(lost: u64, again: u64) -> (Found, PacketRef) {
             dropped = Some(world.bytes(Down, 0, RECEIVED + n, bytes, LossDrop));
         } else {
             world.bytes(Down, 0, RECEIVED + n, bytes, Delivered);
-            // Each is acknowledged at once, up to the gap.
+            // Each is acknowledged immediately, up to the gap.
             let to = if n < lost { (n + 1) * MSS } else { lost * MSS };
             world.ack(Up, 0, RECEIVED + n + DELAY, to);
         }
@@ -46,7 +47,7 @@ fn one_of_four(lost: u64, again: u64) -> (Found, PacketRef) {
     (world.attribute(), dropped.expect("one was dropped"))
 }
 
-/// The loss costs from when the segment would have arrived until it did.
+/// The loss costs the time from when the segment would have arrived until it did.
 fn check(lost: u64, again: u64, repair: Repair) {
     let (found, dropped) = one_of_four(lost, again);
     let cost = again - (RECEIVED + lost);
@@ -77,30 +78,31 @@ fn check(lost: u64, again: u64, repair: Repair) {
 }
 
 #[test]
-fn the_first_of_four_is_sent_again_at_once() {
+fn first_of_four_segments_is_repaired_by_fast_retransmit() {
     // Three later segments were acknowledged.
     check(0, RECEIVED + 3 + 2 * DELAY, Repair::FastRetransmit);
 }
 
 #[test]
-fn the_second_and_third_wait_for_the_reordering_timer() {
+fn second_and_third_of_four_segments_wait_for_the_reordering_timer() {
     let timer = 2 * DELAY / 4 + 2_000;
     check(1, RECEIVED + 3 + 2 * DELAY + timer, Repair::Rack);
     check(2, RECEIVED + 3 + 2 * DELAY + timer, Repair::Rack);
 }
 
 #[test]
-fn the_last_waits_for_the_probe() {
-    // A single segment was under way by then: that it was not the timeout, whose time is the same, only the socket knows.
+fn last_of_four_segments_waits_for_the_probe_or_timeout() {
+    // A single segment was in flight by then. The timeout would fire at the same time, and only the socket knows which
+    // of the two it was.
     check(3, RECEIVED + 3 + 2 * 2 * DELAY + 200_000, Repair::Timeout);
 }
 
-/// A response of `segments` of which the last `lost` are lost, and sent again from when they say on, each at its time. The
-/// socket's counts of timeouts, by time.
+/// The repairs of a response of `segments` segments whose last `lost` are lost. `again` has the time and segment of each
+/// retransmission, `counts` the time and value of each sample of the socket's count of timeouts.
 fn tail(segments: u64, lost: u64, again: &[(u64, u64)], counts: &[(u64, u64)]) -> Vec<Repair> {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world.bytes(Up, 0, AT, (0, ASKED), Delivered);
     let mut dropped = Vec::new();
     for n in 0..segments {
@@ -139,7 +141,7 @@ fn tail(segments: u64, lost: u64, again: &[(u64, u64)], counts: &[(u64, u64)]) -
 fn a_probe_sends_the_last_segment_and_a_timeout_the_first() {
     assert_eq!(
         tail(4, 2, &[(102_000, 3), (154_000, 2)], &[]),
-        // The probe's acknowledgement is not in this world: what follows it is not known.
+        // This world has no acknowledgement of the probe, so what follows it is unknown.
         [Repair::Unknown, Repair::Tlp]
     );
     assert_eq!(
@@ -149,27 +151,27 @@ fn a_probe_sends_the_last_segment_and_a_timeout_the_first() {
 }
 
 #[test]
-fn the_sockets_count_tells_a_timeout_from_a_probe() {
+fn timeout_count_of_the_socket_distinguishes_timeout_and_probe() {
     let again = 240_000;
     let of = |counts: &[(u64, u64)]| tail(1, 1, &[(again, 0)], counts)[0];
-    // None before, none after; or none more than there had been.
+    // No timeout before or after; or no more after than before.
     assert_eq!(of(&[(200_000, 0), (300_000, 0)]), Repair::Tlp);
     assert_eq!(of(&[(300_000, 0)]), Repair::Tlp);
     assert_eq!(of(&[(200_000, 3), (300_000, 3)]), Repair::Tlp);
-    // One more.
+    // One more timeout.
     assert_eq!(of(&[(200_000, 0), (300_000, 1)]), Repair::Rto);
-    // Those of the handshake count too, and nobody looked after it; or nobody looked later.
+    // Timeouts of the handshake count too, and there is no sample between it and the loss; or there is no later sample.
     assert_eq!(of(&[(300_000, 1)]), Repair::Timeout);
     assert_eq!(of(&[(200_000, 1)]), Repair::Timeout);
     assert_eq!(of(&[]), Repair::Timeout);
-    // Two more are not both this one.
+    // Two more timeouts cannot both be this one.
     assert_eq!(of(&[(200_000, 0), (900_000, 2)]), Repair::Timeout);
-    // A sample between the count and the packet.
+    // The sample was taken after the count was raised and before the packet was sent.
     assert_eq!(of(&[(239_900, 1), (300_000, 1)]), Repair::Timeout);
 }
 
 #[test]
-fn one_count_for_two_packets_that_went_again_is_nobodys() {
+fn one_timeout_for_two_retransmissions_is_assigned_to_neither() {
     let mut world = World::default();
     world.handshake(0, 0);
     let first = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
@@ -187,7 +189,7 @@ fn one_count_for_two_packets_that_went_again_is_nobodys() {
 
 // RFC 6298, section 5.5: a timeout doubles the next one.
 #[test]
-fn what_goes_again_once_more_tells_by_how_long_that_took() {
+fn time_to_the_next_retransmission_distinguishes_timeout_and_probe() {
     for (second, kind) in [(240_000, Repair::Tlp), (480_000, Repair::Timeout)] {
         let mut world = World::default();
         world.handshake(0, 0);
@@ -196,14 +198,14 @@ fn what_goes_again_once_more_tells_by_how_long_that_took() {
         world.bytes(Down, 0, AT + 240_000 + second, (0, 900), Delivered);
         let found = world.attribute();
         assert_eq!(found.drop(first).repair, kind);
-        // Only one probe is under way at a time (tcp_send_loss_probe).
+        // Only one probe is in flight at a time (tcp_send_loss_probe).
         assert_eq!(found.drop(probe).repair, Repair::Rto);
     }
 }
 
 #[test]
-fn what_was_under_way_at_a_timeout_goes_again_in_its_wake() {
-    // Lost segments 0, 1, 2 of 3: the first by the timer, the others when it was acknowledged.
+fn segments_in_flight_at_a_timeout_are_repaired_by_it() {
+    // All of three segments are lost. The timer retransmits the first; the others follow when it is acknowledged.
     let mut world = World::default();
     world.handshake(0, 0);
     let dropped = [0, 1, 2].map(|n| {
@@ -223,9 +225,10 @@ fn what_was_under_way_at_a_timeout_goes_again_in_its_wake() {
     }
 }
 
-// In recovery RACK's window is zero (tcp_rack_reo_wnd): at once, and yet too few segments for RFC 6675.
+// In recovery RACK's reordering window is zero (tcp_rack_reo_wnd): it retransmits immediately, although there are too few
+// segments for RFC 6675.
 #[test]
-fn two_segments_above_are_no_fast_retransmit() {
+fn two_later_segments_do_not_trigger_fast_retransmit() {
     for (segments, kind) in [(3, Repair::Rack), (4, Repair::FastRetransmit)] {
         let mut world = World::default();
         world.handshake(0, 0);
@@ -242,7 +245,7 @@ fn two_segments_above_are_no_fast_retransmit() {
 }
 
 #[test]
-fn what_went_again_itself_does_not_count_as_above() {
+fn retransmissions_do_not_count_as_later_segments() {
     let mut world = World::default();
     world.handshake(0, 0);
     let lost = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
@@ -256,9 +259,9 @@ fn what_went_again_itself_does_not_count_as_above() {
     assert_eq!(world.attribute().drop(lost).repair, Repair::Rack);
 }
 
-// An acknowledgement that reaches the link just after three segments left it may have been made after the first.
+// An acknowledgement that reaches the link just after three segments left it may have been sent after only the first.
 #[test]
-fn one_acknowledgement_of_the_same_moment_is_not_three_segments() {
+fn acknowledgement_right_after_three_segments_may_cover_fewer() {
     for (after, kind) in [(0, Repair::Rack), (200, Repair::FastRetransmit)] {
         let mut world = World::default();
         world.handshake(0, 0);
@@ -275,9 +278,9 @@ fn one_acknowledgement_of_the_same_moment_is_not_three_segments() {
     }
 }
 
-// A segment that was sent again in two packets, because a SACK block of the other direction left less room in the first.
+// A segment that was retransmitted in two packets, because a SACK block of the other direction left less room in the first.
 #[test]
-fn what_went_again_in_two_packets_is_named_by_the_first() {
+fn repair_in_two_packets_is_named_after_the_first() {
     let mut world = World::default();
     world.handshake(0, 0);
     let lost = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
@@ -287,7 +290,7 @@ fn what_went_again_in_two_packets_is_named_by_the_first() {
     }
     world.bytes(Down, 0, AT + 500, (3 * MSS, 4 * MSS), Delivered);
     world.ack(Up, 0, AT + 500 + DELAY, 0);
-    // By RACK's timer, before the third segment was heard of; the rest when it was.
+    // RACK's timer retransmits the first part before the third segment is acknowledged; the rest follows after that.
     world.bytes(Down, 0, AT + 400 + 2 * DELAY, (0, MSS - 12), Delivered);
     world.bytes(Down, 0, AT + 500 + 2 * DELAY, (MSS - 12, MSS), Delivered);
     let found = world.attribute();
@@ -296,32 +299,33 @@ fn what_went_again_in_two_packets_is_named_by_the_first() {
     assert_eq!(row.repaired_at, Some(time(AT + 500 + 3 * DELAY)));
 }
 
-/// A segment of a flight, what became of its acknowledgement, and when it is sent again if it was lost.
+/// A segment of a flight, the fate of its acknowledgement, and when it is retransmitted if it was lost.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct FlightSegment {
     gap: u64,
     is_lost: bool,
     is_ack_lost: bool,
     again: u64,
 }
 
-fn flight() -> impl Strategy<Value = Vec<Sent>> {
+fn flight() -> impl Strategy<Value = Vec<FlightSegment>> {
     let sent = (
         0..400_u64,
         prop::bool::weighted(0.3),
         prop::bool::weighted(0.2),
     );
-    let sent = (sent, 45_000..60_000_u64).prop_map(|((gap, is_lost, is_ack_lost), again)| Sent {
-        gap,
-        is_lost,
-        is_ack_lost,
-        again,
-    });
+    let sent =
+        (sent, 45_000..60_000_u64).prop_map(|((gap, is_lost, is_ack_lost), again)| FlightSegment {
+            gap,
+            is_lost,
+            is_ack_lost,
+            again,
+        });
     vec(sent, 1..12)
 }
 
-/// The world of a flight, and its lost segments: place, packet, when it went again.
-fn flown(flight: &[Sent]) -> (World, Vec<(u64, PacketRef, u64)>) {
+/// The world of a flight, and its lost segments: index, packet, time of the retransmission.
+fn flown(flight: &[FlightSegment]) -> (World, Vec<(u64, PacketRef, u64)>) {
     enum Event {
         Segment(u64, bool),
         Ack(bool),
@@ -365,9 +369,9 @@ fn flown(flight: &[Sent]) -> (World, Vec<(u64, PacketRef, u64)>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    // RFC 6675's threshold, by brute force on the packets.
+    // RFC 6675's threshold, checked by brute force on the packets.
     #[test]
-    fn no_fast_retransmit_with_fewer_than_three_segments_above(flight in flight()) {
+    fn no_fast_retransmit_with_fewer_than_three_later_segments(flight in flight()) {
         let (world, lost) = flown(&flight);
         let found = world.attribute();
         for (place, packet, again) in lost {
@@ -391,12 +395,12 @@ proptest! {
     }
 }
 
-// The only segment of a response, its probe and its first retransmission are lost.
+// The only segment of a response and its probe are lost.
 #[test]
 fn a_lost_probe_waits_for_the_timeout() {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world.bytes(Up, 0, AT, (0, ASKED), Delivered);
     let sent = [RECEIVED, RECEIVED + 250_000, RECEIVED + 500_000];
     let first = world.bytes(Down, 0, sent[0], (0, 900), LossDrop);
@@ -419,19 +423,19 @@ fn a_lost_probe_waits_for_the_timeout() {
             (Cause::Host, 2 * READ),
         ]
     );
-    // Each answers until the next would have arrived.
+    // Each is responsible until the next one would have arrived.
     assert_eq!(found.victims(first), [(0, Cause::Loss, 250_000)]);
     assert_eq!(found.victims(probe), [(0, Cause::Loss, 250_000)]);
     assert_eq!(found.drop(first).repair, Repair::Tlp);
     assert_eq!(found.drop(probe).repair, Repair::Rto);
 }
 
-// While the second flight is held back because the first one's acknowledgements do not come, the loss is the cause.
+// While the second flight is held back because the acknowledgements of the first are missing, the cause is loss.
 #[test]
-fn a_sender_that_misses_acknowledgements_sends_no_more_because_of_the_loss() {
+fn waiting_for_acknowledgements_that_a_loss_delays_is_loss() {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     world.bytes(Up, 0, AT, (0, ASKED), Delivered);
     let dropped = world.bytes(Down, 0, RECEIVED, (0, MSS), LossDrop);
     let again = RECEIVED + 250_000;
@@ -451,7 +455,7 @@ fn a_sender_that_misses_acknowledgements_sends_no_more_because_of_the_loss() {
     assert_eq!(
         found.spans(0),
         [
-            // There and back of the first segment, which the window would have waited for anyway.
+            // The round trip of the first segment, for which the window would have waited anyway.
             (Cause::Cwnd, 2 * DELAY),
             (Cause::Distance, 2 * DELAY),
             (Cause::Loss, 250_000),
@@ -462,10 +466,10 @@ fn a_sender_that_misses_acknowledgements_sends_no_more_because_of_the_loss() {
 }
 
 #[test]
-fn damaged_bytes_are_lost_bytes() {
+fn damaged_packets_count_as_lost() {
     let mut world = World::default();
     world.handshake(0, 0);
-    world.request(AT, On(0, 0));
+    world.request(AT, ConnectionStream(0, 0));
     let damaged = world.bytes(Up, 0, AT, (0, ASKED), Delivered);
     world.packets.last_mut().expect("it").is_corrupted = true;
     world.bytes(Up, 0, AT + 240_000, (0, ASKED), Delivered);

@@ -1,5 +1,5 @@
-//! A small world of records made by hand, in microseconds: what the binary would have written of a trial in which
-//! everything happened exactly as told.
+//! A small world of hand-made records, in microseconds: what the binary would have written about a trial in which
+//! everything happened exactly as specified. It runs no trial; what attribution should find is up to the tests.
 
 use squall_analysis::causes::{Attribution, Inputs, attribute};
 use squall_base::plan::Protocol;
@@ -10,16 +10,16 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-/// One way.
+/// The one-way delay.
 pub(crate) const DELAY: u64 = 25_000;
-/// From a packet's arrival at a host to the moment in which the application has read it.
+/// The time from a packet's arrival at a host until the application has read it.
 pub(crate) const READ: u64 = 30;
 pub(crate) const MSS: u64 = 1_448;
 
-/// Close to the end of the numbers, so that they go round.
+/// One is close to the end of the sequence numbers, so that they wrap around.
 const ISN: [u32; 2] = [u32::MAX - 700, 5_000];
 
-/// The sequence number of the first byte that goes this way.
+/// The sequence number of the first byte in this direction.
 pub(crate) fn first_seq(direction: Direction) -> u32 {
     ISN[direction as usize].wrapping_add(1)
 }
@@ -52,14 +52,14 @@ pub(crate) struct Times {
     pub(crate) written: u64,
     pub(crate) received: u64,
     pub(crate) answered: u64,
-    /// The response's last byte was written.
+    /// When the response's last byte was written.
     pub(crate) answered_last: u64,
     pub(crate) end: u64,
 }
 
-/// Which connection, and which stream on it.
+/// A connection, and a stream on it.
 #[derive(Clone, Copy)]
-pub(crate) struct On(pub(crate) u32, pub(crate) u64);
+pub(crate) struct ConnectionStream(pub(crate) u32, pub(crate) u64);
 
 pub(crate) fn clear(start: u64, end: u64) -> Extent {
     Extent {
@@ -116,7 +116,7 @@ impl World {
         self.packets.last_mut().expect("it was pushed")
     }
 
-    /// The last packet waited in the link's queue.
+    /// Makes the last packet wait in the link's queue.
     pub(crate) fn queued(&mut self, wait: u64) {
         let packet = self.packets.last_mut().expect("there is one");
         let wait = Duration::from_micros(wait);
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// An acknowledgement of all bytes before `to` that went the other way.
+    /// An acknowledgement of all bytes before `to` in the other direction.
     pub(crate) fn ack(&mut self, direction: Direction, flow: u32, at: u64, to: u64) {
         let isn = ISN[direction.opposite() as usize];
         let packet = self.packet(direction, flow, at, Delivered);
@@ -153,7 +153,7 @@ impl World {
         packet.seq = ISN[direction as usize].wrapping_add(1);
     }
 
-    /// TCP's handshake, beginning at `at`: done at the client two delays later.
+    /// A TCP handshake that begins at `at`; the client completes it two delays later.
     pub(crate) fn handshake(&mut self, flow: u32, at: u64) {
         self.syn(flow, at, Delivered);
         self.syn_ack(flow, at + DELAY, Delivered);
@@ -178,11 +178,11 @@ impl World {
         }
     }
 
-    /// A request that was wanted at `intended`, taken up at once and given a connection that was there before.
+    /// A request that was due at `intended`, taken up immediately, on a connection that already existed.
     pub(crate) fn request(
         &mut self,
         intended: u64,
-        On(connection, stream): On,
+        ConnectionStream(connection, stream): ConnectionStream,
     ) -> &mut RequestRecord {
         self.requests.push(RequestRecord {
             request: self.requests.len() as u64,
@@ -254,7 +254,7 @@ impl World {
         self.exchanges.push(client);
     }
 
-    /// The client never had the last exchange's end: it has no row of it.
+    /// Makes the last exchange unfinished: the client has no row of it.
     pub(crate) fn unfinished(&mut self, end: u64, outcome: Outcome) {
         self.exchanges.pop();
         let request = self.requests.last_mut().expect("there is one");
@@ -272,7 +272,7 @@ impl World {
         });
     }
 
-    /// A QUIC packet with one STREAM frame, and the side that recorded it.
+    /// A QUIC packet with one STREAM frame, and the sender's record of that frame.
     pub(crate) fn quic(
         &mut self,
         direction: Direction,
@@ -329,7 +329,7 @@ impl World {
         });
     }
 
-    /// The server's first connection says how many retransmission timeouts it has had.
+    /// A sample of the server's first connection, with its total number of retransmission timeouts.
     pub(crate) fn timeouts(&mut self, at: u64, total: u64) {
         let values = TcpInfo::FIELDS.map(|field| match field.name {
             "tcpi_total_rto" => Some(total),
@@ -345,8 +345,8 @@ impl World {
         });
     }
 
-    /// Attributes it, and checks what always holds.
-    pub(crate) fn attribute(&self) -> Found {
+    /// Attributes the records, and checks what always holds.
+    pub(crate) fn attribute(&self) -> AttributionResult {
         let mut inputs = Inputs::new();
         if let Some((stream, connection)) = self.quic_windows {
             inputs.begin_quic_windows(Side::Server, stream, connection);
@@ -364,7 +364,7 @@ impl World {
             assert_eq!(row.request, request.request);
             assert_eq!(row.spans.total(), request.response_time());
         }
-        Found(found)
+        AttributionResult(found)
     }
 }
 
@@ -385,10 +385,10 @@ pub(crate) fn frame(kind: u64, stream: u64, offset: u64, length: u64) -> FrameFa
     }
 }
 
-/// What was found.
-pub(crate) struct Found(pub(crate) Attribution);
+/// The result of attribution.
+pub(crate) struct AttributionResult(pub(crate) Attribution);
 
-impl Found {
+impl AttributionResult {
     pub(crate) fn row(&self, request: usize) -> CausesRecord {
         self.0.causes.get(request).expect("each request has a row")
     }
@@ -405,7 +405,7 @@ impl Found {
             .expect("it was dropped")
     }
 
-    /// Whom a drop delayed: request, cause, microseconds.
+    /// The requests that a drop delayed: request, cause, microseconds.
     pub(crate) fn victims(&self, packet: PacketRef) -> Vec<(u64, Cause, u64)> {
         let victims = self.drop(packet).victims.iter();
         victims

@@ -1,17 +1,17 @@
-//! Plans, records and trials for the tests, reduced to what a test says of them.
+//! Minimal plans, records and trials for the tests, each of which sets only what it is about.
 
-// Each test binary uses its own part of this; in tests, a panic is the message.
+// Each test binary uses only a part of this; in tests, a panic reports the failure.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use squall_analysis::{Quantile, TrialStats, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Hop, Load, Measure, Plan, PoolOrder, PoolSettings, Protocol,
-    RequestBody, RequestTemplate, ResponseTemplate, Runs, SAMPLE_EVERY, SideSettings, Station,
+    Condition, Connections, Hop, Implementation, Load, Measure, Plan, PoolOrder, PoolSettings,
+    Protocol, RequestBody, RequestTemplate, ResponseTemplate, SAMPLE_EVERY, SideSettings, Station,
     Trial, Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
-    TrialRecord, Used, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, Outcome,
+    Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -88,8 +88,8 @@ fn variant(name: &str, protocol: Protocol) -> Variant {
     };
     let station = |name: &str| Station {
         name: name.to_owned(),
-        runs: Runs::Embedded,
-        asked: squall_base::plan::Asked::default(),
+        runs: Implementation::Embedded,
+        asked: squall_base::plan::StationOptions::default(),
     };
     Variant {
         name: name.to_owned(),
@@ -99,8 +99,8 @@ fn variant(name: &str, protocol: Protocol) -> Variant {
     }
 }
 
-/// The record of a trial whose generator was late by 40 us, whose link woke up 20 us late and was late by
-/// 30 us each way; in all but 1 of 100 cases by much less.
+/// The record of a trial. The 99.9th percentiles of lateness are 40 us for the generator, 20 us for the link's wake-up and
+/// 30 us for each direction of the link; the 99th are a tenth of that.
 pub fn record(trial: &Trial) -> TrialRecord {
     let late = |us| Lateness {
         count: 100,
@@ -141,7 +141,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
             link: Direction::ALL.map(direction).to_vec(),
             validity: Validity::Valid,
         },
-        used: Used {
+        used: EffectiveSettings {
             kernel: "6.1".to_owned(),
             client_congestion_control: vec!["cubic".to_owned()],
             server_congestion_control: vec!["cubic".to_owned()],
@@ -155,7 +155,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
     }
 }
 
-/// A request of the measured phase, with its latency in ms and what became of it.
+/// A request of the measured phase, with its latency in ms and its outcome.
 pub fn request(n: u64, latency_ms: u64, outcome: Outcome) -> RequestRecord {
     let intended = Time::ZERO + ms(10 * n);
     RequestRecord {
@@ -184,7 +184,7 @@ pub fn request(n: u64, latency_ms: u64, outcome: Outcome) -> RequestRecord {
     }
 }
 
-/// The plan's trials, with these p99s: h1 and h2c x1 of each repetition.
+/// The plan's trials, with these p99s: h1's and h2c x1's for each repetition.
 pub fn trials(plan: &Plan, p99s: &[(Quantile, Quantile)]) -> Vec<TrialStats> {
     let requests: Vec<_> = (0..400).map(|n| request(n, 5, Outcome::Answered)).collect();
     let p99s = p99s.iter().flat_map(|&(h1, h2c)| [h1, h2c]);

@@ -1,6 +1,6 @@
-//! What the link does in a cell: its settings in each direction, and the schedule by which they change.
+//! What the link does in a cell: its settings in each direction, and the schedule that changes them.
 //!
-//! What the words of settings mean is squall-link's (docs/LINK.md); which conditions a run has, squall-recipe's.
+//! squall-link gives the settings their meaning (docs/LINK.md); squall-recipe decides which conditions a run has.
 
 use std::fmt::{self, Display};
 
@@ -10,9 +10,9 @@ use crate::quantity::Probability;
 use crate::record::Direction;
 use crate::time::Duration;
 
-/// A value for each direction of the link. As JSON it is the value itself if both directions have the same.
+/// A value for each direction of the link. In JSON it is a single value if both directions are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written<T>", into = "Written<T>")]
+#[serde(from = "JsonForm<T>", into = "JsonForm<T>")]
 #[serde(bound(
     serialize = "T: Clone + PartialEq + Serialize",
     deserialize = "T: Clone + Deserialize<'de>"
@@ -24,35 +24,35 @@ pub struct PerDirection<T> {
     pub down: T,
 }
 
-/// How a value for each direction is written.
+/// The JSON form of a value for each direction.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written<T> {
+enum JsonForm<T> {
     Both(T),
     Each { up: T, down: T },
 }
 
-impl<T: Clone> From<Written<T>> for PerDirection<T> {
-    fn from(written: Written<T>) -> PerDirection<T> {
+impl<T: Clone> From<JsonForm<T>> for PerDirection<T> {
+    fn from(written: JsonForm<T>) -> PerDirection<T> {
         match written {
-            Written::Both(value) => value.into(),
-            Written::Each { up, down } => PerDirection { up, down },
+            JsonForm::Both(value) => value.into(),
+            JsonForm::Each { up, down } => PerDirection { up, down },
         }
     }
 }
 
-impl<T: PartialEq> From<PerDirection<T>> for Written<T> {
-    fn from(value: PerDirection<T>) -> Written<T> {
+impl<T: PartialEq> From<PerDirection<T>> for JsonForm<T> {
+    fn from(value: PerDirection<T>) -> JsonForm<T> {
         let PerDirection { up, down } = value;
         if up == down {
-            Written::Both(up)
+            JsonForm::Both(up)
         } else {
-            Written::Each { up, down }
+            JsonForm::Each { up, down }
         }
     }
 }
 
-/// The same in both directions.
+/// The same value for both directions.
 impl<T: Clone> From<T> for PerDirection<T> {
     fn from(value: T) -> PerDirection<T> {
         PerDirection {
@@ -88,23 +88,23 @@ impl<T: Display + PartialEq> Display for PerDirection<T> {
 pub struct Condition {
     /// One-way delay.
     pub delay: PerDirection<Duration>,
-    /// The share of IP packets lost, drawn for each packet and each direction by itself.
+    /// The share of IP packets lost, drawn independently for each packet and direction.
     pub loss: PerDirection<Probability>,
-    /// What else the link does, in the words of its settings (docs/LINK.md); empty for nothing.
+    /// The link's other settings, in their own notation (docs/LINK.md); empty for none.
     pub link: PerDirection<String>,
-    /// The schedule by which all of this changes: its file, as the recipe names it; empty for none.
+    /// The schedule that changes all of this: its file, as the recipe names it; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
 }
 
 impl Condition {
-    /// Both ways: what a packet and its answer take at least, by `delay`.
+    /// Both delays: the least time that a packet and its reply take.
     pub fn round_trip(&self) -> Duration {
         self.delay.up + self.delay.down
     }
 
-    /// What there is besides delay and loss, in the parts of the condition's name: settings of one direction with that
-    /// direction before them, those of both directions behind them, the schedule last.
+    /// Everything except delay and loss, as parts of the condition's name: settings of one direction with that
+    /// direction as a prefix, then those of both directions, the schedule last.
     pub fn further(&self) -> Vec<String> {
         let settings = |direction| {
             self.link
@@ -126,8 +126,8 @@ impl Condition {
     }
 }
 
-/// Its name in tables: `delay 10ms, loss up 0% down 3%, up rate 2mbit, down rate 20mbit, queue codel`. No part has a
-/// comma within it.
+/// Its name in tables: `delay 10ms, loss up 0% down 3%, up rate 2mbit, down rate 20mbit, queue codel`. No part contains
+/// a comma.
 impl Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "delay {}, loss {}", self.delay, self.loss)?;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_that_are_alike_are_written_as_one_value() {
+    fn equal_directions_are_written_as_one_value() {
         let json = serde_json::to_value(condition()).unwrap();
         assert_eq!(
             json,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_that_differ_are_written_apart() {
+    fn different_directions_are_written_separately() {
         let apart = Condition {
             delay: PerDirection {
                 up: Duration::from_millis(5),

@@ -1,7 +1,7 @@
-//! The load of a trial: who asks, what makes them ask, and for how long. What a client runs is made of it.
+//! The load of a trial: who sends requests, what triggers them, and for how long. A client's workload is made from it.
 //!
-//! Everything is decided here but the seed, which the trial has. What is asked for is the plan's list of requests, which
-//! a load names by their places. Which keys of a recipe mean what is squall-recipe's.
+//! Everything is decided here except the seed, which belongs to the trial. The requests themselves are in the plan's
+//! list; a load refers to them by place. squall-recipe maps a recipe's keys to these values.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,75 +13,75 @@ use crate::quantity::Rate;
 use crate::splitmix::splitmix64;
 use crate::time::Duration;
 
-/// Sets the load's chance apart from the link's, which has the same seed.
-const OWN_CHANCE: u64 = u64::from_be_bytes(*b"the load");
+/// Separates the load's random numbers from the link's, which use the same seed.
+const LOAD_SALT: u64 = u64::from_be_bytes(*b"the load");
 
 /// The load of a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Who asks, and what makes them ask.
+    /// Who sends requests, and what triggers them.
     pub kind: LoadKind,
-    /// Load before the measurement begins: recorded, but not part of any statistic.
+    /// Time before the measurement begins: its requests are recorded, but are not part of any statistic.
     pub warmup: Duration,
-    /// Load that is measured.
+    /// Time that is measured.
     pub duration: Duration,
-    /// How long after that unfinished requests are waited for; then they are censored.
+    /// How long to wait for unfinished requests after that; then they are censored.
     pub drain: Duration,
-    /// From so long before a request is due the client watches the clock and does not sleep; zero: it always sleeps.
+    /// How long before a due request the client stops sleeping and polls the clock; zero: it always sleeps.
     #[serde(default)]
     pub spin: Duration,
 }
 
-/// What makes a client ask.
+/// What triggers a client's requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadKind {
-    /// The clock: requests at their times, whatever became of earlier ones.
+    /// The clock: requests are sent at their times, whatever happens to earlier ones.
     Open {
-        /// The rate over time: as long as the warm-up and the measured time together.
+        /// The rate over time, as long as the warm-up and the measured time together.
         stages: Stages,
-        /// How requests follow each other at that rate.
+        /// How requests are spaced at that rate.
         spacing: Spacing,
-        /// How often each of the plan's requests is asked for.
+        /// The relative frequency of each of the plan's requests.
         mix: Mix,
     },
-    /// Answers: each user asks again when it has one and has thought.
+    /// Responses: each user sends the next request after a response and its think time.
     Closed {
-        /// Who asks, each one request at a time.
+        /// The users, each with one request at a time.
         users: Users,
-        /// Requests in all, if the load may be over before its time.
+        /// The total number of requests, if the load may end early.
         requests: Option<u64>,
-        /// How often each of the plan's requests is asked for.
+        /// The relative frequency of each of the plan's requests.
         mix: Mix,
     },
-    /// A recording: each client sends all of it at its times.
+    /// A recording: each client sends all of it at the recorded times.
     Script {
-        /// What is sent when.
+        /// The requests and their times.
         steps: Vec<ScriptStep>,
-        /// How many clients replay it.
+        /// The number of clients that replay it.
         clients: u32,
         /// Client k starts k times this after the first.
         stagger: Duration,
-        /// How much faster than recorded.
+        /// The replay speed, relative to the recording.
         speed: Speed,
     },
-    /// Pages: requests that wait for each other.
+    /// Pages: requests that depend on each other.
     Pages {
-        /// What each user loads, again and again.
+        /// The page that each user loads again and again.
         page: Page,
-        /// Who loads, each one page at a time.
+        /// The users, each with one page at a time.
         users: Users,
-        /// Pages in all, if the load may be over before its time.
+        /// The total number of pages, if the load may end early.
         pages: Option<u64>,
-        /// What is asked of them.
+        /// What the load is to find out.
         question: PageQuestion,
     },
 }
 
-/// Users who do one thing at a time.
+/// Users that do one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Users {
-    /// How many.
+    /// The number of users.
     pub count: u32,
     /// From the end of one thing to the start of the next.
     pub think: ThinkTime,
@@ -89,21 +89,21 @@ pub struct Users {
     pub starts_over: Duration,
 }
 
-/// What a load of pages finds out.
+/// What a load of pages is to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageQuestion {
     /// How long a page takes.
     PageTime,
-    /// Whether its second request waits for the first one, which the server holds back.
+    /// Whether its second request waits for the first, whose response the server holds back.
     Held,
 }
 
 impl Load {
-    /// Evenly spaced requests for the plan's first one at a constant rate.
+    /// Evenly spaced copies of the plan's first request at a constant rate.
     ///
     /// # Errors
-    /// If the rate and the times are beyond what can be computed exactly.
+    /// If the rate and the times cannot be computed exactly.
     pub fn constant(
         rate: Rate,
         warmup: Duration,
@@ -123,9 +123,9 @@ impl Load {
         })
     }
 
-    /// What a client runs; `seed` decides what is random in it.
+    /// The workload of a client; `seed` decides what is random in it.
     pub fn workload(&self, seed: u64) -> Workload {
-        let seed = splitmix64(seed, OWN_CHANCE);
+        let seed = splitmix64(seed, LOAD_SALT);
         let whole = self.warmup + self.duration;
         let Load { warmup, drain, .. } = *self;
         match &self.kind {
@@ -187,7 +187,7 @@ impl Load {
         }
     }
 
-    /// Whether it may be over before its time, because it is one of so many requests or pages.
+    /// Whether it may end early, because it consists of a number of requests or pages.
     pub fn may_end_early(&self) -> bool {
         match &self.kind {
             LoadKind::Closed { requests: end, .. } | LoadKind::Pages { pages: end, .. } => {
@@ -197,7 +197,7 @@ impl Load {
         }
     }
 
-    /// Users who have connections of their own; 0 if all requests share them.
+    /// The number of users with separate connections; 0 if all requests share connections.
     pub fn users_with_own_connections(&self) -> u32 {
         match &self.kind {
             LoadKind::Script { clients, .. } => *clients,
@@ -206,7 +206,7 @@ impl Load {
         }
     }
 
-    /// The constant rate at which requests follow each other evenly, if that is the load.
+    /// The rate, if the load consists of evenly spaced requests at a constant rate.
     pub fn constant_rate(&self) -> Option<Rate> {
         let LoadKind::Open {
             stages,
@@ -224,14 +224,14 @@ impl Load {
 }
 
 impl Workload {
-    /// Whether each user has connections of its own, as each browser and each player has.
+    /// Whether each user has separate connections, as each browser and each player does.
     pub fn has_own_connections(&self) -> bool {
         matches!(self, Workload::Script(_) | Workload::Pages(_))
     }
 }
 
-/// The connections that a browser opens to one host: six (Chromium's `kMaxSocketsPerGroup`), or one where requests
-/// share it.
+/// The number of connections that a browser opens to one host: six (Chromium's `kMaxSocketsPerGroup`), or one if
+/// requests share it.
 pub const fn browser_connections(version: Version) -> u32 {
     match version {
         Version::Http1 => 6,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_load_is_one_stage() {
+    fn constant_load_is_one_stage() {
         let rate: Rate = "90/min".parse().unwrap();
         let load = Load::constant(rate, seconds(1), seconds(2), seconds(3)).unwrap();
         assert_eq!(load.constant_rate(), Some(rate));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_or_chance_is_no_constant_rate() {
+    fn ramps_and_random_spacing_have_no_constant_rate() {
         let rate: Rate = "10/s".parse().unwrap();
         let constant = Load::constant(rate, seconds(0), seconds(4), seconds(0)).unwrap();
         let of = |stages, spacing| Load {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn times_reach_the_client_whatever_the_kind() {
+    fn times_are_passed_to_the_workload_of_every_kind() {
         let users = Users {
             count: 3,
             think: ThinkTime::Constant(seconds(1)),

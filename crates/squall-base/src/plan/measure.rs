@@ -1,7 +1,7 @@
-//! What a recipe measures, of which requests, and the comparison that its question is about.
+//! What a recipe measures, for which requests, and the comparison that its question is about.
 //!
-//! Only the words and what follows from them: which values are better, and which measure stands in where a trial has too
-//! few requests. How a trial's value comes about, and how trials are compared, is squall-analysis's.
+//! Only the vocabulary and what follows from it: which values are better, and which measure substitutes for another
+//! where a trial has too few requests. squall-analysis computes a trial's values and compares trials.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::Condition;
 
-/// Something of a trial that variants are compared by.
+/// A property of a trial by which variants are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Measure {
@@ -19,21 +19,21 @@ pub enum Measure {
     ResponseTime(Statistic, Targets),
     /// From when a page was due to begin to the end of its last response.
     PageTime(Statistic),
-    /// From a request's first byte written to its response's last byte read.
+    /// From the first byte written of a request to the last byte read of its response.
     TransferTime(Statistic, Targets),
-    /// At the server across the link: from a request's first byte to its response's last byte.
+    /// At the server across the link: from the first byte of a request to the last byte of its response.
     ServerTime(Statistic, Targets),
-    /// Bytes of bodies, of both directions, in a second of transfers.
+    /// Bytes of bodies, in both directions, per second of transfer.
     Throughput,
     /// Connections that the client opened.
     Connections,
-    /// Handshakes of TLS and QUIC that the client made.
+    /// TLS and QUIC handshakes that the client made.
     Handshakes,
     /// The share of requests that failed.
     FailedShare,
 }
 
-/// A figure of many values.
+/// A statistic of many values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// Their mean.
@@ -48,30 +48,30 @@ pub enum Statistic {
     P99,
     /// The 99.9th percentile.
     P999,
-    /// The interquartile range: the 75th percentile less the 25th.
+    /// The interquartile range: the 75th percentile minus the 25th.
     Iqr,
 }
 
-/// Of which requests a measure is: of all, or of those whose targets begin with a path.
+/// The requests that a measure covers: all, or those whose targets begin with a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// The path; what lies behind `length` is zero. In place, so that measures are copied like numbers.
+    /// The path, padded with zeros. It is stored inline so that measures can be copied like numbers.
     path: [u8; Targets::LONGEST],
-    /// None: all.
+    /// The path's length; 0: all requests.
     length: u8,
 }
 
 impl Targets {
-    /// Those of all requests.
+    /// All requests.
     pub const ALL: Targets = Targets {
         path: [0; Targets::LONGEST],
         length: 0,
     };
-    /// Characters of the longest path.
+    /// The length of the longest path.
     pub const LONGEST: usize = 32;
 
-    /// Those that begin with `path`; `None` unless that begins with `/`, has at most 32 visible ASCII characters, and
-    /// neither `?` nor `#`.
+    /// Requests below `path`; `None` unless it begins with `/` and has at most 32 visible ASCII characters, without `?`
+    /// and `#`.
     pub fn below(path: &str) -> Option<Targets> {
         let is_plain = |c: u8| c.is_ascii_graphic() && c != b'?' && c != b'#';
         let is_path = path.starts_with('/') && path.bytes().all(is_plain);
@@ -84,14 +84,14 @@ impl Targets {
         Some(below)
     }
 
-    /// The path with which they begin; `None` for all.
+    /// The path that they begin with; `None` for all.
     pub fn path(&self) -> Option<&str> {
         let path = str::from_utf8(&self.path[..usize::from(self.length)]);
         path.ok().filter(|path| !path.is_empty())
     }
 
-    /// Whether a request's target is one of them: `/video` has `/video`, `/video?x` and `/video/1`, but not `/videos`.
-    pub fn have(&self, target: &str) -> bool {
+    /// Whether it covers a request's target: `/video` covers `/video`, `/video?x` and `/video/1`, but not `/videos`.
+    pub fn contains(&self, target: &str) -> bool {
         let Some(path) = self.path() else {
             return true;
         };
@@ -102,7 +102,7 @@ impl Targets {
     }
 }
 
-/// What a measure's values are.
+/// The unit of a measure's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -116,7 +116,8 @@ pub enum Unit {
 }
 
 impl Statistic {
-    /// Every one: the percentiles that stand in for each other from the one that needs the fewest values on.
+    /// All statistics. The percentiles are ordered by how many values they need, fewest first, because they substitute
+    /// for each other.
     pub const ALL: [Statistic; 7] = [
         Statistic::Mean,
         Statistic::P50,
@@ -127,7 +128,7 @@ impl Statistic {
         Statistic::Iqr,
     ];
 
-    /// Its word.
+    /// Its name in recipes.
     pub const fn name(self) -> &'static str {
         match self {
             Statistic::Mean => "mean",
@@ -142,10 +143,10 @@ impl Statistic {
 }
 
 impl Measure {
-    /// The measure of loads whose requests do not wait for each other, if a recipe names none.
+    /// The default measure for loads whose requests do not depend on each other.
     pub const USUAL: Measure = Measure::ResponseTime(Statistic::P99, Targets::ALL);
 
-    /// Every measure of all requests, in the order in which messages list them.
+    /// Every measure over all requests, in the order in which messages list them.
     pub fn all() -> impl Iterator<Item = Measure> {
         let times: [fn(Statistic) -> Measure; 4] = [
             |statistic| Measure::ResponseTime(statistic, Targets::ALL),
@@ -164,7 +165,7 @@ impl Measure {
         ])
     }
 
-    /// What its values are.
+    /// The unit of its values.
     pub const fn unit(self) -> Unit {
         match self {
             Measure::ResponseTime(..)
@@ -177,12 +178,12 @@ impl Measure {
         }
     }
 
-    /// Whether a higher value is the better one.
+    /// Whether higher values are better.
     pub const fn is_better_higher(self) -> bool {
         matches!(self, Measure::Throughput)
     }
 
-    /// The figure of many values that it is, if it is one.
+    /// The statistic that it is, if any.
     pub const fn statistic(self) -> Option<Statistic> {
         match self {
             Measure::ResponseTime(statistic, _)
@@ -193,7 +194,7 @@ impl Measure {
         }
     }
 
-    /// Of which requests it is; `None` of what is not a time of single requests.
+    /// The requests that it covers; `None` for a measure that is not a time of single requests.
     pub const fn targets(self) -> Option<Targets> {
         match self {
             Measure::ResponseTime(_, targets)
@@ -203,7 +204,7 @@ impl Measure {
         }
     }
 
-    /// The same of these requests alone; `None` of what is not a time of single requests.
+    /// This measure for these requests only; `None` for a measure that is not a time of single requests.
     #[must_use]
     pub const fn of(self, targets: Targets) -> Option<Measure> {
         Some(match self {
@@ -214,9 +215,9 @@ impl Measure {
         })
     }
 
-    /// The measure, then those that stand in for it where trials have too few values: lower percentiles, then the mean.
+    /// The measure and its substitutes for trials with too few values: lower percentiles, then the mean.
     pub fn with_substitutes(self) -> Vec<Measure> {
-        // Nothing else says how far values lie apart.
+        // No other statistic measures the spread of values.
         let Some(own) = self.statistic().filter(|own| *own != Statistic::Iqr) else {
             return vec![self];
         };
@@ -258,7 +259,7 @@ impl fmt::Display for Measure {
     }
 }
 
-/// A text that names no measure.
+/// A text that does not name a measure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is no measure")]
 pub struct UnknownMeasure(pub String);
@@ -294,14 +295,14 @@ impl From<Measure> for String {
     }
 }
 
-/// The comparison that a recipe's question is about: it is tested first, at the full level.
+/// The comparison that a recipe's question is about; it is tested first, at the full level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Primary {
     /// The name of the variant.
     pub variant: String,
-    /// The name of the variant that it is compared with.
+    /// The name of the variant to compare it with.
     pub baseline: String,
-    /// Under which condition.
+    /// The condition.
     pub condition: Condition,
 }
 
@@ -310,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_measure_is_read_as_it_is_written() {
+    fn every_measure_parses_as_it_prints() {
         let video = Targets::below("/video").expect("a path");
         let of_video = Measure::all().filter_map(|measure| measure.of(video));
         for measure in Measure::all().chain(of_video) {
@@ -337,21 +338,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_the_targets_below_it() {
+    fn path_covers_the_targets_below_it() {
         let video = Targets::below("/video").expect("a path");
         for target in ["/video", "/video/1.m4s?size=3", "/video?size=3"] {
-            assert!(video.have(target), "{target}");
+            assert!(video.contains(target), "{target}");
         }
         for target in ["/videos/1", "/audio/1", "/?of=/video", "/"] {
-            assert!(!video.have(target), "{target}");
+            assert!(!video.contains(target), "{target}");
         }
-        assert!(Targets::ALL.have("/anything"));
+        assert!(Targets::ALL.contains("/anything"));
         let root = Targets::below("/").expect("a path");
-        assert!(root.have("/?size=1"));
+        assert!(root.contains("/?size=1"));
     }
 
     #[test]
-    fn lower_percentiles_and_the_mean_stand_in_for_a_percentile() {
+    fn lower_percentiles_and_the_mean_substitute_for_a_percentile() {
         let names = |measure: Measure| -> Vec<String> {
             let all = measure.with_substitutes();
             all.iter().map(ToString::to_string).collect()

@@ -1,24 +1,24 @@
-//! What the messages of a plan may hold, so that the engine of every protocol can send and receive them.
+//! What the messages of a plan may contain, so that the engine of every protocol can send and receive them.
 //!
-//! This is the one home of these rules: squall-recipe refuses a text by them and says where it stands,
-//! squall-http refuses a message by them whoever made it. A load that HTTP/2 carries and HTTP/1.1 refuses
+//! These rules are defined only here: squall-recipe refuses a text that breaks them and reports where it stands,
+//! squall-http refuses a message that breaks them, whatever built it. A load that HTTP/2 carries and HTTP/1.1 refuses
 //! would compare nothing, so the limits are those of the strictest engine.
 
-/// The longest method; the longest that is registered has 17 characters.
+/// The longest method; the longest registered one has 17 characters.
 pub const MAX_METHOD_LEN_BYTES: usize = 40;
 
 /// The longest target; common servers refuse longer ones (RFC 9110, section 4.1, recommends 8000 octets).
 pub const MAX_TARGET_LEN_BYTES: usize = 8_000;
 
-/// The most header fields besides those that the engines write: our HTTP/1.1 engines take 128, and write
-/// at most two themselves.
+/// The most header fields in addition to those that the engines write: our HTTP/1.1 engines accept 128, and write at
+/// most two themselves.
 pub const MAX_HEADERS: usize = 126;
 
-/// The longest that these fields may be together, each counted by [`header_bytes`]. The engines take
-/// 64 KiB for everything; the rest is for the target and for what the engines write.
+/// The most bytes that these fields may have together, each counted by [`header_bytes`]. The engines accept 64 KiB for
+/// everything; the rest is for the target and for what the engines write.
 pub const MAX_HEADERS_BYTES: usize = 48 * 1024;
 
-/// What Chromium sends with a navigation, and a cookie as long as they often are: about 1 KiB. All values are made up.
+/// What Chromium sends with a navigation, plus a cookie of typical length: about 1 KiB. All values are made up.
 pub const BROWSER_HEADERS: [(&str, &str); 13] = [
     (
         "sec-ch-ua",
@@ -49,20 +49,19 @@ pub const BROWSER_HEADERS: [(&str, &str); 13] = [
     ),
 ];
 
-/// Adds a header field to those that have none of that name.
+/// Adds a header field if no field has that name.
 pub fn add_missing(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
     if !headers.iter().any(|(known, _)| known == name) {
         headers.push((name.to_owned(), value.to_owned()));
     }
 }
 
-/// Why a message must not have a header field.
+/// Why a message must not contain a header field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// The engines decide on it: from the target's host, the body's size, and how the body is framed.
+    /// The engines set it, from the target's host, the body's size and the body's framing.
     Engine,
-    /// It is about one connection (RFC 9110, section 7.6.1), which is malformed in HTTP/2 (RFC 9113,
-    /// section 8.2.2).
+    /// It concerns a single connection (RFC 9110, section 7.6.1), and is malformed in HTTP/2 (RFC 9113, section 8.2.2).
     Connection,
 }
 
@@ -76,35 +75,35 @@ const CONNECTION: [&str; 6] = [
     "upgrade",
 ];
 
-/// Whether `text` is a method that a load can have. CONNECT is none: it has another form of target and
-/// makes a tunnel (RFC 9110, section 9.3.6).
+/// Whether `text` is a method that a load can have. CONNECT is not: it has another form of target and makes a tunnel
+/// (RFC 9110, section 9.3.6).
 pub fn is_method(text: &str) -> bool {
     is_token(text) && text.len() <= MAX_METHOD_LEN_BYTES && text != "CONNECT"
 }
 
-/// Whether `text` is a path with its query, if any: the origin form of RFC 9112, section 3.2.1, of any
-/// visible ASCII characters but `#`.
+/// Whether `text` is a path with an optional query: the origin form of RFC 9112, section 3.2.1, made of any visible
+/// ASCII characters except `#`.
 pub fn is_target(text: &str) -> bool {
     text.starts_with('/')
         && text.len() <= MAX_TARGET_LEN_BYTES
         && text.bytes().all(|b| b.is_ascii_graphic() && b != b'#')
 }
 
-/// Whether `text` is the name of a header field, in lower case: HTTP/2 has no other (RFC 9113, section
-/// 8.2.1), and to HTTP/1.1 case is nothing.
+/// Whether `text` is the name of a header field, in lower case: HTTP/2 allows no other (RFC 9113, section 8.2.1), and
+/// HTTP/1.1 ignores case.
 pub fn is_header_name(text: &str) -> bool {
     is_token(text) && !text.bytes().any(|b| b.is_ascii_uppercase())
 }
 
-/// Whether `text` is the value of a header field: RFC 9110, section 5.5, without obs-text; blanks at the
-/// ends would be malformed in HTTP/2.
+/// Whether `text` is the value of a header field: RFC 9110, section 5.5, without obs-text. Blanks at either end would
+/// be malformed in HTTP/2.
 pub fn is_header_value(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_graphic() || b == b' ' || b == b'\t')
         && text.trim_matches([' ', '\t']).len() == text.len()
 }
 
-/// Why a message must not have a field of this name, if it must not.
+/// Why a message must not contain a field of this name, if it must not.
 pub fn reservation(name: &str) -> Option<Reservation> {
     if ENGINE.contains(&name) {
         Some(Reservation::Engine)
@@ -115,13 +114,13 @@ pub fn reservation(name: &str) -> Option<Reservation> {
     }
 }
 
-/// What a field counts against [`MAX_HEADERS_BYTES`]: its name, its value and 32 bytes more, as
-/// SETTINGS_MAX_HEADER_LIST_SIZE counts (RFC 9113, section 6.5.2), which is more than any protocol adds.
+/// What a field counts against [`MAX_HEADERS_BYTES`]: its name, its value and 32 bytes, as in
+/// SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, section 6.5.2), which is more than any protocol adds.
 pub fn header_bytes(name: &str, value: &str) -> usize {
     name.len() + value.len() + 32
 }
 
-/// RFC 9110, section 5.6.2.
+/// A token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_smuggle_is_refused() {
+    fn texts_that_could_smuggle_requests_are_refused() {
         assert!(is_method("GET") && is_method("M-SEARCH"));
         for method in ["", "GET ", "G\u{e9}T", "CONNECT", &"A".repeat(41)] {
             assert!(!is_method(method), "{method:?}");

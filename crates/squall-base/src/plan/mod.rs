@@ -1,12 +1,12 @@
-//! What a run shall do: variants, conditions, load, and the trials they expand to.
+//! What a run is to do: variants, conditions, load, and the trials they expand to.
 //!
-//! These are checked values: a recipe's text becomes them in squall-recipe, and after that nothing is
-//! optional that a trial needs. They are also what plan.json and trial.json hold, so renaming a field is
-//! a change of the record's schema (docs/RECORD.md). Nothing here starts anything. `message` has the rules
-//! for what a request or response may hold, `request` what they are, `presets` the settings of well-known programs,
-//! `script` requests with their times, `page` requests that wait for each other, `path` the stations of a variant,
-//! `stages` a rate that changes, `words` how such things are written, `workload` the loads made of them, `load` the one of
-//! a trial, `condition` what the link does in it, `measure` what variants are compared by.
+//! These are checked values: squall-recipe makes them from a recipe's text, and after that nothing that a trial needs
+//! is optional. They are also the content of plan.json and trial.json, so renaming a field changes the record's schema
+//! (docs/RECORD.md). Nothing here starts anything. `message` has the rules for the content of requests and responses,
+//! `request` their values, `presets` the settings of well-known programs, `script` requests with their times, `page`
+//! requests that depend on each other, `path` the stations of a variant, `stages` a rate that changes, `words` the
+//! notation of these values, `workload` the loads made from them, `load` the load of a trial, `condition` what the link
+//! does in it, `measure` what variants are compared by.
 
 mod condition;
 mod load;
@@ -33,32 +33,33 @@ pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
 pub use measure::{Measure, Primary, Statistic, Targets, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
 pub use path::{
-    Asked, AskedSetting, CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, ProgramSetting, Runs, Station,
+    CLIENT_PROGRAMS, Hop, Implementation, OwnProgram, PROGRAMS, ProgramSetting, Station,
+    StationOptions, StationSetting,
 };
 pub use presets::{Preset, find_preset, presets};
 pub use request::{
-    FormField, FormValue, KeptFile, NamedFile, RequestBody, RequestTemplate, ResponseTemplate,
+    FileCopy, FormField, FormValue, RecipeFile, RequestBody, RequestTemplate, ResponseTemplate,
 };
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
-    BodyFraming, Http1Settings, Http2Settings, Http3Settings, NotPorts, PoolOrder, PoolSettings,
-    PortRange, QuicCongestionControl, RecordSizes, SideSettings, TcpSettings, TlsSettings,
-    TlsVersion, UnknownWord, WindowUpdates,
+    BodyFraming, Http1Settings, Http2Settings, Http3Settings, ParsePortRangeError, PoolOrder,
+    PoolSettings, PortRange, QuicCongestionControl, RecordSizes, SideSettings, TcpSettings,
+    TlsSettings, TlsVersion, UnknownWord, WindowUpdates,
 };
 pub use stages::{Stage, Stages, StagesError};
-pub use words::ParseWordsError;
+pub use words::ParseLoadError;
 pub use workload::{
-    ClosedLoad, Mix, NoWeight, OpenLoad, PageLoad, Rounds, ScriptLoad, Spacing, Speed, ThinkTime,
+    ClosedLoad, Mix, MixError, OpenLoad, PageLoad, Rounds, ScriptLoad, Spacing, Speed, ThinkTime,
     Warmup, Workload,
 };
 
 use crate::time::Duration;
 
-/// How often sockets are sampled if nothing is said: often enough to see a congestion window move within a round trip of
-/// an ocean.
+/// The default interval between samples of sockets: short enough to see a congestion window change within a round trip
+/// across an ocean.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
-/// No oftener: a sample takes microseconds, and there may be thousands of sockets.
+/// The shortest interval: a sample takes microseconds, and there may be thousands of sockets.
 pub const SAMPLE_EVERY_AT_LEAST: Duration = Duration::from_millis(1);
 
 /// A version of HTTP.
@@ -76,13 +77,13 @@ pub enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// HTTP/1.1 in the clear (RFC 9112), keep-alive, no pipelining.
+    /// HTTP/1.1 in cleartext (RFC 9112), keep-alive, no pipelining.
     H1,
     /// HTTP/1.1 over TLS.
     H1s,
-    /// HTTP/2 in the clear with prior knowledge (RFC 9113, section 3.3).
+    /// HTTP/2 in cleartext with prior knowledge (RFC 9113, section 3.3).
     H2c,
-    /// HTTP/2 over TLS, agreed on by ALPN (RFC 9113, section 3.2).
+    /// HTTP/2 over TLS, negotiated by ALPN (RFC 9113, section 3.2).
     H2,
     /// HTTP/3 (RFC 9114), over QUIC.
     H3,
@@ -98,7 +99,7 @@ impl Protocol {
         Protocol::H3,
     ];
 
-    /// The word of the path notation.
+    /// Its name in the path notation.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::H1 => "h1",
@@ -109,7 +110,7 @@ impl Protocol {
         }
     }
 
-    /// Which HTTP it is, in the clear or not.
+    /// The version of HTTP, encrypted or not.
     pub const fn version(self) -> Version {
         match self {
             Protocol::H1 | Protocol::H1s => Version::Http1,
@@ -123,7 +124,7 @@ impl Protocol {
         matches!(self, Protocol::H1s | Protocol::H2 | Protocol::H3)
     }
 
-    /// The protocol's name in ALPN (RFC 7301), also for those that do not use it.
+    /// Its ALPN name (RFC 7301), even for protocols that do not use ALPN.
     pub const fn alpn(self) -> &'static str {
         match self.version() {
             Version::Http1 => "http/1.1",
@@ -143,27 +144,27 @@ impl fmt::Display for Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Connections {
-    /// Opened when a request finds none free, at most so many; the most recently used free one first.
+    /// Opened when a request finds no free connection, up to a limit; the most recently used free one comes first.
     OnDemand {
         /// The most connections that may be open at once.
         at_most: u32,
     },
-    /// So many, opened before the load begins; requests take turns over those that can take one. Giving
-    /// each to the least busy connection instead would dodge one that stalls on a loss, which a client
-    /// that ties requests to connections, such as a sidecar with one for each worker thread, cannot do.
+    /// A fixed number, opened before the load begins; requests take turns on those that can take one. Choosing the
+    /// least busy connection would avoid one that stalls on a loss. A client that ties requests to connections cannot
+    /// do that, such as a sidecar with one connection for each worker thread.
     Fixed(u32),
 }
 
 /// One way to serve the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// What tables and folders call it, such as `h2c x8`.
+    /// Its name in tables and folders, such as `h2c x8`.
     pub name: String,
-    /// The path as it was written: `client ~h2c~> server`.
+    /// The path as written: `client ~h2c~> server`.
     pub path: String,
     /// The stations, from the client to the server.
     pub stations: Vec<Station>,
-    /// The hops between them: one fewer.
+    /// The hops between them, one fewer.
     pub hops: Vec<Hop>,
 }
 
@@ -185,21 +186,21 @@ impl Variant {
         hops.find(crosses).unwrap_or((1, self.first_hop()))
     }
 
-    /// Whether the station of that place, from 0, is in the far host.
+    /// Whether the station at this place, from 0, is in the far host.
     pub fn is_behind_link(&self, station: usize) -> bool {
         self.hops[..station].iter().any(|hop| hop.across_link)
     }
 }
 
-/// One repetition of a cell. What its load asks for is in the plan, once for all trials.
+/// One repetition of a cell. The requests of its load are in the plan, once for all trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Its place in the order of the run, from 0.
     pub index: u32,
-    /// Which repetition of its cell, from 0.
+    /// The number of the repetition within its cell, from 0.
     pub repetition: u32,
-    /// The seed of the link. Trials of one repetition and condition share it, so that all variants meet
-    /// the same conditions.
+    /// The seed of the link. Trials of the same repetition and condition share it, so that all variants meet the same
+    /// conditions.
     pub seed: u64,
     /// The variant.
     pub variant: Variant,
@@ -214,7 +215,7 @@ pub struct Trial {
     pub sample_every: Duration,
 }
 
-/// What plans say that say nothing: those of before it could be chosen.
+/// The interval in plans that do not state one: those from before it could be chosen.
 fn usual_sampling() -> Duration {
     SAMPLE_EVERY
 }
@@ -229,7 +230,7 @@ impl Trial {
         );
         let further = condition.further().join(", ");
         if !further.is_empty() {
-            // Names of files have limits; the index tells folders apart.
+            // File names have length limits; the index distinguishes folders.
             text.push('-');
             text.extend(further.chars().take(60));
         }
@@ -249,14 +250,14 @@ impl Trial {
     }
 }
 
-/// All trials of a run, in the order in which they are run.
+/// All trials of a run, in execution order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The recipe's name, such as `twilio`.
     pub recipe: String,
-    /// The question that the recipe asks, in one sentence.
+    /// The recipe's question, in one sentence.
     pub question: String,
-    /// What variants are compared by; the first answers the question.
+    /// What variants are compared by; the first measure answers the question.
     #[serde(default = "usual_measures")]
     pub measures: Vec<Measure>,
     /// The comparison that the question is about, if the recipe names one.
@@ -264,25 +265,25 @@ pub struct Plan {
     pub primary: Option<Primary>,
     /// The profile that was chosen, such as `quick`.
     pub profile: String,
-    /// The variants in the recipe's order; the first is the one that others are compared with.
+    /// The variants in the recipe's order; the others are compared with the first.
     pub variants: Vec<Variant>,
     /// The conditions in the recipe's order.
     pub conditions: Vec<Condition>,
-    /// What loads ask for, which name it by its place.
+    /// The requests that loads refer to by place.
     pub requests: Vec<RequestTemplate>,
-    /// The files that the recipe names, of which the run keeps copies.
+    /// The files that the recipe names; the run keeps copies of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<NamedFile>,
+    pub files: Vec<RecipeFile>,
     /// The trials.
     pub trials: Vec<Trial>,
 }
 
-/// What plans mean that name no measure.
+/// The measures of plans that name none.
 fn usual_measures() -> Vec<Measure> {
     vec![Measure::USUAL]
 }
 
-/// A word that is no protocol.
+/// A word that does not name a protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown protocol {0:?}: expected h1, h1s, h2c, h2 or h3")]
 pub struct UnknownProtocol(pub String);

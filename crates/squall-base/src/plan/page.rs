@@ -1,13 +1,14 @@
-//! A page: requests of which some are asked for only when others have been answered.
+//! A page: requests some of which are sent only after others have been answered.
 //!
-//! Only the words, checked: squall-load makes arrivals of them, and what each request asks for is the caller's list.
+//! Only the checked description: squall-load makes arrivals from it, and the requests themselves are in the caller's
+//! list.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::time::Duration;
 
-/// How urgent a response is: 0, the most, to 7 (RFC 9218, section 4.1).
+/// The urgency of a response: 0, the most urgent, to 7 (RFC 9218, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Urgency(u8);
@@ -26,20 +27,20 @@ impl Urgency {
         self.0
     }
 
-    /// The header field that asks for it (RFC 9218, section 5).
+    /// The header field that requests it (RFC 9218, section 5).
     pub fn field(self) -> (String, String) {
         ("priority".to_owned(), format!("u={}", self.0))
     }
 }
 
 impl Default for Urgency {
-    /// What a request without a priority has (RFC 9218, section 4.1).
+    /// The urgency of a request without a priority (RFC 9218, section 4.1).
     fn default() -> Urgency {
         Urgency(3)
     }
 }
 
-/// A number that is no urgency.
+/// A number that is not an urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0} is no urgency: expected 0 to 7")]
 pub struct UnknownUrgency(u8);
@@ -61,34 +62,34 @@ impl From<Urgency> for u8 {
 /// One request of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageNode {
-    /// Which of the caller's requests it is.
+    /// Its place among the caller's requests.
     pub what: u32,
-    /// The node whose answer must have come first, by its place in the page; `None`: it is asked for from the start.
+    /// The node whose response must have arrived first, by its place in the page; `None`: it is sent from the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u32>,
-    /// How long after that, or after the page's start, it is asked for: what parsing and scripts take.
+    /// How long after that, or after the page's start, it is sent: the time that parsing and scripts take.
     #[serde(default)]
     pub delay: Duration,
-    /// How urgent it is.
+    /// Its urgency.
     #[serde(default)]
     pub urgency: Urgency,
 }
 
-/// One request of a page as a person writes it: what a [`PageNode`] and what it asks for are made of.
+/// One request of a page as a user writes it, from which a [`PageNode`] and its request are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest {
-    /// What it asks for: a URL with `http` or `https`, or a path on the given server.
+    /// What it requests: a URL with `http` or `https`, or a path on the given server.
     pub url: String,
-    /// The request that must have succeeded first, by its place in the page; `None`: none.
+    /// The request that must have succeeded first, by its place in the page, if any.
     pub after: Option<u32>,
-    /// How long after that, or after the page's start, it is asked for.
+    /// How long after that, or after the page's start, it is sent.
     pub delay: Duration,
-    /// How urgent it is; `None`: nothing is said, which means 3.
+    /// Its urgency; `None`: unspecified, which means 3.
     pub urgency: Option<Urgency>,
 }
 
 impl PageRequest {
-    /// Its place in the page, if it asks for the caller's request `what`.
+    /// Its node in the page, if it is the caller's request `what`.
     pub fn node(&self, what: u32) -> PageNode {
         PageNode {
             what,
@@ -99,32 +100,32 @@ impl PageRequest {
     }
 }
 
-/// A page: at least one request, each after an earlier one of the list or from the start.
+/// A page: at least one request, each after an earlier one in the list or from the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<PageNode>", into = "Vec<PageNode>")]
 pub struct Page(Vec<PageNode>);
 
-/// Requests that are no page.
+/// Why requests are not a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PageError {
-    /// There are none.
+    /// There are no requests.
     #[error("a page has at least one request")]
     Empty,
-    /// More than can be counted.
+    /// There are too many to count.
     #[error("a page has at most 2^32 - 1 requests")]
     TooMany,
-    /// A request waits for itself or for one that stands behind it, so that it might never be asked for.
+    /// A request waits for itself or for a later one, so it might never be sent.
     #[error("request {node} of the page waits for request {after}, which does not stand before it")]
     Order {
-        /// The one that waits.
+        /// The request that waits.
         node: u32,
-        /// What it waits for.
+        /// The request that it waits for.
         after: u32,
     },
 }
 
 impl Page {
-    /// From the request that the server holds back to the one that may overtake it, unless somebody says otherwise.
+    /// The default delay between the request that the server holds back and the one that may overtake it.
     pub const HOLD_FOR: Duration = Duration::from_millis(10);
 
     /// Checks `nodes`.
@@ -143,7 +144,7 @@ impl Page {
         Ok(Page(nodes))
     }
 
-    /// One large image in pieces: a `document`, then `count` tiles at once, which are the caller's requests from
+    /// One large image in pieces: a `document`, then `count` tiles together, which are the caller's requests from
     /// `first_tile` on.
     pub fn tiles(document: u32, first_tile: u32, count: u32) -> Page {
         let tile = |index| PageNode {
@@ -159,7 +160,7 @@ impl Page {
         )
     }
 
-    /// Two requests: one that the server holds back, and `delay` after its start another that need not wait for it.
+    /// Two requests: one that the server holds back, and `delay` after it another that does not have to wait for it.
     pub fn hold(held: u32, other: u32, delay: Duration) -> Page {
         let other = PageNode {
             delay,
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_have_an_order() {
+    fn page_requests_wait_only_for_earlier_ones() {
         let after = |after| PageNode {
             after,
             ..PageNode::plain(0)
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_pages_are_what_they_say() {
+    fn tile_and_hold_pages_have_the_documented_structure() {
         let tiles = Page::tiles(7, 10, 3);
         let what: Vec<u32> = tiles.nodes().iter().map(|node| node.what).collect();
         assert_eq!(what, [7, 10, 11, 12]);

@@ -1,7 +1,7 @@
 //! The path of a variant: its stations in order, and the hops between them.
 //!
-//! How paths are written is squall-recipe's business, what programs can do squall-peers'. A path has one station more
-//! than hops and at least one hop; exactly one hop crosses the link.
+//! squall-recipe parses paths; squall-peers knows what programs can do. A path has one more station than hops and at
+//! least one hop; exactly one hop crosses the link.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Connections, PoolSettings, Protocol, Side, SideSettings};
 use crate::time::Duration;
 
-/// Programs that a path can name between its ends or at its far end.
+/// Programs that a path can have between its ends or at its far end.
 pub const PROGRAMS: [&str; 6] = ["nginx", "haproxy", "envoy", "nghttpx", "nghttpd", "caddy"];
 
 /// Programs that can be a path's client, as `client(h2load)`.
@@ -19,52 +19,52 @@ pub const CLIENT_PROGRAMS: [&str; 5] = ["h2load", "k6", "fortio", "curl", "chrom
 /// A program on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Station {
-    /// What the path calls it, such as `envoy`.
+    /// Its name on the path, such as `envoy`.
     pub name: String,
-    /// What really runs there.
-    pub runs: Runs,
-    /// What it is asked for besides its place.
-    #[serde(default, skip_serializing_if = "Asked::is_nothing")]
-    pub asked: Asked,
+    /// What actually runs there.
+    pub runs: Implementation,
+    /// What the recipe requests of it, in addition to its place.
+    #[serde(default, skip_serializing_if = "StationOptions::is_empty")]
+    pub asked: StationOptions,
 }
 
-/// What a recipe asks of a station besides its place on the path.
+/// What a recipe requests of a station, in addition to its place on the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// A program is held to one processor, with all that it starts.
+pub struct StationOptions {
+    /// The program is pinned to one processor, with all its child processes.
     pub is_pinned: bool,
-    /// Settings that a program gets in its own words; of each side and setting one at most.
-    pub settings: Vec<AskedSetting>,
-    /// How long a proxy of our own holds the head of each response before it passes it on.
+    /// Settings that a program gets in its own configuration; at most one per side and setting.
+    pub settings: Vec<StationSetting>,
+    /// How long our own proxy holds the head of each response before it passes it on.
     #[serde(default)]
     pub proxy_delay: Duration,
-    /// How many threads of a program serve; `None`: one.
+    /// The number of threads of a program that serve; `None`: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Text of a program's own configuration that is added to the one that squall writes.
+    /// Text that is added to the configuration that squall writes for a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<String>,
 }
 
-impl Asked {
-    /// Whether it may do as it does by itself.
-    pub fn is_nothing(&self) -> bool {
-        *self == Asked::default()
+impl StationOptions {
+    /// Whether nothing is requested.
+    pub fn is_empty(&self) -> bool {
+        *self == StationOptions::default()
     }
 }
 
 /// A setting of a program, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedSetting {
-    /// The side of the hop that the program is: the server of the one before it, the client of the one behind it.
+pub struct StationSetting {
+    /// The program's side of the hop: server of the hop before it, client of the hop behind it.
     pub side: Side,
     /// The setting.
     pub setting: ProgramSetting,
-    /// Bytes, streams or requests.
+    /// The value: bytes, streams or requests.
     pub value: u64,
 }
 
-/// A setting that programs have words for, by the recipe's name for it.
+/// A setting that programs support, by the recipe's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramSetting {
@@ -80,10 +80,10 @@ pub enum ProgramSetting {
     HeaderTableSize,
     /// Bytes: the largest payload of a DATA frame that it sends.
     DataSize,
-    /// After so many requests it ends a connection, of any HTTP: `requests_per_connection` of HTTP/1.1, `goaway_after`
-    /// of HTTP/2.
+    /// The number of requests after which it ends a connection, for any version: `requests_per_connection` of HTTP/1.1,
+    /// `goaway_after` of HTTP/2.
     RequestsPerConnection,
-    /// Bytes that a server sends in small TLS records before they are large: `warmup` of `records`.
+    /// Bytes that a server sends in small TLS records before it sends large ones: `warmup` of `records`.
     SmallRecords,
 }
 
@@ -100,7 +100,7 @@ impl ProgramSetting {
         ProgramSetting::SmallRecords,
     ];
 
-    /// The recipe's word.
+    /// Its name in recipes.
     pub const fn name(self) -> &'static str {
         match self {
             ProgramSetting::StreamWindow => "stream_window",
@@ -121,11 +121,11 @@ impl fmt::Display for ProgramSetting {
     }
 }
 
-/// What runs at a station. Its place says its part: first the client, last the server, proxies between them.
+/// What runs at a station. Its place determines its role: first the client, last the server, proxies between them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Runs {
-    /// A client, proxy or server of our own.
+pub enum Implementation {
+    /// Our own client, proxy or server.
     Embedded,
     /// A real program that squall knows, by its name in [`PROGRAMS`] or [`CLIENT_PROGRAMS`].
     Program {
@@ -140,24 +140,24 @@ pub enum Runs {
 /// in when it starts (docs/RECIPES.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnProgram {
-    /// Program and arguments.
+    /// The program and its arguments.
     pub command: String,
-    /// The configuration that is written to `{configuration}`.
+    /// The configuration, which is written to `{configuration}`.
     pub configuration: Option<String>,
-    /// How it tells that it is ready: `tcp`, `http GET /path`, or `output TEXT`.
+    /// How it shows that it is ready: `tcp`, `http GET /path`, or `output TEXT`.
     pub ready: String,
 }
 
-/// From one station to the next.
+/// The connection from one station to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Whether the stations are on different hosts, joined by the link.
+    /// Whether the stations are on different hosts, connected by the link.
     pub across_link: bool,
-    /// The connections of the nearer station.
+    /// The connection policy of the nearer station.
     pub connections: Connections,
-    /// How it uses them.
+    /// How that station uses its connections.
     pub pool: PoolSettings,
     /// Settings of the nearer station, which is the client here.
     pub client: SideSettings,

@@ -1,10 +1,10 @@
-//! What well-known programs set: named values for one side of a hop.
+//! Settings of well-known programs: named values for one side of a hop.
 //!
-//! Each is what the program does when its configuration says nothing about it, with the source of every value that
-//! differs from squall's own default. "Seen" means: on the wire, of the program and version named. It is the
-//! settings alone, never the program's speed, its bugs or how it reads a request's body; for those there are real
-//! peers. Parts of a protocol that a program does not speak keep squall's defaults, and so does all of TCP: its
-//! congestion control and buffers are the host's, and every one of these programs sets TCP_NODELAY as the default does.
+//! Each preset is what the program does by default, with the source of every value that differs from squall's own
+//! default. "Seen" means: observed on the wire, with the program and version named. A preset covers the settings alone,
+//! never the program's speed, its bugs or how it reads a request's body; real peers exist for those. Parts of a
+//! protocol that a program does not speak keep squall's defaults, and so does all of TCP: congestion control and
+//! buffers belong to the host, and every one of these programs sets TCP_NODELAY, as the default does.
 
 use super::settings::{
     Http1Settings, Http2Settings, Http3Settings, QuicCongestionControl, RecordSizes, SideSettings,
@@ -16,14 +16,14 @@ use crate::time::Duration;
 
 /// The largest window of HTTP/2 (RFC 9113, section 6.9.1).
 const MAX_WINDOW: u64 = (1 << 31) - 1;
-/// The window that HTTP/2 begins with (RFC 9113, section 6.9.2).
+/// HTTP/2's initial window (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: u64 = 65_535;
 /// The smallest and the largest SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 6.5.2).
 const MIN_FRAME: u64 = 16_384;
 const MAX_FRAME: u64 = (1 << 24) - 1;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Of programs whose records stay large after the connection was idle.
+/// For programs whose records stay large after the connection was idle.
 const NEVER_IDLE: Duration = Duration::from_secs(24 * 3_600);
 
 /// A program's settings, by name.
@@ -34,12 +34,12 @@ pub struct Preset {
     /// What is special about it, in one line.
     pub says: &'static str,
     server: fn() -> SideSettings,
-    /// Where it is known to differ from the server's.
+    /// The client side, where it is known to differ from the server side.
     client: Option<fn() -> SideSettings>,
 }
 
 impl Preset {
-    /// The program's settings on that side. Where only its server's side is known, both are that.
+    /// The program's settings on that side. Where only the server side is known, it is used for both.
     pub fn settings(&self, side: Side) -> SideSettings {
         match (side, self.client) {
             (Side::Client, Some(client)) => client(),
@@ -142,18 +142,18 @@ static PRESETS: [Preset; 11] = [
     },
 ];
 
-/// nginx 1.31.5 (source of August 2026); what HTTP/2 announces also seen of 1.22 and 1.31.3.
+/// nginx 1.31.5 (source of August 2026); its HTTP/2 announcements were also seen in 1.22 and 1.31.3.
 ///
-/// `http2_max_concurrent_streams` 128; `http2_body_preread_size` 64k is the stream window; the connection's is opened
-/// to 2^31-1 at once (`ngx_http_v2_init`); the largest frame that there can be is taken (`NGX_HTTP_V2_MAX_FRAME_SIZE`);
-/// `http2_chunk_size` 8k is the largest DATA payload; `keepalive_requests` 1000 ends connections of both versions;
-/// `ssl_buffer_size` 16k is the record. HTTP/3, not seen: `http3_max_concurrent_streams`
-/// 128, `http3_stream_buffer_size` 64k for a stream and as much times all streams (three are unidirectional) for the
-/// connection, CUBIC, `quic_gso` off.
+/// `http2_max_concurrent_streams` 128; `http2_body_preread_size` 64k is the stream window; the connection's window is
+/// opened to 2^31-1 immediately (`ngx_http_v2_init`); the largest possible frame is accepted
+/// (`NGX_HTTP_V2_MAX_FRAME_SIZE`); `http2_chunk_size` 8k is the largest DATA payload; `keepalive_requests` 1000 ends
+/// connections of both versions; `ssl_buffer_size` 16k is the record. HTTP/3, not seen: `http3_max_concurrent_streams`
+/// 128, `http3_stream_buffer_size` 64k for a stream, and that times the number of all streams (three are
+/// unidirectional) for the connection, CUBIC, `quic_gso` off.
 ///
 /// When it begins to read a body, which it does unless `proxy_request_buffering` is off, it raises the stream's window
-/// to 2^31-1, and again when a quarter is left (`ngx_http_v2_read_request_body`). The nearest is one grant of that
-/// much with the first DATA.
+/// to 2^31-1, and again when a quarter is left (`ngx_http_v2_read_request_body`). The closest setting is one grant of
+/// that size with the first DATA.
 fn nginx() -> SideSettings {
     SideSettings {
         http1: Http1Settings {
@@ -181,9 +181,9 @@ fn nginx() -> SideSettings {
     }
 }
 
-/// nginx towards its upstream (`ngx_http_proxy_v2_module`, `ngx_http_grpc_module`): both windows 2^31-1, opened again
-/// when a quarter is left; the nearest is half. Seen of 1.31.3: these windows, no dynamic table for header fields, and
-/// frames of the protocol's size; its own DATA have 8 KiB here too.
+/// nginx towards its upstream (`ngx_http_proxy_v2_module`, `ngx_http_grpc_module`): both windows are 2^31-1 and are
+/// opened again when a quarter is left; the closest setting is half. Seen in 1.31.3: these windows, no dynamic table
+/// for header fields, and frames of the protocol's default size; it sends DATA of 8 KiB here too.
 fn nginx_to_upstream() -> SideSettings {
     let mut settings = nginx();
     settings.http2.stream_window = Bytes::new(MAX_WINDOW);
@@ -193,12 +193,12 @@ fn nginx_to_upstream() -> SideSettings {
     settings
 }
 
-/// Envoy 1.36 and later (v1.36.0, "Incompatible behavior changes", http2), seen of 1.40.
+/// Envoy 1.36 and later (v1.36.0, "Incompatible behavior changes", http2), seen in 1.40.
 ///
-/// `max_concurrent_streams` 1024, `initial_stream_window_size` 16 MiB, `initial_connection_window_size` 24 MiB, the same
-/// towards its upstream. It gives back what was consumed when half of a window is used up, as its codecs (nghttp2,
-/// oghttp2) do. HTTP/3, seen of 1.40 on both sides: the same windows, 100 streams, and UDP payloads of 1,472 bytes taken;
-/// it sends 1,200, but one value is for both ways, and the one that it announces is what the peer acts on.
+/// `max_concurrent_streams` 1024, `initial_stream_window_size` 16 MiB, `initial_connection_window_size` 24 MiB, also
+/// towards its upstream. It returns what was consumed when half of a window is used up, as its codecs (nghttp2,
+/// oghttp2) do. HTTP/3, seen in 1.40 on both sides: the same windows, 100 streams, and UDP payloads of 1,472 bytes
+/// accepted. It sends 1,200, but one setting covers both directions, and the peer acts on the announced value.
 fn envoy() -> SideSettings {
     SideSettings {
         http2: Http2Settings {
@@ -218,12 +218,12 @@ fn envoy() -> SideSettings {
     }
 }
 
-/// HAProxy 2.6 (its source, and seen), the same on both sides.
+/// HAProxy 2.6 (its source, and seen), the same values on both sides.
 ///
 /// `tune.h2.max-concurrent-streams` 100, `tune.h2.initial-window-size` 65535, `tune.ssl.maxrecord` 0: no small records.
-/// 3.0 begins with 65,536, and later versions with `tune.bufsize`, 16,384, and share `tune.h2.fe.rxbuf` out over the
-/// streams that receive. With the first DATA it opens the connection's window to 2^31-1 (`h2c_send_conn_wu`), here from
-/// the start. It gives back each frame's length after the frame.
+/// 3.0 begins with 65,536, later versions with `tune.bufsize`, 16,384, and divide `tune.h2.fe.rxbuf` among the streams
+/// that receive. With the first DATA it opens the connection's window to 2^31-1 (`h2c_send_conn_wu`); here it is open
+/// from the start. It returns each frame's length after the frame.
 fn haproxy() -> SideSettings {
     SideSettings {
         http2: Http2Settings {
@@ -240,7 +240,7 @@ fn haproxy() -> SideSettings {
 ///
 /// `--frontend-http2-max-concurrent-streams` 100, `--frontend-http2-window-size` and
 /// `--frontend-http2-connection-window-size` 65535, updates at half by nghttp2 (`nghttp2_should_send_window_update`).
-/// `--tls-dyn-rec-warmup-threshold` 1 MiB of records of 1,300 bytes (`SHRPX_SMALL_WRITE_LIMIT`), anew after
+/// `--tls-dyn-rec-warmup-threshold` 1 MiB in records of 1,300 bytes (`SHRPX_SMALL_WRITE_LIMIT`), again after
 /// `--tls-dyn-rec-idle-timeout` 1 s. HTTP/3: `--frontend-http3-window-size` 256 KiB,
 /// `--frontend-http3-connection-window-size` 1 MiB, 100 streams.
 fn nghttpx() -> SideSettings {
@@ -262,7 +262,7 @@ fn nghttpx() -> SideSettings {
     }
 }
 
-/// nghttpx towards its backend: `--backend-http2-connection-window-size` 2147483647, the rest as in front.
+/// nghttpx towards its backend: `--backend-http2-connection-window-size` 2147483647, otherwise as towards clients.
 fn nghttpx_to_backend() -> SideSettings {
     let mut settings = nghttpx();
     settings.http2.connection_window = Bytes::new(MAX_WINDOW);
@@ -285,11 +285,11 @@ fn nghttpd() -> SideSettings {
 
 /// h2o 2.3 (source of June 2026).
 ///
-/// 100 streams (`H2O_HTTP2_SETTINGS_HOST_MAX_CONCURRENT_STREAMS`), a connection of 16 MiB, streams of 65,535 bytes that
-/// are raised to `http2-input-window-size`, 16 MiB, once a body is being received. That is a grant of the difference
-/// with the first DATA; its later updates come at half of the window, the grant's a little before the window is used up.
-/// Records fit into 1,400 bytes (22 of them are TLS 1.3's own) until 64 KiB were sent, and never again
-/// (`calc_tls_write_size`); its latency optimizer is off unless configured.
+/// 100 streams (`H2O_HTTP2_SETTINGS_HOST_MAX_CONCURRENT_STREAMS`), a connection window of 16 MiB, stream windows of
+/// 65,535 bytes that are raised to `http2-input-window-size`, 16 MiB, once a body is being received. That is a grant of
+/// the difference with the first DATA; h2o's later updates come at half of the window, the grant's a little before the
+/// window is used up. Records fit into 1,400 bytes (22 of them are TLS 1.3's own) until 64 KiB were sent, and are never
+/// small again (`calc_tls_write_size`); its latency optimizer is off unless configured.
 fn h2o() -> SideSettings {
     SideSettings {
         http2: Http2Settings {
@@ -310,12 +310,12 @@ fn h2o() -> SideSettings {
     }
 }
 
-/// Go's net/http with golang.org/x/net/http2 (v0.57, its source; announced alike by v0.25 in fortio 1.63.9).
+/// Go's net/http with golang.org/x/net/http2 (source of v0.57; v0.25 in fortio 1.63.9 announces the same).
 ///
 /// `MaxConcurrentStreams` 250, `MaxUploadBufferPerStream` and `MaxUploadBufferPerConnection` 1 MiB, `MaxReadFrameSize`
-/// 1 MiB; updates of what was read as soon as that is 4 KiB (`inflowMinRefresh`). crypto/tls begins with records that
-/// fill one segment (1,208 bytes less the record's own 22), and each is one such unit larger than the one before until
-/// the 14th is full, and never begins anew; the nearest is thirteen small ones.
+/// 1 MiB; updates for what was read, once that is 4 KiB (`inflowMinRefresh`). crypto/tls begins with records that fill
+/// one segment (1,208 bytes minus the record's own 22). Each is one such unit larger than the one before until the 14th
+/// is full, and they never become small again; the closest setting is thirteen small ones.
 fn go_server() -> SideSettings {
     const SEGMENT: u64 = 1_208 - 22;
     SideSettings {
@@ -339,10 +339,10 @@ fn go_server() -> SideSettings {
     }
 }
 
-/// Go's http.Transport: `transportDefaultStreamFlow` 4 MiB, `transportDefaultConnFlow` 1 GiB more than the protocol's.
-/// Until the server's SETTINGS come it holds `initialMaxConcurrentStreams` 100 for theirs. `configFromTransport` makes
-/// frames of 16,384 bytes of a size that nobody has set, and that is what fortio 1.63.9 and Caddy 2.11.7 were seen to ask
-/// for.
+/// Go's http.Transport: `transportDefaultStreamFlow` 4 MiB, `transportDefaultConnFlow` 1 GiB above the protocol's
+/// initial window. Until the server's SETTINGS arrive, it assumes `initialMaxConcurrentStreams` 100.
+/// `configFromTransport` uses frames of 16,384 bytes if no size is set, which is what fortio 1.63.9 and Caddy 2.11.7
+/// were seen to announce.
 fn go_transport() -> SideSettings {
     let mut settings = go_server();
     settings.http2.stream_window = Bytes::new(4 * MIB);
@@ -352,7 +352,7 @@ fn go_transport() -> SideSettings {
     settings
 }
 
-/// Caddy 2.11 (source of August 2026, and seen of 2.11.7): Go's server, and quic-go 0.60.
+/// Caddy 2.11 (source of August 2026, and seen in 2.11.7): Go's server, and quic-go 0.60.
 fn caddy() -> SideSettings {
     SideSettings {
         http3: quic_go(),
@@ -360,7 +360,7 @@ fn caddy() -> SideSettings {
     }
 }
 
-/// Caddy towards its upstream: Go's transport, and quic-go as in front (seen of 2.11.7).
+/// Caddy towards its upstream: Go's transport, and quic-go as towards clients (seen in 2.11.7).
 fn caddy_transport() -> SideSettings {
     SideSettings {
         http3: quic_go(),
@@ -369,9 +369,9 @@ fn caddy_transport() -> SideSettings {
 }
 
 /// quic-go: `DefaultInitialMaxStreamData` 512 KiB, 1.5 times that for the connection, `DefaultMaxIncomingStreams` 100,
-/// NewReno (`NewCubicSender` with Reno), `MaxAckDelay` 25 ms, announced with a timer's granularity of 1 ms more. Its
-/// windows grow with the traffic, to 6 and 15 MiB. Caddy starts at 1,200 bytes a packet, and path MTU discovery raises
-/// that to at most 1,452: the largest is what is set.
+/// NewReno (`NewCubicSender` with Reno), `MaxAckDelay` 25 ms, announced with an additional timer granularity of 1 ms.
+/// Its windows grow with the traffic, to 6 and 15 MiB. Caddy starts with 1,200 bytes a packet, and path MTU discovery
+/// raises that to at most 1,452: the preset uses the largest.
 fn quic_go() -> Http3Settings {
     Http3Settings {
         stream_window: Bytes::new(512 * KIB),
@@ -384,10 +384,10 @@ fn quic_go() -> Http3Settings {
     }
 }
 
-/// Cowboy 2.18 (source of July 2026), windows and grants also seen of 2.8.
+/// Cowboy 2.18 (source of July 2026), windows and grants also seen in 2.8.
 ///
 /// `max_concurrent_streams` 100 (2.8 set no limit), `initial_stream_window_size` and `initial_connection_window_size`
-/// 65535. A handler that calls `cowboy_req:read_body` asks for `length` 8000000, and both windows are raised by that.
+/// 65535. A handler that calls `cowboy_req:read_body` requests `length` 8000000, and both windows are raised by that.
 /// `max_keepalive` 1000 of cowboy_http.
 fn cowboy() -> SideSettings {
     SideSettings {
@@ -403,12 +403,12 @@ fn cowboy() -> SideSettings {
     }
 }
 
-/// Tomcat 12 (source of August 2026), streams and windows also seen of 10.1.
+/// Tomcat 12 (source of August 2026), streams and windows also seen in 10.1.
 ///
-/// `maxConcurrentStreams` 100, `initialWindowSize` 65535. It gives back what the application read, for the stream once
-/// that is above `overheadWindowUpdateThreshold` 1024. Its output buffer for a stream holds 8 KiB, and so do DATA
-/// frames. `maxKeepAliveRequests` 100. That it executes 20 streams of a connection at once
-/// (`maxConcurrentStreamExecution`) is no setting of the protocol and not here.
+/// `maxConcurrentStreams` 100, `initialWindowSize` 65535. It returns what the application read, for a stream once that
+/// exceeds `overheadWindowUpdateThreshold` 1024. Its output buffer for a stream is 8 KiB, and so are DATA frames.
+/// `maxKeepAliveRequests` 100. It also executes 20 streams of a connection concurrently
+/// (`maxConcurrentStreamExecution`), which is not a protocol setting and is left out here.
 fn tomcat() -> SideSettings {
     SideSettings {
         http1: Http1Settings {
@@ -424,11 +424,11 @@ fn tomcat() -> SideSettings {
     }
 }
 
-/// AWS's Application Load Balancer, as a frame trace of 2018 showed it in an experiment on uploads (docs/RECIPES.md).
+/// AWS's Application Load Balancer, as seen in a frame trace of 2018 from an experiment on uploads (docs/RECIPES.md).
 ///
-/// 128 streams, which its documentation still says. WINDOW_UPDATE by 16,375 bytes after each DATA frame, sometimes by
-/// two of these at once. The windows it begins with were not written down: these are the protocol's. To its targets it
-/// speaks HTTP/1.1 unless the target group says otherwise.
+/// 128 streams, as its documentation still states. It sends a WINDOW_UPDATE of 16,375 bytes after each DATA frame,
+/// sometimes two of these together. The trace does not show its initial windows: these are the protocol's. To its
+/// targets it speaks HTTP/1.1 unless the target group is configured otherwise.
 fn alb() -> SideSettings {
     SideSettings {
         http2: Http2Settings {
@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_there_once_and_found() {
+    fn preset_names_are_unique_and_found() {
         let names: BTreeSet<&str> = presets().iter().map(|preset| preset.name).collect();
         assert_eq!(names.len(), presets().len());
         for preset in presets() {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_are_ones_that_the_protocols_have() {
+    fn all_values_are_valid_in_their_protocols() {
         for preset in presets() {
             for side in [Side::Client, Side::Server] {
                 let settings = preset.settings(side);

@@ -1,7 +1,7 @@
-//! A script: requests, and the times at which a client sends them.
+//! A script: requests, and when a client sends them.
 //!
-//! It is what a recording of somebody's traffic becomes (a HAR file, a timing script of h2load) and what a client replays.
-//! Only the words: squall-record reads the foreign formats, squall-load makes arrivals of it.
+//! It is the result of importing recorded traffic (a HAR file, a timing script of h2load) and the input of a client's
+//! replay. Only the vocabulary: squall-record reads the foreign formats, squall-load makes arrivals from it.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Bytes;
 use crate::time::Duration;
 
-/// Requests and when they are sent.
+/// Requests, and when they are sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
-    /// What is asked for; one that is sent twice is here once.
+    /// The requests; one that is sent twice is listed once.
     pub requests: Vec<ScriptRequest>,
-    /// What is sent when, in the order of the times.
+    /// When each request is sent, ordered by time.
     pub steps: Vec<ScriptStep>,
 }
 
@@ -24,9 +24,9 @@ pub struct Script {
 pub struct ScriptRequest {
     /// The method, such as `GET`.
     pub method: String,
-    /// Whom and what it asks: a URL with `http` or `https`, or a path that stands for the same on the given server.
+    /// What it requests, and from which server: a URL with `http` or `https`, or a path on the given server.
     pub url: String,
-    /// Header fields besides those that the protocol itself needs; names in lower case.
+    /// Header fields in addition to those that the protocol itself needs; names in lower case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
     /// Its body.
@@ -34,26 +34,26 @@ pub struct ScriptRequest {
     pub body: ScriptBody,
 }
 
-/// The body of a request of a script.
+/// The body of a script's request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptBody {
-    /// None.
+    /// No body.
     #[default]
     Empty,
     /// This text.
     Text(String),
-    /// The content of a file, of which a relative path begins at the script's folder.
+    /// The content of a file; a relative path starts at the script's folder.
     File(PathBuf),
-    /// So many bytes, whatever they are: the recording has only their count.
+    /// This many arbitrary bytes, because the recording has only their number.
     Size(Bytes),
 }
 
-/// A request at its time.
+/// A request and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptStep {
     /// When it is sent, from the start of the script.
     pub at: Duration,
-    /// Which of the script's requests it is.
+    /// The request, by its place in the script.
     pub request: u32,
 }

@@ -1,8 +1,8 @@
 //! The settings of one side of a hop: HTTP/1.1, HTTP/2, HTTP/3, TLS and TCP.
 //!
-//! Checked values with real defaults: what is not asked for is what the protocol or common programs use, never a
-//! silent "infinite". Which texts they are read from is in squall-recipe, what well-known programs set is in
-//! `presets`, what the engines make of them is in squall-http and squall-linux.
+//! Checked values with realistic defaults: unspecified settings are what the protocol or common programs use, never a
+//! silent "infinite". squall-recipe parses them, `presets` has those of well-known programs, squall-http and
+//! squall-linux apply them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::{BitRate, Bytes};
 use crate::time::Duration;
 
-/// The windows that HTTP/2 begins with (RFC 9113, section 6.9.2).
+/// HTTP/2's initial windows (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: Bytes = Bytes::new(65_535);
 
-/// Everything that one side of a hop can be told. A protocol uses its part and ignores the rest.
+/// All settings of one side of a hop. Each protocol uses its part and ignores the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideSettings {
     /// HTTP/1.1.
@@ -36,7 +36,7 @@ pub struct SideSettings {
 pub struct Http1Settings {
     /// How the bodies that this side sends are framed.
     pub framing: BodyFraming,
-    /// After so many requests this side ends the connection (`connection: close`); `None`: never.
+    /// The number of requests after which this side ends the connection (`connection: close`); `None`: never.
     pub requests_per_connection: Option<u32>,
 }
 
@@ -44,10 +44,10 @@ pub struct Http1Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyFraming {
-    /// By content-length; a body of unknown length is chunked in pieces as they come.
+    /// By content-length; a body of unknown length is chunked in pieces as they arrive.
     #[default]
     Length,
-    /// Chunked transfer coding, in chunks of at most so many bytes.
+    /// Chunked transfer coding, in chunks of at most this many bytes.
     Chunked(Bytes),
 }
 
@@ -58,18 +58,18 @@ pub struct Http2Settings {
     pub stream_window: Bytes,
     /// What the peer may send on the whole connection before an update.
     pub connection_window: Bytes,
-    /// When this side gives the peer more to send.
+    /// When this side opens the windows again.
     pub window_updates: WindowUpdates,
     /// SETTINGS_MAX_FRAME_SIZE: the largest frame that the peer may send.
     pub max_frame_size: Bytes,
-    /// SETTINGS_MAX_CONCURRENT_STREAMS. A client, whom nobody opens streams to, holds it for the server's until
-    /// the server's SETTINGS have come.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS. A client, to which no streams are opened, assumes it as the server's limit
+    /// until the server's SETTINGS have arrived.
     pub max_concurrent_streams: u32,
     /// SETTINGS_HEADER_TABLE_SIZE: the dynamic table for decoding what the peer sends.
     pub header_table_size: Bytes,
     /// The largest payload of a DATA frame that this side sends, within the peer's SETTINGS_MAX_FRAME_SIZE.
     pub data_size: Bytes,
-    /// A server sends GOAWAY when so many requests have come on a connection; `None`: never.
+    /// The number of requests on a connection after which a server sends GOAWAY; `None`: never.
     pub goaway_after: Option<u32>,
 }
 
@@ -90,20 +90,20 @@ impl Default for Http2Settings {
     }
 }
 
-/// When a receiver sends WINDOW_UPDATE, for a stream and for the connection each by the same rule.
+/// When a receiver sends WINDOW_UPDATE; streams and connection follow the same rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowUpdates {
-    /// When half of the window is used up, by what was used; as nghttp2, Go and many others do.
+    /// When half of the window is used up, for the amount used; as in nghttp2, Go and many others.
     Half,
-    /// Whenever so many bytes were received, by that many.
+    /// Whenever this many bytes have been received, for that many.
     Every(Bytes),
-    /// After each DATA frame by this amount, whatever the frame's size; as the balancer that starved uploads.
+    /// After each DATA frame, for this amount whatever the frame's size; as did the load balancer that starved uploads.
     EachData(Bytes),
-    /// With the first DATA, and again whenever so many bytes have come since, by so many at once; as cowboy, with
-    /// 8,000,000. Never so many that a window would be above 2^31-1 (RFC 9113, section 6.9.1).
+    /// With the first DATA, and again whenever this many bytes have arrived since, for that many in one update; as in
+    /// cowboy, with 8,000,000. Never for so much that a window would exceed 2^31-1 (RFC 9113, section 6.9.1).
     Grant(Bytes),
-    /// Never: what the first windows allow is all that can ever be sent.
+    /// Never: the initial windows are all that can ever be sent.
     Never,
 }
 
@@ -116,33 +116,33 @@ pub struct Http3Settings {
     pub connection_window: Bytes,
     /// initial_max_streams_bidi.
     pub max_concurrent_streams: u32,
-    /// How this side sends.
+    /// The congestion control of this side.
     pub congestion_control: QuicCongestionControl,
-    /// Whether packets are spaced out over the round trip instead of sent in bursts.
+    /// Whether packets are spread over the round trip instead of being sent in bursts.
     pub pacing: bool,
-    /// max_ack_delay, which is announced; quiche's own acknowledgements wait for nothing.
+    /// max_ack_delay as announced; quiche itself never delays acknowledgements.
     pub max_ack_delay: Duration,
-    /// The largest UDP payload that this side sends and takes.
+    /// The largest UDP payload that this side sends and accepts.
     pub max_udp_payload: Bytes,
-    /// Whether several datagrams are given to the kernel at once (UDP_SEGMENT).
+    /// Whether several datagrams are passed to the kernel in one call (UDP_SEGMENT).
     pub gso: bool,
-    /// SO_SNDBUF of the UDP socket, as the kernel doubles it; `None`: the kernel's.
+    /// SO_SNDBUF of the UDP socket, before the kernel doubles it; `None`: the kernel's default.
     pub send_buffer: Option<Bytes>,
-    /// SO_RCVBUF of the UDP socket, as the kernel doubles it; `None`: the kernel's.
+    /// SO_RCVBUF of the UDP socket, before the kernel doubles it; `None`: the kernel's default.
     pub receive_buffer: Option<Bytes>,
-    /// Where a client's sockets begin from; `None`: any port of the host's range.
+    /// The local ports of a client's sockets; `None`: any port of the host's range.
     pub local_ports: Option<PortRange>,
 }
 
 impl Http3Settings {
-    /// The UDP payloads that `max_udp_payload` can be: QUIC needs 1,200 bytes (RFC 9000, section 14), and an IPv4 packet
-    /// of 65,535 bytes holds 65,507 behind its header and UDP's (RFC 791, section 3.1; RFC 768).
+    /// The valid range of `max_udp_payload`: QUIC needs 1,200 bytes (RFC 9000, section 14), and an IPv4 packet of
+    /// 65,535 bytes holds 65,507 after its own header and UDP's (RFC 791, section 3.1; RFC 768).
     pub const UDP_PAYLOADS: RangeInclusive<Bytes> = Bytes::new(1_200)..=Bytes::new(65_507);
 }
 
 impl Default for Http3Settings {
-    /// The windows of quiche's applications (10 MB, 1 MB, 100 streams) and their CUBIC and 1,350 bytes; pacing as RFC
-    /// 9002, section 7.7, wants it; 25 ms of acknowledgement delay (RFC 9000, section 18.2).
+    /// The windows of quiche's applications (10 MB, 1 MB, 100 streams), and their CUBIC and 1,350 bytes; pacing as RFC
+    /// 9002, section 7.7, requires; an acknowledgement delay of 25 ms (RFC 9000, section 18.2).
     fn default() -> Self {
         Http3Settings {
             stream_window: Bytes::new(1_000_000),
@@ -160,7 +160,7 @@ impl Default for Http3Settings {
     }
 }
 
-/// QUIC's congestion control, as quiche names it.
+/// QUIC's congestion control, by quiche's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuicCongestionControl {
@@ -173,14 +173,14 @@ pub enum QuicCongestionControl {
 }
 
 impl QuicCongestionControl {
-    /// Every one.
+    /// All of them.
     pub const ALL: [QuicCongestionControl; 3] = [
         QuicCongestionControl::Cubic,
         QuicCongestionControl::Reno,
         QuicCongestionControl::Bbr2,
     ];
 
-    /// Its word.
+    /// Its name in recipes.
     pub const fn name(self) -> &'static str {
         match self {
             QuicCongestionControl::Cubic => "cubic",
@@ -197,12 +197,12 @@ pub struct TlsSettings {
     pub min_version: TlsVersion,
     /// The newest version allowed.
     pub max_version: TlsVersion,
-    /// Cipher suites of TLS 1.2 in OpenSSL's notation; `None`: BoringSSL's own. Those of TLS 1.3 cannot be chosen in
-    /// BoringSSL.
+    /// TLS 1.2 cipher suites in OpenSSL's notation; `None`: BoringSSL's default. BoringSSL does not allow choosing
+    /// those of TLS 1.3.
     pub ciphers: Option<String>,
-    /// Whether sessions are resumed (tickets) where there is one.
+    /// Whether sessions are resumed with tickets, where possible.
     pub resumption: bool,
-    /// How large the records are that this side sends. QUIC has none.
+    /// How large the TLS records are that this side sends. QUIC has no records.
     pub records: RecordSizes,
 }
 
@@ -218,7 +218,7 @@ impl Default for TlsSettings {
     }
 }
 
-/// A version of TLS that is in use (RFC 8996 ended the older ones).
+/// A version of TLS that is still in use (RFC 8996 deprecated the older ones).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TlsVersion {
     /// TLS 1.2.
@@ -230,7 +230,7 @@ pub enum TlsVersion {
 }
 
 impl TlsVersion {
-    /// Its word.
+    /// Its name in recipes.
     pub const fn name(self) -> &'static str {
         match self {
             TlsVersion::Tls12 => "1.2",
@@ -239,59 +239,59 @@ impl TlsVersion {
     }
 }
 
-/// How much application data one TLS record holds at most.
+/// The most application data in one TLS record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordSizes {
-    /// Always this much.
+    /// Always this size.
     Fixed(Bytes),
-    /// Small records while a connection is fresh or was idle, then the largest; what nghttpx does with 1,300 bytes,
-    /// 1 MiB and 1 s (--tls-dyn-rec-warmup-threshold, --tls-dyn-rec-idle-timeout).
+    /// Small records while a connection is new or was idle, then the largest; as in nghttpx, with 1,300 bytes, 1 MiB
+    /// and 1 s (--tls-dyn-rec-warmup-threshold, --tls-dyn-rec-idle-timeout).
     Dynamic {
-        /// Bytes of a small record.
+        /// The size of a small record.
         small: Bytes,
-        /// After so many bytes records become large.
+        /// The number of bytes after which records become large.
         warmup: Bytes,
-        /// After so long without sending it begins anew.
+        /// How long nothing must be sent before records are small again.
         idle: Duration,
     },
 }
 
 impl RecordSizes {
-    /// The most that a record holds (RFC 8446, section 5.1).
+    /// The largest size of a record (RFC 8446, section 5.1).
     pub const LARGEST: Bytes = Bytes::new(16_384);
 }
 
-/// TCP, by the socket options of Linux (tcp(7), socket(7)) and what its hosts and routes have.
+/// TCP: Linux socket options (tcp(7), socket(7)), and settings of hosts and routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSettings {
-    /// TCP_CONGESTION: the kernel's name for it.
+    /// TCP_CONGESTION, by the kernel's name.
     pub congestion_control: String,
-    /// TCP_NODELAY: small segments are sent at once (no Nagle's algorithm, RFC 896).
+    /// TCP_NODELAY: small segments are sent immediately (no Nagle's algorithm, RFC 896).
     pub no_delay: bool,
-    /// TCP_NOTSENT_LOWAT: how much may wait in the socket unsent; `None`: the kernel's.
+    /// TCP_NOTSENT_LOWAT: how much unsent data may wait in the socket; `None`: the kernel's default.
     pub notsent_lowat: Option<Bytes>,
-    /// SO_SNDBUF, as the kernel doubles it; `None`: the kernel's automatic one.
+    /// SO_SNDBUF, before the kernel doubles it; `None`: the kernel's autotuning.
     pub send_buffer: Option<Bytes>,
-    /// SO_RCVBUF, as the kernel doubles it; `None`: the kernel's automatic one.
+    /// SO_RCVBUF, before the kernel doubles it; `None`: the kernel's autotuning.
     pub receive_buffer: Option<Bytes>,
     /// SO_KEEPALIVE with TCP_KEEPIDLE; `None`: off.
     pub keep_alive: Option<Duration>,
-    /// net.ipv4.tcp_slow_start_after_idle of the side's host; `None`: as the host has it.
+    /// net.ipv4.tcp_slow_start_after_idle of the side's host; `None`: unchanged.
     pub slow_start_after_idle: Option<bool>,
-    /// The largest congestion window of what this side sends across the link, in segments (ip-route(8): `cwnd`, locked);
-    /// `None`: no such limit.
+    /// The largest congestion window for what this side sends across the link, in segments (ip-route(8): `cwnd`,
+    /// locked); `None`: no limit.
     pub max_cwnd: Option<u32>,
-    /// SO_MAX_PACING_RATE, of which the kernel counts the payload of TCP; `None`: no such limit.
+    /// SO_MAX_PACING_RATE, for which the kernel counts TCP's payload; `None`: no limit.
     pub max_pacing_rate: Option<BitRate>,
-    /// The most that one system call writes; `None`: all that there is.
+    /// The most bytes that one system call writes; `None`: everything that there is.
     pub write_size: Option<Bytes>,
-    /// Where a client's connections begin from (IP_LOCAL_PORT_RANGE); `None`: any port of the host's range.
+    /// The local ports of a client's connections (IP_LOCAL_PORT_RANGE); `None`: any port of the host's range.
     pub local_ports: Option<PortRange>,
 }
 
 impl TcpSettings {
-    /// How many bytes one system call writes at most.
+    /// The most bytes that one system call writes.
     pub fn write_at_most(&self) -> usize {
         let most = self.write_size.map(Bytes::get);
         most.map_or(usize::MAX, |most| {
@@ -301,7 +301,7 @@ impl TcpSettings {
 }
 
 impl Default for TcpSettings {
-    /// CUBIC, which is Linux's own default, and no Nagle's algorithm, as every HTTP program sets it.
+    /// CUBIC, Linux's own default, and no Nagle's algorithm, as in every HTTP program.
     fn default() -> Self {
         TcpSettings {
             congestion_control: "cubic".to_owned(),
@@ -319,7 +319,7 @@ impl Default for TcpSettings {
     }
 }
 
-/// Ports from one to another, both among them, written `40000-40100`.
+/// An inclusive range of ports, written `40000-40100`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortRange {
     first: u16,
@@ -327,7 +327,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// From `first` to `last`; `None` if `first` is 0, which is no port, or above `last`.
+    /// From `first` to `last`; `None` if `first` is 0, which is not a port, or is above `last`.
     pub const fn new(first: u16, last: u16) -> Option<PortRange> {
         if first == 0 || first > last {
             return None;
@@ -335,17 +335,17 @@ impl PortRange {
         Some(PortRange { first, last })
     }
 
-    /// The lowest.
+    /// The lowest port.
     pub const fn first(self) -> u16 {
         self.first
     }
 
-    /// The highest.
+    /// The highest port.
     pub const fn last(self) -> u16 {
         self.last
     }
 
-    /// Whether the port is among them.
+    /// Whether the port is in the range.
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }
@@ -358,36 +358,39 @@ impl fmt::Display for PortRange {
 }
 
 impl FromStr for PortRange {
-    type Err = NotPorts;
+    type Err = ParsePortRangeError;
 
-    fn from_str(text: &str) -> Result<PortRange, NotPorts> {
-        let (first, last) = text.split_once('-').ok_or(NotPorts)?;
-        let port = |digits: &str| match digits.bytes().all(|digit| digit.is_ascii_digit()) {
-            true => digits.parse().map_err(|_| NotPorts),
-            false => Err(NotPorts),
+    fn from_str(text: &str) -> Result<PortRange, ParsePortRangeError> {
+        let (first, last) = text.split_once('-').ok_or(ParsePortRangeError)?;
+        let port = |digits: &str| {
+            if digits.bytes().all(|digit| digit.is_ascii_digit()) {
+                digits.parse().map_err(|_| ParsePortRangeError)
+            } else {
+                Err(ParsePortRangeError)
+            }
         };
-        PortRange::new(port(first)?, port(last)?).ok_or(NotPorts)
+        PortRange::new(port(first)?, port(last)?).ok_or(ParsePortRangeError)
     }
 }
 
-/// A text that is no range of ports.
+/// A text that is not a range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no range of ports: expected two of 1 to 65535 such as `40000-40100`, the lower one first")]
-pub struct NotPorts;
+pub struct ParsePortRangeError;
 
 /// How a client chooses among the connections that can take a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolOrder {
-    /// The one used last (a stack): few connections stay busy.
+    /// The most recently used (a stack): few connections stay busy.
     LastUsed,
-    /// The one not used for longest (a queue): all stay in use.
+    /// The least recently used (a queue): all stay in use.
     FirstUsed,
-    /// By turns, whatever is in flight on them.
+    /// In turns, whatever is in flight on them.
     Turns,
     /// The one with the fewest requests in flight.
     LeastBusy,
-    /// Any, by the seed.
+    /// At random, by the seed.
     Random,
 }
 
@@ -401,7 +404,7 @@ impl PoolOrder {
         PoolOrder::Random,
     ];
 
-    /// Its word.
+    /// Its name in recipes.
     pub const fn name(self) -> &'static str {
         match self {
             PoolOrder::LastUsed => "last_used",
@@ -413,14 +416,14 @@ impl PoolOrder {
     }
 }
 
-/// How a client uses its connections, besides how many there are.
+/// How a client uses its connections, apart from their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSettings {
     /// How a request picks its connection.
     pub order: PoolOrder,
-    /// Requests at once on a connection of HTTP/2 or HTTP/3; `None`: what the server allows.
+    /// Concurrent requests on an HTTP/2 or HTTP/3 connection; `None`: the server's limit.
     pub streams_at_most: Option<u32>,
-    /// Connections that are opened, TLS included, before the load begins.
+    /// The number of connections that are opened, including TLS, before the load begins.
     pub warm: u32,
 }
 
@@ -451,13 +454,13 @@ read_by_name!(QuicCongestionControl, QuicCongestionControl::ALL);
 read_by_name!(TlsVersion, [TlsVersion::Tls12, TlsVersion::Tls13]);
 read_by_name!(PoolOrder, PoolOrder::ALL);
 
-/// A word that is none of an enumeration's.
+/// A word that does not belong to an enumeration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown word {text:?}: expected one of {expected}")]
 pub struct UnknownWord {
-    /// What was written.
+    /// The text.
     pub text: String,
-    /// What could have been.
+    /// The valid words.
     pub expected: String,
 }
 
@@ -466,14 +469,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_ports_read_back() {
+    fn port_ranges_parse_as_they_print() {
         for text in ["1-65535", "40000-40100", "80-80"] {
             assert_eq!(text.parse::<PortRange>().unwrap().to_string(), text);
         }
         for text in [
             "", "80", "0-80", "81-80", "1-65536", "+1-2", "1-2-3", "1 - 2",
         ] {
-            assert_eq!(text.parse::<PortRange>(), Err(NotPorts), "{text}");
+            assert_eq!(
+                text.parse::<PortRange>(),
+                Err(ParsePortRangeError),
+                "{text}"
+            );
         }
         let range = PortRange::new(5, 7).unwrap();
         assert!([5, 6, 7].into_iter().all(|port| range.contains(port)));

@@ -1,6 +1,6 @@
-//! The rate of an open load over time: stages of a constant rate, linear ramps, pauses.
+//! The rate of an open load over time: stages with a constant rate, linear ramps, and pauses.
 //!
-//! Only the words, checked to be small enough for exact arithmetic: when each request is due is squall-load's.
+//! Only the vocabulary, checked to be small enough for exact arithmetic; squall-load computes when each request is due.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -8,24 +8,24 @@ use thiserror::Error;
 use crate::quantity::Rate;
 use crate::time::Duration;
 
-/// A part of a load whose rate changes linearly, or not at all.
+/// A part of a load whose rate changes linearly, or is constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// The rate at its beginning; `None`: no requests.
     pub from: Option<Rate>,
     /// The rate at its end.
     pub to: Option<Rate>,
-    /// How long it takes. A stage of no length has no requests.
+    /// Its length. A stage of length zero has no requests.
     pub duration: Duration,
 }
 
 impl Stage {
-    /// One rate all the time. Several of these make steps.
+    /// A constant rate. Several of these make steps.
     pub const fn constant(rate: Rate, duration: Duration) -> Stage {
         Stage::ramp(Some(rate), Some(rate), duration)
     }
 
-    /// From one rate to another, by the same amount in every nanosecond.
+    /// A linear change from one rate to another.
     pub const fn ramp(from: Option<Rate>, to: Option<Rate>, duration: Duration) -> Stage {
         Stage { from, to, duration }
     }
@@ -36,7 +36,7 @@ impl Stage {
     }
 }
 
-/// Stages, one after the other, whose integrated rate can be computed without rounding.
+/// A sequence of stages whose integrated rate can be computed without rounding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Stage>", into = "Vec<Stage>")]
 pub struct Stages {
@@ -44,10 +44,10 @@ pub struct Stages {
     period: u64,
 }
 
-/// Stages that cannot be computed exactly.
+/// Why stages cannot be computed exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StagesError {
-    /// Their rates are counted in periods without a common multiple of a sensible size, or are absurdly high.
+    /// Their rates have no common period of a reasonable length, or are absurdly high.
     #[error("the rates of the stages have no common period, or one is above 2^62 in it")]
     Rates,
     /// They are too long, or have too many requests.
@@ -56,13 +56,13 @@ pub enum StagesError {
 }
 
 impl Stages {
-    /// The common period is at least this long, so that fractions of a request, which random arrivals need, are fine:
-    /// half of 2^-32 of one.
+    /// The common period is at least this long, so that fractions of a request, which random arrivals need, are
+    /// fine-grained: half of 2^-32 of a request.
     const PERIOD_AT_LEAST: u64 = 1 << 32;
     const PERIOD_AT_MOST: u64 = 1 << 62;
     const EVENTS_AT_MOST: u64 = 1 << 62;
 
-    /// Checks `stages`. Rates a second and a minute of at most 10^9 always fit.
+    /// Checks `stages`. Rates per second and per minute of at most 10^9 always fit.
     pub fn new(stages: Vec<Stage>) -> Result<Stages, StagesError> {
         let rates = stages.iter().flat_map(|stage| [stage.from, stage.to]);
         let mut period = 1_u64;
@@ -85,19 +85,19 @@ impl Stages {
         &self.stages
     }
 
-    /// How long all of them take.
+    /// The total duration.
     pub fn duration(&self) -> Duration {
         // The sum fits, or `check` would have failed.
         let nanos = self.stages.iter().map(|stage| stage.duration.as_nanos());
         Duration::from_nanos(nanos.sum())
     }
 
-    /// A period in which each of the stages' rates has a whole number of requests.
+    /// A period in which each of the rates has a whole number of requests.
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period)
     }
 
-    /// Requests in one [`Stages::period`] at `rate`, which must be one of the stages'.
+    /// Requests in one [`Stages::period`] at `rate`, which must be a rate of these stages.
     pub fn requests_per_period(&self, rate: Option<Rate>) -> u64 {
         self.events(rate).unwrap_or(u64::MAX)
     }
@@ -118,7 +118,7 @@ impl Stages {
                 if events > Stages::EVENTS_AT_MOST {
                     return Err(StagesError::Rates);
                 }
-                // Twice the requests of a ramp: the sum of its ends times its length.
+                // Twice the requests of a ramp: the sum of its end rates times its length.
                 twice_requests = u128::from(events)
                     .checked_mul(u128::from(duration))
                     .and_then(|product| twice_requests.checked_add(product))
@@ -151,7 +151,7 @@ fn lowest_terms(rate: Rate) -> (u64, u64) {
     (events / divisor, period / divisor)
 }
 
-/// Euclid's; of positive numbers.
+/// Euclid's algorithm, for positive numbers.
 fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     while b > 0 {
         (a, b) = (b, a % b);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_a_second_and_of_a_minute_have_a_common_period() {
+    fn rates_per_second_and_per_minute_have_a_common_period() {
         let hour = Duration::from_secs(3_600);
         let (slow, fast) = (rate("7/min"), rate("1000000000/s"));
         let stages = Stages::new(vec![Stage::ramp(slow, fast, hour), Stage::pause(hour)]).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_computed_is_refused() {
+    fn stages_that_cannot_be_computed_exactly_are_refused() {
         let refused = |stages| Stages::new(stages).unwrap_err();
         let second = Duration::from_secs(1);
         let odd = |period| Rate::new(1, Duration::from_nanos(period));

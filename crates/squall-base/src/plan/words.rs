@@ -1,6 +1,6 @@
-//! The words of loads, alike on the command line and in recipes: `100/s 10s, 100/s..1000/s 30s` and `0.5s..2s`.
+//! The notation of loads, shared by the command line and recipes: `100/s 10s, 100/s..1000/s 30s` and `0.5s..2s`.
 //!
-//! Only texts to values; where they may stand is said elsewhere.
+//! Only parses; where these texts may occur is decided elsewhere.
 
 use std::str::FromStr;
 
@@ -10,38 +10,38 @@ use super::{Stage, Stages, StagesError, ThinkTime};
 use crate::quantity::{ParseQuantityError, Rate};
 use crate::time::Duration;
 
-/// A text that is no list of stages, or no think time.
+/// A text that is not a list of stages, or not a think time.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ParseWordsError {
-    /// A stage without its parts.
+pub enum ParseLoadError {
+    /// A stage with missing parts.
     #[error("{text:?} is no stage: expected \"100/s 10s\" or \"100/s..1000/s 30s\"")]
     Stage {
         /// The stage.
         text: String,
     },
-    /// Stages that cannot be computed.
+    /// Stages that cannot be computed exactly.
     #[error(transparent)]
     Stages(#[from] StagesError),
-    /// A quantity in it.
+    /// An invalid quantity.
     #[error(transparent)]
     Quantity(#[from] ParseQuantityError),
-    /// A range of times that ends before it begins.
+    /// A range of times whose end is before its beginning.
     #[error("the shorter time comes first, such as 0.5s..2s")]
     Order,
 }
 
 impl FromStr for Stages {
-    type Err = ParseWordsError;
+    type Err = ParseLoadError;
 
-    fn from_str(text: &str) -> Result<Stages, ParseWordsError> {
-        let stages: Result<Vec<Stage>, ParseWordsError> = text.split(',').map(stage).collect();
+    fn from_str(text: &str) -> Result<Stages, ParseLoadError> {
+        let stages: Result<Vec<Stage>, ParseLoadError> = text.split(',').map(stage).collect();
         Ok(Stages::new(stages?)?)
     }
 }
 
-fn stage(text: &str) -> Result<Stage, ParseWordsError> {
+fn stage(text: &str) -> Result<Stage, ParseLoadError> {
     let text = text.trim();
-    let unclear = || ParseWordsError::Stage {
+    let unclear = || ParseLoadError::Stage {
         text: text.to_owned(),
     };
     let (rates, duration) = text.rsplit_once(' ').ok_or_else(unclear)?;
@@ -54,27 +54,29 @@ fn stage(text: &str) -> Result<Stage, ParseWordsError> {
     Ok(Stage::ramp(end(from)?, end(to)?, duration))
 }
 
-/// `1000/s`, `90/m`, and a bare number per second.
+/// `1000/s`, `90/m`, or a bare number per second.
 fn rate(text: &str) -> Result<Rate, ParseQuantityError> {
-    match text.contains('/') {
-        true => text.parse(),
-        false => format!("{text}/s").parse(),
+    if text.contains('/') {
+        text.parse()
+    } else {
+        format!("{text}/s").parse()
     }
 }
 
 impl FromStr for ThinkTime {
-    type Err = ParseWordsError;
+    type Err = ParseLoadError;
 
-    /// `1s`, any time of `0.5s..2s`, or `exp:1s`, exponential with that mean.
-    fn from_str(text: &str) -> Result<ThinkTime, ParseWordsError> {
+    /// `1s`, any time within `0.5s..2s`, or `exp:1s`, exponential with that mean.
+    fn from_str(text: &str) -> Result<ThinkTime, ParseLoadError> {
         if let Some(mean) = text.strip_prefix("exp:") {
             return Ok(ThinkTime::Exponential(mean.parse()?));
         }
         if let Some((from, to)) = text.split_once("..") {
             let (from, to): (Duration, Duration) = (from.parse()?, to.parse()?);
-            return match from <= to {
-                true => Ok(ThinkTime::Uniform { from, to }),
-                false => Err(ParseWordsError::Order),
+            return if from <= to {
+                Ok(ThinkTime::Uniform { from, to })
+            } else {
+                Err(ParseLoadError::Order)
             };
         }
         Ok(match text.parse()? {
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn users_think_in_three_ways() {
+    fn think_times_are_constant_uniform_or_exponential() {
         let think = |text: &str| text.parse::<ThinkTime>();
         let (half, two) = (Duration::from_millis(500), Duration::from_secs(2));
         assert_eq!(think("0s"), Ok(ThinkTime::None));

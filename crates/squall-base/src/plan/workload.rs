@@ -1,7 +1,8 @@
-//! The loads that a client can be told to run: open, closed, a script, pages.
+//! The loads that a client can run: open, closed, a script, pages.
 //!
-//! Only the words, checked: when each request is due, and for whom, is squall-load's. A warm-up is always the first
-//! part of a load, and counted in its length. Every `seed` decides what is random in its load, and nothing else.
+//! Only the vocabulary, checked; squall-load decides when each request is due, and for which user. A warm-up is always
+//! the first part of a load, and is included in its length. Each `seed` decides what is random in its load, and nothing
+//! else.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -14,17 +15,17 @@ use super::{Page, ScriptStep, Stages};
 use crate::quantity::{ParseQuantityError, split_number};
 use crate::time::Duration;
 
-/// What a client shall ask for, and when.
+/// What a client is to request, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// Requests at their times, whatever becomes of earlier ones.
+    /// Requests at their times, whatever happens to earlier ones.
     Open(OpenLoad),
-    /// Users who wait for each answer.
+    /// Users that wait for each response.
     Closed(ClosedLoad),
     /// What was recorded, at the recorded times.
     Script(ScriptLoad),
-    /// Users who load pages.
+    /// Users that load pages.
     Pages(PageLoad),
 }
 
@@ -33,54 +34,54 @@ pub enum Workload {
 pub struct OpenLoad {
     /// Its rate over time.
     pub stages: Stages,
-    /// How requests follow each other at that rate.
+    /// How requests are spaced at that rate.
     pub spacing: Spacing,
-    /// The first part of it: recorded, but in no statistic.
+    /// The first part of it: recorded, but not part of any statistic.
     pub warmup: Duration,
-    /// How long after the last stage unfinished requests are waited for.
+    /// How long to wait for unfinished requests after the last stage.
     pub drain: Duration,
-    /// What is asked for.
+    /// The requests.
     pub mix: Mix,
-    /// Decides random gaps and what is asked for.
+    /// Seed of random gaps and of the choice of requests.
     pub seed: u64,
 }
 
-/// How the requests of an open load follow each other.
+/// How the requests of an open load are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
     /// Evenly: one whenever the integrated rate has grown by one.
     #[default]
     Constant,
-    /// As those of many independent people do: a Poisson process with that rate.
+    /// Like those of many independent people: a Poisson process with that rate.
     Poisson,
 }
 
 /// A closed load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedLoad {
-    /// Who asks: each one request at a time.
+    /// The users, each with one request at a time.
     pub users: u32,
     /// From the end of a user's request to its next one.
     pub think: ThinkTime,
     /// User k of n begins k/n of this after the start.
     pub starts_over: Duration,
-    /// Requests in all; `None`: as many as the duration allows.
+    /// The total number of requests; `None`: as many as the duration allows.
     pub requests: Option<u64>,
-    /// How long requests are begun; `None`: until all are done.
+    /// How long new requests are begun; `None`: until all are done.
     pub duration: Option<Duration>,
     /// The first part of it.
     pub warmup: Warmup,
-    /// How long unfinished ones are waited for when the duration is over.
+    /// How long to wait for unfinished requests when the duration is over.
     pub drain: Duration,
-    /// What is asked for.
+    /// The requests.
     pub mix: Mix,
-    /// Decides random think times and what is asked for.
+    /// Seed of random think times and of the choice of requests.
     pub seed: u64,
 }
 
 impl ClosedLoad {
-    /// So many users who ask for the first request again and again, without a pause and without an end.
+    /// A number of users that send the first request again and again, without a pause and without an end.
     pub fn of(users: u32) -> ClosedLoad {
         ClosedLoad {
             users,
@@ -100,12 +101,12 @@ impl ClosedLoad {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkTime {
-    /// Not at all.
+    /// No wait.
     #[default]
     None,
-    /// Always as long.
+    /// Always this long.
     Constant(Duration),
-    /// Any time between the two, each as likely; both can come.
+    /// Any time between the two, all equally likely, both ends included.
     Uniform {
         /// The shortest.
         from: Duration,
@@ -116,18 +117,18 @@ pub enum ThinkTime {
     Exponential(Duration),
 }
 
-/// The first part of a load with users: recorded, but in no statistic.
+/// The first part of a load with users: recorded, but not part of any statistic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
-    /// What is begun in so long a time.
+    /// Everything that begins within this time.
     Time(Duration),
-    /// The first so many requests, or pages of a load of pages.
+    /// The first requests, or the first pages of a load of pages.
     First(u64),
 }
 
 impl Default for Warmup {
-    /// None.
+    /// No warm-up.
     fn default() -> Warmup {
         Warmup::First(0)
     }
@@ -136,21 +137,21 @@ impl Default for Warmup {
 /// A script that clients replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLoad {
-    /// What each of them sends when; a step's request is one of the caller's.
+    /// What each client sends when; a step's request is one of the caller's.
     pub steps: Vec<ScriptStep>,
-    /// How many replay it.
+    /// The number of clients that replay it.
     pub clients: u32,
     /// Client k starts k times this after the first, whatever the speed.
     pub stagger: Duration,
-    /// How much faster than recorded.
+    /// The replay speed, relative to the recording.
     pub speed: Speed,
-    /// How often each of them does so.
+    /// How often each client replays it.
     pub rounds: Rounds,
-    /// No request is due so long after the start, or later; `None`: all are.
+    /// No request is due at this time after the start, or later; `None`: all are due.
     pub duration: Option<Duration>,
     /// The first part of it, from the start of the load.
     pub warmup: Duration,
-    /// How long after the last request unfinished ones are waited for.
+    /// How long to wait for unfinished requests after the last one.
     pub drain: Duration,
 }
 
@@ -164,20 +165,20 @@ pub enum Rounds {
     /// Again and again.
     Again {
         /// From the start of a round to the next, in the script's own time; at least until its last step. A script that
-        /// takes no time at all is replayed once.
+        /// takes no time is replayed once.
         every: Duration,
-        /// How often in all; `None`: until the load's duration is over.
+        /// The total number of rounds; `None`: until the load's duration is over.
         at_most: Option<u64>,
     },
 }
 
-/// How much faster a script is replayed than it was recorded: a ratio, so that times are divided exactly.
-/// In text: `10x`, `0.5x`.
+/// How much faster a script is replayed than it was recorded: a ratio, so that times are divided exactly. In text:
+/// `10x`, `0.5x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Speed {
-    /// So much of the script's time ...
+    /// This much of the script's time ...
     pub script: NonZeroU32,
-    /// ... passes in so much of the clock's.
+    /// ... passes in this much of the clock's.
     pub clock: NonZeroU32,
 }
 
@@ -230,41 +231,41 @@ impl FromStr for Speed {
     }
 }
 
-/// A load of users who load a page again and again.
+/// A load of users that load a page again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageLoad {
-    /// What each of them loads.
+    /// The page.
     pub page: Page,
-    /// Who loads: each one page at a time.
+    /// The users, each with one page at a time.
     pub users: u32,
     /// From the end of a user's page to its next one.
     pub think: ThinkTime,
     /// User k of n begins k/n of this after the start.
     pub starts_over: Duration,
-    /// Pages in all; `None`: as many as the duration allows.
+    /// The total number of pages; `None`: as many as the duration allows.
     pub pages: Option<u64>,
-    /// How long pages are begun; `None`: until all are done.
+    /// How long new pages are begun; `None`: until all are done.
     pub duration: Option<Duration>,
-    /// The first part of it. A page belongs to one phase with all its requests.
+    /// The first part of it. All requests of a page belong to the same phase.
     pub warmup: Warmup,
-    /// How long unfinished ones are waited for when the duration is over.
+    /// How long to wait for unfinished pages when the duration is over.
     pub drain: Duration,
-    /// Decides random think times.
+    /// Seed of random think times.
     pub seed: u64,
 }
 
-/// How often each of the caller's requests is asked for, relative to the others. One of them is more than none.
+/// The relative frequency of each of the caller's requests. At least one is greater than zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Mix(Vec<u32>);
 
-/// Weights that leave nothing to ask for.
+/// Weights that are all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("at least one weight must be more than 0")]
-pub struct NoWeight;
+pub struct MixError;
 
 impl Mix {
-    /// The mix with these weights, or `None` if nothing would be asked for.
+    /// The mix with these weights; `None` if all are zero.
     pub fn new(weights: Vec<u32>) -> Option<Mix> {
         weights
             .iter()
@@ -279,17 +280,17 @@ impl Mix {
 }
 
 impl Default for Mix {
-    /// Always the first.
+    /// Always the first request.
     fn default() -> Mix {
         Mix(vec![1])
     }
 }
 
 impl TryFrom<Vec<u32>> for Mix {
-    type Error = NoWeight;
+    type Error = MixError;
 
-    fn try_from(weights: Vec<u32>) -> Result<Mix, NoWeight> {
-        Mix::new(weights).ok_or(NoWeight)
+    fn try_from(weights: Vec<u32>) -> Result<Mix, MixError> {
+        Mix::new(weights).ok_or(MixError)
     }
 }
 
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_asks_for_something() {
+    fn mix_needs_a_positive_weight() {
         assert_eq!((Mix::new(vec![]), Mix::new(vec![0, 0])), (None, None));
         assert_eq!(Mix::new(vec![0, 3]).unwrap().weights(), [0, 3]);
     }

@@ -1,51 +1,51 @@
-//! The record of a request's causes: its response time, cut into what it was spent on.
+//! The causes of a request's response time: the time divided by what it was spent on.
 //!
-//! Only the row and its words; how time is attributed is squall-analysis's (`causes`), what each cause means is in
-//! docs/RECORD.md. The drops that causes point at have rows of their own: `drops`.
+//! Only the row and its vocabulary. squall-analysis attributes the time (`causes`); docs/RECORD.md explains each cause.
+//! The drops that causes refer to have their own rows: `drops`.
 
 use std::ops::{Index, IndexMut};
 
 use crate::record::Direction;
 use crate::time::Duration;
 
-/// What a span of a request's response time was spent on.
+/// What a part of a request's response time was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// No connection or stream was free.
     Queue,
-    /// TCP's handshake of its own connection.
+    /// The TCP handshake of the request's own connection.
     Connect,
-    /// The handshake of TLS or QUIC of its own connection.
+    /// The TLS or QUIC handshake of the request's own connection.
     Tls,
-    /// Data waited while its stream's flow-control window was used up.
+    /// Data waited while its stream's flow-control window was exhausted.
     WindowStream,
-    /// Data waited while its connection's flow-control window was used up.
+    /// Data waited while its connection's flow-control window was exhausted.
     WindowConnection,
-    /// Data waited while the peer's TCP receive window was used up.
+    /// Data waited while the peer's TCP receive window was exhausted.
     WindowReceive,
-    /// Data waited for the congestion window: as much as it allows was in flight.
+    /// Data waited for the congestion window: as much as it allowed was in flight.
     Cwnd,
     /// Data waited for its sender's pacing, with room in every window.
     Pacing,
     /// Data waited for room in the socket's send buffer, with room in every window.
     SendBuffer,
-    /// In the link's queue and being sent at its rate.
+    /// In the link's queue, or being sent at its rate.
     Link,
     /// The configured delay.
     Distance,
-    /// Own bytes were lost: from when they would have arrived until they did. Also while own bytes could not be sent
-    /// because the sender was repairing the loss of own bytes.
+    /// The request's own bytes were lost: from when they would have arrived until they did. Also while its own bytes
+    /// could not be sent because the sender was repairing the loss of its own bytes.
     Loss,
-    /// Bytes of others were lost and held own ones up (head-of-line blocking): those that had arrived and lay behind the
-    /// gap, or those that could not be sent while the sender repaired the loss.
+    /// Bytes of other requests were lost and held its own bytes up (head-of-line blocking): bytes that had arrived
+    /// behind the gap, or bytes that could not be sent while the sender repaired the loss.
     Hol,
-    /// Own bytes were there in order, the rest of their TLS record was not.
+    /// The request's own bytes had arrived in order, but the rest of their TLS record had not.
     Record,
-    /// The server had the request and had not begun or not ended its answer.
+    /// The server had the request, and had not begun or not finished its response.
     Server,
-    /// What hosts add: scheduling, system calls, copying, squall's own lateness.
+    /// Delay added by hosts: scheduling, system calls, copying, squall's own lateness.
     Host,
-    /// It cannot be known.
+    /// The cause cannot be determined.
     Unknown,
 }
 
@@ -71,7 +71,7 @@ impl Cause {
         Cause::Unknown,
     ];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Queue => "queue",
@@ -95,25 +95,25 @@ impl Cause {
     }
 }
 
-/// A span of time for each cause.
+/// A duration for each cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CauseSpans([Duration; Cause::ALL.len()]);
 
 impl CauseSpans {
-    /// No time.
+    /// All zero.
     pub const NONE: CauseSpans = CauseSpans([Duration::ZERO; Cause::ALL.len()]);
 
-    /// All of them together.
+    /// The sum of all durations.
     pub fn total(&self) -> Duration {
         self.0.iter().fold(Duration::ZERO, |sum, span| sum + *span)
     }
 
-    /// The spans of both.
+    /// The sum of both, by cause.
     pub fn plus(&self, other: &CauseSpans) -> CauseSpans {
         CauseSpans(std::array::from_fn(|cause| self.0[cause] + other.0[cause]))
     }
 
-    /// The cause with the longest span, the first of several; `None` if all are empty.
+    /// The cause with the longest duration, the first among equals; `None` if all are zero.
     pub fn dominant(&self) -> Option<Cause> {
         let longest = self.0.iter().max().filter(|span| !span.is_zero())?;
         Cause::ALL
@@ -135,44 +135,45 @@ impl IndexMut<Cause> for CauseSpans {
     }
 }
 
-/// Names a packet of the link.
+/// Identifies a packet of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketRef {
     /// Which way it went.
     pub direction: Direction,
-    /// Its number among all packets of its direction.
+    /// Its number among all packets of that direction.
     pub index: u64,
 }
 
-/// What one request's response time was spent on, in total or on one hop of its path.
+/// What the response time of one request was spent on, in total or on one hop of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CausesRecord {
     /// The request, by its place in the schedule.
     pub request: u64,
     /// The hop of the path, from 1 at the client; [`CausesRecord::IN_TOTAL`] for the whole path.
     pub hop: u8,
-    /// Its time, cut by cause. In total the spans add up to `end - intended` exactly; of a hop, to the time from when its
-    /// client side had the exchange to begin until it was over, and what is `server` there is split by the next hop's row.
+    /// Its time, divided by cause. In total the durations add up to `end - intended` exactly; for a hop, to the time
+    /// from when its client side had the exchange to begin until it was over, where the next hop's row divides the
+    /// `server` part further.
     pub spans: CauseSpans,
-    /// Of the time in `spans` that is [`Cause::Queue`]: what the requests that had the connections or streams waited for
-    /// meanwhile. The spans add up to it exactly; what is `queue` here has no known root.
+    /// The part of `spans` that is [`Cause::Queue`], divided by what the requests that held the connections or streams
+    /// waited for meanwhile. The durations add up to that part exactly; `queue` in here means that the root is unknown.
     pub queue_roots: CauseSpans,
-    /// The dropped packet that cost it most; `None` if none cost it anything, or it is not known which.
+    /// The dropped packet that cost the request most; `None` if no drop cost it anything, or if it is unknown which.
     pub responsible: Option<PacketRef>,
 }
 
 impl CausesRecord {
-    /// The `hop` of a row that is of the whole path.
+    /// The `hop` of a row for the whole path.
     pub const IN_TOTAL: u8 = 0;
 
-    /// Its time with each wait in a queue given to the causes of that wait.
+    /// Its time, with each wait in a queue attributed to the causes of that wait.
     pub fn root_spans(&self) -> CauseSpans {
         let mut own = self.spans;
         own[Cause::Queue] = Duration::ZERO;
         own.plus(&self.queue_roots)
     }
 
-    /// Whether it is of the whole path.
+    /// Whether it is for the whole path.
     pub fn is_in_total(&self) -> bool {
         self.hop == CausesRecord::IN_TOTAL
     }
@@ -183,14 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_in_the_order_of_their_columns() {
+    fn causes_are_numbered_in_the_order_of_their_columns() {
         for (place, cause) in Cause::ALL.into_iter().enumerate() {
             assert_eq!(cause as usize, place);
         }
     }
 
     #[test]
-    fn the_first_of_the_longest_dominates() {
+    fn first_of_equally_long_causes_dominates() {
         let mut spans = CauseSpans::default();
         assert_eq!(spans.dominant(), None);
         spans[Cause::Server] = Duration::from_millis(2);

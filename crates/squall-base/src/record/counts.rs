@@ -1,4 +1,4 @@
-//! The counts that people ask for, of one side of a trial: connections, handshakes, what was agreed on, how it ended.
+//! Counters of one side of a trial: connections, handshakes, what was negotiated, how connections ended.
 
 use std::collections::BTreeMap;
 
@@ -6,56 +6,57 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{FrameLayer, Way, frame_name};
 
-/// What one side of the hop counted. A full handshake and a resumed one are counted when they are done.
+/// Counters of one side of a hop. A handshake, full or resumed, is counted when it completes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideCounts {
     /// TCP connections opened (client) or accepted (server).
     pub tcp_connections: u64,
     /// QUIC connections opened or accepted.
     pub quic_connections: u64,
-    /// TLS handshakes with certificates, QUIC's included.
+    /// TLS handshakes with certificates, including QUIC's.
     pub tls_full: u64,
-    /// TLS handshakes that resumed a session, QUIC's included.
+    /// TLS handshakes that resumed a session, including QUIC's.
     pub tls_resumed: u64,
-    /// Connections by the protocol that was really spoken on them.
+    /// Connections by the protocol that was actually spoken.
     pub protocols: BTreeMap<String, u64>,
-    /// Connections by what ALPN agreed on (RFC 7301), QUIC's included, or [`SideCounts::NO_ALPN`]: HTTP/1.1 is also what is
-    /// spoken where nothing was agreed on. Records from before this was counted have none.
+    /// Connections by the protocol that ALPN negotiated (RFC 7301), including QUIC's, or [`SideCounts::NO_ALPN`],
+    /// because HTTP/1.1 is also spoken if nothing was negotiated. Empty in records from before this was counted.
     #[serde(default)]
     pub alpn: BTreeMap<String, u64>,
-    /// TCP connections by the version and cipher suite of TLS.
+    /// TCP connections by TLS version and cipher suite.
     pub ciphers: BTreeMap<String, u64>,
-    /// What this side announced in SETTINGS of HTTP/2 or HTTP/3, each set of them by how many connections had it.
+    /// What this side announced in SETTINGS of HTTP/2 or HTTP/3: each set of settings, with the number of connections
+    /// that had it.
     pub settings_sent: BTreeMap<String, u64>,
-    /// What its peer announced.
+    /// What the peers announced.
     pub settings_received: BTreeMap<String, u64>,
-    /// GOAWAYs and resets, of connections that have ended.
+    /// GOAWAYs and resets of connections that have ended.
     #[serde(flatten)]
-    pub endings: Endings,
-    /// Frames of HTTP/2 and HTTP/3 by name, sent; extensions by number.
+    pub endings: EndingCounts,
+    /// HTTP/2 and HTTP/3 frames sent, by name; extensions by number.
     pub frames_sent: BTreeMap<String, u64>,
-    /// The same, received.
+    /// HTTP/2 and HTTP/3 frames received, by name; extensions by number.
     pub frames_received: BTreeMap<String, u64>,
 }
 
-/// GOAWAYs and resets of streams, of one connection or of many. Records from before these were counted have none.
+/// GOAWAYs and stream resets, of one connection or of many. Zero in records from before these were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Endings {
+pub struct EndingCounts {
     /// GOAWAY frames of HTTP/2 or HTTP/3, sent.
     pub goaways_sent: u64,
-    /// The same, received.
+    /// GOAWAY frames of HTTP/2 or HTTP/3, received.
     pub goaways_received: u64,
-    /// Frames that give up a stream, sent: RST_STREAM of HTTP/2; of QUIC RESET_STREAM and STOP_SENDING, also those
-    /// that the end of the connection overtook.
+    /// Frames sent that end a stream early: RST_STREAM of HTTP/2; RESET_STREAM and STOP_SENDING of QUIC, including
+    /// those that the end of the connection overtook.
     pub resets_sent: u64,
-    /// The same, received; of QUIC each time they came.
+    /// Frames received that end a stream early; those of QUIC each time they arrived.
     pub resets_received: u64,
 }
 
-impl Endings {
-    /// Adds those of others.
-    pub fn add(&mut self, others: Endings) {
+impl EndingCounts {
+    /// Adds the counts of others.
+    pub fn add(&mut self, others: EndingCounts) {
         self.goaways_sent += others.goaways_sent;
         self.goaways_received += others.goaways_received;
         self.resets_sent += others.resets_sent;
@@ -64,10 +65,10 @@ impl Endings {
 }
 
 impl SideCounts {
-    /// TLS whose peer answered nothing, or was offered nothing, by ALPN.
+    /// TLS connections on which the peer selected no protocol by ALPN, or was offered none.
     pub const NO_ALPN: &str = "none";
 
-    /// Counts a TLS handshake that is done, and what ALPN agreed on in it.
+    /// Counts a completed TLS handshake, and what ALPN negotiated in it.
     pub fn count_handshake(&mut self, is_resumed: bool, alpn: Option<&str>) {
         if is_resumed {
             self.tls_resumed += 1;
@@ -78,7 +79,7 @@ impl SideCounts {
         *self.alpn.entry(alpn).or_default() += 1;
     }
 
-    /// Adds what another part of the same side has counted.
+    /// Adds the counts of another part of the same side.
     pub fn add(&mut self, other: &SideCounts) {
         self.tcp_connections += other.tcp_connections;
         self.quic_connections += other.quic_connections;
@@ -100,7 +101,7 @@ impl SideCounts {
         }
     }
 
-    /// Counts frames of HTTP of one type; those of QUIC are in the table of frames only.
+    /// Counts HTTP frames of one type; QUIC frames are only in the table of frames.
     pub fn count_frames(&mut self, way: Way, layer: FrameLayer, kind: u64, count: u64) {
         if layer == FrameLayer::Quic || count == 0 {
             return;
@@ -115,37 +116,37 @@ impl SideCounts {
     }
 }
 
-/// What the packets of a hop say of its connections: told of hops one of whose sides counts nothing for us.
+/// What the packets of a hop show of its connections; for hops with a side that does not count for us.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCounts {
     /// TCP connections that were accepted.
     pub tcp_connections: u64,
-    /// QUIC connections, of which the first packet was seen.
+    /// QUIC connections whose first packet was seen.
     pub quic_connections: u64,
     /// Connections by what was spoken on them: the name of a protocol, [`WireCounts::UNREAD_TLS`],
-    /// [`WireCounts::UNREAD_QUIC`] or [`WireCounts::OTHER`]. Those on which nothing was said are not among them.
+    /// [`WireCounts::UNREAD_QUIC`] or [`WireCounts::OTHER`]. Connections without any data are left out.
     pub protocols: BTreeMap<String, u64>,
-    /// Of the connections of TLS that could not be read, what their clients offered by ALPN.
+    /// What clients offered by ALPN on TLS connections that could not be decrypted.
     pub unread_alpn: BTreeMap<String, u64>,
-    /// Why connections could not be read, or not to their end.
+    /// Connections that could not be read, or not to their end, by reason.
     pub unread: BTreeMap<String, u64>,
     /// Exchanges that were read.
     pub exchanges: u64,
     /// Frames of HTTP/2 that were read.
     pub frames: u64,
-    /// Packets that nobody could look at, because they came faster than they were read.
+    /// Packets that could not be inspected, because they arrived faster than they were read.
     pub missed_packets: u64,
 }
 
 impl WireCounts {
-    /// TLS without a key: HTTP/1.1 or HTTP/2, or neither.
+    /// TLS without a key: HTTP/1.1, HTTP/2, or neither.
     pub const UNREAD_TLS: &str = "tls";
     /// QUIC, of which only datagrams are counted.
     pub const UNREAD_QUIC: &str = "quic";
     /// Neither TLS nor HTTP.
     pub const OTHER: &str = "other";
 
-    /// Connections of either kind.
+    /// TCP and QUIC connections.
     pub fn connections(&self) -> u64 {
         self.tcp_connections + self.quic_connections
     }

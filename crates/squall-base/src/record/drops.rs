@@ -1,24 +1,24 @@
-//! The record of one dropped packet: what it carried, how that was repaired, and whom it delayed.
+//! The record of one dropped packet: what it carried, how that was repaired, and which requests it delayed.
 //!
-//! Only the row and its words; how they are found is squall-analysis's (`causes`), what they mean is in
-//! docs/RECORD.md.
+//! Only the row and its vocabulary. squall-analysis finds drops (`causes`); docs/RECORD.md explains the fields.
 
 use crate::record::{Cause, Fate, PacketRef};
 use crate::time::{Duration, Time};
 
-/// How the bytes of a lost packet came to be sent again.
+/// How the bytes of a lost packet came to be retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Repair {
-    /// TCP: at once, three or more segments above it having been acknowledged selectively (RFC 6675, section 5).
+    /// TCP: immediately, after three or more segments above it were acknowledged selectively (RFC 6675, section 5).
     FastRetransmit,
-    /// TCP: something sent later was acknowledged, and either fewer than three segments above it or the reordering timer
-    /// ran (RFC 8985, section 6.2).
+    /// TCP: something sent later was acknowledged, and either fewer than three segments above it were, or the
+    /// reordering timer expired (RFC 8985, section 6.2).
     Rack,
     /// TCP: the tail loss probe (RFC 8985, section 7).
     Tlp,
-    /// TCP: the retransmission timeout (RFC 6298), or what was sent again in its wake.
+    /// TCP: the retransmission timeout (RFC 6298), or a retransmission in its wake.
     Rto,
-    /// TCP: one of the last two; it was all that was under way, and neither its packets nor the socket tell which.
+    /// TCP: the tail loss probe or the retransmission timeout; it was all that was in flight, and neither its packets
+    /// nor the socket show which.
     Timeout,
     /// TCP: the timer of a SYN or SYN-ACK.
     SynTimer,
@@ -28,11 +28,11 @@ pub enum Repair {
     TimeThreshold,
     /// QUIC: the probe timeout (RFC 9002, section 6.2).
     ProbeTimeout,
-    /// It carried nothing that needed repair, or its bytes had arrived by another packet.
+    /// It carried nothing that needed repair, or its bytes had arrived in another packet.
     NotNeeded,
     /// Its bytes never arrived.
     Never,
-    /// The rules do not decide.
+    /// The rules do not decide it.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl Repair {
         Repair::Unknown,
     ];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Repair::FastRetransmit => "fast_retransmit",
@@ -77,9 +77,9 @@ impl Repair {
 pub struct Victim {
     /// The request, by its place in the schedule.
     pub request: u64,
-    /// The cause under which the delay stands in its row.
+    /// The cause under which the delay is recorded in its row.
     pub cause: Cause,
-    /// By how much.
+    /// The length of the delay.
     pub delay: Duration,
 }
 
@@ -90,24 +90,25 @@ pub struct DropRecord {
     pub packet: PacketRef,
     /// When it reached the link.
     pub dropped_at: Time,
-    /// What became of it; `Delivered` if it arrived damaged.
+    /// Its fate; `Delivered` if it arrived damaged.
     pub fate: Fate,
-    /// Which connection of the client, from 0; `None` if it belongs to none.
+    /// The client's connection, from 0; `None` if it belongs to no connection.
     pub connection: Option<u32>,
-    /// QUIC: the stream with the first of its stream bytes.
+    /// QUIC: the stream of the first of its stream bytes.
     pub stream: Option<u64>,
-    /// The first byte that it carried: TCP, in its direction's payload; QUIC, in that stream. `None` if it carried none.
+    /// The offset of the first byte that it carried: TCP, in its direction's payload; QUIC, in that stream. `None` if
+    /// it carried none.
     pub start: Option<u64>,
-    /// After the last byte that it carried.
+    /// The offset after the last byte that it carried.
     pub end: Option<u64>,
-    /// The requests whose bytes, of request or response, it carried.
+    /// The requests of whose messages, request or response, it carried bytes.
     pub carried: Vec<u64>,
-    /// How its bytes were sent again.
+    /// How its bytes were retransmitted.
     pub repair: Repair,
     /// When the last of its bytes arrived after all.
     pub repaired_at: Option<Time>,
     /// The packet of the same direction that brought it.
     pub repaired_by: Option<u64>,
-    /// Whom it delayed.
+    /// The requests that it delayed.
     pub victims: Vec<Victim>,
 }

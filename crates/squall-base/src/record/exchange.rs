@@ -1,88 +1,88 @@
-//! The record of one exchange: a request and its response as one side of one hop saw them, with the bytes that
-//! carried them.
+//! The record of one exchange: a request and its response as one side of one hop saw them, with the bytes that carried
+//! them.
 //!
-//! Ranges are `[start, end)`. A side's byte streams are counted from 0 at the connection's first byte, each
-//! direction by itself; what lies between the ends of a range may belong to other exchanges of the connection.
+//! Ranges are `[start, end)`. A side's byte streams are counted from 0 at the connection's first byte, separately for
+//! each direction. Bytes within a range may belong to other exchanges of the connection.
 
 use crate::plan::Protocol;
 use crate::side::Side;
 use crate::time::Time;
 
-/// Where a message lies in its direction's byte stream.
+/// Where a message lies in the byte stream of its direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Offset of its first byte: in HTTP's bytes (over TLS, the plaintext); for HTTP/3, in its stream.
+    /// The offset of its first byte: in HTTP's bytes (over TLS, the plaintext); for HTTP/3, in its stream.
     pub start: u64,
-    /// Offset after its last byte.
+    /// The offset after its last byte.
     pub end: u64,
-    /// Offset in TCP's payload of the first byte of what carries its first byte: the same as `start` in the clear, the
-    /// beginning of a TLS record over TLS. `None` for HTTP/3.
+    /// The offset in TCP's payload at which the carrier of its first byte begins: `start` in cleartext, the beginning
+    /// of the TLS record over TLS. `None` for HTTP/3.
     pub wire_start: Option<u64>,
-    /// Offset in TCP's payload after the last byte of what carries its last byte.
+    /// The offset in TCP's payload after the carrier of its last byte.
     pub wire_end: Option<u64>,
-    /// The TLS record with its first byte, by number among those with application data, from 0.
+    /// The TLS record with its first byte, by number among the records with application data, from 0.
     pub record_first: Option<u64>,
     /// The TLS record with its last byte.
     pub record_last: Option<u64>,
 }
 
-/// How the client side of a hop came to send a request: what requests.parquet says of the path's own client. All `None`
-/// for that client and for server sides.
+/// How the client side of a hop came to send a request: what requests.parquet records for the path's own client. All
+/// `None` for that client and for server sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
-    /// When it was to be sent: its head had come from the hop before. Nobody sees that of a real program.
+    /// When it was to be sent: its head had arrived from the previous hop. Not visible for a real program.
     pub offered: Option<Time>,
-    /// When a connection was its own, or one was being opened for it. Nobody sees that of a real program.
+    /// When a connection was assigned to it, or one was being opened for it. Not visible for a real program.
     pub slot: Option<Time>,
-    /// When its connection was begun.
+    /// When opening its connection began.
     pub opened: Option<Time>,
     /// When its connection was connected.
     pub connected: Option<Time>,
-    /// When the handshake of TLS or QUIC of its connection was done.
+    /// When the TLS or QUIC handshake of its connection completed.
     pub secured: Option<Time>,
 }
 
-/// One exchange. Times and extents that never came are `None`.
+/// One exchange. Times and extents of events that never happened are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeRecord {
     /// The hop of the path, from 1 at the client.
     pub hop: u8,
-    /// Which side recorded it.
+    /// The side that recorded it.
     pub side: Side,
-    /// Which connection of that side.
+    /// The connection, by its number on that side.
     pub connection: u32,
-    /// The stream: HTTP/2's and HTTP/3's id, HTTP/1.1's ordinal.
+    /// The stream: HTTP/2's and HTTP/3's id; for HTTP/1.1, the ordinal of the exchange.
     pub stream: u64,
-    /// The protocol that was really spoken.
+    /// The protocol that was actually spoken.
     pub protocol: Protocol,
-    /// The request, by its place in the schedule: the client's own, or the one that its `traceparent` names.
+    /// The request, by its place in the schedule: the client's own, or the one that `traceparent` names.
     pub request: Option<u64>,
     /// How the client side of a later hop came to send it.
     pub beginning: Beginning,
     /// When the first byte of the request was written or read.
     pub request_first: Option<Time>,
-    /// When its last byte was.
+    /// When its last byte was written or read.
     pub request_last: Option<Time>,
-    /// When the first byte of the response was.
+    /// When the first byte of the response was written or read.
     pub response_first: Option<Time>,
-    /// When its last byte was.
+    /// When its last byte was written or read.
     pub response_last: Option<Time>,
-    /// Where the request lies.
+    /// The extent of the request.
     pub request_extent: Option<Extent>,
-    /// Where the response lies.
+    /// The extent of the response.
     pub response_extent: Option<Extent>,
     /// Bytes of the request's body that were written or read.
     pub request_body_bytes: u64,
-    /// Bytes of the response's body that were.
+    /// Bytes of the response's body that were written or read.
     pub response_body_bytes: u64,
     /// The status of the response.
     pub status: Option<u16>,
-    /// The error code with which the stream was reset (RFC 9113, section 7; RFC 9114, section 8.1), by whomever.
+    /// The error code with which either side reset the stream (RFC 9113, section 7; RFC 9114, section 8.1).
     pub reset: Option<u64>,
 }
 
 impl ExchangeRecord {
-    /// Counts all of its times from `epoch` instead of their clock's origin.
+    /// Converts all of its times to count from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         let times = [
             &mut self.request_first,

@@ -1,11 +1,11 @@
-//! The record of one frame: HTTP/2's, HTTP/3's or QUIC's, as one side of a hop sent or received it.
+//! The record of one frame of HTTP/2, HTTP/3 or QUIC, as one side of a hop sent or received it.
 //!
-//! Frames are recorded where they meet the socket; what the times mean is in docs/METHOD.md.
+//! Frames are recorded where they meet the socket; docs/METHOD.md explains the times.
 
 use crate::side::Side;
 use crate::time::Time;
 
-/// Which way something went, seen from the side that recorded it.
+/// The direction of something, seen from the side that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// To the peer.
@@ -18,7 +18,7 @@ impl Way {
     /// Both ways.
     pub const ALL: [Way; 2] = [Way::Sent, Way::Received];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Way::Sent => "sent",
@@ -27,7 +27,7 @@ impl Way {
     }
 }
 
-/// Whose frame it is: the types of each layer have their own numbers.
+/// The protocol layer of a frame: each layer numbers its types separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameLayer {
     /// HTTP/2 (RFC 9113, section 6).
@@ -42,7 +42,7 @@ impl FrameLayer {
     /// Every layer.
     pub const ALL: [FrameLayer; 3] = [FrameLayer::Http2, FrameLayer::Http3, FrameLayer::Quic];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             FrameLayer::Http2 => "http2",
@@ -52,59 +52,59 @@ impl FrameLayer {
     }
 }
 
-/// What a frame says, without who met it when.
+/// The content of a frame, without which side saw it when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFacts {
-    /// Which way it went.
+    /// Whether it was sent or received.
     pub way: Way,
-    /// Whose frame it is.
+    /// Its layer.
     pub layer: FrameLayer,
-    /// Its type, by the layer's number.
+    /// Its type, as numbered by the layer.
     pub kind: u64,
     /// Its flags; 0 where the layer has none.
     pub flags: u8,
-    /// Its stream; 0 for HTTP/2's connection, `None` for QUIC frames of no stream.
+    /// Its stream; 0 for HTTP/2's connection, `None` for QUIC frames without a stream.
     pub stream: Option<u64>,
-    /// HTTP/2: offset of its first byte in its direction's byte stream. HTTP/3 and QUIC's STREAM: offset of its first
-    /// byte in its stream.
+    /// HTTP/2: the offset of its first byte in the byte stream of its direction. HTTP/3 and QUIC's STREAM: the offset
+    /// of its first byte in its stream.
     pub offset: Option<u64>,
     /// Bytes of its payload.
     pub length: u64,
     /// QUIC: the number of the packet that carried it.
     pub packet: Option<u64>,
-    /// What it says in one number: the increment of WINDOW_UPDATE, the error code of RST_STREAM and GOAWAY, the
-    /// limit of MAX_DATA and its like.
+    /// Its content as one number: the increment of WINDOW_UPDATE, the error code of RST_STREAM and GOAWAY, the limit of
+    /// MAX_DATA and similar frames.
     pub value: Option<u64>,
-    /// HTTP/2: what the sender of DATA may still send on this stream after it, for DATA, WINDOW_UPDATE and
+    /// HTTP/2: what the sender of DATA may still send on this stream after this frame, for DATA, WINDOW_UPDATE and
     /// RST_STREAM frames of a stream.
     pub stream_window: Option<i64>,
-    /// HTTP/2: the same for the connection, for DATA and WINDOW_UPDATE.
+    /// HTTP/2: what the sender of DATA may still send on the connection after this frame, for DATA and WINDOW_UPDATE.
     pub connection_window: Option<i64>,
 }
 
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRecord {
-    /// When the socket had taken its last byte, or its header was read.
+    /// When the socket had accepted its last byte, or when its header was read.
     pub time: Time,
     /// The hop of the path, from 1 at the client.
     pub hop: u8,
-    /// Which side recorded it.
+    /// The side that recorded it.
     pub side: Side,
-    /// Which connection of that side, from 0 in the order of opening or accepting.
+    /// The connection, by its number on that side, from 0 in the order of opening or accepting.
     pub connection: u32,
     /// The frame.
     pub frame: FrameFacts,
 }
 
 impl FrameRecord {
-    /// Counts its time from `epoch` instead of its clock's origin.
+    /// Converts its time to count from `epoch` instead of its clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         self.time = self.time.relative_to(epoch);
     }
 }
 
-/// The name of a frame type in capitals as its RFC writes it, `None` for an extension.
+/// The name of a frame type in capitals, as in its RFC; `None` for an extension.
 pub const fn frame_name(layer: FrameLayer, kind: u64) -> Option<&'static str> {
     match layer {
         FrameLayer::Http2 => http2_name(kind),

@@ -1,7 +1,7 @@
 //! What a trial found: one row per request, exchange, frame, packet and sample of a socket, and the trial's own
 //! summary.
 //!
-//! These are the rows in memory; squall-record writes and reads them, docs/RECORD.md is their schema.
+//! These are the rows in memory; squall-record writes and reads them, docs/RECORD.md describes their schema.
 
 mod causes;
 mod counts;
@@ -16,7 +16,7 @@ mod trial;
 
 pub use crate::side::Side;
 pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
-pub use counts::{Endings, SideCounts, WireCounts};
+pub use counts::{EndingCounts, SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{Beginning, ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
@@ -25,6 +25,6 @@ pub use projection::Projection;
 pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{
-    DirectionHealth, Health, HopRecord, KernelCounters, Lateness, PageRecord, StationRecord,
-    TrialRecord, Used, Validity,
+    DirectionHealth, EffectiveSettings, Health, HopRecord, KernelCounters, Lateness, PageRecord,
+    StationRecord, TrialRecord, Validity,
 };

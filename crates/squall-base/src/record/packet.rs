@@ -1,13 +1,13 @@
 //! The record of one packet that reached the link, with its fate.
 //!
-//! The link sees IP packets; fields of TCP are zero for anything else. Times are those of the link's
-//! thread, on the same clock as the requests'.
+//! The link sees IP packets; TCP fields are zero for anything else. Times are taken by the link's thread, on the same
+//! clock as those of requests.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Duration, Time};
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -21,7 +21,7 @@ impl Direction {
     /// Both directions.
     pub const ALL: [Direction; 2] = [Direction::Up, Direction::Down];
 
-    /// The other way.
+    /// The opposite direction.
     pub const fn opposite(self) -> Direction {
         match self {
             Direction::Up => Direction::Down,
@@ -29,7 +29,7 @@ impl Direction {
         }
     }
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Direction::Up => "up",
@@ -38,8 +38,8 @@ impl Direction {
     }
 }
 
-/// What a packet is to its flow. Loss is drawn by flow, direction, class and the packet's number in its
-/// class, so that a run whose acknowledgements fall differently still loses the same data.
+/// The role of a packet in its flow. Loss is drawn by flow, direction, class and the packet's number in its class, so
+/// that a run with different timing of acknowledgements still loses the same data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacketClass {
@@ -51,7 +51,7 @@ pub enum PacketClass {
     Ack,
     /// TCP with FIN or RST and without payload.
     Close,
-    /// Not TCP, or not readable as such.
+    /// Not TCP, or not readable as TCP.
     Other,
 }
 
@@ -65,7 +65,7 @@ impl PacketClass {
         PacketClass::Other,
     ];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             PacketClass::Syn => "syn",
@@ -83,21 +83,21 @@ impl PacketClass {
 pub enum Fate {
     /// Handed to the other host's kernel.
     Delivered,
-    /// Lost on purpose, by independent loss.
+    /// Lost deliberately, by independent loss.
     LossDrop,
-    /// Lost on purpose, by a model of bursts (Gilbert-Elliott, by packets or by time).
+    /// Lost deliberately, by a burst model (Gilbert-Elliott, by packets or by time).
     BurstDrop,
-    /// Lost on purpose, because a drop list names it.
+    /// Lost deliberately, because a drop list names it.
     ListDrop,
-    /// Lost on purpose, in a blackout.
+    /// Lost deliberately, in a blackout.
     BlackoutDrop,
-    /// The queue had no room for it, or threw it out to make room.
+    /// The queue had no room for it, or evicted it to make room.
     QueueDrop,
-    /// The queue's discipline dropped it early, though there was room (RED, CoDel, PIE, FQ-CoDel).
+    /// The queue discipline dropped it early, although there was room (RED, CoDel, PIE, FQ-CoDel).
     EarlyDrop,
-    /// The other host's kernel did not take it: a fault of the link that makes a trial invalid.
+    /// The other host's kernel did not accept it: a fault of the link that makes a trial invalid.
     WriteError,
-    /// Still on its way when the link was stopped.
+    /// Still in the link when the link was stopped.
     InFlight,
 }
 
@@ -115,7 +115,7 @@ impl Fate {
         Fate::InFlight,
     ];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Fate::Delivered => "delivered",
@@ -130,7 +130,7 @@ impl Fate {
         }
     }
 
-    /// Whether the link dropped it, as it was set up to.
+    /// Whether the link dropped it as configured.
     pub const fn is_drop(self) -> bool {
         matches!(
             self,
@@ -149,13 +149,13 @@ impl Fate {
 pub struct PacketRecord {
     /// Its number among all packets of its direction, from 0, in order of arrival.
     pub index: u64,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
-    /// Which flow (addresses, protocol and ports), from 0 in the order in which the link met them.
+    /// The flow (addresses, protocol and ports), numbered from 0 in the order in which the link first saw them.
     pub flow: u32,
-    /// The client's port: ties a flow to a socket.
+    /// The client's port, which connects a flow to a socket.
     pub client_port: u16,
-    /// What it is to its flow.
+    /// Its role in its flow.
     pub class: PacketClass,
     /// Its number within its flow, direction and class, from 0.
     pub class_index: u32,
@@ -171,35 +171,36 @@ pub struct PacketRecord {
     pub payload_len: u16,
     /// TCP flags, as in the header's byte 13 (RFC 9293, section 3.1).
     pub tcp_flags: u8,
-    /// TCP: how many bytes from `ack` on its sender is ready to receive, after scaling (RFC 7323, section 2.3).
+    /// TCP: how many bytes from `ack` on its sender can receive, after scaling (RFC 7323, section 2.3).
     pub window_bytes: u32,
     /// When the link read it.
     pub arrived: Time,
-    /// Bytes that waited in the queue, those of all flows, when it came there; the most of several links in a row;
-    /// 0 without a rate.
+    /// Bytes waiting in the queue when it arrived there, from all flows; with several links in a row, the most; 0
+    /// without a rate.
     pub queue_bytes: u32,
     /// Time that it spent in queues and being sent at their rates.
     pub queueing: Duration,
-    /// When its last bit had left the last queue; `None` without a rate, or if it did not get through.
+    /// When its last bit had left the last queue; `None` without a rate, or if it did not get that far.
     pub served: Option<Time>,
-    /// When it should be delivered, by the link's settings alone. `None` if dropped or still in the link.
+    /// When it should be delivered according to the link's settings alone. `None` if it was dropped or is still in the
+    /// link.
     pub planned: Option<Time>,
-    /// When it was delivered in fact.
+    /// When it was actually delivered.
     pub released: Option<Time>,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
-    /// Which of several links in a row dropped it, from 0 at the client; 0 for all others.
+    /// Which of several links in a row dropped it, from 0 at the client; 0 for all other packets.
     pub dropped_in: u8,
-    /// The queue's discipline marked it (ECN, RFC 3168) instead of dropping it.
+    /// The queue discipline marked it (ECN, RFC 3168) instead of dropping it.
     pub is_marked: bool,
-    /// A bit of it was flipped.
+    /// One of its bits was flipped.
     pub is_corrupted: bool,
-    /// It is a second copy that the link made; the packet with the same index is the first.
+    /// It is a second copy made by the link; the packet with the same index is the first.
     pub is_copy: bool,
 }
 
 impl PacketRecord {
-    /// Counts all of its times from `epoch` instead of their clock's origin.
+    /// Converts all of its times to count from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         self.arrived = self.arrived.relative_to(epoch);
         let later = [&mut self.served, &mut self.planned, &mut self.released];

@@ -1,25 +1,26 @@
-//! Rows of a table with some of their columns only.
+//! Rows of a table with only some of their columns.
 //!
-//! Reading a column costs time, so a reader of millions of rows names the columns that it takes. [`projection!`] makes
-//! the row type and the list of columns from one declaration: what was not read has no field, and to use it does not
-//! compile. Which columns a file has, and how they are read, is squall-record's.
+//! Reading a column costs time, so a reader of millions of rows names the columns that it uses. [`projection!`] makes
+//! the row type and the list of columns from one declaration: a column that was not read has no field, so code that
+//! uses it does not compile. squall-record knows which columns a file has and reads them.
 //!
 //! [`projection!`]: crate::projection
 
-/// A row type with some of the columns of a table. [`projection!`](crate::projection) declares one.
+/// A row type with some columns of a table. [`projection!`](crate::projection) declares one.
 pub trait Projection: Sized {
     /// The whole row.
     type Row;
 
-    /// The columns that [`Projection::of`] takes, by their names in the table. All others may be missing from the row that
-    /// it is given, in which case they hold zeros.
+    /// The columns that [`Projection::of`] reads, by their names in the table. All others may be missing from the row
+    /// that it gets, in which case they are zero.
     const COLUMNS: &'static [&'static str];
 
-    /// The part of a whole row.
+    /// The projected part of a whole row.
     fn of(row: &Self::Row) -> Self;
 }
 
-/// Declares a [`Projection`](crate::record::Projection): a struct whose fields each name the columns they are read from.
+/// Declares a [`Projection`](crate::record::Projection): a struct whose fields each name the columns that they are read
+/// from.
 ///
 /// ```
 /// use squall_base::Time;
@@ -38,7 +39,7 @@ pub trait Projection: Sized {
 /// }
 /// ```
 ///
-/// A field that is made from several columns lists them all.
+/// A field that is computed from several columns lists them all.
 #[macro_export]
 macro_rules! projection {
     (

@@ -1,7 +1,7 @@
-//! The record of one request: its times, its place on a connection, and what became of it.
+//! The record of one request: its times, its place on a connection, and its outcome.
 //!
-//! Every request of the schedule has exactly one row, also those that failed or never finished.
-//! What the times mean, and where each is taken: docs/METHOD.md.
+//! Every request of the schedule has exactly one row, including those that failed or never finished. What the times
+//! mean, and where each is taken: docs/METHOD.md.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,29 +11,29 @@ use crate::time::{Duration, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before the measurement; in no statistic.
+    /// Before the measurement; not part of any statistic.
     Warmup,
     /// Measured.
     Measure,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A whole response arrived. Its status may still be an error's.
+    /// A complete response arrived. Its status may still be an error.
     Answered,
-    /// The load's drain time ended before the response did: the true latency is longer than the row's.
+    /// The load's drain time ended before the response did: the true latency is longer than the row shows.
     Censored,
     /// No connection could be made for it (the `error` column says why).
     ConnectFailed,
-    /// The handshake of TLS or QUIC failed, or agreed on another protocol than the one asked for.
+    /// The TLS or QUIC handshake failed, or negotiated another protocol than the requested one.
     TlsFailed,
     /// Its connection ended before the response did.
     ConnectionClosed,
     /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4), or its GOAWAY refused the request (section 6.8).
     StreamReset,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     ProtocolError,
 }
 
@@ -49,7 +49,7 @@ impl Outcome {
         Outcome::ProtocolError,
     ];
 
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Outcome::Answered => "answered",
@@ -64,7 +64,7 @@ impl Outcome {
 }
 
 impl Phase {
-    /// The word of the record.
+    /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Warmup => "warmup",
@@ -73,62 +73,63 @@ impl Phase {
     }
 }
 
-/// One request, as the client saw it. Times that never came are `None`.
+/// One request, as the client saw it. Times of events that never happened are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
     /// Its place in the schedule, from 0.
     pub request: u64,
     /// The part of the load.
     pub phase: Phase,
-    /// The virtual client whose request it is; 0 in an open load, which has none.
+    /// The virtual client that sent it; 0 in an open load, which has no virtual clients.
     pub user: u32,
-    /// Which of the load's requests it is, from 0.
+    /// Its place among the load's requests, from 0.
     pub what: u32,
-    /// When the schedule wanted it.
+    /// When it was due by the schedule.
     pub intended: Time,
     /// When the generator took it up; `taken_up - intended` is the generator's own lag.
     pub taken_up: Time,
-    /// When a connection and, for HTTP/2 and HTTP/3, a stream was its own.
+    /// When a connection and, for HTTP/2 and HTTP/3, a stream was assigned to it.
     pub slot: Option<Time>,
-    /// When the TCP handshake of its connection was done.
+    /// When the TCP handshake of its connection completed.
     pub connected: Option<Time>,
-    /// When the handshake of TLS or QUIC was done; `None` in the clear.
+    /// When the TLS or QUIC handshake completed; `None` in cleartext.
     pub secured: Option<Time>,
-    /// When the socket had taken its first byte.
+    /// When the socket had accepted its first byte.
     pub written_first: Option<Time>,
-    /// When the socket had taken its last byte.
+    /// When the socket had accepted its last byte.
     pub written_last: Option<Time>,
     /// When the first byte of its response was read from the socket.
     pub answered_first: Option<Time>,
     /// When its response's header section was complete.
     pub headers: Option<Time>,
-    /// When the last byte of its response was read; for the others, when it was given up.
+    /// When the last byte of its response was read; without a complete response, when it was given up.
     pub end: Time,
     /// The status code of the response.
     pub status: Option<u16>,
-    /// Which connection of this client, from 0 in the order of opening.
+    /// The connection, from 0 in this client's order of opening.
     pub connection: Option<u32>,
-    /// HTTP/2 and HTTP/3: the stream id, of up to 62 bits. HTTP/1.1: which exchange on its connection, from 0.
+    /// HTTP/2 and HTTP/3: the stream id, of up to 62 bits. HTTP/1.1: the number of the exchange on its connection, from
+    /// 0.
     pub stream: Option<u64>,
     /// True for the first request of a connection that was opened for it.
     pub opened_connection: bool,
-    /// Body bytes that the request has.
+    /// Bytes of the request's body.
     pub request_body_bytes: u64,
-    /// Body bytes of the response that arrived.
+    /// Bytes of the response's body that arrived.
     pub response_body_bytes: u64,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What the operating system or the peer said, where the outcome is a failure.
+    /// The error reported by the operating system or the peer, if the outcome is a failure.
     pub error: Option<String>,
 }
 
 impl RequestRecord {
-    /// Counts all of its times from `epoch` instead of their clock's origin.
+    /// Converts all of its times to count from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         for time in [&mut self.intended, &mut self.taken_up, &mut self.end] {
             *time = time.relative_to(epoch);
         }
-        // One by one: an array of references to them had 12 of 614 ns of a bare POST over HTTP/2 (perf).
+        // One by one: an array of references to them took 12 of the 614 ns of a bare POST over HTTP/2 (perf).
         let from_epoch = |mark: Option<Time>| mark.map(|time| time.relative_to(epoch));
         self.slot = from_epoch(self.slot);
         self.connected = from_epoch(self.connected);
@@ -139,17 +140,17 @@ impl RequestRecord {
         self.headers = from_epoch(self.headers);
     }
 
-    /// Response time: from when it should have been sent to its end. A lower bound if censored.
+    /// Response time: from when it should have been sent until its end. A lower bound if it is censored.
     pub fn response_time(&self) -> Duration {
         self.end.since(self.intended)
     }
 
-    /// Service time: from when a connection was its own to its end.
+    /// Service time: from when a connection was assigned to it until its end.
     pub fn service_time(&self) -> Option<Duration> {
         self.slot.map(|slot| self.end.since(slot))
     }
 
-    /// True if it was answered in whole with a status below 400.
+    /// True if it was answered completely with a status below 400.
     pub fn succeeded(&self) -> bool {
         self.outcome == Outcome::Answered && self.status.is_some_and(|s| s < 400)
     }

@@ -1,8 +1,8 @@
-//! The record of one sample of a socket: what the kernel's TCP or quiche's QUIC said of a connection at one moment.
+//! The record of one sample of a socket: what the kernel's TCP or quiche's QUIC reported of a connection at one moment.
 //!
-//! `TcpInfo` is Linux's `struct tcp_info`, field by field under the kernel's names and in the kernel's units; it is
-//! read from bytes that somebody else got (squall-linux asks the kernel). Nothing here computes with a value. What the
-//! fields mean, with their units: docs/RECORD.md, sockets.parquet.
+//! `TcpInfo` is Linux's `struct tcp_info`, field by field with the kernel's names and units. It is parsed from bytes
+//! that squall-linux gets from the kernel. Nothing here computes with a value. docs/RECORD.md, sockets.parquet,
+//! explains the fields and their units.
 
 use std::fmt;
 
@@ -16,47 +16,46 @@ pub struct SocketRecord {
     pub time: Time,
     /// The hop of the path, from 1 at the client.
     pub hop: u8,
-    /// Which side took it.
+    /// The side that took it.
     pub side: Side,
-    /// Which connection of that side, from 0 in the order of opening or accepting.
+    /// The connection, by its number on that side, from 0 in the order of opening or accepting.
     pub connection: u32,
-    /// It is the sample at the connection's end.
+    /// Whether it was taken at the connection's end.
     pub is_last: bool,
-    /// What was said.
+    /// The sample.
     pub sample: SocketSample,
 }
 
 impl SocketRecord {
-    /// Counts its time from `epoch` instead of its clock's origin.
+    /// Converts its time to count from `epoch` instead of its clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         self.time = self.time.relative_to(epoch);
     }
 }
 
-/// What a transport says of a connection.
+/// What a transport reports of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all samples of a run are of one kind, and an allocation for each costs more than the space"
 )]
 pub enum SocketSample {
-    /// The kernel, of a TCP socket.
+    /// From the kernel, for a TCP socket.
     Tcp(TcpInfo),
-    /// quiche, of the active path of a QUIC connection.
+    /// From quiche, for the active path of a QUIC connection.
     Quic(QuicPath),
 }
 
-/// What quiche says of a path (its `PathStats`), and the kernel of its socket. Counts are from the connection's
-/// beginning.
+/// What quiche reports of a path (its `PathStats`), and the kernel of its socket. Counts start with the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicPath {
     /// Packets received.
     pub recv: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Packets taken for lost.
+    /// Packets declared lost.
     pub lost: u64,
-    /// Packets sent that carried something again.
+    /// Packets sent with retransmitted data.
     pub retrans: u64,
     /// Probe timeouts (RFC 9002, section 6.2).
     pub ptos: u64,
@@ -74,18 +73,18 @@ pub struct QuicPath {
     pub sent_bytes: u64,
     /// Bytes received.
     pub recv_bytes: u64,
-    /// Bytes of packets taken for lost.
+    /// Bytes of packets declared lost.
     pub lost_bytes: u64,
-    /// Bytes of streams sent again.
+    /// Bytes of streams that were retransmitted.
     pub stream_retrans_bytes: u64,
     /// The largest UDP payload that is sent.
     pub pmtu_bytes: u64,
     /// The latest estimate of the rate at which data arrives at the peer.
     pub delivery_rate_bytes_per_s: u64,
-    /// The largest estimate of the bandwidth; `None` if the congestion control makes none.
+    /// The largest estimate of the bandwidth; `None` if the congestion control does not estimate it.
     pub max_bandwidth_bytes_per_s: Option<u64>,
-    /// Datagrams that the kernel dropped because the socket's receive buffer was full, since it was made; a server's
-    /// connections share a socket.
+    /// Datagrams that the kernel dropped because the socket's receive buffer was full, since the socket was created; a
+    /// server's connections share a socket.
     pub socket_drops: u64,
 }
 
@@ -94,17 +93,17 @@ pub struct QuicPath {
 pub struct TcpField {
     /// The kernel's name for it, such as `tcpi_rtt`.
     pub name: &'static str,
-    /// Where its first byte is.
+    /// The offset of its first byte.
     offset: usize,
     size: Size,
 }
 
-/// How much of the bytes is a field's.
+/// The part of the bytes that belongs to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
-    /// So many whole bytes: 1, 2, 4 or 8.
+    /// This many whole bytes: 1, 2, 4 or 8.
     Bytes(usize),
-    /// Some bits of one byte: the number declared before them in that byte, and their own.
+    /// Some bits of one byte: the number of bits declared before them in that byte, and their own number.
     Bits { before: u32, bits: u32 },
 }
 
@@ -119,7 +118,7 @@ const fn bits(name: &'static str, offset: usize, before: u32, bits: u32) -> TcpF
 }
 
 impl TcpField {
-    /// Its value in `info`, `None` if `info` ends before it.
+    /// Its value in `info`; `None` if `info` ends before it.
     fn read(&self, info: &[u8]) -> Option<u64> {
         let from = info.get(self.offset..)?;
         Some(match self.size {
@@ -128,7 +127,7 @@ impl TcpField {
             Size::Bytes(4) => u64::from(u32::from_ne_bytes(*from.first_chunk()?)),
             Size::Bytes(_) => u64::from_ne_bytes(*from.first_chunk()?),
             Size::Bits { before, bits } => {
-                // C leaves it open, but compilers begin with a byte's lowest bits where its lowest byte comes first.
+                // C leaves the order open, but compilers on little-endian machines start with a byte's lowest bits.
                 let below = if cfg!(target_endian = "big") {
                     8 - before - bits
                 } else {
@@ -140,7 +139,7 @@ impl TcpField {
     }
 }
 
-/// What the kernel's TCP says of a socket: `struct tcp_info` of include/uapi/linux/tcp.h.
+/// What the kernel's TCP reports of a socket: `struct tcp_info` of include/uapi/linux/tcp.h.
 ///
 /// ```
 /// use squall_base::record::TcpInfo;
@@ -154,21 +153,21 @@ impl TcpField {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// In the order of `FIELDS`; `ABSENT` where there is none.
+    /// In the order of `FIELDS`; `ABSENT` for a missing value.
     values: [u64; TcpInfo::FIELDS.len()],
 }
 
-/// Stands for no value. The kernel itself says "no limit" by it, for tcpi_pacing_rate and tcpi_max_pacing_rate; no
-/// other field of 64 bits gets there.
+/// Stands for a missing value. The kernel itself uses it for "no limit" in tcpi_pacing_rate and tcpi_max_pacing_rate;
+/// no other 64-bit field reaches it.
 const ABSENT: u64 = u64::MAX;
 
 impl TcpInfo {
-    /// The bytes of the whole structure in Linux 6.18. A longer one begins in the same way.
+    /// The size of the whole structure in Linux 6.18, in bytes. A longer structure begins in the same way.
     pub const SIZE: usize = 280;
 
-    /// Every field, in the order of the kernel's structure, as of Linux 6.18. The last one bears a name of ours: Linux
-    /// 7.0 divides its four bytes in another way than 6.18 and gives the same length, so that bytes alone do not tell
-    /// what they hold.
+    /// Every field, in the order of the kernel's structure, as of Linux 6.18. The last one has a name of ours: Linux
+    /// 7.0 divides its four bytes differently and returns the same length, so that the bytes alone do not show what
+    /// they hold.
     pub const FIELDS: [TcpField; 69] = [
         bytes("tcpi_state", 0, 1),
         bytes("tcpi_ca_state", 1, 1),
@@ -241,26 +240,26 @@ impl TcpInfo {
         bytes("tcpi_accecn_bits", 276, 4),
     ];
 
-    /// Reads what getsockopt(TCP_INFO) gave: as many bytes as the running kernel has, in the machine's byte order. What
-    /// it has not, and a pacing rate without a limit, is `None` from then on.
+    /// Parses what getsockopt(TCP_INFO) returned: as many bytes as the running kernel has, in the machine's byte order.
+    /// Fields that it lacks, and a pacing rate without a limit, become `None`.
     pub fn from_bytes(info: &[u8]) -> TcpInfo {
         let values = TcpInfo::FIELDS.map(|field| field.read(info).unwrap_or(ABSENT));
         TcpInfo { values }
     }
 
-    /// Nothing is known.
+    /// All fields missing.
     pub const UNKNOWN: TcpInfo = TcpInfo {
         values: [ABSENT; TcpInfo::FIELDS.len()],
     };
 
-    /// Sets the field number `place` of [`TcpInfo::FIELDS`], if there is such a field.
+    /// Sets the field at `place` in [`TcpInfo::FIELDS`], if it exists.
     pub fn set(&mut self, place: usize, value: Option<u64>) {
         if let Some(field) = self.values.get_mut(place) {
             *field = value.unwrap_or(ABSENT);
         }
     }
 
-    /// Made of `values` in the order of [`TcpInfo::FIELDS`], such as those that were read from a table.
+    /// Built from `values` in the order of [`TcpInfo::FIELDS`], for example those read from a table.
     pub fn from_values(values: [Option<u64>; TcpInfo::FIELDS.len()]) -> TcpInfo {
         let values = values.map(|value| value.unwrap_or(ABSENT));
         TcpInfo { values }
@@ -271,24 +270,24 @@ impl TcpInfo {
         self.values.map(present)
     }
 
-    /// The value of the field number `place` of [`TcpInfo::FIELDS`]; `None` also if there is no such field.
+    /// The value of the field at `place` in [`TcpInfo::FIELDS`]; `None` also if it does not exist.
     pub fn value(&self, place: usize) -> Option<u64> {
         self.values.get(place).copied().and_then(present)
     }
 
-    /// The place of the field `name` among [`TcpInfo::FIELDS`].
+    /// The index of the field `name` in [`TcpInfo::FIELDS`].
     ///
     /// # Panics
-    /// If there is no such field: call it where a constant is evaluated, and it does not compile.
-    pub const fn place_of(name: &str) -> usize {
-        let mut place = 0;
-        while !is_same(TcpInfo::FIELDS[place].name.as_bytes(), name.as_bytes()) {
-            place += 1;
+    /// If there is no such field: in a constant expression, this is a compile error.
+    pub const fn index_of(name: &str) -> usize {
+        let mut index = 0;
+        while !is_same(TcpInfo::FIELDS[index].name.as_bytes(), name.as_bytes()) {
+            index += 1;
         }
-        place
+        index
     }
 
-    /// The value of the field `name`; `None` also if there is no such field.
+    /// The value of the field `name`; `None` also if it does not exist.
     pub fn get(&self, name: &str) -> Option<u64> {
         let place = TcpInfo::FIELDS
             .iter()
@@ -332,7 +331,7 @@ mod tests {
                 Size::Bits { before, bits } => (before as usize, bits as usize),
             };
             let begin = field.offset * 8 + begin;
-            // Five bits of byte 7 are nobody's.
+            // Five bits of byte 7 belong to no field.
             let gap = if field.name == "tcpi_rto" { 5 } else { 0 };
             assert_eq!(begin, end_bits + gap, "{}", field.name);
             end_bits = begin + size;
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_made_by_hand_are_read() {
+    fn fields_are_read_from_handmade_bytes() {
         // Byte 0 is 0x00, byte 1 is 0x01, ... byte 255 is 0xFF, byte 256 is 0x00 again.
         let bytes: Vec<u8> = (0..TcpInfo::SIZE).map(|i| i as u8).collect();
         let info = TcpInfo::from_bytes(&bytes);
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_of_a_byte_are_told_apart() {
+    fn bit_fields_of_one_byte_are_separated() {
         let mut bytes = [0; 8];
         bytes[6] = if cfg!(target_endian = "little") {
             0xA7
@@ -385,14 +384,14 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_no_value() {
+    fn unlimited_pacing_rate_has_no_value() {
         let info = TcpInfo::from_bytes(&[0xFF; TcpInfo::SIZE]);
         assert_eq!(info.get("tcpi_max_pacing_rate"), None);
         assert_eq!(info.get("tcpi_snd_ssthresh"), Some(u64::from(u32::MAX)));
     }
 
     #[test]
-    fn whatever_the_length_whole_fields_are_there_and_no_others() {
+    fn exactly_the_complete_fields_are_read_at_any_length() {
         for length in 0..2 * TcpInfo::SIZE {
             // The lowest bit is clear: no field is all ones.
             let noise = |i| splitmix64(length as u64, i as u64) as u8 & 0xFE;

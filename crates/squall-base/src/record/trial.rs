@@ -1,6 +1,6 @@
-//! The record of a whole trial: what was asked, what the kernel really used, and how far to trust it.
+//! The record of a whole trial: what was requested, what the kernel really used, and how far to trust it.
 //!
-//! This is trial.json. Thresholds of `Validity` are explained, with their origin, in docs/METHOD.md.
+//! This is trial.json. docs/METHOD.md explains the thresholds behind `Validity` and where they come from.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::time::Duration;
 /// How late something was, over all of its occurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// How many were measured.
+    /// The number of measurements.
     pub count: u64,
     /// The median.
     pub p50: Duration,
@@ -21,18 +21,18 @@ pub struct Lateness {
     pub p99: Duration,
     /// The 99.9th percentile.
     pub p999: Duration,
-    /// The worst.
+    /// The maximum.
     pub max: Duration,
 }
 
-/// The kernel's own counts at both ends of one direction, to hold our log against.
+/// The kernel's own counters at both ends of one direction, to check our log against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelCounters {
-    /// Packets that the sending host's device gave to the link.
+    /// Packets that the sending host's device passed to the link.
     pub device_sent: u64,
-    /// Packets that the sending host's device threw away before the link saw them; must be 0.
+    /// Packets that the sending host's device dropped before the link saw them; must be 0.
     pub device_dropped: u64,
-    /// Packets that the receiving host's device took from the link.
+    /// Packets that the receiving host's device accepted from the link.
     pub device_received: u64,
     /// Packets that the receiving host's device refused; must be 0.
     pub device_receive_dropped: u64,
@@ -40,59 +40,58 @@ pub struct KernelCounters {
     pub ip_sent: u64,
     /// Packets that the receiving host's IP layer received.
     pub ip_received: u64,
-    /// Segments that the sending host's TCP sent, retransmissions included.
+    /// Segments that the sending host's TCP sent, including retransmissions.
     pub tcp_sent: u64,
 }
 
-/// One direction of the link in numbers.
+/// Statistics of one direction of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionHealth {
     /// The direction.
     pub direction: Direction,
     /// Packets that reached the link.
     pub packets: u64,
-    /// Second copies that the link made of packets.
+    /// Second copies of packets that the link made.
     pub copies: u64,
-    /// Packets lost on purpose.
+    /// Packets lost deliberately.
     pub dropped: u64,
-    /// Packets handed on.
+    /// Packets delivered.
     pub delivered: u64,
-    /// Packets that could not be handed on.
+    /// Packets that could not be delivered.
     pub write_errors: u64,
     /// Packets still in the link when it stopped.
     pub in_flight: u64,
-    /// The largest packet in bytes: at most the MTU, or an offload was at work.
+    /// The largest packet in bytes: more than the MTU means that an offload was active.
     pub largest_packet_bytes: u64,
-    /// Real release after the planned one.
+    /// How late packets were released, relative to the plan.
     pub lateness: Lateness,
-    /// The kernel's counts.
+    /// The kernel's counters.
     pub kernel: KernelCounters,
 }
 
-/// Why a trial cannot be trusted.
+/// Whether a trial can be trusted, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Validity {
-    /// Nothing speaks against it.
+    /// No objection.
     Valid,
-    /// It must not be used as evidence; each reason in a sentence.
+    /// It must not be used as evidence; each reason is a sentence.
     Invalid {
-        /// Why.
+        /// The reasons.
         reasons: Vec<String>,
     },
 }
 
-/// How well squall's own machinery did its work in a trial.
+/// How well squall's own machinery worked in a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// The generator's lag: request taken up after its intended time.
+    /// The generator's lag: how long after its intended time a request was taken up.
     pub schedule_lag: Lateness,
-    /// How late the link's thread woke up for a heartbeat of 1 ms: what arrival times may be off by.
+    /// How late the link's thread woke up for a heartbeat of 1 ms: the possible error of arrival times.
     pub link_wakeup: Lateness,
-    /// Requests a second that the schedule asked for while measuring.
+    /// Requests per second that the schedule demanded during the measurement.
     pub rate_asked_per_s: f64,
-    /// Requests a second that succeeded within the measured phase, shifted by a round trip, whenever they
-    /// were asked for.
+    /// Requests per second that succeeded within the measured phase, shifted by a round trip, whenever they were due.
     pub rate_achieved_per_s: f64,
     /// Both directions of the link.
     pub link: Vec<DirectionHealth>,
@@ -100,42 +99,42 @@ pub struct Health {
     pub validity: Validity,
 }
 
-/// What was really in force, read back from the kernel and the engines.
+/// What was actually in force, read back from the kernel and the engines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Used {
+pub struct EffectiveSettings {
     /// The kernel's release.
     pub kernel: String,
     /// Congestion control of the client's sockets (read back; more than one name if they differ).
     pub client_congestion_control: Vec<String>,
     /// Congestion control of the server's sockets.
     pub server_congestion_control: Vec<String>,
-    /// Sysctls of the client's host that shape TCP, by their name.
+    /// Sysctls of the client's host that affect TCP, by name.
     pub sysctls: BTreeMap<String, String>,
     /// How the link's thread was scheduled: `fifo` or `other`.
     pub link_scheduling: String,
     /// How the stations' threads were scheduled: `fifo` or `other`.
     pub station_scheduling: String,
-    /// Whether the link's thread spins before a release.
+    /// How long before a release the link's thread spins.
     pub link_spin: Duration,
-    /// From how long before a request was due our own client watched the clock instead of sleeping; zero: it slept.
+    /// How long before a due request our own client polled the clock instead of sleeping; zero: it slept.
     #[serde(default)]
     pub client_spin: Duration,
-    /// Whether the trial's namespaces were made through a user namespace.
+    /// Whether the trial's namespaces were created through a user namespace.
     pub user_namespace: bool,
 }
 
-/// What was counted on a hop. A side that is a program of somebody else's counts nothing for us.
+/// What was counted on a hop. A side that is a foreign program does not count for us.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopRecord {
     /// Its number, from 1 at the client.
     pub hop: u8,
-    /// What shall be spoken on it.
+    /// The protocol that is meant to be spoken on it.
     pub protocol: Protocol,
     /// What the nearer station counted.
     pub client: Option<SideCounts>,
     /// What the farther station counted.
     pub server: Option<SideCounts>,
-    /// What the packets between them say; `None` where both stations are our own.
+    /// What the packets between them show; `None` where both stations are our own.
     #[serde(default)]
     pub wire: Option<WireCounts>,
 }
@@ -143,41 +142,42 @@ pub struct HopRecord {
 /// What ran at a station.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StationRecord {
-    /// What the path calls it.
+    /// Its name on the path.
     pub name: String,
-    /// The version that a program gives itself; `None` for our own stations.
+    /// The version that a program reports; `None` for our own stations.
     pub version: Option<String>,
-    /// Of a program that was to be held to one processor: those that the threads of its process group could run on, as
-    /// the kernel said when the load was over (of a load generator: when it had started). Empty for all others.
+    /// For a program that was to be pinned to one processor: the processors that the threads of its process group could
+    /// run on, as the kernel reported when the load was over (for a load generator, when it had started). Empty for all
+    /// others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processors: Vec<usize>,
 }
 
-/// The pages of a load that were begun while it was measured.
+/// The pages of a load that began during the measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRecord {
-    /// Those of which every request succeeded.
+    /// Pages of which every request succeeded.
     pub loaded: u64,
-    /// Those that ended with a request that failed.
+    /// Pages that ended with a failed request.
     pub failed: u64,
-    /// Those, of the warm-up too, that had not ended when the load was over.
+    /// Pages, including those of the warm-up, that had not ended when the load was over.
     pub unfinished: u64,
-    /// The time that the fastest of the loaded took, from when it was meant to begin to its last answer.
+    /// The time that the fastest loaded page took, from its intended beginning to its last response.
     pub least: Option<Duration>,
-    /// The same of half of them: the nearest rank.
+    /// The median of these times, by nearest rank.
     pub median: Option<Duration>,
-    /// The same of the slowest.
+    /// The longest of these times.
     pub most: Option<Duration>,
 }
 
-/// trial.json.
+/// The content of trial.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Version of the record's schema (docs/RECORD.md).
     pub schema: u32,
-    /// What was asked.
+    /// What was requested.
     pub trial: Trial,
-    /// Which attempt this is, from 1: a trial that is invalid is repeated.
+    /// The number of this attempt, from 1: an invalid trial is repeated.
     pub attempt: u32,
     /// CLOCK_MONOTONIC, in nanoseconds, at the origin of all times of this trial's records.
     pub epoch_monotonic_ns: u64,
@@ -185,11 +185,11 @@ pub struct TrialRecord {
     pub epoch_unix_ns: u64,
     /// First arrival of the load, from the epoch.
     pub load_start: Duration,
-    /// Requests of the schedule, warm-up included.
+    /// Requests of the schedule, including the warm-up.
     pub requests: u64,
     /// Connections that the client opened.
     pub connections_opened: u32,
-    /// Of a load of pages, what became of them.
+    /// For a load of pages, their outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageRecord>,
     /// What the sides of each hop counted.
@@ -198,6 +198,6 @@ pub struct TrialRecord {
     pub stations: Vec<StationRecord>,
     /// How far to trust it.
     pub health: Health,
-    /// What was really in force.
-    pub used: Used,
+    /// What was actually in force.
+    pub used: EffectiveSettings,
 }

@@ -1,9 +1,9 @@
-//! Reads along both directions of an HTTP/2 connection and tells what each frame says.
+//! Follows both directions of an HTTP/2 connection and reports the facts of each frame.
 //!
-//! It keeps what of a payload it needs, 8 bytes at most, and [`windows`](super::windows). It judges nothing: rubbish
-//! makes rubbish facts, and never a panic or more memory.
+//! Of a payload it keeps at most the 8 bytes it needs, plus the [`windows`](super::windows). It validates nothing:
+//! garbage produces garbage facts, but never a panic or growing memory.
 
-use squall_base::record::{Endings, FrameFacts, FrameLayer, Way};
+use squall_base::record::{EndingCounts, FrameFacts, FrameLayer, Way};
 
 use super::windows::Windows;
 use super::{Frame, FrameKind, FrameWalker};
@@ -12,13 +12,13 @@ const FLAG_ACK: u8 = 0x1;
 const INITIAL_WINDOW_SIZE: u16 = 0x4;
 const SETTING_BYTES: usize = 6;
 
-/// More settings than are registered, so that a flood of unknown ones stays small.
+/// Cap on stored settings. More than are registered, so only a flood of unknown ones reaches it.
 const MAX_SETTINGS: usize = 64;
 
-/// SETTINGS frames whose own settings are kept: more than peers send at once, unless they flood.
+/// How many SETTINGS frames to remember individually. Only a flooding peer sends more in a burst.
 const RECENT_FRAMES: usize = 8;
 
-/// The tap of one connection, as one side of it sees it.
+/// Taps one connection, as seen from one side.
 #[derive(Clone, Debug)]
 pub struct FrameTap {
     sent: Direction,
@@ -26,14 +26,14 @@ pub struct FrameTap {
     windows: Windows,
 }
 
-/// A stride of a [`FrameTap`]: a whole frame, or within a frame header, within a payload, or within the preface.
+/// One step of a [`FrameTap`]: a whole frame, or part of a frame header, of a payload or of the preface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapStep {
-    /// How many bytes it covers, at least 1 if there were any.
+    /// Bytes covered; at least 1 unless the input was empty.
     pub len: usize,
-    /// The frame whose header is complete with it.
+    /// The frame whose header this step completes.
     pub begun: Option<Frame>,
-    /// The frame whose last byte is in it.
+    /// The frame whose last byte this step covers.
     pub ended: Option<Frame>,
 }
 
@@ -41,28 +41,28 @@ pub struct TapStep {
 #[derive(Clone, Debug)]
 struct Direction {
     walker: FrameWalker,
-    /// The frame whose payload comes.
+    /// The frame whose payload is being received.
     current: Option<Frame>,
     payload: Payload,
     settings: Vec<(u16, u32)>,
-    /// Those of each of the newest frames.
+    /// The settings of each of the most recent frames.
     recent_settings: Vec<Vec<(u16, u32)>>,
     goaways: u64,
     resets: u64,
 }
 
-/// What was read of the payload of a frame.
+/// The part of a frame's payload that was read.
 #[derive(Clone, Copy, Debug)]
 struct Payload {
-    /// Its first bytes, or those of a setting.
+    /// The first bytes of the payload, or of the current setting.
     bytes: [u8; 8],
     len: usize,
-    /// SETTINGS: the window that it sets.
+    /// SETTINGS: the initial window size it sets.
     initial_window: Option<u32>,
 }
 
 impl FrameTap {
-    /// A client's, from the first byte.
+    /// Taps the client side of a connection from its first byte.
     pub fn of_client() -> FrameTap {
         FrameTap::new(
             FrameWalker::of_client(),
@@ -71,8 +71,8 @@ impl FrameTap {
         )
     }
 
-    /// A client's that upgraded: so many bytes of HTTP/1.1 it has sent and received, and stream 1 is half closed (RFC
-    /// 7540, section 3.2).
+    /// Taps the client side of a connection upgraded from HTTP/1.1, after `sent` and `received` bytes of HTTP/1.1.
+    /// Stream 1 starts half closed (RFC 7540, section 3.2).
     pub fn of_upgraded_client(sent: u64, received: u64) -> FrameTap {
         let (sent, received) = (
             FrameWalker::of_client_at(sent),
@@ -84,13 +84,13 @@ impl FrameTap {
         tap
     }
 
-    /// A server's, from the first byte.
+    /// Taps the server side of a connection from its first byte.
     pub fn of_server() -> FrameTap {
         let (sent, received) = (FrameWalker::of_server(), FrameWalker::of_client());
         FrameTap::new(sent, received, Way::Received)
     }
 
-    /// A server's whose client upgraded, as [`FrameTap::of_upgraded_client`].
+    /// Taps the server side of an upgraded connection; see [`FrameTap::of_upgraded_client`].
     pub fn of_upgraded_server(sent: u64, received: u64) -> FrameTap {
         let (sent, received) = (
             FrameWalker::of_server_at(sent),
@@ -110,31 +110,30 @@ impl FrameTap {
         }
     }
 
-    /// The settings of the SETTINGS frames that were sent so far, the newest value of each, in the order in which they
-    /// first came.
+    /// The settings sent so far: the newest value of each, in order of first appearance.
     pub fn settings_sent(&self) -> &[(u16, u32)] {
         &self.sent.settings
     }
 
-    /// The same of those that were received.
+    /// The settings received so far, in the form of [`FrameTap::settings_sent`].
     pub fn settings_received(&self) -> &[(u16, u32)] {
         &self.received.settings
     }
 
-    /// The settings of each of the newest SETTINGS frames that were sent and are no acknowledgements, at most 64 of each of
-    /// 8, in their order. The last frame may have come in part.
+    /// The settings of each recent SETTINGS frame sent, acknowledgements excluded: at most 64 per frame and the last 8
+    /// frames, oldest first. The last frame may be incomplete.
     pub fn recent_settings_sent(&self) -> &[Vec<(u16, u32)>] {
         &self.sent.recent_settings
     }
 
-    /// The same of those that were received.
+    /// The settings of each recent SETTINGS frame received; see [`FrameTap::recent_settings_sent`].
     pub fn recent_settings_received(&self) -> &[Vec<(u16, u32)>] {
         &self.received.recent_settings
     }
 
-    /// GOAWAY and RST_STREAM frames so far.
-    pub fn endings(&self) -> Endings {
-        Endings {
+    /// Counts of GOAWAY and RST_STREAM frames so far.
+    pub fn endings(&self) -> EndingCounts {
+        EndingCounts {
             goaways_sent: self.sent.goaways,
             goaways_received: self.received.goaways,
             resets_sent: self.sent.resets,
@@ -142,18 +141,17 @@ impl FrameTap {
         }
     }
 
-    /// How much DATA may go `way` on the connection, by the frames whose facts were taken.
+    /// The connection window for DATA going `way`, after the frames whose facts were requested.
     pub fn connection_window(&mut self, way: Way) -> i64 {
         self.windows.of(way, 0).1
     }
 
-    /// The same for a stream; `None` if it is not open.
+    /// The stream window for DATA going `way`; `None` if the stream is not open.
     pub fn stream_window(&mut self, way: Way, stream: u32) -> Option<i64> {
         self.windows.of(way, stream).0
     }
 
-    /// Takes the next bytes that went `way`, all of them, and adds the facts of their frames to `facts` as [`step`]
-    /// does.
+    /// Takes the next bytes that went `way`, all of them, and appends their frames' facts to `facts` as [`step`] does.
     ///
     /// [`step`]: FrameTap::step
     pub fn walk(&mut self, way: Way, mut bytes: &[u8], mut facts: Option<&mut Vec<FrameFacts>>) {
@@ -163,10 +161,10 @@ impl FrameTap {
         }
     }
 
-    /// Takes bytes that went `way`: a whole frame, or up to the end of the frame header or payload that they begin in.
+    /// Takes bytes that went `way`: a whole frame, or up to the end of the frame header or payload they start in.
     ///
-    /// Facts are added of a received frame when what they need of it was read, of a sent one when it ends. Without
-    /// `facts` windows are not reckoned: give it from the start on, or never.
+    /// A received frame's facts are appended as soon as the needed part has been read, a sent frame's when it ends.
+    /// Windows are only tracked while `facts` is given, so pass it from the start or never.
     #[inline]
     pub fn step(&mut self, way: Way, bytes: &[u8], facts: Option<&mut Vec<FrameFacts>>) -> TapStep {
         let Some(frame) = self.direction(way).step_over(bytes) else {
@@ -189,7 +187,7 @@ impl FrameTap {
         }
     }
 
-    /// Takes what is no whole frame, or one whose payload matters.
+    /// Handles a partial frame, or one whose payload matters.
     #[inline(never)]
     fn step_within(
         &mut self,
@@ -204,8 +202,8 @@ impl FrameTap {
             Way::Sent => step.ended,
             Way::Received => step
                 .begun
-                .filter(|frame| !says_more(frame.kind))
-                .or(step.ended.filter(|frame| says_more(frame.kind))),
+                .filter(|frame| !needs_payload(frame.kind))
+                .or(step.ended.filter(|frame| needs_payload(frame.kind))),
         };
         if let (Some(facts), Some(frame)) = (facts, due) {
             self.add_facts(way, frame, &payload, facts);
@@ -213,7 +211,7 @@ impl FrameTap {
         step
     }
 
-    /// Adds what a frame says, once the windows have followed it.
+    /// Applies the frame to the windows, then appends its facts.
     #[inline(never)]
     fn add_facts(
         &mut self,
@@ -235,7 +233,7 @@ impl FrameTap {
             }
             FrameKind::HEADERS => self.windows.headers(way, frame.stream),
             FrameKind::RST_STREAM => {
-                // Mostly it is the receiver of DATA that wants no more of it.
+                // Usually the receiver of the DATA resets the stream, so report the window of the opposite direction.
                 let data_way = if way == Way::Sent {
                     Way::Received
                 } else {
@@ -284,12 +282,12 @@ impl Direction {
         }
     }
 
-    /// Takes a whole frame of which only the header matters here, if `bytes` begin with one.
+    /// Takes a whole frame that needs only its header read, if `bytes` starts with one.
     fn step_over(&mut self, bytes: &[u8]) -> Option<Frame> {
         let [_, _, _, kind, ..] = bytes else {
             return None;
         };
-        if self.current.is_some() || says_more(FrameKind(*kind)) {
+        if self.current.is_some() || needs_payload(FrameKind(*kind)) {
             return None;
         }
         self.walker.step_over(bytes)
@@ -314,7 +312,7 @@ impl Direction {
         }
         let mut ended = None;
         if let Some(frame) = self.current {
-            if says_more(frame.kind) {
+            if needs_payload(frame.kind) {
                 self.read_payload(frame, &bytes[..step.len]);
             }
             if self.walker.offset() == frame.end() {
@@ -379,13 +377,13 @@ impl Payload {
         initial_window: None,
     };
 
-    /// Four bytes of it as a number, if they came.
+    /// Reads four bytes at `at` as a number, if they have been received.
     fn word(&self, at: usize) -> Option<u32> {
         let bytes = self.bytes.get(at..at + 4)?;
         (at + 4 <= self.len).then(|| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// What a frame says in one number.
+    /// The frame's main value as one number.
     fn value(&self, frame: Frame) -> Option<u64> {
         match frame.kind {
             FrameKind::WINDOW_UPDATE => self.word(0).map(|n| u64::from(n & 0x7fff_ffff)),
@@ -397,8 +395,8 @@ impl Payload {
     }
 }
 
-/// Whether facts need the payload.
-fn says_more(kind: FrameKind) -> bool {
+/// Whether the facts need the payload.
+fn needs_payload(kind: FrameKind) -> bool {
     matches!(
         kind,
         FrameKind::SETTINGS | FrameKind::WINDOW_UPDATE | FrameKind::RST_STREAM | FrameKind::GOAWAY

@@ -1,7 +1,7 @@
-//! The flow-control windows of a connection and of its open streams (RFC 9113, section 5.2), as its frames tell them.
+//! Tracks the flow-control windows of a connection and its open streams (RFC 9113, section 5.2) from its frames.
 //!
-//! Windows are named by the way of the DATA that they allow. It judges nothing: a window that a peer overdraws is
-//! negative, and a frame of a stream that is not open changes the connection's window only.
+//! A window is named after the direction of the DATA it allows. Nothing is validated: a window that a peer overdraws
+//! goes negative, and a frame for a stream that is not open changes only the connection window.
 
 use std::collections::VecDeque;
 
@@ -9,23 +9,23 @@ use squall_base::record::Way;
 
 use crate::streams::Streams;
 
-/// What every window begins with (RFC 9113, section 6.9.2).
+/// Initial size of every window (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW_BYTES: i64 = 65_535;
 
-/// More streams than our sides ever have open; beyond them, which takes a hostile peer, the oldest is forgotten.
+/// Cap on tracked streams, more than squall ever has open. If a hostile peer exceeds it, the oldest is forgotten.
 const MAX_STREAMS: usize = 1 << 16;
 
-/// More SETTINGS frames than anyone has unacknowledged.
+/// Cap on unacknowledged SETTINGS frames, more than any real peer has.
 const MAX_UNACKNOWLEDGED: usize = 1 << 10;
 
-/// A number for each way.
+/// One value per direction.
 #[derive(Clone, Copy, Debug)]
-struct Ways<T> {
+struct PerWay<T> {
     sent: T,
     received: T,
 }
 
-impl<T> Ways<T> {
+impl<T> PerWay<T> {
     fn of(&mut self, way: Way) -> &mut T {
         match way {
             Way::Sent => &mut self.sent,
@@ -34,8 +34,8 @@ impl<T> Ways<T> {
     }
 }
 
-/// The other way.
-fn against(way: Way) -> Way {
+/// The opposite direction.
+fn opposite(way: Way) -> Way {
     match way {
         Way::Sent => Way::Received,
         Way::Received => Way::Sent,
@@ -44,28 +44,28 @@ fn against(way: Way) -> Way {
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    windows: Ways<i64>,
-    has_ended: Ways<bool>,
+    windows: PerWay<i64>,
+    has_ended: PerWay<bool>,
 }
 
 /// All windows of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
-    connection: Ways<i64>,
-    initial: Ways<i64>,
+    connection: PerWay<i64>,
+    initial: PerWay<i64>,
     streams: Streams<u32, Stream>,
-    /// The client's newest stream: only those after it are new.
+    /// The client's newest stream; only higher ids are new.
     newest: u32,
-    /// The way in which the client's frames go.
+    /// The direction of the client's frames.
     client: Way,
-    /// SETTINGS_INITIAL_WINDOW_SIZE of each of our SETTINGS that the peer has not acknowledged.
+    /// SETTINGS_INITIAL_WINDOW_SIZE of each SETTINGS frame we sent that the peer has not acknowledged.
     unacknowledged: VecDeque<Option<u32>>,
 }
 
 impl Windows {
-    /// Those of a fresh connection whose client's frames go `client`.
+    /// Windows of a new connection whose client's frames go `client`.
     pub(super) fn new(client: Way) -> Windows {
-        let initial = Ways {
+        let initial = PerWay {
             sent: INITIAL_WINDOW_BYTES,
             received: INITIAL_WINDOW_BYTES,
         };
@@ -79,13 +79,13 @@ impl Windows {
         }
     }
 
-    /// The windows of DATA that goes `way`: the stream's, if it is open, and the connection's.
+    /// The windows for DATA going `way`: the stream's, if it is open, and the connection's.
     pub(super) fn of(&mut self, way: Way, id: u32) -> (Option<i64>, i64) {
         let stream = self.streams.find(id).map(|stream| *stream.windows.of(way));
         (stream, *self.connection.of(way))
     }
 
-    /// DATA went: it uses windows up, padding included.
+    /// Handles DATA going `way`: it consumes both windows, padding included.
     pub(super) fn data(&mut self, way: Way, id: u32, len: u32) -> (Option<i64>, i64) {
         let stream = self.streams.find(id).map(|stream| {
             let window = stream.windows.of(way);
@@ -97,9 +97,9 @@ impl Windows {
         (stream, *connection)
     }
 
-    /// WINDOW_UPDATE went: it enlarges a window of DATA that comes against it.
+    /// Handles WINDOW_UPDATE going `way`: it enlarges a window for DATA in the opposite direction.
     pub(super) fn update(&mut self, way: Way, id: u32, increment: u32) -> (Option<i64>, i64) {
-        let data_way = against(way);
+        let data_way = opposite(way);
         if id == 0 {
             *self.connection.of(data_way) += i64::from(increment);
         } else if let Some(stream) = self.streams.find(id) {
@@ -108,14 +108,14 @@ impl Windows {
         self.of(data_way, id)
     }
 
-    /// HEADERS went: they open a stream if they are the client's and its id is new.
+    /// Handles HEADERS: they open a stream if the client sent them and the id is new.
     pub(super) fn headers(&mut self, way: Way, id: u32) {
         if way == self.client && id % 2 == 1 && id > self.newest {
             self.open(id);
         }
     }
 
-    /// The client's stream is open from now on.
+    /// Opens a stream of the client.
     pub(super) fn open(&mut self, id: u32) {
         self.newest = id;
         if self.streams.len() == MAX_STREAMS {
@@ -123,7 +123,7 @@ impl Windows {
         }
         let state = Stream {
             windows: self.initial,
-            has_ended: Ways {
+            has_ended: PerWay {
                 sent: false,
                 received: false,
             },
@@ -131,7 +131,7 @@ impl Windows {
         self.streams.insert(id, state);
     }
 
-    /// END_STREAM went.
+    /// Handles END_STREAM going `way`.
     pub(super) fn end(&mut self, way: Way, id: u32) {
         if let Some(stream) = self.streams.find(id) {
             *stream.has_ended.of(way) = true;
@@ -141,23 +141,23 @@ impl Windows {
         }
     }
 
-    /// The stream is closed.
+    /// Closes a stream.
     pub(super) fn close(&mut self, id: u32) {
         self.streams.remove(id);
     }
 
-    /// GOAWAY went: if it is for the client, its streams after `last` are closed.
+    /// Handles GOAWAY: if the client receives it, its streams above `last` are closed.
     pub(super) fn goaway(&mut self, way: Way, last: u32) {
         if way != self.client {
             self.streams.truncate_after(last);
         }
     }
 
-    /// SETTINGS went, with the initial window that it may hold. The peer's is in force with it, ours when the peer
-    /// has acknowledged it (RFC 9113, section 6.5.3).
+    /// Handles SETTINGS with the initial window it may contain. The peer's take effect immediately, ours when the peer
+    /// acknowledges them (RFC 9113, section 6.5.3).
     pub(super) fn settings(&mut self, way: Way, initial: Option<u32>) {
         match way {
-            Way::Received => self.begin_with(Way::Sent, initial),
+            Way::Received => self.set_initial_window(Way::Sent, initial),
             Way::Sent if self.unacknowledged.len() < MAX_UNACKNOWLEDGED => {
                 self.unacknowledged.push_back(initial);
             }
@@ -165,17 +165,17 @@ impl Windows {
         }
     }
 
-    /// An acknowledgement of SETTINGS went.
+    /// Handles an acknowledgement of SETTINGS.
     pub(super) fn acknowledgement(&mut self, way: Way) {
         if way == Way::Received
             && let Some(initial) = self.unacknowledged.pop_front()
         {
-            self.begin_with(Way::Received, initial);
+            self.set_initial_window(Way::Received, initial);
         }
     }
 
-    /// Changes what streams begin with, and with it those that are open (RFC 9113, section 6.9.2).
-    fn begin_with(&mut self, way: Way, initial: Option<u32>) {
+    /// Changes the initial window of new streams and adjusts the open ones by the difference (RFC 9113, section 6.9.2).
+    fn set_initial_window(&mut self, way: Way, initial: Option<u32>) {
         let Some(initial) = initial.map(i64::from) else {
             return;
         };
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_shift_open_streams_when_they_come_into_force() {
+    fn settings_adjust_open_streams_when_they_take_effect() {
         let mut windows = Windows::new(Way::Sent);
         windows.headers(Way::Sent, 1);
         windows.settings(Way::Received, Some(10));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_streams_are_forgotten_and_never_open_again() {
+    fn closed_streams_are_forgotten_and_never_reopen() {
         let mut windows = Windows::new(Way::Received);
         for id in [1, 3, 5, 7] {
             windows.headers(Way::Received, id);
@@ -222,14 +222,14 @@ mod tests {
             assert_eq!(windows.of(Way::Sent, id).0, None, "{id}");
         }
         assert_eq!(windows.streams.len(), 1);
-        // Pushes are refused, so a server opens nothing.
+        // Pushes are refused, so a server cannot open streams.
         windows.headers(Way::Sent, 8);
         windows.headers(Way::Sent, 9);
         assert_eq!(windows.streams.len(), 1);
     }
 
     #[test]
-    fn a_hostile_client_cannot_fill_the_memory() {
+    fn a_hostile_client_cannot_exhaust_memory() {
         let mut windows = Windows::new(Way::Received);
         for n in 0..MAX_STREAMS as u32 + 1000 {
             windows.headers(Way::Received, 2 * n + 1);

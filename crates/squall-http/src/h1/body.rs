@@ -1,14 +1,14 @@
-//! Where a message's body ends (RFC 9112, section 6.3), once its head has said how to tell.
+//! Finds the end of a message's body (RFC 9112, section 6.3), once its head has stated the framing.
 
-use super::chunked::{Chunked, Taken};
+use super::chunked::{BodyProgress, Chunked};
 use crate::error::ChunkError;
 
-/// How to find the end of a body, as the head states it.
+/// How to find the end of a body, as its head states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// There is no body.
     Empty,
-    /// So many bytes, more than none.
+    /// This many bytes, at least 1.
     Length(u64),
     /// Chunked transfer coding.
     Chunked,
@@ -16,10 +16,10 @@ pub(super) enum Framing {
     UntilEnd,
 }
 
-/// A body that is arriving.
+/// A body being received.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Body {
-    /// With so many bytes to come.
+    /// This many bytes are still to come.
     Length(u64),
     /// Chunked.
     Chunked(Chunked),
@@ -28,7 +28,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The body to expect, `None` if there is none.
+    /// The body to expect; `None` if there is none.
     pub(super) fn of(framing: Framing) -> Option<Body> {
         match framing {
             Framing::Empty => None,
@@ -38,18 +38,18 @@ impl Body {
         }
     }
 
-    /// Takes what belongs to the body, and hands its data to `on_data`.
+    /// Takes the bytes that belong to the body, and passes its data to `on_data`.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
         mut on_data: impl FnMut(&[u8]),
-    ) -> Result<Taken, ChunkError> {
+    ) -> Result<BodyProgress, ChunkError> {
         match self {
             Body::Length(left) => {
                 let used = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 *left -= used as u64;
                 on_data(&bytes[..used]);
-                Ok(Taken {
+                Ok(BodyProgress {
                     used,
                     is_done: *left == 0,
                     trailer_bytes: 0,
@@ -58,7 +58,7 @@ impl Body {
             Body::Chunked(chunked) => chunked.take(bytes, on_data),
             Body::UntilEnd => {
                 on_data(bytes);
-                Ok(Taken {
+                Ok(BodyProgress {
                     used: bytes.len(),
                     is_done: false,
                     trailer_bytes: 0,

@@ -1,66 +1,70 @@
 //! Finds the data and the end of a chunked body (RFC 9112, section 7.1).
 //!
-//! It hands data on and keeps none; extensions are stepped over, and of trailers is said where they are. Lines end with CRLF and
-//! nothing else, and trailers are fields: leniency about that is how requests are smuggled. The one liberty is blanks
-//! behind a size, which old servers pad it with.
+//! It passes data on and stores nothing. Extensions are skipped, and for trailers only their position is reported.
+//! Lines must end with CRLF, and trailers must be fields: leniency here is what enables request smuggling. The one
+//! exception is blanks after a size, because old servers pad it with them.
 
 use crate::error::ChunkError;
 
-/// The most bytes of extensions and trailers beyond those of data. Extensions that outweigh their data by more have no
-/// other use than to keep the receiver busy.
+/// The most bytes by which extensions and trailers may exceed the data. Extensions beyond that serve no purpose other
+/// than to keep the receiver busy.
 const MAX_OVERHEAD_BYTES: u32 = 64 * 1024;
 
 /// A 64-bit size has 16 hexadecimal digits.
 const MAX_SIZE_DIGITS: u8 = 16;
 
-/// What became of bytes that were offered to a body.
+/// What a body took of the bytes offered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    /// How many bytes belonged to it.
+pub(super) struct BodyProgress {
+    /// How many bytes belonged to the body.
     pub(super) used: usize,
     /// Whether the body is complete.
     pub(super) is_done: bool,
-    /// How many of those bytes, the last ones, are of the trailer section with the empty line that ends it.
+    /// How many of those bytes, at their end, belong to the trailer section, including its final empty line.
     pub(super) trailer_bytes: usize,
 }
 
-/// Where in the body the next byte is.
+/// The position of the next byte in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// In the size, after so many digits.
+enum Position {
+    /// In the size, after this many digits.
     Size { value: u64, digits: u8 },
-    /// In blanks behind the size.
+    /// In blanks after the size.
     Blank { size: u64 },
     /// In an extension.
     Extension { size: u64 },
-    /// At the LF that ends the line of the size.
+    /// At the LF that ends the size line.
     SizeLf { size: u64 },
-    /// In the data, with so many bytes to come.
+    /// In the data, with `left` bytes to come.
     Data { left: u64 },
-    /// At the CR behind the data.
+    /// At the CR after the data.
     DataCr,
-    /// At the LF behind the data.
+    /// At the LF after the data.
     DataLf,
-    /// At the start of a trailer line, or of the empty line that ends everything.
+    /// At the start of a trailer line, or of the empty line that ends the body.
     LineStart,
     /// In the name of a trailer field.
     Name,
-    /// In its value.
+    /// In the value of a trailer field.
     Value,
     /// At the LF that ends a trailer line.
     LineLf,
-    /// At the LF that ends everything.
+    /// At the LF that ends the body.
     EndLf,
-    /// Behind the body.
+    /// After the body.
     End,
 }
 
-impl At {
-    /// Whether the next byte is of the trailer section.
+impl Position {
+    /// Whether the next byte belongs to the trailer section.
     fn is_in_trailers(self) -> bool {
         matches!(
             self,
-            At::LineStart | At::Name | At::Value | At::LineLf | At::EndLf
+            Position::LineStart
+                | Position::Name
+                | Position::Value
+                | Position::LineLf
+                | Position::EndLf
         )
     }
 }
@@ -68,11 +72,11 @@ impl At {
 /// The state of a chunked body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunked {
-    at: At,
+    position: Position,
     overhead_bytes: u32,
 }
 
-const START: At = At::Size {
+const START: Position = Position::Size {
     value: 0,
     digits: 0,
 };
@@ -80,40 +84,40 @@ const START: At = At::Size {
 impl Chunked {
     pub(super) fn new() -> Chunked {
         Chunked {
-            at: START,
+            position: START,
             overhead_bytes: 0,
         }
     }
 
-    /// Takes bytes until they or the body end, and hands data to `on_data`.
+    /// Takes bytes up to their end or the end of the body, and passes data to `on_data`.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
         mut on_data: impl FnMut(&[u8]),
-    ) -> Result<Taken, ChunkError> {
-        let mut taken = Taken {
+    ) -> Result<BodyProgress, ChunkError> {
+        let mut taken = BodyProgress {
             used: 0,
             is_done: false,
             trailer_bytes: 0,
         };
         while let Some(&byte) = bytes.get(taken.used) {
-            if let At::Data { left } = self.at {
+            if let Position::Data { left } = self.position {
                 let rest = bytes.len() - taken.used;
                 let step = usize::try_from(left).map_or(rest, |left| left.min(rest));
                 on_data(&bytes[taken.used..][..step]);
                 taken.used += step;
                 let left = left - step as u64;
-                self.at = if left == 0 {
-                    At::DataCr
+                self.position = if left == 0 {
+                    Position::DataCr
                 } else {
-                    At::Data { left }
+                    Position::Data { left }
                 };
                 continue;
             }
             taken.used += 1;
-            taken.trailer_bytes += usize::from(self.at.is_in_trailers());
-            self.at = self.after(byte)?;
-            if self.at == At::End {
+            taken.trailer_bytes += usize::from(self.position.is_in_trailers());
+            self.position = self.after(byte)?;
+            if self.position == Position::End {
                 taken.is_done = true;
                 break;
             }
@@ -122,35 +126,41 @@ impl Chunked {
     }
 
     /// The state after a byte that is not data.
-    fn after(&mut self, byte: u8) -> Result<At, ChunkError> {
-        Ok(match (self.at, byte) {
-            (At::Size { value, digits }, byte) => self.after_size(value, digits, byte)?,
-            (At::Blank { size } | At::Extension { size }, b'\r') => At::SizeLf { size },
-            (At::Blank { size }, b';') => At::Extension { size },
-            (at @ At::Blank { .. }, b' ' | b'\t') => self.count_overhead(byte, is_text, at)?,
-            (At::Blank { .. }, _) => return Err(ChunkError::Size),
-            (at @ At::Extension { .. }, byte) => self.count_overhead(byte, is_text, at)?,
-            (At::SizeLf { size: 0 }, b'\n') => At::LineStart,
-            (At::SizeLf { size }, b'\n') => At::Data { left: size },
-            (At::DataCr, b'\r') => At::DataLf,
-            (At::DataLf, b'\n') => START,
-            (At::LineStart, b'\r') => At::EndLf,
-            (At::Name, b':') => self.count_overhead(byte, is_text, At::Value)?,
-            (At::LineStart | At::Name, byte) => self.count_overhead(byte, is_token, At::Name)?,
-            (At::Value, b'\r') => At::LineLf,
-            (At::Value, byte) => self.count_overhead(byte, is_text, At::Value)?,
-            (At::LineLf, b'\n') => At::LineStart,
-            (At::EndLf, b'\n') => At::End,
+    fn after(&mut self, byte: u8) -> Result<Position, ChunkError> {
+        Ok(match (self.position, byte) {
+            (Position::Size { value, digits }, byte) => self.after_size(value, digits, byte)?,
+            (Position::Blank { size } | Position::Extension { size }, b'\r') => {
+                Position::SizeLf { size }
+            }
+            (Position::Blank { size }, b';') => Position::Extension { size },
+            (at @ Position::Blank { .. }, b' ' | b'\t') => {
+                self.count_overhead(byte, is_text, at)?
+            }
+            (Position::Blank { .. }, _) => return Err(ChunkError::Size),
+            (at @ Position::Extension { .. }, byte) => self.count_overhead(byte, is_text, at)?,
+            (Position::SizeLf { size: 0 }, b'\n') => Position::LineStart,
+            (Position::SizeLf { size }, b'\n') => Position::Data { left: size },
+            (Position::DataCr, b'\r') => Position::DataLf,
+            (Position::DataLf, b'\n') => START,
+            (Position::LineStart, b'\r') => Position::EndLf,
+            (Position::Name, b':') => self.count_overhead(byte, is_text, Position::Value)?,
+            (Position::LineStart | Position::Name, byte) => {
+                self.count_overhead(byte, is_token, Position::Name)?
+            }
+            (Position::Value, b'\r') => Position::LineLf,
+            (Position::Value, byte) => self.count_overhead(byte, is_text, Position::Value)?,
+            (Position::LineLf, b'\n') => Position::LineStart,
+            (Position::EndLf, b'\n') => Position::End,
             _ => return Err(ChunkError::LineEnd),
         })
     }
 
-    fn after_size(&mut self, value: u64, digits: u8, byte: u8) -> Result<At, ChunkError> {
+    fn after_size(&mut self, value: u64, digits: u8, byte: u8) -> Result<Position, ChunkError> {
         if let Some(digit) = (byte as char).to_digit(16) {
             if digits == MAX_SIZE_DIGITS {
                 return Err(ChunkError::TooLong);
             }
-            return Ok(At::Size {
+            return Ok(Position::Size {
                 value: value << 4 | u64::from(digit),
                 digits: digits + 1,
             });
@@ -161,20 +171,20 @@ impl Chunked {
         let data = u32::try_from(value).unwrap_or(u32::MAX);
         self.overhead_bytes = self.overhead_bytes.saturating_sub(data);
         match byte {
-            b'\r' => Ok(At::SizeLf { size: value }),
-            b' ' | b'\t' => Ok(At::Blank { size: value }),
-            b';' => Ok(At::Extension { size: value }),
+            b'\r' => Ok(Position::SizeLf { size: value }),
+            b' ' | b'\t' => Ok(Position::Blank { size: value }),
+            b';' => Ok(Position::Extension { size: value }),
             _ => Err(ChunkError::Size),
         }
     }
 
-    /// The state behind a byte of an extension or a trailer.
+    /// The state after a byte of an extension or a trailer.
     fn count_overhead(
         &mut self,
         byte: u8,
         may_be: fn(u8) -> bool,
-        then: At,
-    ) -> Result<At, ChunkError> {
+        then: Position,
+    ) -> Result<Position, ChunkError> {
         if byte == b'\n' {
             return Err(ChunkError::LineEnd);
         }
@@ -189,12 +199,12 @@ impl Chunked {
     }
 }
 
-/// What a field's value is made of (RFC 9110, section 5.5), and with it an extension.
+/// Whether the byte is allowed in a field value (RFC 9110, section 5.5), and so in an extension.
 fn is_text(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 
-/// What a field's name is made of (RFC 9110, section 5.6.2).
+/// Whether the byte is allowed in a field name (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -204,7 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Feeds the pieces; returns bytes used and bytes of data, with the end reached.
+    /// Feeds the pieces; returns the bytes used and the bytes of data if the end is reached.
     fn decode(pieces: &[&[u8]]) -> Result<Option<(usize, usize)>, ChunkError> {
         let mut chunked = Chunked::new();
         let (mut used, mut data) = (0, 0);
@@ -219,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn examples() {
+    fn chunked_bodies_are_decoded_up_to_their_end() {
         assert_eq!(decode(&[b"0\r\n\r\n"]), Ok(Some((5, 0))));
         assert_eq!(decode(&[b"3\r\nabc\r\n0\r\n\r\nrest"]), Ok(Some((13, 3))));
         assert_eq!(
@@ -230,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_bodies() {
+    fn malformed_bodies_are_refused() {
         assert_eq!(decode(&[b"\r\n"]), Err(ChunkError::Size));
         assert_eq!(decode(&[b"-1\r\n"]), Err(ChunkError::Size));
         assert_eq!(decode(&[b"1x\r\n"]), Err(ChunkError::Size));
@@ -269,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_may_not_outweigh_the_data_for_long() {
+    fn extensions_may_only_briefly_outweigh_the_data() {
         let chunk = format!("1;{}\r\na\r\n", "x".repeat(1_000));
         assert_eq!(decode(&[chunk.repeat(60).as_bytes()]), Ok(None));
         assert_eq!(
@@ -282,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_chunks_in_any_pieces(
+        fn any_chunks_are_decoded_from_any_pieces(
             chunks in proptest::collection::vec((1usize..300, "(;[a-z=]{0,9})?"), 0..8),
             trailer in "([a-z]{1,5}: [a-z]{0,9}\r\n){0,3}",
             step in 1usize..64,
@@ -302,7 +312,7 @@ mod tests {
         }
 
         #[test]
-        fn rubbish_never_panics(bytes: Vec<u8>, step in 1usize..16) {
+        fn garbage_decodes_the_same_in_any_pieces(bytes: Vec<u8>, step in 1usize..16) {
             let whole = decode(&[&bytes]);
             let pieces: Vec<_> = bytes.chunks(step).collect();
             prop_assert_eq!(decode(&pieces), whole);

@@ -1,7 +1,7 @@
 //! The client's side of an HTTP/1.1 connection: one request, its response, the next request.
 //!
-//! It does not pipeline, and it does not wait for a 100 (Continue) before it sends a body. It can ask for HTTP/2 with
-//! its first request ([`Client::with_upgrade`]); what comes of that is up to its owner.
+//! It does not pipeline, and it does not wait for a 100 (Continue) before it sends a body. It can request HTTP/2 with
+//! its first request ([`Client::with_upgrade`]); its owner handles the switch.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, LastHead, ResponseHead, ToHead, parse_response};
-use super::outgoing::{Manner, Outgoing};
+use super::outgoing::{Outgoing, SendOptions};
 use super::version::Version;
 use crate::error::{ConnectionError, CreateError, MessageError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
@@ -26,17 +26,17 @@ pub const MAX_INTERIM_RESPONSES: u32 = 100;
 #[derive(Debug)]
 pub struct Client {
     settings: Http1Settings,
-    /// The lines by which the first request asks for HTTP/2.
+    /// The lines with which the first request asks for HTTP/2.
     upgrade: Option<String>,
-    /// To the request that it took last.
-    added: Added,
+    /// The lines added to the last request.
+    extra_lines: ExtraLines,
     next: StreamId,
     upload: Option<Upload>,
-    reading: Reading,
+    reading: ReadState,
     head: HeadBuffer,
     last_head: LastHead,
     trailers: TrailerBuffer,
-    /// Whether both sides let us use the connection again.
+    /// Whether both sides allow the connection to be reused.
     is_kept_alive: bool,
     failure: Option<ConnectionError>,
     /// Bytes written and read so far.
@@ -44,16 +44,16 @@ pub struct Client {
     received: u64,
 }
 
-/// The server switched to HTTP/2: everything behind its 101 (Switching Protocols) belongs to that.
+/// The server switched to HTTP/2: everything after its 101 (Switching Protocols) is HTTP/2.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Switched {
-    /// The exchange whose request asked for it. Its response comes as that of HTTP/2's stream 1.
+pub struct ProtocolSwitch {
+    /// The exchange whose request asked for it. Its response arrives on HTTP/2's stream 1.
     pub stream: StreamId,
-    /// Bytes of HTTP/2 that were received already.
+    /// Bytes of HTTP/2 that have already been received.
     pub unread: Vec<u8>,
-    /// The offset at which HTTP/2 begins in what is sent.
+    /// The offset at which HTTP/2 begins in the sent bytes.
     pub sent: u64,
-    /// The offset of `unread` in what is received.
+    /// The offset of `unread` in the received bytes.
     pub received: u64,
 }
 
@@ -66,30 +66,30 @@ struct Upload {
 
 /// The lines that a connection adds to a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Added {
+enum ExtraLines {
     Nothing,
-    /// That it is the last one.
+    /// It is the last request.
     Close,
-    /// That HTTP/2 may follow.
+    /// HTTP/2 may follow.
     Upgrade,
 }
 
 /// What the next byte from the server belongs to.
 #[derive(Debug)]
-enum Reading {
+enum ReadState {
     /// Nothing: no request is in flight.
     Idle,
     /// The head of the response, or of an interim one.
-    Head(Awaited),
-    /// Its body.
+    Head(PendingResponse),
+    /// The response's body.
     Body { stream: StreamId, body: Body },
     /// HTTP/2.
-    Switched(Switched),
+    Switched(ProtocolSwitch),
 }
 
-/// A response of which no final head has come.
+/// A response whose final head has not arrived.
 #[derive(Clone, Copy, Debug)]
-struct Awaited {
+struct PendingResponse {
     stream: StreamId,
     to_head: ToHead,
     has_begun: bool,
@@ -98,17 +98,17 @@ struct Awaited {
 }
 
 impl Client {
-    /// A connection that has not been used.
+    /// A new connection.
     pub fn new(settings: &Http1Settings) -> Result<Client, CreateError> {
         Ok(Client::unused(settings, None))
     }
 
     /// A connection whose first request asks the server to switch to HTTP/2 (RFC 7540, section 3.2). `http2_settings`
-    /// is the value of its HTTP2-Settings field, in base64url. If the server answers as if it had not been asked, the
-    /// connection stays HTTP/1.1; otherwise [`Client::take_switched`] tells.
+    /// is the value of its HTTP2-Settings field, in base64url. If the server ignores the request to switch, the
+    /// connection stays on HTTP/1.1; otherwise [`Client::take_switch`] reports the switch.
     ///
     /// # Errors
-    /// [`MessageError::HeaderValue`] if that is no base64url.
+    /// [`MessageError::HeaderValue`] if the value is not base64url.
     pub fn with_upgrade(
         settings: &Http1Settings,
         http2_settings: &str,
@@ -127,10 +127,10 @@ impl Client {
         Client {
             settings: *settings,
             upgrade,
-            added: Added::Nothing,
+            extra_lines: ExtraLines::Nothing,
             next: StreamId(0),
             upload: None,
-            reading: Reading::Idle,
+            reading: ReadState::Idle,
             head: HeadBuffer::default(),
             last_head: LastHead::default(),
             trailers: TrailerBuffer::default(),
@@ -143,10 +143,10 @@ impl Client {
 
     /// See [`crate::ClientConnection::is_ready`].
     pub fn is_ready(&self) -> bool {
-        self.is_open() && self.upload.is_none() && matches!(self.reading, Reading::Idle)
+        self.is_open() && self.upload.is_none() && matches!(self.reading, ReadState::Idle)
     }
 
-    /// See [`crate::ClientConnection::gather`]: never, as there is no pipelining.
+    /// See [`crate::ClientConnection::gather`]. Requests never share a write, because there is no pipelining.
     pub fn gather(&mut self) -> bool {
         self.is_ready()
     }
@@ -158,10 +158,10 @@ impl Client {
 
     /// See [`crate::ClientConnection::in_flight`]: 0 or 1.
     pub fn in_flight(&self) -> usize {
-        usize::from(!matches!(self.reading, Reading::Idle))
+        usize::from(!matches!(self.reading, ReadState::Idle))
     }
 
-    /// See [`crate::ClientConnection::submit`]. The last request that the settings allow says `connection: close`,
+    /// See [`crate::ClientConnection::submit`]. The last request that the settings allow carries `connection: close`,
     /// unless it asks for HTTP/2.
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         if !self.is_open() {
@@ -175,51 +175,51 @@ impl Client {
         let limit = self.settings.requests_per_connection;
         self.is_kept_alive = limit.is_none_or(|limit| self.next.0 < u64::from(limit));
         let is_first = stream == StreamId(0);
-        self.added = match &self.upgrade {
-            Some(_) if is_first => Added::Upgrade,
-            _ if self.is_kept_alive => Added::Nothing,
-            _ => Added::Close,
+        self.extra_lines = match &self.upgrade {
+            Some(_) if is_first => ExtraLines::Upgrade,
+            _ if self.is_kept_alive => ExtraLines::Nothing,
+            _ => ExtraLines::Close,
         };
-        let message = Outgoing::new(request.h1(), self.manner());
+        let message = Outgoing::new(request.h1(), self.send_options());
         self.upload = Some(Upload { stream, message });
         let to_head = if request.is_head() {
             ToHead::Yes
         } else {
             ToHead::No
         };
-        self.reading = Reading::Head(Awaited {
+        self.reading = ReadState::Head(PendingResponse {
             stream,
             to_head,
             has_begun: false,
             interim_responses: 0,
-            may_switch: self.added == Added::Upgrade,
+            may_switch: self.extra_lines == ExtraLines::Upgrade,
         });
         Ok(stream)
     }
 
-    /// How the request that it took last is sent.
-    fn manner(&self) -> Manner<'_> {
-        Manner {
+    /// How the last request is sent.
+    fn send_options(&self) -> SendOptions<'_> {
+        SendOptions {
             framing: self.settings.framing,
-            reader: Version::Http11,
+            peer_version: Version::Http11,
             to_head: ToHead::No,
-            extra: match self.added {
-                Added::Nothing => "",
-                Added::Close => CLOSE_LINE,
-                Added::Upgrade => self.upgrade.as_deref().unwrap_or_default(),
+            extra: match self.extra_lines {
+                ExtraLines::Nothing => "",
+                ExtraLines::Close => CLOSE_LINE,
+                ExtraLines::Upgrade => self.upgrade.as_deref().unwrap_or_default(),
             },
         }
     }
 
-    /// The head of the request that it took last, as this connection sends it: that is `request`.
+    /// The head as this connection sends it for `request`, which must be the last request it took.
     pub fn sent_head(&self, request: &Request) -> Vec<u8> {
-        let message = Outgoing::new(request.h1(), self.manner());
+        let message = Outgoing::new(request.h1(), self.send_options());
         let begin = message.pending();
         let end = begin.windows(4).position(|bytes| bytes == b"\r\n\r\n");
         begin[..end.map_or(begin.len(), |at| at + 4)].to_vec()
     }
 
-    /// How many bytes of a request's streamed body would be taken now.
+    /// How many bytes of a request's streamed body could be taken now.
     pub fn body_room(&self, stream: StreamId) -> usize {
         let upload = self.upload.as_ref();
         upload
@@ -227,16 +227,16 @@ impl Client {
             .map_or(0, |upload| upload.message.room())
     }
 
-    /// Takes some bytes of a request's streamed body; returns how many, 0 if the request is over. What exceeds the
-    /// announced length is never taken.
+    /// Takes some bytes of a request's streamed body; returns how many, 0 if the request is over. Bytes beyond the
+    /// announced length are never taken.
     pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.message_mut(stream)
             .and_then(Outgoing::stream)
             .map_or(0, |body| body.send(bytes))
     }
 
-    /// No more of a request's streamed body will come. If that is less than was announced, the connection fails, as if
-    /// this client had gone away.
+    /// Completes a request's streamed body. If it is shorter than announced, the connection fails, as if this client
+    /// had disconnected.
     pub fn end_body(&mut self, stream: StreamId) {
         let body = self.message_mut(stream).and_then(Outgoing::stream);
         if body.is_some_and(|body| body.end().is_err()) {
@@ -244,7 +244,7 @@ impl Client {
         }
     }
 
-    /// The same with trailers behind the body, which are left out if it is not sent in chunks.
+    /// Completes a streamed body with trailers, which are dropped if the body is not chunked.
     pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
             body.set_trailers(trailers.lines());
@@ -252,24 +252,24 @@ impl Client {
         self.end_body(stream);
     }
 
-    /// HTTP/1.1 has no windows: an owner that wants no more bodies stops reading, and this changes nothing.
+    /// No effect: HTTP/1.1 has no windows, so an owner that wants no more body bytes stops reading the socket.
     pub fn set_manual_consumption(&mut self) {}
 
-    /// As [`Client::set_manual_consumption`].
+    /// No effect; see [`Client::set_manual_consumption`].
     pub fn consume(&mut self, _stream: StreamId, _n: u64) {}
 
-    /// Gives an exchange up and with it, as HTTP/1.1 has no other way, the connection. The code is not sent.
+    /// Abandons an exchange, and the connection with it, because HTTP/1.1 has no other way. The code is not sent.
     pub fn reset(&mut self, stream: StreamId, _code: u64) {
         if self.message_mut(stream).is_some() || self.reading.stream() == Some(stream) {
             self.fail(ConnectionError::GivenUp);
         }
     }
 
-    /// Tells once that the server switched to HTTP/2: ask after each [`Client::receive`] that followed the request.
-    /// This connection takes no more bytes from then on.
-    pub fn take_switched(&mut self) -> Option<Switched> {
-        match mem::replace(&mut self.reading, Reading::Idle) {
-            Reading::Switched(switched) => Some(switched),
+    /// Reports once that the server switched to HTTP/2: call it after each [`Client::receive`] that follows the
+    /// request. After the switch this connection takes no more bytes.
+    pub fn take_switch(&mut self) -> Option<ProtocolSwitch> {
+        match mem::replace(&mut self.reading, ReadState::Idle) {
+            ReadState::Switched(switched) => Some(switched),
             other => {
                 self.reading = other;
                 None
@@ -298,14 +298,14 @@ impl Client {
     ) -> Result<(), ConnectionError> {
         while !bytes.is_empty() {
             let used = match &mut self.reading {
-                Reading::Idle | Reading::Switched(_) => {
+                ReadState::Idle | ReadState::Switched(_) => {
                     return Err(ConnectionError::UnexpectedBytes);
                 }
-                Reading::Head(awaited) => {
+                ReadState::Head(awaited) => {
                     let awaited = *awaited;
                     self.read_head(awaited, bytes, inbox)?
                 }
-                Reading::Body { stream, body } => {
+                ReadState::Body { stream, body } => {
                     let stream = *stream;
                     let taken = body.take(bytes, |data| inbox.push_body(stream, data))?;
                     self.received += taken.used as u64;
@@ -326,13 +326,13 @@ impl Client {
 
     fn read_head(
         &mut self,
-        mut awaited: Awaited,
+        mut awaited: PendingResponse,
         bytes: &[u8],
         inbox: &mut Inbox<ClientEvent>,
     ) -> Result<usize, ConnectionError> {
         let unsent = self.upload.as_ref();
         if unsent.is_some_and(|upload| !upload.message.has_begun()) {
-            // It cannot be the answer to a request that has not left.
+            // It cannot be the response to a request that has not been sent.
             return Err(ConnectionError::UnexpectedBytes);
         }
         let skipped = self.head.skip_empty_lines(bytes);
@@ -342,7 +342,7 @@ impl Client {
         }
         if !awaited.has_begun {
             awaited.has_begun = true;
-            self.reading = Reading::Head(awaited);
+            self.reading = ReadState::Head(awaited);
             inbox.push(ClientEvent::ResponseFirstByte {
                 stream: awaited.stream,
                 offset: self.received - self.head.len(),
@@ -379,7 +379,7 @@ impl Client {
                         fields: head.fields,
                     });
                 }
-                self.reading = Reading::Head(awaited);
+                self.reading = ReadState::Head(awaited);
                 Ok(used)
             }
             Some(head) => {
@@ -395,16 +395,16 @@ impl Client {
 
     fn switch(
         &mut self,
-        awaited: Awaited,
+        awaited: PendingResponse,
         head: &ResponseHead,
         unread: &[u8],
     ) -> Result<(), ConnectionError> {
-        // HTTP/2 cannot begin inside of a request (RFC 7540, section 3.2).
+        // HTTP/2 cannot begin inside a request (RFC 7540, section 3.2).
         if !awaited.may_switch || !head.upgrades_to_h2c || self.upload.is_some() {
             return Err(ConnectionError::UnexpectedUpgrade);
         }
         self.is_kept_alive = false;
-        self.reading = Reading::Switched(Switched {
+        self.reading = ReadState::Switched(ProtocolSwitch {
             stream: awaited.stream,
             unread: unread.to_vec(),
             sent: self.sent,
@@ -426,13 +426,13 @@ impl Client {
         });
         self.is_kept_alive &= head.keeps_alive;
         match Body::of(head.framing) {
-            Some(body) => self.reading = Reading::Body { stream, body },
+            Some(body) => self.reading = ReadState::Body { stream, body },
             None => self.end_response(stream, inbox),
         }
     }
 
     fn end_response(&mut self, stream: StreamId, inbox: &mut Inbox<ClientEvent>) {
-        self.reading = Reading::Idle;
+        self.reading = ReadState::Idle;
         inbox.push(ClientEvent::ResponseEnd {
             stream,
             end: self.received,
@@ -446,15 +446,15 @@ impl Client {
         }
         self.is_kept_alive = false;
         match self.reading {
-            Reading::Idle => Ok(()),
-            Reading::Body {
+            ReadState::Idle => Ok(()),
+            ReadState::Body {
                 stream,
                 body: Body::UntilEnd,
             } => {
                 self.end_response(stream, inbox);
                 Ok(())
             }
-            Reading::Head(_) | Reading::Body { .. } | Reading::Switched(_) => {
+            ReadState::Head(_) | ReadState::Body { .. } | ReadState::Switched(_) => {
                 self.fail(ConnectionError::UnexpectedEnd);
                 Err(ConnectionError::UnexpectedEnd)
             }
@@ -507,14 +507,14 @@ impl Client {
     }
 }
 
-impl Reading {
-    /// Whose response it is.
+impl ReadState {
+    /// The exchange that is waiting for a response.
     fn stream(&self) -> Option<StreamId> {
         match self {
-            Reading::Idle => None,
-            Reading::Head(awaited) => Some(awaited.stream),
-            Reading::Body { stream, .. } => Some(*stream),
-            Reading::Switched(switched) => Some(switched.stream),
+            ReadState::Idle => None,
+            ReadState::Head(awaited) => Some(awaited.stream),
+            ReadState::Body { stream, .. } => Some(*stream),
+            ReadState::Switched(switched) => Some(switched.stream),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the fields of a head say about the message: where its body ends (RFC 9112, section 6.3), whether the
-//! connection goes on, and for whom it is. All other fields are only kept, if somebody wants them.
+//! Interprets the fields of a head: where the body ends (RFC 9112, section 6.3), whether the connection continues, and
+//! which host is addressed. All other fields are only stored, if they are wanted.
 
 use httparse::{Header, Status};
 
@@ -13,31 +13,31 @@ use crate::section;
 /// The most header fields that are accepted.
 pub const MAX_FIELDS: usize = 128;
 
-/// The last transfer coding of a message.
+/// The transfer codings of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
-    /// Chunked alone.
+    /// Only chunked.
     Chunked,
-    /// Others, and chunked as the last one.
+    /// Others, with chunked as the last one.
     OthersThenChunked,
-    /// Another one.
+    /// Others, without chunked.
     Other,
 }
 
-/// What the fields say that matters here.
+/// The relevant content of the fields.
 #[derive(Debug, Default)]
 pub(super) struct Facts<'a> {
     content_length: Option<u64>,
-    /// Content-Length is there twice, with one value.
+    /// Content-Length appears more than once, with the same value.
     repeats_length: bool,
     coding: Option<Coding>,
-    /// The value of Host, and how many there are.
+    /// The value of Host, and the number of Host fields.
     host: Option<&'a [u8]>,
     hosts: u32,
     pub(super) closes: bool,
     pub(super) keeps_alive: bool,
     pub(super) expects_continue: bool,
-    /// Names HTTP/2 in the clear as the protocol to switch to (RFC 7540, section 3.2).
+    /// Names cleartext HTTP/2 as the protocol to switch to (RFC 7540, section 3.2).
     pub(super) upgrades_to_h2c: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Facts<'a> {
         for coding in elements(value) {
             let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
             self.coding = Some(match self.coding {
-                // A gap in the list, which some would not see, or anything behind chunked (RFC 9112, section 6.1).
+                // An empty element, which some parsers would skip, or anything after chunked (RFC 9112, section 6.1).
                 _ if coding.is_empty() => return Err(ConnectionError::BodyLength),
                 Some(Coding::Chunked | Coding::OthersThenChunked) => {
                     return Err(ConnectionError::BodyLength);
@@ -113,13 +113,14 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn request_framing(&self, version: Version) -> Result<Framing, ConnectionError> {
-        // Two lengths that are one: of RFC 9110's two ways, section 8.6, that which no proxy can take otherwise.
+        // A repeated length: RFC 9110, section 8.6, allows two ways to handle it. Of these, only rejection cannot be
+        // interpreted differently by a proxy.
         if self.repeats_length {
             return Err(ConnectionError::BodyLength);
         }
         match (self.coding, self.content_length) {
             (None, _) => Ok(self.length_framing().unwrap_or(Framing::Empty)),
-            // Both fields, or chunks of HTTP/1.0: each could hide a request.
+            // Both fields, or chunks over HTTP/1.0: either could hide a request.
             (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
             (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
             (Some(Coding::Chunked), None) => Ok(Framing::Chunked),
@@ -137,7 +138,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Every HTTP/1.1 request has one host, and none has two (RFC 9112, section 3.2).
+    /// Every HTTP/1.1 request must have exactly one host (RFC 9112, section 3.2).
     pub(super) fn check_host(&self, version: Version) -> Result<(), ConnectionError> {
         let is_right = match self.host {
             Some(host) => self.hosts == 1 && is_host(host),
@@ -147,10 +148,10 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The fields as the owner gets them; `authority` is that of the target, which overrides Host (RFC 9112, section
+/// The fields in the form for the owner. `authority` comes from the target, and overrides Host (RFC 9112, section
 /// 3.2.2).
-pub(super) fn kept(headers: &[Header<'_>], authority: Option<&str>) -> Vec<Field> {
-    section::together(headers.iter().map(|header| {
+pub(super) fn owned_fields(headers: &[Header<'_>], authority: Option<&str>) -> Vec<Field> {
+    section::build_section(headers.iter().map(|header| {
         let value = match authority {
             Some(authority) if header.name.eq_ignore_ascii_case("host") => authority.as_bytes(),
             _ => header.value,
@@ -159,23 +160,23 @@ pub(super) fn kept(headers: &[Header<'_>], authority: Option<&str>) -> Vec<Field
     }))
 }
 
-/// The trailers of a chunked body, as far as they have come.
+/// The part of a chunked body's trailers received so far.
 #[derive(Debug, Default)]
 pub(super) struct TrailerBuffer {
     bytes: Vec<u8>,
 }
 
 impl TrailerBuffer {
-    /// Takes the part of the section that is at the end of `bytes`.
+    /// Adds the part of the trailer section at the end of `bytes`.
     pub(super) fn add(&mut self, bytes: &[u8], trailer_bytes: usize) {
         self.bytes
             .extend_from_slice(&bytes[bytes.len() - trailer_bytes..]);
     }
 
-    /// The fields of a section that is complete. Its syntax was checked as it came.
+    /// Takes the fields of a complete section. Its syntax was checked as it arrived.
     pub(super) fn take(&mut self) -> Vec<Field> {
         let fields = match self.bytes.len() {
-            // None, and the empty line.
+            // No trailers, only the empty line.
             0..=2 => Vec::new(),
             _ => self.parse(),
         };
@@ -183,18 +184,18 @@ impl TrailerBuffer {
         fields
     }
 
-    /// Apart, as every message would else pay for the room of so many fields.
+    /// Not inlined: otherwise every message would pay for the stack space of `MAX_FIELDS` headers.
     #[inline(never)]
     fn parse(&self) -> Vec<Field> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
         match httparse::parse_headers(&self.bytes, &mut headers) {
-            Ok(Status::Complete((_, headers))) => kept(headers, None),
+            Ok(Status::Complete((_, headers))) => owned_fields(headers, None),
             Ok(Status::Partial) | Err(_) => Vec::new(),
         }
     }
 }
 
-/// The elements of a comma-separated list, empty ones too (RFC 9110, section 5.6.1).
+/// The elements of a comma-separated list, including empty ones (RFC 9110, section 5.6.1).
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii)
 }

@@ -1,21 +1,21 @@
-//! Reads the head of a message: the start line and the few fields that say where it ends.
+//! Parses the head of a message: the start line and the few fields that determine its framing.
 //!
-//! httparse knows the syntax; here are the limits, what it lets pass and we do not, and the buffering of heads that
-//! come in pieces. What the fields mean is in `fields`.
+//! httparse handles the syntax. This module adds the limits, rejects what httparse accepts but we do not, and buffers
+//! heads that arrive in pieces. `fields` interprets the fields.
 
 use std::mem::MaybeUninit;
 
 use httparse::{Error, ParserConfig, Status};
 
 use super::body::Framing;
-use super::fields::{Facts, MAX_FIELDS, kept};
+use super::fields::{Facts, MAX_FIELDS, owned_fields};
 use super::target::Target;
 use super::version::Version;
 use crate::error::ConnectionError;
 use crate::event::Field;
-use crate::inbox::Wants;
+use crate::inbox::InboxOptions;
 
-/// The longest head that is accepted, as long as nghttp2's limit for HTTP/2.
+/// The longest head that is accepted, the same as nghttp2's limit for HTTP/2.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The head of a request.
@@ -40,55 +40,55 @@ pub(super) struct ResponseHead {
     pub(super) upgrades_to_h2c: bool,
 }
 
-/// Whether a response answers a HEAD request, and so has no body whatever its head says.
+/// Whether a response answers a HEAD request, so that it has no body regardless of its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToHead {
-    /// It does.
+    /// It answers a HEAD request.
     Yes,
     /// It answers another method.
     No,
 }
 
-/// Keeps the part of a head that has come so far.
+/// Buffers the part of a head received so far.
 #[derive(Debug, Default)]
 pub(super) struct HeadBuffer {
-    /// Or the CR of an empty line before it.
+    /// May also hold the CR of an empty line before the head.
     partial: Vec<u8>,
 }
 
-/// The last head of a response that came in one piece, and what it said: servers mostly send the same again, but for a
-/// date that changes each second, and to compare them takes a fiftieth of parsing. What a head says depends on its bytes
-/// and the request's method alone, and where it ends on its bytes alone.
+/// The last response head that arrived in one piece, with its parsed form. Servers usually send the same head again,
+/// except for a date that changes every second, and comparing it takes a fiftieth of the time of parsing. The parsed
+/// form depends only on the bytes and the request's method, and the head's end only on the bytes.
 #[derive(Debug, Default)]
 pub(super) struct LastHead {
     bytes: Vec<u8>,
-    said: Option<(ToHead, ResponseHead)>,
+    parsed: Option<(ToHead, ResponseHead)>,
 }
 
-/// Longer heads are not remembered: each connection has one.
+/// Longer heads are not remembered, because every connection stores one.
 const MAX_REMEMBERED_BYTES: usize = 1024;
 
 impl LastHead {
-    /// What the head that `bytes` begin with says, with its length, if it is the same again.
+    /// The length and parsed form of the head at the start of `bytes`, if it is the remembered one.
     pub(super) fn repeated(&self, bytes: &[u8], to_head: ToHead) -> Option<(usize, ResponseHead)> {
-        let (known, head) = self.said.as_ref()?;
+        let (known, head) = self.parsed.as_ref()?;
         let is_same = *known == to_head && bytes.starts_with(&self.bytes);
         is_same.then(|| (self.bytes.len(), head.clone()))
     }
 
-    /// Remembers a whole head that was parsed without its fields.
+    /// Remembers a complete head that was parsed without its fields.
     pub(super) fn remember(&mut self, bytes: &[u8], to_head: ToHead, head: &ResponseHead) {
-        self.said = None;
+        self.parsed = None;
         if bytes.len() <= MAX_REMEMBERED_BYTES {
             self.bytes.clear();
             self.bytes.extend_from_slice(bytes);
-            self.said = Some((to_head, head.clone()));
+            self.parsed = Some((to_head, head.clone()));
         }
     }
 }
 
-/// A head and its length in bytes, or `None` if there is more to come.
-type Parsed<T> = Result<Option<(usize, T)>, ConnectionError>;
+/// A head and its length in bytes, or `None` if it is incomplete.
+type ParseResult<T> = Result<Option<(usize, T)>, ConnectionError>;
 
 impl HeadBuffer {
     /// Whether a head has begun.
@@ -96,12 +96,13 @@ impl HeadBuffer {
         !matches!(self.partial[..], [] | [b'\r'])
     }
 
-    /// How many bytes of a head have come; that may be the CR of an empty line that turns out to be none.
+    /// How many bytes of a head have arrived. This may be a lone CR that could still turn out to be part of an empty
+    /// line.
     pub(super) fn len(&self) -> u64 {
         self.partial.len() as u64
     }
 
-    /// Steps over empty lines before a head (RFC 9112, section 2.2): over how many bytes.
+    /// Skips empty lines before a head (RFC 9112, section 2.2); returns how many bytes.
     pub(super) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
         let mut skipped = 0;
         if self.partial == b"\r" && bytes.first() == Some(&b'\n') {
@@ -120,11 +121,12 @@ impl HeadBuffer {
         skipped
     }
 
-    /// Takes bytes until they or the head end: how many, and the head if it is complete. Empty lines were skipped.
+    /// Takes bytes up to their end or the end of the head; returns how many, and the head if it is complete. Empty
+    /// lines must have been skipped.
     pub(super) fn take<T>(
         &mut self,
         bytes: &[u8],
-        parse: impl Fn(&[u8]) -> Parsed<T>,
+        parse: impl Fn(&[u8]) -> ParseResult<T>,
     ) -> Result<(usize, Option<T>), ConnectionError> {
         let before = self.partial.len();
         if let Some(b'\r' | b'\n') = self.partial.first().or(bytes.first()) {
@@ -136,8 +138,8 @@ impl HeadBuffer {
             parse(more)?
         } else {
             self.partial.extend_from_slice(more);
-            // Only a line's end can complete a head: no parsing again for every byte of a slow peer. As fields are
-            // limited, it happens some 130 times at most.
+            // Only the end of a line can complete a head, so the head is not parsed again for every byte of a slow
+            // peer. Because the number of fields is limited, this happens at most about 130 times.
             if more.contains(&b'\n') {
                 parse(&self.partial)?
             } else {
@@ -162,7 +164,7 @@ impl HeadBuffer {
 }
 
 /// Parses the head of a request.
-pub(super) fn parse_request(bytes: &[u8], wants: Wants) -> Parsed<RequestHead> {
+pub(super) fn parse_request(bytes: &[u8], wants: InboxOptions) -> ParseResult<RequestHead> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut []);
     let status = request.parse_with_uninit_headers(bytes, &mut headers);
@@ -176,7 +178,7 @@ pub(super) fn parse_request(bytes: &[u8], wants: Wants) -> Parsed<RequestHead> {
     let method = request.method.unwrap_or_default();
     let target = Target::read(method, request.path.unwrap_or_default())?;
     let fields = if wants.fields {
-        kept(request.headers, target.authority)
+        owned_fields(request.headers, target.authority)
     } else {
         Vec::new()
     };
@@ -186,7 +188,7 @@ pub(super) fn parse_request(bytes: &[u8], wants: Wants) -> Parsed<RequestHead> {
         fields,
         version,
         framing: facts.request_framing(version)?,
-        // HTTP/1.0 connections are not kept alive here, also if the client would like to.
+        // HTTP/1.0 connections are never kept alive here, even if the client asks for it.
         keeps_alive: version == Version::Http11 && !facts.closes,
         expects_continue: version == Version::Http11 && facts.expects_continue,
     };
@@ -194,7 +196,11 @@ pub(super) fn parse_request(bytes: &[u8], wants: Wants) -> Parsed<RequestHead> {
 }
 
 /// Parses the head of a response to a HEAD request or to any other.
-pub(super) fn parse_response(bytes: &[u8], to_head: ToHead, wants: Wants) -> Parsed<ResponseHead> {
+pub(super) fn parse_response(
+    bytes: &[u8],
+    to_head: ToHead,
+    wants: InboxOptions,
+) -> ParseResult<ResponseHead> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut []);
     let parsed = ParserConfig::default().parse_response_with_uninit_headers(
@@ -220,7 +226,7 @@ pub(super) fn parse_response(bytes: &[u8], to_head: ToHead, wants: Wants) -> Par
         Version::Http10 => facts.keeps_alive,
     };
     let fields = if wants.fields {
-        kept(response.headers, None)
+        owned_fields(response.headers, None)
     } else {
         Vec::new()
     };
@@ -234,11 +240,11 @@ pub(super) fn parse_response(bytes: &[u8], to_head: ToHead, wants: Wants) -> Par
     Ok(Some((len, head)))
 }
 
-/// httparse takes LF alone for the end of a line too, and CR only before LF: there must be as many of the one as of the
-/// other.
+/// httparse also accepts a bare LF as the end of a line, but CR only before LF. So every line ends with CRLF exactly if
+/// there are as many CRs as LFs.
 fn check_line_ends(head: &[u8]) -> Result<(), ConnectionError> {
-    // Counted in bytes, so that the compiler takes 16 or more at a time. There are no 256 more of the one than of the
-    // other: that many lines are too many fields.
+    // The counters are bytes, so that the compiler can process 16 or more at a time. They cannot differ by 256, because
+    // so many lines would be too many fields.
     let count = |byte| {
         let add = |count: u8, &b: &u8| count.wrapping_add(u8::from(b == byte));
         head.iter().fold(0, add)
@@ -258,7 +264,7 @@ mod tests {
 
     fn response(fields: &str) -> Result<(Framing, bool), ConnectionError> {
         let text = format!("HTTP/1.1 200\r\n{fields}\r\n");
-        let parsed = parse_response(text.as_bytes(), ToHead::No, Wants::default())?;
+        let parsed = parse_response(text.as_bytes(), ToHead::No, InboxOptions::default())?;
         let (len, head) = parsed.expect("the head is complete");
         assert_eq!(len, text.len());
         Ok((head.framing, head.keeps_alive))
@@ -266,12 +272,12 @@ mod tests {
 
     fn request(fields: &str) -> Result<Framing, ConnectionError> {
         let text = format!("POST / HTTP/1.1\r\nhost: a\r\n{fields}\r\n");
-        let parsed = parse_request(text.as_bytes(), Wants::default())?;
+        let parsed = parse_request(text.as_bytes(), InboxOptions::default())?;
         Ok(parsed.expect("the head is complete").1.framing)
     }
 
     #[test]
-    fn the_length_of_a_response_body() {
+    fn response_framing_follows_from_its_head() {
         assert_eq!(response(""), Ok((Framing::UntilEnd, false)));
         assert_eq!(
             response("Content-Length: 7\r\n"),
@@ -328,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn heads_have_a_longest() {
-        let parse = |bytes: &[u8]| parse_response(bytes, ToHead::No, Wants::default());
+    fn too_long_heads_and_too_many_fields_are_refused() {
+        let parse = |bytes: &[u8]| parse_response(bytes, ToHead::No, InboxOptions::default());
         let start = format!("HTTP/1.1 200 OK\r\nx: {}\r\n", "y".repeat(MAX_HEAD_BYTES));
         for step in [1000, 65_536, start.len()] {
             let mut buffer = HeadBuffer::default();
@@ -352,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_peer_makes_little_work() {
+    fn a_slow_peer_causes_little_parsing() {
         let short_fields = format!("GET / HTTP/1.1\r\n{}", "x:\r\n".repeat(30_000));
         let empty_lines = "\n".repeat(70_000);
         let long_field = format!("GET / HTTP/1.1\r\nx: {}\n", "y".repeat(70_000));
@@ -360,7 +366,7 @@ mod tests {
             let parsed_bytes = Cell::new(0);
             let parse = |bytes: &[u8]| {
                 parsed_bytes.set(parsed_bytes.get() + bytes.len());
-                parse_request(bytes, Wants::default())
+                parse_request(bytes, InboxOptions::default())
             };
             let mut buffer = HeadBuffer::default();
             let mut pieces = text.as_bytes().chunks(1);
@@ -371,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_with_crlf() {
+    fn bare_line_feeds_are_refused() {
         for head in [
             "GET / HTTP/1.1\nhost: a\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: a\n\r\n",
@@ -379,7 +385,7 @@ mod tests {
             "GET / HTTP/1.1\nhost: a\n\n",
             "\nGET / HTTP/1.1\r\nhost: a\r\n\r\n",
         ] {
-            let parsed = parse_request(head.as_bytes(), Wants::default());
+            let parsed = parse_request(head.as_bytes(), InboxOptions::default());
             assert_eq!(
                 parsed.err(),
                 Some(ConnectionError::BareLineFeed),

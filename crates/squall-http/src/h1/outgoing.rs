@@ -1,8 +1,8 @@
-//! A message on its way to the socket, whichever way its body is framed (RFC 9112, section 6).
+//! A message on its way to the socket, however its body is framed (RFC 9112, section 6).
 //!
-//! What a message costs most often, a shared piece of memory and a count, is [`Outgoing::Stored`]; the others are
-//! bodies that come while they are sent, and whole bodies in chunks. Whose turn it is, and what the marks of a message
-//! are called, is up to the two sides.
+//! [`Outgoing::Stored`] is the usual case and costs only a reference to shared memory and a counter. The other cases
+//! are bodies that arrive while they are sent, and complete bodies sent in chunks. The two sides decide on the order of
+//! messages and on the names of their marks.
 
 use std::sync::Arc;
 
@@ -11,62 +11,62 @@ use squall_base::plan::BodyFraming;
 
 use super::CHUNKED_LINE;
 use super::head::ToHead;
-use super::staged::{GATHERED_BYTES, Staged};
+use super::staged::{GATHERED_BYTES, StagedOutput};
 use super::version::Version;
 use crate::message::{Body, Wire};
 
-/// How much of a streamed body is kept for the socket, beyond the last piece's framing.
+/// How much of a streamed body is buffered for the socket, not counting the framing of the last piece.
 pub(super) const STREAM_BUFFER_BYTES: usize = 64 * 1024;
 
 /// How a connection sends one message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner<'a> {
+pub(super) struct SendOptions<'a> {
     pub(super) framing: BodyFraming,
-    /// Who will read it: an HTTP/1.0 peer knows no chunks.
-    pub(super) reader: Version,
-    /// Whether it goes without its body.
+    /// The recipient's version: an HTTP/1.0 peer does not support chunks.
+    pub(super) peer_version: Version,
+    /// Whether it is sent without its body.
     pub(super) to_head: ToHead,
-    /// Further lines of the head.
+    /// Additional lines of the head.
     pub(super) extra: &'a str,
 }
 
-/// A message of which something was not yet taken by the socket. Small, as each request makes and moves one.
+/// A message that the socket has not completely taken. Kept small, because every request creates and moves one.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    /// As it is stored.
+    /// Sent as stored.
     Stored {
         wire: Arc<Wire>,
         len: usize,
         written: usize,
     },
-    /// A whole body in chunks.
+    /// A complete body in chunks.
     Chunked(Box<WholeInChunks>),
-    /// A body that comes piece by piece.
+    /// A body that arrives piece by piece.
     Streamed(Box<Stream>),
 }
 
-/// What the socket's taking of some bytes meant for their message.
+/// What taking some bytes meant for their message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Advance {
-    /// The first byte was among them.
+    /// They included its first byte.
     pub(super) is_first: bool,
-    /// Nothing more will come.
+    /// Nothing is left to send.
     pub(super) is_done: bool,
 }
 
 /// The owner ended a streamed body before its announced length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CutShort;
+pub(super) struct IncompleteBody;
 
 impl Outgoing {
-    pub(super) fn new(wire: &Arc<Wire>, manner: Manner<'_>) -> Outgoing {
-        let (body, extra) = (wire.body(), manner.extra);
+    pub(super) fn new(wire: &Arc<Wire>, options: SendOptions<'_>) -> Outgoing {
+        let (body, extra) = (wire.body(), options.extra);
         match body {
             _ if body.is_empty() => Outgoing::stored(wire, wire.head().len(), extra),
-            Body::Whole(_) if manner.to_head == ToHead::Yes => {
+            Body::Whole(_) if options.to_head == ToHead::Yes => {
                 Outgoing::stored(wire, wire.head().len(), extra)
             }
-            Body::Whole(body) => match chunk_limit(manner) {
+            Body::Whole(body) => match chunk_limit(options) {
                 None => Outgoing::stored(wire, wire.len(), extra),
                 Some(max) => {
                     let head = wire.head_with(CHUNKED_LINE, extra);
@@ -74,7 +74,7 @@ impl Outgoing {
                 }
             },
             Body::Streamed { length } => {
-                Outgoing::Streamed(Box::new(Stream::new(wire, *length, manner)))
+                Outgoing::Streamed(Box::new(Stream::new(wire, *length, options)))
             }
         }
     }
@@ -110,8 +110,8 @@ impl Outgoing {
         }
     }
 
-    /// Whether it has begun, and its body is as long as the connection lasts.
-    pub(super) fn goes_to_the_end(&self) -> bool {
+    /// Whether it has begun and only the end of the connection delimits its body.
+    pub(super) fn is_delimited_by_close(&self) -> bool {
         match self {
             Outgoing::Streamed(stream) => {
                 stream.has_begun && stream.framing == StreamFraming::UntilEnd
@@ -120,7 +120,7 @@ impl Outgoing {
         }
     }
 
-    /// What can be written now.
+    /// The bytes that can be written now.
     pub(super) fn pending(&self) -> &[u8] {
         match self {
             Outgoing::Stored { wire, len, written } => {
@@ -132,7 +132,7 @@ impl Outgoing {
         }
     }
 
-    /// Counts the first `n` bytes of what is pending, more than none.
+    /// Records that the first `n` pending bytes were written; `n` is at least 1.
     pub(super) fn advance(&mut self, n: usize) -> Advance {
         let is_first = !self.has_begun();
         match self {
@@ -146,7 +146,7 @@ impl Outgoing {
         }
     }
 
-    /// How many bytes of a streamed body would be taken now.
+    /// How many bytes of a streamed body could be taken now.
     pub(super) fn room(&self) -> usize {
         match self {
             Outgoing::Streamed(stream) => stream.room(),
@@ -154,7 +154,7 @@ impl Outgoing {
         }
     }
 
-    /// The streamed body, if that is what it has.
+    /// The streamed body, if it has one.
     pub(super) fn stream(&mut self) -> Option<&mut Stream> {
         match self {
             Outgoing::Streamed(stream) => Some(stream),
@@ -163,9 +163,9 @@ impl Outgoing {
     }
 }
 
-/// How long chunks may be, if the message is to be sent in chunks although its length is known.
-fn chunk_limit(manner: Manner<'_>) -> Option<usize> {
-    match (manner.framing, manner.reader) {
+/// The maximum chunk length, if the message should be chunked although its length is known.
+fn chunk_limit(options: SendOptions<'_>) -> Option<usize> {
+    match (options.framing, options.peer_version) {
         (BodyFraming::Chunked(max), Version::Http11) => {
             Some(usize::try_from(max.get()).unwrap_or(usize::MAX).max(1))
         }
@@ -173,14 +173,14 @@ fn chunk_limit(manner: Manner<'_>) -> Option<usize> {
     }
 }
 
-/// A whole body in chunks: small chunks are gathered, the data of large ones is sent where it lies.
+/// A complete body in chunks: small chunks are gathered, the data of large ones is sent without a copy.
 #[derive(Debug)]
 pub(super) struct WholeInChunks {
     has_begun: bool,
-    staged: Staged,
-    /// What is left of the data of a large chunk, whose size is staged.
+    staged: StagedOutput,
+    /// The rest of a large chunk's data, whose size line is staged.
     data: Bytes,
-    /// What follows that chunk, until the last chunk is staged.
+    /// The body after that chunk, until the last chunk is staged.
     rest: Option<Bytes>,
     max: usize,
 }
@@ -189,7 +189,7 @@ impl WholeInChunks {
     fn new(head: Vec<u8>, body: Bytes, max: usize) -> WholeInChunks {
         let mut new = WholeInChunks {
             has_begun: false,
-            staged: Staged::new(head),
+            staged: StagedOutput::new(head),
             data: Bytes::new(),
             rest: Some(body),
             max,
@@ -224,7 +224,7 @@ impl WholeInChunks {
         }
     }
 
-    /// Gathers chunks until there is enough to write, or a large one.
+    /// Gathers chunks until there is enough to write, or until a large one.
     fn stage(&mut self) {
         while self.staged.pending().len() < GATHERED_BYTES
             && let Some(rest) = &mut self.rest
@@ -244,16 +244,16 @@ impl WholeInChunks {
     }
 }
 
-/// A body that comes piece by piece.
+/// A body that arrives piece by piece.
 #[derive(Debug)]
 pub(super) struct Stream {
     has_begun: bool,
-    staged: Staged,
-    /// How much must still come, if its length was announced.
+    staged: StagedOutput,
+    /// How many bytes are still missing, if the length was announced.
     left: Option<u64>,
     framing: StreamFraming,
     has_ended: bool,
-    /// Lines of trailers.
+    /// Trailer lines.
     trailers: Vec<u8>,
 }
 
@@ -265,9 +265,9 @@ enum StreamFraming {
 }
 
 impl Stream {
-    fn new(wire: &Wire, length: Option<u64>, manner: Manner<'_>) -> Stream {
-        let extra = manner.extra;
-        let (framing, head) = match (chunk_limit(manner), length, manner.reader) {
+    fn new(wire: &Wire, length: Option<u64>, options: SendOptions<'_>) -> Stream {
+        let extra = options.extra;
+        let (framing, head) = match (chunk_limit(options), length, options.peer_version) {
             (None, Some(_), _) => (StreamFraming::Length, wire.with_fields(extra).head().into()),
             (None, None, Version::Http10) => (StreamFraming::UntilEnd, wire.head_with("", extra)),
             (max, _, _) => {
@@ -276,10 +276,10 @@ impl Stream {
                 (StreamFraming::Chunks { max }, head)
             }
         };
-        let is_bare = manner.to_head == ToHead::Yes;
+        let is_bare = options.to_head == ToHead::Yes;
         Stream {
             has_begun: false,
-            staged: Staged::new(head),
+            staged: StagedOutput::new(head),
             left: length.filter(|_| !is_bare),
             framing,
             has_ended: is_bare,
@@ -287,7 +287,7 @@ impl Stream {
         }
     }
 
-    /// A body of stated length is complete when that has come, whether or not the owner has said so.
+    /// A body with an announced length is complete once all its bytes have arrived, even if the owner has not ended it.
     fn is_done(&self) -> bool {
         let is_all =
             self.has_ended || self.framing == StreamFraming::Length && self.left == Some(0);
@@ -308,7 +308,7 @@ impl Stream {
         left.map_or(room, |left| left.min(room))
     }
 
-    /// Takes as many as there is room for.
+    /// Takes as many bytes as there is room for.
     pub(super) fn send(&mut self, bytes: &[u8]) -> usize {
         let bytes = &bytes[..bytes.len().min(self.room())];
         match self.framing {
@@ -325,15 +325,15 @@ impl Stream {
         bytes.len()
     }
 
-    /// What follows the body, if that is sent in chunks.
+    /// Sets the trailers, which are sent only if the body is chunked.
     pub(super) fn set_trailers(&mut self, lines: Vec<u8>) {
         self.trailers = lines;
     }
 
-    /// No more will come.
-    pub(super) fn end(&mut self) -> Result<(), CutShort> {
+    /// Ends the body.
+    pub(super) fn end(&mut self) -> Result<(), IncompleteBody> {
         if self.left.is_some_and(|left| left > 0) {
-            return Err(CutShort);
+            return Err(IncompleteBody);
         }
         if let StreamFraming::Chunks { .. } = self.framing
             && !self.has_ended

@@ -1,79 +1,78 @@
-//! Reads along with one direction of an HTTP/1.1 connection: where each message begins and ends, and what of its head
-//! says so.
+//! Follows one direction of an HTTP/1.1 connection: where each message begins and ends, and the relevant parts of its
+//! head.
 //!
-//! It answers nothing and keeps nothing but the head that is arriving. What our own server and client refuse is refused
-//! here too, for what is not clear to them is not clear to somebody who looks on. Which response answers which request
-//! is the caller's to say.
+//! It sends nothing and keeps only the head being received. It refuses what our own server and client refuse, because
+//! what is ambiguous to them is ambiguous to an observer. The caller decides which response belongs to which request.
 
 use super::body::Body;
 use super::head::{HeadBuffer, ToHead, parse_request, parse_response};
 use crate::error::ConnectionError;
 use crate::event::traced_request;
-use crate::inbox::Wants;
+use crate::inbox::InboxOptions;
 
-/// A part of a request, in the order in which they come. Offsets count the bytes of the direction.
+/// A part of a request, in order of arrival. Offsets count the bytes of the direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestPart {
-    /// Its first byte is at this offset.
+    /// The request's first byte is at this offset.
     Begins(u64),
-    /// Its head is complete.
+    /// The request's head is complete.
     Head {
         /// Whether it is HEAD, whose response has no body.
         is_head: bool,
-        /// The request of the schedule that its `traceparent` names.
+        /// The scheduled request that its `traceparent` names.
         request: Option<u64>,
     },
-    /// So many bytes of its body, framing not counted.
+    /// This many bytes of the request's body, without framing.
     Body(u64),
-    /// It is complete, up to this offset.
+    /// The request is complete and ends at this offset.
     Ends(u64),
 }
 
 /// A part of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponsePart {
-    /// Its first byte, or that of the first interim (1xx) response, is at this offset.
+    /// The first byte of the response, or of its first interim (1xx) response, is at this offset.
     Begins(u64),
     /// The head of an interim response is complete.
     Interim(u16),
-    /// Status 101: what follows is no HTTP/1.1, from this offset.
+    /// Status 101: from this offset on, the bytes are no longer HTTP/1.1.
     Switches {
-        /// Where.
+        /// The offset.
         end: u64,
-        /// Whether it goes on as HTTP/2 (RFC 7540, section 3.2).
+        /// Whether the connection continues as HTTP/2 (RFC 7540, section 3.2).
         to_h2c: bool,
     },
     /// The head of the final response is complete.
     Head(u16),
-    /// So many bytes of its body, framing not counted.
+    /// This many bytes of the response's body, without framing.
     Body(u64),
-    /// It is complete, up to this offset.
+    /// The response is complete and ends at this offset.
     Ends(u64),
 }
 
-/// What the next response answers.
+/// The request that the next response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answers {
-    /// A HEAD request: it has no body.
+pub enum AnsweredMethod {
+    /// A HEAD request: the response has no body.
     Head,
-    /// Any other, or none that is known.
+    /// Any other request, or an unknown one.
     Other,
 }
 
 /// The requests of a connection.
 #[derive(Debug, Default)]
 pub struct RequestReader {
-    reading: Reading,
+    state: ReaderState,
 }
 
 /// The responses of a connection.
 #[derive(Debug, Default)]
 pub struct ResponseReader {
-    reading: Reading,
+    state: ReaderState,
 }
 
 #[derive(Debug, Default)]
-struct Reading {
+struct ReaderState {
     /// Offset of the next byte.
     offset: u64,
     head: HeadBuffer,
@@ -81,30 +80,30 @@ struct Reading {
     body: Option<Body>,
 }
 
-impl Reading {
-    fn at(offset: u64) -> Reading {
-        Reading {
+impl ReaderState {
+    fn at(offset: u64) -> ReaderState {
+        ReaderState {
             offset,
-            ..Reading::default()
+            ..ReaderState::default()
         }
     }
 
-    /// Steps over empty lines, then says where a message begins, once.
-    fn begin(&mut self, bytes: &[u8]) -> Begun {
+    /// Skips empty lines, then reports once where a message begins.
+    fn begin(&mut self, bytes: &[u8]) -> MessageStart {
         let skipped = self.head.skip_empty_lines(bytes);
         if skipped > 0 {
             self.offset += skipped as u64;
-            return Begun::Skipped(skipped);
+            return MessageStart::Skipped(skipped);
         }
         if std::mem::replace(&mut self.has_begun, true) {
-            Begun::Before
+            MessageStart::Earlier
         } else {
-            Begun::Now(self.offset - self.head.len())
+            MessageStart::At(self.offset - self.head.len())
         }
     }
 
-    /// Takes what belongs to the body that is arriving: how many bytes, how many of them are data, and whether it is
-    /// complete.
+    /// Takes the bytes that belong to the current body. Returns how many, how many of them are data, and whether the
+    /// body is complete.
     fn take_body(&mut self, bytes: &[u8]) -> Result<(usize, u64, bool), ConnectionError> {
         let mut data_bytes = 0;
         let Some(body) = &mut self.body else {
@@ -124,71 +123,71 @@ impl Reading {
     }
 }
 
-enum Begun {
+enum MessageStart {
     Skipped(usize),
-    Now(u64),
-    Before,
+    At(u64),
+    Earlier,
 }
 
 impl RequestReader {
-    /// For what comes from this offset on.
+    /// For input that begins at this offset.
     pub fn at(offset: u64) -> RequestReader {
         RequestReader {
-            reading: Reading::at(offset),
+            state: ReaderState::at(offset),
         }
     }
 
     /// Offset of the next byte.
     pub fn offset(&self) -> u64 {
-        self.reading.offset
+        self.state.offset
     }
 
     /// Whether a request has begun and is not complete.
     pub fn is_within(&self) -> bool {
-        self.reading.has_begun
+        self.state.has_begun
     }
 
-    /// Takes bytes up to the end of the head or body that they are in, and calls `on_part`: how many, at least 1 if
-    /// there were any.
+    /// Takes bytes up to the end of the head or body that they are in, and calls `on_part`. Returns how many, at least
+    /// 1 if there were any.
     ///
     /// # Errors
-    /// What comes is no request, or one that can be understood in two ways; nothing can be said of what follows.
+    /// The input is not a request, or is ambiguous. What follows it cannot be interpreted.
     pub fn step(
         &mut self,
         bytes: &[u8],
         mut on_part: impl FnMut(RequestPart),
     ) -> Result<usize, ConnectionError> {
-        let reading = &mut self.reading;
-        if reading.body.is_some() {
-            let (used, data_bytes, is_done) = reading.take_body(bytes)?;
+        let state = &mut self.state;
+        if state.body.is_some() {
+            let (used, data_bytes, is_done) = state.take_body(bytes)?;
             if data_bytes > 0 {
                 on_part(RequestPart::Body(data_bytes));
             }
             if is_done {
-                on_part(RequestPart::Ends(reading.offset));
+                on_part(RequestPart::Ends(state.offset));
             }
             return Ok(used);
         }
-        match reading.begin(bytes) {
-            Begun::Skipped(skipped) => return Ok(skipped),
-            Begun::Now(offset) => on_part(RequestPart::Begins(offset)),
-            Begun::Before => {}
+        match state.begin(bytes) {
+            MessageStart::Skipped(skipped) => return Ok(skipped),
+            MessageStart::At(offset) => on_part(RequestPart::Begins(offset)),
+            MessageStart::Earlier => {}
         }
-        let wants = Wants {
+        let wants = InboxOptions {
             fields: true,
-            ..Wants::default()
+            ..InboxOptions::default()
         };
         let parse = |bytes: &[u8]| parse_request(bytes, wants);
-        let (used, head) = reading.head.take(bytes, parse)?;
-        reading.offset += used as u64;
+        let (used, head) = state.head.take(bytes, parse)?;
+        state.offset += used as u64;
         if let Some(head) = head {
             let is_head = head.method == "HEAD";
             let request = traced_request(&head.fields);
             on_part(RequestPart::Head { is_head, request });
-            reading.body = Body::of(head.framing);
-            if reading.body.is_none() {
-                reading.end();
-                on_part(RequestPart::Ends(reading.offset));
+            state.body = Body::of(head.framing);
+            if state.body.is_none() {
+                state.end();
+                on_part(RequestPart::Ends(state.offset));
             }
         }
         Ok(used)
@@ -196,85 +195,85 @@ impl RequestReader {
 }
 
 impl ResponseReader {
-    /// For what comes from this offset on.
+    /// For input that begins at this offset.
     pub fn at(offset: u64) -> ResponseReader {
         ResponseReader {
-            reading: Reading::at(offset),
+            state: ReaderState::at(offset),
         }
     }
 
     /// Offset of the next byte.
     pub fn offset(&self) -> u64 {
-        self.reading.offset
+        self.state.offset
     }
 
     /// Whether a response has begun and is not complete.
     pub fn is_within(&self) -> bool {
-        self.reading.has_begun
+        self.state.has_begun
     }
 
-    /// Takes bytes up to the end of the head or body that they are in, and calls `on_part`: how many, at least 1 if
-    /// there were any. `answers` is asked when a head is read.
+    /// Takes bytes up to the end of the head or body that they are in, and calls `on_part`. Returns how many, at least
+    /// 1 if there were any. `answered` only matters when a head is read.
     ///
     /// # Errors
-    /// What comes is no response, or one that can be understood in two ways; nothing can be said of what follows.
+    /// The input is not a response, or is ambiguous. What follows it cannot be interpreted.
     pub fn step(
         &mut self,
         bytes: &[u8],
-        answers: Answers,
+        answered: AnsweredMethod,
         mut on_part: impl FnMut(ResponsePart),
     ) -> Result<usize, ConnectionError> {
-        let reading = &mut self.reading;
-        if reading.body.is_some() {
-            let (used, data_bytes, is_done) = reading.take_body(bytes)?;
+        let state = &mut self.state;
+        if state.body.is_some() {
+            let (used, data_bytes, is_done) = state.take_body(bytes)?;
             if data_bytes > 0 {
                 on_part(ResponsePart::Body(data_bytes));
             }
             if is_done {
-                on_part(ResponsePart::Ends(reading.offset));
+                on_part(ResponsePart::Ends(state.offset));
             }
             return Ok(used);
         }
-        match reading.begin(bytes) {
-            Begun::Skipped(skipped) => return Ok(skipped),
-            Begun::Now(offset) => on_part(ResponsePart::Begins(offset)),
-            Begun::Before => {}
+        match state.begin(bytes) {
+            MessageStart::Skipped(skipped) => return Ok(skipped),
+            MessageStart::At(offset) => on_part(ResponsePart::Begins(offset)),
+            MessageStart::Earlier => {}
         }
-        let to_head = match answers {
-            Answers::Head => ToHead::Yes,
-            Answers::Other => ToHead::No,
+        let to_head = match answered {
+            AnsweredMethod::Head => ToHead::Yes,
+            AnsweredMethod::Other => ToHead::No,
         };
-        let parse = |bytes: &[u8]| parse_response(bytes, to_head, Wants::default());
-        let (used, head) = reading.head.take(bytes, parse)?;
-        reading.offset += used as u64;
+        let parse = |bytes: &[u8]| parse_response(bytes, to_head, InboxOptions::default());
+        let (used, head) = state.head.take(bytes, parse)?;
+        state.offset += used as u64;
         let Some(head) = head else {
             return Ok(used);
         };
         match head.status {
             101 => on_part(ResponsePart::Switches {
-                end: reading.offset,
+                end: state.offset,
                 to_h2c: head.upgrades_to_h2c,
             }),
             status @ ..200 => on_part(ResponsePart::Interim(status)),
             status => {
                 on_part(ResponsePart::Head(status));
-                reading.body = Body::of(head.framing);
-                if reading.body.is_none() {
-                    reading.end();
-                    on_part(ResponsePart::Ends(reading.offset));
+                state.body = Body::of(head.framing);
+                if state.body.is_none() {
+                    state.end();
+                    on_part(ResponsePart::Ends(state.offset));
                 }
             }
         }
         Ok(used)
     }
 
-    /// The direction has ended: the offset at which a response ends that only this could end.
+    /// Handles the end of the direction: returns the end offset of a response that only this could end.
     pub fn end(&mut self) -> Option<u64> {
-        let ends = matches!(self.reading.body, Some(Body::UntilEnd));
+        let ends = matches!(self.state.body, Some(Body::UntilEnd));
         if ends {
-            self.reading.end();
+            self.state.end();
         }
-        ends.then_some(self.reading.offset)
+        ends.then_some(self.state.offset)
     }
 }
 
@@ -282,7 +281,7 @@ impl ResponseReader {
 mod tests {
     use super::*;
 
-    /// The parts of requests that come in pieces; lengths of bodies that follow each other are summed.
+    /// The parts of requests that arrive in pieces; consecutive body lengths are added up.
     fn requests(pieces: &[&[u8]]) -> Result<Vec<RequestPart>, ConnectionError> {
         let mut reader = RequestReader::default();
         let mut parts = Vec::new();
@@ -300,12 +299,15 @@ mod tests {
         Ok(parts)
     }
 
-    fn responses(text: &[u8], answers: Answers) -> Result<Vec<ResponsePart>, ConnectionError> {
+    fn responses(
+        text: &[u8],
+        answered: AnsweredMethod,
+    ) -> Result<Vec<ResponsePart>, ConnectionError> {
         let mut reader = ResponseReader::default();
         let mut parts = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            let used = reader.step(rest, answers, |part| parts.push(part))?;
+            let used = reader.step(rest, answered, |part| parts.push(part))?;
             rest = &rest[used..];
         }
         parts.extend(reader.end().map(ResponsePart::Ends));
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_their_places_however_they_are_cut() {
+    fn requests_have_the_same_offsets_however_they_are_split() {
         let text = b"\r\nPOST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
             HEAD / HTTP/1.1\r\nhost: a\r\n\r\n";
         let end_of_first = text.len() as u64 - 28;
@@ -340,12 +342,12 @@ mod tests {
     }
 
     #[test]
-    fn responses_end_as_their_heads_say() {
-        let parts = |text: &str, answers| responses(text.as_bytes(), answers).unwrap();
+    fn responses_end_as_their_heads_state() {
+        let parts = |text: &str, answered| responses(text.as_bytes(), answered).unwrap();
         let with_length = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
         let length = with_length.len() as u64;
         assert_eq!(
-            parts(&format!("{with_length}hi"), Answers::Other),
+            parts(&format!("{with_length}hi"), AnsweredMethod::Other),
             [
                 ResponsePart::Begins(0),
                 ResponsePart::Head(200),
@@ -354,7 +356,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            parts(with_length, Answers::Head),
+            parts(with_length, AnsweredMethod::Head),
             [
                 ResponsePart::Begins(0),
                 ResponsePart::Head(200),
@@ -364,7 +366,7 @@ mod tests {
         assert_eq!(
             parts(
                 "HTTP/1.1 100 \r\n\r\nHTTP/1.1 200 \r\n\r\nxyz",
-                Answers::Other
+                AnsweredMethod::Other
             ),
             [
                 ResponsePart::Begins(0),
@@ -376,7 +378,7 @@ mod tests {
         );
         let switch = "HTTP/1.1 101 \r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
         assert_eq!(
-            parts(switch, Answers::Other)[1],
+            parts(switch, AnsweredMethod::Other)[1],
             ResponsePart::Switches {
                 end: switch.len() as u64,
                 to_h2c: true
@@ -385,10 +387,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unclear_is_refused() {
+    fn ambiguous_messages_are_refused() {
         let smuggled =
             b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
         assert_eq!(requests(&[smuggled]), Err(ConnectionError::BodyLength));
-        assert!(responses(b"220 smtp ready\r\n", Answers::Other).is_err());
+        assert!(responses(b"220 smtp ready\r\n", AnsweredMethod::Other).is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! What a server says to a client whose request it does not take, before it ends the connection.
+//! The error response that a server sends for a request it rejects, before it ends the connection.
 
 use httparse::Error;
 
 use crate::error::ConnectionError;
 
-/// A whole response, and how much of it is written.
+/// A complete response, and how much of it has been written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,
@@ -12,7 +12,7 @@ pub(super) struct Refusal {
     written: usize,
 }
 
-/// The refusal with this status and reason.
+/// The error response with this status and reason.
 macro_rules! refusal {
     ($status:literal, $reason:literal) => {
         Refusal {
@@ -43,18 +43,19 @@ impl Refusal {
         self.written > 0
     }
 
-    /// Counts the first `n` bytes of what is pending.
+    /// Records that the first `n` pending bytes were written.
     pub(super) fn advance(&mut self, n: usize) {
         self.written += n;
     }
 }
 
-/// The response to a request that is refused so; `None` if there is nobody to tell.
-pub(super) fn last_word(error: &ConnectionError) -> Option<Refusal> {
+/// The response to a request rejected with this error; `None` if none can be sent.
+pub(super) fn refusal_for(error: &ConnectionError) -> Option<Refusal> {
     match error {
         ConnectionError::Head(Error::Version) => Some(VERSION_NOT_SUPPORTED),
         ConnectionError::Connect | ConnectionError::TransferCoding => Some(NOT_IMPLEMENTED),
-        // What is too large as well: "an appropriate 4xx" (RFC 9110, section 5.4), and nginx and HAProxy say 400.
+        // Also used for messages that are too large: "an appropriate 4xx" (RFC 9110, section 5.4), and nginx and
+        // HAProxy send 400.
         ConnectionError::Head(_)
         | ConnectionError::HeadTooLong
         | ConnectionError::BareLineFeed

@@ -1,7 +1,7 @@
 //! The server's side of an HTTP/1.1 connection: reads requests, writes their responses in order.
 //!
-//! Requests may be pipelined; a response may begin before its request's body has ended. By itself it answers
-//! `Expect: 100-continue`, and requests that could be understood in two ways: those it refuses, and ends the
+//! Requests may be pipelined; a response may begin before its request's body has ended. The engine itself answers
+//! `Expect: 100-continue`, and it rejects ambiguous requests with an error response, after which it ends the
 //! connection.
 
 use std::collections::VecDeque;
@@ -13,16 +13,16 @@ use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, RequestHead, ToHead, parse_request};
-use super::outgoing::{Manner, Outgoing, STREAM_BUFFER_BYTES};
-use super::refusal::{Refusal, last_word};
-use super::staged::Staged;
+use super::outgoing::{Outgoing, STREAM_BUFFER_BYTES, SendOptions};
+use super::refusal::{Refusal, refusal_for};
+use super::staged::StagedOutput;
 use super::version::Version;
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::{Interim, Response, Trailers};
 
-/// How many requests may wait for their answers; a bound of memory that no decent client reaches.
+/// How many requests may wait for their responses; bounds the memory, and no well-behaved client reaches it.
 pub const MAX_PIPELINED: usize = 1024;
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -32,13 +32,13 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub struct Server {
     settings: Http1Settings,
     next: StreamId,
-    reading: Reading,
+    reading: ReadState,
     head: HeadBuffer,
     trailers: TrailerBuffer,
-    /// Requests whose responses are not wholly written, oldest first, without a gap.
-    exchanges: VecDeque<Exchange>,
+    /// Requests whose responses are not completely written, oldest first, without gaps.
+    requests: VecDeque<PendingRequest>,
     failure: Option<ConnectionError>,
-    /// An answer that goes to the end of the connection was given up.
+    /// A response delimited by the end of the connection was abandoned.
     has_cut_off: bool,
     /// Bytes written and read so far.
     sent: u64,
@@ -47,65 +47,66 @@ pub struct Server {
 
 /// What the next byte from the client belongs to.
 #[derive(Debug)]
-enum Reading {
+enum ReadState {
     /// The head of a request.
     Head,
-    /// The body of a request, and whether another request may follow.
+    /// The body of a request; `then` says whether another request may follow.
     Body {
         stream: StreamId,
         body: Body,
-        then: Then,
+        then: AfterRequest,
     },
-    /// Nothing: the client said or showed that this was all.
+    /// Nothing: this was the client's last request.
     Over,
 }
 
 /// What follows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum AfterRequest {
     Next,
     Close,
 }
 
 /// A request that waits for its response, or whose response is being written.
 #[derive(Debug)]
-struct Exchange {
+struct PendingRequest {
     stream: StreamId,
-    /// In which version the client speaks.
-    reader: Version,
+    /// The client's version.
+    peer_version: Version,
     to_head: ToHead,
-    then: Then,
-    /// What is left of interim responses: of the 100 (Continue) for which the client waits, or of others.
-    interim: Staged,
-    answer: Answer,
+    then: AfterRequest,
+    /// The unwritten rest of interim responses: the 100 (Continue) for which the client waits, or others.
+    interim: StagedOutput,
+    response_state: ResponseState,
 }
 
 #[derive(Debug)]
-enum Answer {
-    /// None yet.
+enum ResponseState {
+    /// No response yet.
     Awaited,
-    /// A response behind others that are not wholly written. It takes its form, and body, when its turn comes: of a
-    /// thousand pipelined requests only one holds a buffer. `is_ended`: of its streamed body nothing will come.
-    Waiting {
+    /// A response queued behind others that are not completely written. It is serialised only when its turn comes, so
+    /// that of a thousand pipelined requests only one holds a buffer. `is_ended`: its streamed body was ended without
+    /// any bytes.
+    Queued {
         response: Arc<Response>,
         is_ended: bool,
     },
-    /// The response, at its turn.
-    Response(Outgoing),
-    /// Our own response to a request that we refuse.
+    /// The response, in its turn.
+    Sending(Outgoing),
+    /// Our own error response to a request that we reject.
     Refusal(Refusal),
 }
 
 impl Server {
-    /// A connection that has not been used.
+    /// A new connection.
     pub fn new(settings: &Http1Settings) -> Result<Server, CreateError> {
         Ok(Server {
             settings: *settings,
             next: StreamId(0),
-            reading: Reading::Head,
+            reading: ReadState::Head,
             head: HeadBuffer::default(),
             trailers: TrailerBuffer::default(),
-            exchanges: VecDeque::new(),
+            requests: VecDeque::new(),
             failure: None,
             has_cut_off: false,
             sent: 0,
@@ -113,19 +114,20 @@ impl Server {
         })
     }
 
-    /// See [`crate::ServerConnection::is_open`]. After a request was refused, it is open until the refusal is written.
+    /// See [`crate::ServerConnection::is_open`]. After a request was rejected, it stays open until the error response
+    /// has been written.
     pub fn is_open(&self) -> bool {
-        let next = self.exchanges.front();
-        !matches!(self.reading, Reading::Over) || next.is_some_and(|exchange| !exchange.is_done())
+        let next = self.requests.front();
+        !matches!(self.reading, ReadState::Over) || next.is_some_and(|request| !request.is_done())
     }
 
-    /// See [`crate::ServerConnection::cuts_off`].
-    pub fn cuts_off(&self) -> bool {
-        let next = self.exchanges.front();
-        self.has_cut_off || next.is_some_and(Exchange::goes_to_the_end)
+    /// See [`crate::ServerConnection::must_reset`].
+    pub fn must_reset(&self) -> bool {
+        let next = self.requests.front();
+        self.has_cut_off || next.is_some_and(PendingRequest::is_delimited_by_close)
     }
 
-    /// See [`crate::ServerConnection::respond`]. The response to the last request that the settings allow says
+    /// See [`crate::ServerConnection::respond`]. The response to the last request that the settings allow carries
     /// `connection: close`.
     pub fn respond(
         &mut self,
@@ -134,69 +136,72 @@ impl Server {
     ) -> Result<(), RespondError> {
         let framing = self.settings.framing;
         let place = self.place(stream);
-        let exchange = place.and_then(|place| self.exchanges.get_mut(place));
-        let exchange = exchange.filter(|exchange| matches!(exchange.answer, Answer::Awaited));
-        let exchange = exchange.ok_or(RespondError::NotWaiting(stream))?;
-        exchange.answer = if place == Some(0) {
-            Answer::Response(exchange.outgoing(response, framing))
+        let request = place.and_then(|place| self.requests.get_mut(place));
+        let request =
+            request.filter(|request| matches!(request.response_state, ResponseState::Awaited));
+        let request = request.ok_or(RespondError::NotWaiting(stream))?;
+        request.response_state = if place == Some(0) {
+            ResponseState::Sending(request.outgoing(response, framing))
         } else {
-            Answer::Waiting {
+            ResponseState::Queued {
                 response: Arc::clone(response),
                 is_ended: false,
             }
         };
-        exchange.drop_interim();
+        request.drop_interim();
         Ok(())
     }
 
-    /// See [`crate::ServerConnection::inform`]. It waits for the responses before it.
+    /// See [`crate::ServerConnection::inform`]. The interim response waits for the responses before it.
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
-        if let Some(exchange) = self.exchange_mut(stream)
-            && let (Answer::Awaited, Version::Http11) = (&exchange.answer, exchange.reader)
-            && exchange.interim.pending().len() < STREAM_BUFFER_BYTES
+        if let Some(request) = self.request_mut(stream)
+            && let (ResponseState::Awaited, Version::Http11) =
+                (&request.response_state, request.peer_version)
+            && request.interim.pending().len() < STREAM_BUFFER_BYTES
         {
-            exchange.interim.push(&interim.lines());
+            request.interim.push(&interim.lines());
         }
     }
 
-    /// How many bytes of a response's streamed body would be taken now. None is taken in answer to a HEAD request, nor
-    /// while responses before it are not wholly written.
+    /// How many bytes of a response's streamed body could be taken now. The response to a HEAD request takes none, and
+    /// neither does any response while those before it are not completely written.
     pub fn body_room(&self, stream: StreamId) -> usize {
-        let exchange = self
+        let request = self
             .place(stream)
-            .and_then(|index| self.exchanges.get(index));
-        match exchange.map(|exchange| &exchange.answer) {
-            Some(Answer::Response(message)) => message.room(),
+            .and_then(|index| self.requests.get(index));
+        match request.map(|request| &request.response_state) {
+            Some(ResponseState::Sending(message)) => message.room(),
             _ => 0,
         }
     }
 
-    /// Takes some bytes of a response's streamed body; returns how many, 0 if the response is over. What exceeds the
-    /// announced length is never taken.
+    /// Takes some bytes of a response's streamed body; returns how many, 0 if the response is over. Bytes beyond the
+    /// announced length are never taken.
     pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.message_mut(stream)
             .and_then(Outgoing::stream)
             .map_or(0, |body| body.send(bytes))
     }
 
-    /// No more of a response's streamed body will come. If that is less than was announced, the connection fails, as
-    /// if this server had gone away.
+    /// Completes a response's streamed body. If it is shorter than announced, the connection fails, as if this server
+    /// had disconnected.
     ///
-    /// To an HTTP/1.0 client the connection's end is that of a body of unknown length: there may be nothing to write
-    /// then, and [`ServerEvent::ResponseWritten`] comes with the next call that takes an inbox.
+    /// For an HTTP/1.0 client, the end of the connection delimits a body of unknown length. There may then be nothing
+    /// left to write, and [`ServerEvent::ResponseWritten`] is reported by the next call that takes an inbox.
     pub fn end_body(&mut self, stream: StreamId) {
-        if let Some(exchange) = self.exchange_mut(stream)
-            && let Answer::Waiting { is_ended, .. } = &mut exchange.answer
+        if let Some(request) = self.request_mut(stream)
+            && let ResponseState::Queued { is_ended, .. } = &mut request.response_state
         {
             *is_ended = true;
         }
         let body = self.message_mut(stream).and_then(Outgoing::stream);
         if body.is_some_and(|body| body.end().is_err()) {
-            self.die(ConnectionError::GivenUp);
+            self.fail(ConnectionError::GivenUp);
         }
     }
 
-    /// The same with trailers behind the body, which are left out if it is not sent in chunks, or waits for its turn.
+    /// Completes a streamed body with trailers, which are dropped if the body is not chunked or still waits for its
+    /// turn.
     pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
             body.set_trailers(trailers.lines());
@@ -204,26 +209,26 @@ impl Server {
         self.end_body(stream);
     }
 
-    /// HTTP/1.1 has no windows: an owner that wants no more bodies stops reading, and this changes nothing.
+    /// No effect: HTTP/1.1 has no windows, so an owner that wants no more body bytes stops reading the socket.
     pub fn set_manual_consumption(&mut self) {}
 
-    /// As [`Server::set_manual_consumption`].
+    /// No effect; see [`Server::set_manual_consumption`].
     pub fn consume(&mut self, _stream: StreamId, _n: u64) {}
 
-    /// Gives an exchange up and with it, as HTTP/1.1 has no other way, the connection. The code is not sent.
+    /// Abandons an exchange, and the connection with it, because HTTP/1.1 has no other way. The code is not sent.
     pub fn reset(&mut self, stream: StreamId, _code: u64) {
         let is_read = match self.reading {
-            Reading::Head => self.head.has_begun() && self.next == stream,
-            Reading::Body { stream: now, .. } => now == stream,
-            Reading::Over => false,
+            ReadState::Head => self.head.has_begun() && self.next == stream,
+            ReadState::Body { stream: now, .. } => now == stream,
+            ReadState::Over => false,
         };
-        if is_read || self.exchange_mut(stream).is_some() {
-            self.die(ConnectionError::GivenUp);
+        if is_read || self.request_mut(stream).is_some() {
+            self.fail(ConnectionError::GivenUp);
         }
     }
 
-    /// See [`crate::ServerConnection::receive`]. A request that is refused gets its answer from here, behind the
-    /// answers of those before it.
+    /// See [`crate::ServerConnection::receive`]. A rejected request is answered from here, after the responses to the
+    /// requests before it.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -245,8 +250,8 @@ impl Server {
     ) -> Result<(), ConnectionError> {
         while !bytes.is_empty() {
             let used = match &mut self.reading {
-                Reading::Head => self.read_head(bytes, inbox)?,
-                Reading::Body { stream, body, then } => {
+                ReadState::Head => self.read_head(bytes, inbox)?,
+                ReadState::Body { stream, body, then } => {
                     let (stream, then) = (*stream, *then);
                     let taken = body.take(bytes, |data| inbox.push_body(stream, data))?;
                     self.received += taken.used as u64;
@@ -260,8 +265,8 @@ impl Server {
                     self.stop_waiting(stream);
                     taken.used
                 }
-                // What follows the last request is ignored (RFC 9112, section 9.6).
-                Reading::Over => bytes.len(),
+                // Anything after the last request is ignored (RFC 9112, section 9.6).
+                ReadState::Over => bytes.len(),
             };
             bytes = &bytes[used..];
         }
@@ -298,7 +303,7 @@ impl Server {
         head: RequestHead,
         inbox: &mut Inbox<ServerEvent>,
     ) -> Result<(), ConnectionError> {
-        if self.exchanges.len() >= MAX_PIPELINED {
+        if self.requests.len() >= MAX_PIPELINED {
             return Err(ConnectionError::TooManyPipelined);
         }
         let stream = self.next;
@@ -306,9 +311,9 @@ impl Server {
         let limit = self.settings.requests_per_connection;
         let is_last = limit.is_some_and(|limit| self.next.0 >= u64::from(limit));
         let then = if head.keeps_alive && !is_last {
-            Then::Next
+            AfterRequest::Next
         } else {
-            Then::Close
+            AfterRequest::Close
         };
         let body = Body::of(head.framing);
         let waits = head.expects_continue && body.is_some();
@@ -317,13 +322,13 @@ impl Server {
         } else {
             ToHead::No
         };
-        self.exchanges.push_back(Exchange {
+        self.requests.push_back(PendingRequest {
             stream,
-            reader: head.version,
+            peer_version: head.version,
             to_head,
             then,
-            interim: Staged::new(if waits { CONTINUE.to_vec() } else { Vec::new() }),
-            answer: Answer::Awaited,
+            interim: StagedOutput::new(if waits { CONTINUE.to_vec() } else { Vec::new() }),
+            response_state: ResponseState::Awaited,
         });
         inbox.push(ServerEvent::RequestHead {
             stream,
@@ -332,16 +337,21 @@ impl Server {
             fields: head.fields,
         });
         match body {
-            Some(body) => self.reading = Reading::Body { stream, body, then },
+            Some(body) => self.reading = ReadState::Body { stream, body, then },
             None => self.end_request(stream, then, inbox),
         }
         Ok(())
     }
 
-    fn end_request(&mut self, stream: StreamId, then: Then, inbox: &mut Inbox<ServerEvent>) {
+    fn end_request(
+        &mut self,
+        stream: StreamId,
+        then: AfterRequest,
+        inbox: &mut Inbox<ServerEvent>,
+    ) {
         self.reading = match then {
-            Then::Next => Reading::Head,
-            Then::Close => Reading::Over,
+            AfterRequest::Next => ReadState::Head,
+            AfterRequest::Close => ReadState::Over,
         };
         inbox.push(ServerEvent::RequestEnd {
             stream,
@@ -349,49 +359,49 @@ impl Server {
         });
     }
 
-    /// The client sends its body, so it does not wait for a 100 (Continue) any more.
+    /// Handles the start of a request's body: the client no longer waits for a 100 (Continue).
     fn stop_waiting(&mut self, stream: StreamId) {
-        if let Some(exchange) = self.exchanges.back_mut()
-            && exchange.stream == stream
+        if let Some(request) = self.requests.back_mut()
+            && request.stream == stream
         {
-            exchange.drop_interim();
+            request.drop_interim();
         }
     }
 
-    /// Ends the connection behind an answer that says why, unless the request has its answer already.
+    /// Ends the connection after an error response, unless the request has already been answered.
     fn refuse(&mut self, error: &ConnectionError) {
-        let Some(refusal) = last_word(error) else {
-            self.die(error.clone());
+        let Some(refusal) = refusal_for(error) else {
+            self.fail(error.clone());
             return;
         };
         self.failure = Some(error.clone());
-        match std::mem::replace(&mut self.reading, Reading::Over) {
-            Reading::Head => self.exchanges.push_back(Exchange {
+        match std::mem::replace(&mut self.reading, ReadState::Over) {
+            ReadState::Head => self.requests.push_back(PendingRequest {
                 stream: self.next,
-                reader: Version::Http11,
+                peer_version: Version::Http11,
                 to_head: ToHead::No,
-                then: Then::Close,
-                interim: Staged::new(Vec::new()),
-                answer: Answer::Refusal(refusal),
+                then: AfterRequest::Close,
+                interim: StagedOutput::new(Vec::new()),
+                response_state: ResponseState::Refusal(refusal),
             }),
-            Reading::Body { stream, .. } => {
-                if let Some(exchange) = self.exchange_mut(stream)
-                    && let Answer::Awaited = exchange.answer
+            ReadState::Body { stream, .. } => {
+                if let Some(request) = self.request_mut(stream)
+                    && let ResponseState::Awaited = request.response_state
                 {
-                    exchange.answer = Answer::Refusal(refusal);
-                    exchange.drop_interim();
+                    request.response_state = ResponseState::Refusal(refusal);
+                    request.drop_interim();
                 }
             }
-            Reading::Over => {}
+            ReadState::Over => {}
         }
     }
 
-    /// Ends the connection without a word.
-    fn die(&mut self, error: ConnectionError) {
-        self.has_cut_off = self.cuts_off();
+    /// Ends the connection without an error response.
+    fn fail(&mut self, error: ConnectionError) {
+        self.has_cut_off = self.must_reset();
         self.failure = Some(error);
-        self.reading = Reading::Over;
-        self.exchanges.clear();
+        self.reading = ReadState::Over;
+        self.requests.clear();
     }
 
     /// See [`crate::ServerConnection::receive_end`].
@@ -401,37 +411,37 @@ impl Server {
             return Err(failure.clone());
         }
         let is_between_requests = match self.reading {
-            Reading::Head => !self.head.has_begun(),
-            Reading::Body { .. } => false,
-            Reading::Over => true,
+            ReadState::Head => !self.head.has_begun(),
+            ReadState::Body { .. } => false,
+            ReadState::Over => true,
         };
         if is_between_requests {
-            self.reading = Reading::Over;
+            self.reading = ReadState::Over;
             Ok(())
         } else {
-            self.die(ConnectionError::UnexpectedEnd);
+            self.fail(ConnectionError::UnexpectedEnd);
             Err(ConnectionError::UnexpectedEnd)
         }
     }
 
     /// See [`crate::ServerConnection::output`].
     pub fn output(&mut self) -> &[u8] {
-        self.exchanges.front().map_or(&[], Exchange::pending)
+        self.requests.front().map_or(&[], PendingRequest::pending)
     }
 
-    /// See [`crate::ServerConnection::holds_answer`]: nothing else is ever written.
-    pub fn holds_answer(&self) -> bool {
-        (self.exchanges.front()).is_some_and(|exchange| !exchange.pending().is_empty())
+    /// See [`crate::ServerConnection::holds_response`]. Nothing but responses is ever written.
+    pub fn holds_response(&self) -> bool {
+        (self.requests.front()).is_some_and(|request| !request.pending().is_empty())
     }
 
     /// See [`crate::ServerConnection::advance_output`].
     pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
         let n = n.min(self.output().len());
         if n > 0
-            && let Some(exchange) = self.exchanges.front_mut()
+            && let Some(request) = self.requests.front_mut()
         {
-            let stream = exchange.stream;
-            if exchange.advance(n) == Mark::FirstByte {
+            let stream = request.stream;
+            if request.advance(n) == Mark::FirstByte {
                 inbox.push(ServerEvent::ResponseFirstByteWritten {
                     stream,
                     offset: self.sent,
@@ -442,128 +452,135 @@ impl Server {
         self.settle(inbox);
     }
 
-    /// Takes leave of the exchange whose answer is written: the next has its turn.
+    /// Removes the first exchange once its response has been written, and starts the next.
     fn settle(&mut self, inbox: &mut Inbox<ServerEvent>) {
-        let Some(exchange) = self.exchanges.front().filter(|next| next.is_done()) else {
+        let Some(request) = self.requests.front().filter(|next| next.is_done()) else {
             return;
         };
-        let (stream, end) = (exchange.stream, self.sent);
-        match &exchange.answer {
-            Answer::Response(_) => inbox.push(ServerEvent::ResponseWritten { stream, end }),
-            Answer::Refusal(refusal) => inbox.push(ServerEvent::RequestRefused {
+        let (stream, end) = (request.stream, self.sent);
+        match &request.response_state {
+            ResponseState::Sending(_) => inbox.push(ServerEvent::ResponseWritten { stream, end }),
+            ResponseState::Refusal(refusal) => inbox.push(ServerEvent::RequestRefused {
                 stream,
                 status: refusal.status,
                 end,
             }),
-            Answer::Awaited | Answer::Waiting { .. } => {}
+            ResponseState::Awaited | ResponseState::Queued { .. } => {}
         }
-        self.exchanges.pop_front();
+        self.requests.pop_front();
         self.begin_next();
     }
 
-    /// Gives the first response its form, if it has waited for its turn.
+    /// Serialises the first response, if it was waiting for its turn.
     fn begin_next(&mut self) {
         let framing = self.settings.framing;
-        let Some(exchange) = self.exchanges.front_mut() else {
+        let Some(request) = self.requests.front_mut() else {
             return;
         };
-        let Answer::Waiting { response, is_ended } = &exchange.answer else {
+        let ResponseState::Queued { response, is_ended } = &request.response_state else {
             return;
         };
         let is_ended = *is_ended;
-        let message = exchange.outgoing(response, framing);
-        let stream = exchange.stream;
-        exchange.answer = Answer::Response(message);
+        let message = request.outgoing(response, framing);
+        let stream = request.stream;
+        request.response_state = ResponseState::Sending(message);
         if is_ended {
             self.end_body(stream);
         }
     }
 
-    /// Where among the exchanges it would be.
+    /// The index at which the exchange would be.
     fn place(&self, stream: StreamId) -> Option<usize> {
-        let first = self.exchanges.front()?.stream;
+        let first = self.requests.front()?.stream;
         usize::try_from(stream.0.checked_sub(first.0)?).ok()
     }
 
-    fn exchange_mut(&mut self, stream: StreamId) -> Option<&mut Exchange> {
+    fn request_mut(&mut self, stream: StreamId) -> Option<&mut PendingRequest> {
         let index = self.place(stream)?;
-        self.exchanges.get_mut(index)
+        self.requests.get_mut(index)
     }
 
     fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
-        match &mut self.exchange_mut(stream)?.answer {
-            Answer::Response(message) => Some(message),
-            Answer::Awaited | Answer::Waiting { .. } | Answer::Refusal(_) => None,
+        match &mut self.request_mut(stream)?.response_state {
+            ResponseState::Sending(message) => Some(message),
+            ResponseState::Awaited | ResponseState::Queued { .. } | ResponseState::Refusal(_) => {
+                None
+            }
         }
     }
 }
 
-/// What an advance of the output has passed.
+/// The mark that an advance of the output has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     FirstByte,
     None,
 }
 
-impl Exchange {
-    /// The response as this client is to get it.
+impl PendingRequest {
+    /// The response in the form for this client.
     fn outgoing(&self, response: &Response, framing: BodyFraming) -> Outgoing {
-        let manner = Manner {
+        let options = SendOptions {
             framing,
-            reader: self.reader,
+            peer_version: self.peer_version,
             to_head: self.to_head,
             extra: match self.then {
-                Then::Next => "",
-                Then::Close => CLOSE_LINE,
+                AfterRequest::Next => "",
+                AfterRequest::Close => CLOSE_LINE,
             },
         };
-        Outgoing::new(response.h1(), manner)
+        Outgoing::new(response.h1(), options)
     }
 
-    /// A final answer, or a body that comes unasked, makes the interim one needless, unless that has begun.
+    /// Drops a 100 (Continue) that a final response or an early body has made unnecessary, unless it is already partly
+    /// written.
     fn drop_interim(&mut self) {
         if self.interim.pending() == CONTINUE {
             self.interim.take(CONTINUE.len());
         }
     }
 
-    /// Whether the answer is wholly written.
+    /// Whether the response is completely written.
     fn is_done(&self) -> bool {
-        match &self.answer {
-            Answer::Awaited | Answer::Waiting { .. } => false,
-            Answer::Response(message) => message.is_done(),
-            Answer::Refusal(refusal) => refusal.pending().is_empty(),
+        match &self.response_state {
+            ResponseState::Awaited | ResponseState::Queued { .. } => false,
+            ResponseState::Sending(message) => message.is_done(),
+            ResponseState::Refusal(refusal) => refusal.pending().is_empty(),
         }
     }
 
-    /// Whether nothing but the end of the connection can say that the answer is over, and it is not.
-    fn goes_to_the_end(&self) -> bool {
-        match &self.answer {
-            Answer::Response(message) => message.goes_to_the_end() && !message.is_done(),
-            Answer::Awaited | Answer::Waiting { .. } | Answer::Refusal(_) => false,
+    /// Whether the response is incomplete and only the end of the connection can delimit it.
+    fn is_delimited_by_close(&self) -> bool {
+        match &self.response_state {
+            ResponseState::Sending(message) => {
+                message.is_delimited_by_close() && !message.is_done()
+            }
+            ResponseState::Awaited | ResponseState::Queued { .. } | ResponseState::Refusal(_) => {
+                false
+            }
         }
     }
 
     fn pending(&self) -> &[u8] {
-        match &self.answer {
+        match &self.response_state {
             _ if !self.interim.is_empty() => self.interim.pending(),
-            Answer::Awaited | Answer::Waiting { .. } => &[],
-            Answer::Response(message) => message.pending(),
-            Answer::Refusal(refusal) => refusal.pending(),
+            ResponseState::Awaited | ResponseState::Queued { .. } => &[],
+            ResponseState::Sending(message) => message.pending(),
+            ResponseState::Refusal(refusal) => refusal.pending(),
         }
     }
 
-    /// Counts the first `n` bytes of what is pending, more than none.
+    /// Records that the first `n` pending bytes were written; `n` is at least 1.
     fn advance(&mut self, n: usize) -> Mark {
-        match &mut self.answer {
+        match &mut self.response_state {
             _ if !self.interim.is_empty() => self.interim.take(n),
-            Answer::Awaited | Answer::Waiting { .. } => {}
-            Answer::Response(message) => {
+            ResponseState::Awaited | ResponseState::Queued { .. } => {}
+            ResponseState::Sending(message) => {
                 if message.advance(n).is_first {
                     return Mark::FirstByte;
                 }
             }
-            Answer::Refusal(refusal) => {
+            ResponseState::Refusal(refusal) => {
                 let is_first = !refusal.has_begun();
                 refusal.advance(n);
                 if is_first {

@@ -1,10 +1,10 @@
-//! The target of a request: all its forms become the path and query (RFC 9112, section 3.2).
+//! The target of a request: reduces all its forms to the path and query (RFC 9112, section 3.2).
 
 use std::borrow::Cow;
 
 use crate::error::ConnectionError;
 
-/// What a request is for.
+/// What a request targets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
     /// The path and query, or `*`.
@@ -32,7 +32,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The absolute form, which only proxies need but every server must take.
+/// The absolute form, which only proxies need but every server must accept.
 fn absolute<'a>(method: &str, text: &'a str) -> Option<Target<'a>> {
     let (scheme, rest) = text.split_once("://")?;
     let is_known = ["http", "https"]
@@ -52,8 +52,8 @@ fn absolute<'a>(method: &str, text: &'a str) -> Option<Target<'a>> {
     })
 }
 
-/// Whether this can be a host with or without a port: the characters of RFC 3986, sections 3.2.2 and 3.2.3. It may be
-/// empty (RFC 9110, section 7.2).
+/// Whether this can be a host, with or without a port, judging by the characters of RFC 3986, sections 3.2.2 and 3.2.3.
+/// It may be empty (RFC 9110, section 7.2).
 pub(super) fn is_host(text: &[u8]) -> bool {
     text.iter().all(|b| {
         matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%')
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form() {
+    fn all_target_forms_become_path_and_query() {
         for (method, text, path, authority) in [
             ("GET", "/a?b", "/a?b", None),
             ("OPTIONS", "*", "*", None),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn no_form() {
+    fn invalid_targets_are_refused() {
         for text in [
             "*",
             "a",

@@ -1,6 +1,6 @@
-//! The versions of HTTP/1 that are spoken.
+//! The supported versions of HTTP/1.
 //!
-//! What they differ in is said where it matters: `fields` and `outgoing`.
+//! Their differences are handled in `fields` and `outgoing`.
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// By the number behind the dot, of which httparse lets pass no other.
+    /// From the minor version; httparse accepts only 0 and 1.
     pub(super) fn of(minor: Option<u8>) -> Version {
         match minor {
             Some(0) => Version::Http10,

@@ -1,21 +1,23 @@
 //! The client's side of an HTTP/2 connection.
 //!
-//! One request at a time is handed to the session, and only when it would be serialised at once: the session would
-//! queue requests over the server's limit without a word, and send all HEADERS before any DATA.
+//! Requests are handed to the session one at a time, and only when they would be serialised immediately. Otherwise the
+//! session would silently queue requests over the server's limit, and would send all HEADERS before any DATA.
 
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{FrameHeader, FrameKind, Handler, Received, Setting, Upgraded, Verdict};
+use squall_nghttp2::{
+    FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame, Setting, UpgradeMethod,
+};
 
 use super::client_session::ClientSession;
-use super::ear::Ear;
+use super::ear::ListenerState;
 use super::engine::{self, Engine};
-use super::output::{Mark, Output, Produced, Room};
+use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::protocol::Session;
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
-use crate::connection::Http2Announced;
+use crate::connection::Http2Announcements;
 use crate::error::{ConnectionError, CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
@@ -29,37 +31,38 @@ pub struct Client {
     has_ended: bool,
 }
 
-/// What the session tells.
+/// Handles the session's callbacks.
 #[derive(Default)]
 struct Listener {
     inbox: Inbox<ClientEvent>,
-    streams: Streams<u32, Exchange>,
-    /// Streams of which neither a whole response nor a reset came.
+    streams: Streams<u32, StreamState>,
+    /// Streams that have received neither a complete response nor a reset.
     unanswered: usize,
-    /// Streams whose requests the session has not produced: wholly, or if they are streamed to the end of their heads.
+    /// Streams whose requests the session has not fully produced. A streamed request counts only until its head is
+    /// produced.
     unsent: usize,
     /// The last stream of the server's GOAWAY.
     goaway: Option<u32>,
-    ear: Ear,
+    shared: ListenerState,
 }
 
 /// An open stream.
 #[derive(Default)]
-struct Exchange {
+struct StreamState {
     is_streamed: bool,
-    /// Something of its request was produced.
+    /// Part of its request has been produced.
     is_produced: bool,
-    /// Nobody waits any more for what it sends.
+    /// Other requests no longer have to wait for it.
     is_sent: bool,
     has_begun: bool,
-    /// Of the header section that is arriving.
+    /// Status of the header section being received.
     status: Option<u16>,
     is_answered: bool,
 }
 
 impl Client {
-    /// A connection that has not been used; its output begins with the preface and SETTINGS. Until the
-    /// server's SETTINGS arrive, our own limit of concurrent streams stands for the server's.
+    /// A new connection; its output begins with the preface and SETTINGS. Until the server's SETTINGS arrive, our own
+    /// limit of concurrent streams stands in for the server's.
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
@@ -74,15 +77,15 @@ impl Client {
         })
     }
 
-    /// The value of HTTP2-Settings in a request of HTTP/1.1 that asks for `upgrade: h2c` (RFC 7540, section 3.2.1).
+    /// The value of HTTP2-Settings in an HTTP/1.1 request with `upgrade: h2c` (RFC 7540, section 3.2.1).
     pub fn upgrade_header(settings: &Http2Settings) -> Result<String, CreateError> {
         let payload = Setting::payload(&announced(Role::Client, settings)?)?;
         Ok(base64url(&payload))
     }
 
-    /// A connection that goes on from HTTP/1.1, of which it has sent and received so many bytes, after the server
-    /// has answered `request`, which asked for it by [`Client::upgrade_header`], with status 101. The response comes
-    /// on stream 1; its request has no more marks.
+    /// A connection that continues from HTTP/1.1 after `sent_bytes` and `received_bytes`. The server has answered
+    /// `request`, which carried [`Client::upgrade_header`], with status 101. The response arrives on stream 1; no more
+    /// marks are reported for the request.
     pub fn upgraded(
         settings: &Http2Settings,
         request: &Request,
@@ -92,19 +95,19 @@ impl Client {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
         let mut listener = Listener::default();
-        *listener.streams.find_or_insert(1) = Exchange {
+        *listener.streams.find_or_insert(1) = StreamState {
             is_produced: true,
             is_sent: true,
-            ..Exchange::default()
+            ..StreamState::default()
         };
         listener.unanswered = 1;
         let mut session = ClientSession::new(listener, &options)?;
-        let upgraded = if request.is_head() {
-            Upgraded::Head
+        let method = if request.is_head() {
+            UpgradeMethod::Head
         } else {
-            Upgraded::Other
+            UpgradeMethod::Other
         };
-        session.upgrade(&announced(Role::Client, settings)?, upgraded)?;
+        session.upgrade(&announced(Role::Client, settings)?, method)?;
         windows.announce(&mut session)?;
         let output = Output::new(FrameWalker::of_client_at(sent_bytes), options.data_bytes);
         let tap = FrameTap::of_upgraded_client(sent_bytes, received_bytes);
@@ -115,25 +118,25 @@ impl Client {
         })
     }
 
-    /// See [`crate::ClientConnection::is_ready`]. It is not while output waits for the socket, nor while
-    /// an earlier request has more to send that its windows allow; a request whose body is blocked by
-    /// flow control, or streamed, holds nobody up.
+    /// See [`crate::ClientConnection::is_ready`]. Not ready while output waits for the socket, or while an earlier
+    /// request has more to send that its windows allow. A request that is streamed, or whose body is blocked by flow
+    /// control, does not delay others.
     pub fn is_ready(&self) -> bool {
         self.engine.pending().is_empty() && self.has_place()
     }
 
     /// See [`crate::ClientConnection::gather`].
     pub fn gather(&mut self) -> bool {
-        self.engine.pull(Room::Usual);
+        self.engine.pull(BufferLimit::Usual);
         self.may_join()
     }
 
-    /// Whether a request would go behind others in what the socket will be offered next.
+    /// Whether a request could join others in the next output offered to the socket.
     fn may_join(&self) -> bool {
         !self.engine.is_offered() && self.has_place()
     }
 
-    /// Whether there is a place for a stream, and no earlier request has more to send that its windows allow.
+    /// Whether another stream may be opened and no earlier request has more to send that its windows allow.
     fn has_place(&self) -> bool {
         let session = &self.engine.session;
         let listener = self.engine.listener();
@@ -170,9 +173,9 @@ impl Client {
         let id = self.engine.session.submit_request(request.h2(), body)?;
         let is_streamed = matches!(request.body(), Body::Streamed { .. });
         let listener = self.engine.listener_mut();
-        *listener.streams.find_or_insert(id) = Exchange {
+        *listener.streams.find_or_insert(id) = StreamState {
             is_streamed,
-            ..Exchange::default()
+            ..StreamState::default()
         };
         listener.unanswered += 1;
         listener.unsent += 1;
@@ -187,15 +190,15 @@ impl Client {
     ) -> Result<(), ConnectionError> {
         self.engine.receive(bytes, inbox, |engine| {
             if !engine.session.is_request_allowed() {
-                // GOAWAY came, or must go because the peer broke the protocol: producing it tells which.
-                engine.pull(Room::Beyond);
+                // GOAWAY arrived, or must be sent because the peer broke the protocol. Producing output shows which.
+                engine.pull(BufferLimit::Beyond);
             }
         })
     }
 
     /// See [`crate::ClientConnection::receive_end`].
     pub fn receive_end(&mut self, inbox: &mut Inbox<ClientEvent>) -> Result<(), ConnectionError> {
-        self.engine.hand_over(inbox);
+        self.engine.move_events(inbox);
         self.has_ended = true;
         if self.in_flight() > 0 {
             self.engine.fail(ConnectionError::UnexpectedEnd);
@@ -213,43 +216,44 @@ impl Client {
         self.engine.advance_output(n, inbox);
     }
 
-    /// How many bytes of a streamed body would be taken now: 0 while its buffer is full, or if the stream is gone.
+    /// How many bytes of a streamed body could be taken now: 0 if its buffer is full or the stream is gone.
     pub fn body_room(&self, stream: StreamId) -> usize {
         self.engine.body_room(stream)
     }
 
-    /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
+    /// Takes as many bytes of a streamed body as there is room for, and returns how many.
     pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.engine.send_body(stream, bytes)
     }
 
-    /// A streamed body is complete with what was taken.
+    /// Completes a streamed body.
     pub fn end_body(&mut self, stream: StreamId) {
         self.engine.end_body(stream);
     }
 
-    /// The same with trailers behind the body.
+    /// Completes a streamed body with trailers.
     pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         self.engine.end_body_with(stream, trailers);
     }
 
-    /// From now on the peer gets no new window for bytes of bodies until they are consumed. To be called at the start.
+    /// Stops returning window to the peer for body bytes until they are consumed. Call it at the start of the
+    /// connection.
     pub fn set_manual_consumption(&mut self) {
         self.engine.set_manual_consumption();
     }
 
-    /// The owner is done with so many bytes of a body. Those of a stream that was reset are consumed already.
+    /// Returns `n` body bytes to the peer's windows. Bytes of a reset stream count as consumed already.
     pub fn consume(&mut self, stream: StreamId, n: u64) {
         self.engine.consume(stream, n);
     }
 
-    /// Gives an open stream up, by RST_STREAM.
+    /// Abandons an open stream with RST_STREAM.
     pub fn reset(&mut self, stream: StreamId, code: u64) {
         self.engine.reset(stream, code);
     }
 
-    /// What both sides have announced and given up.
-    pub fn announced(&self) -> Http2Announced<'_> {
+    /// The SETTINGS of both sides, and counts of GOAWAYs and resets.
+    pub fn announced(&self) -> Http2Announcements<'_> {
         self.engine.announced()
     }
 }
@@ -262,11 +266,11 @@ impl engine::Listener for Listener {
         &mut self.inbox
     }
 
-    fn ear(&mut self) -> &mut Ear {
-        &mut self.ear
+    fn shared(&mut self) -> &mut ListenerState {
+        &mut self.shared
     }
 
-    fn marked(mark: Mark) -> ClientEvent {
+    fn event_of(mark: Mark) -> ClientEvent {
         match mark {
             Mark::First { stream, offset } => ClientEvent::RequestFirstByteWritten {
                 stream: StreamId(u64::from(stream)),
@@ -287,14 +291,14 @@ impl engine::Listener for Listener {
         self.streams.find(stream).is_some()
     }
 
-    fn produced(&mut self, stream: u32, part: Produced) {
-        let Some(exchange) = self.streams.find(stream) else {
+    fn on_produced(&mut self, stream: u32, part: MessagePart) {
+        let Some(state) = self.streams.find(stream) else {
             return;
         };
-        exchange.is_produced = true;
-        // A streamed body takes as long as its owner likes, which is no reason to keep others waiting.
-        if !exchange.is_sent && (part == Produced::Last || exchange.is_streamed) {
-            exchange.is_sent = true;
+        state.is_produced = true;
+        // The owner may take its time with a streamed body, so other requests do not wait for it.
+        if !state.is_sent && (part == MessagePart::Last || state.is_streamed) {
+            state.is_sent = true;
             self.unsent -= 1;
         }
     }
@@ -302,14 +306,14 @@ impl engine::Listener for Listener {
 
 impl Listener {
     fn on_answered(&mut self, id: u32) {
-        if let Some(exchange) = self.streams.find(id)
-            && !exchange.is_answered
+        if let Some(state) = self.streams.find(id)
+            && !state.is_answered
         {
-            exchange.is_answered = true;
+            state.is_answered = true;
             self.unanswered -= 1;
             self.inbox.push(ClientEvent::ResponseEnd {
                 stream: StreamId(u64::from(id)),
-                end: self.ear.end(),
+                end: self.shared.end(),
             });
         }
     }
@@ -318,47 +322,47 @@ impl Listener {
 impl Handler for Listener {
     fn frame_begun(&mut self, frame: FrameHeader) {
         if frame.kind == FrameKind::HEADERS
-            && let Some(exchange) = self.streams.find(frame.stream)
-            && !exchange.has_begun
+            && let Some(state) = self.streams.find(frame.stream)
+            && !state.has_begun
         {
-            exchange.has_begun = true;
+            state.has_begun = true;
             self.inbox.push(ClientEvent::ResponseFirstByte {
                 stream: StreamId(u64::from(frame.stream)),
-                offset: self.ear.offset(),
+                offset: self.shared.offset(),
             });
         }
     }
 
     fn headers_begun(&mut self, _id: u32) {
-        self.ear.begin_section();
+        self.shared.begin_section();
     }
 
     fn wants_fields(&self) -> bool {
         self.inbox.wants().fields
     }
 
-    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> Verdict {
+    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> FieldDecision {
         if name == b":status"
-            && let Some(exchange) = self.streams.find(id)
+            && let Some(state) = self.streams.find(id)
         {
-            // The session lets three digits pass and nothing else.
+            // The session only accepts three digits.
             let digit = |byte: u8| u16::from(byte.wrapping_sub(b'0'));
-            exchange.status = match *value {
+            state.status = match *value {
                 [a, b, c] => Some(100 * digit(a) + 10 * digit(b) + digit(c)),
                 _ => None,
             };
         }
-        self.ear.field(name, value, self.inbox.wants().fields)
+        self.shared.field(name, value, self.inbox.wants().fields)
     }
 
     fn data(&mut self, id: u32, bytes: &[u8]) {
-        self.ear.delivered_bytes += bytes.len() as u64;
+        self.shared.delivered_bytes += bytes.len() as u64;
         self.inbox.push_body(StreamId(u64::from(id)), bytes);
     }
 
-    fn frame_received(&mut self, frame: Received) {
+    fn frame_received(&mut self, frame: ReceivedFrame) {
         match frame {
-            Received::Headers(header) => {
+            ReceivedFrame::Headers(header) => {
                 let status = self
                     .streams
                     .find(header.stream)
@@ -369,15 +373,15 @@ impl Handler for Listener {
                     Some(status @ ..200) => self.inbox.push(ClientEvent::Interim {
                         stream,
                         status,
-                        fields: self.ear.take_fields(),
+                        fields: self.shared.take_fields(),
                     }),
                     Some(status) => self.inbox.push(ClientEvent::ResponseHeaders {
                         stream,
                         status,
-                        fields: self.ear.take_fields(),
+                        fields: self.shared.take_fields(),
                     }),
                     None => {
-                        let fields = self.ear.take_fields();
+                        let fields = self.shared.take_fields();
                         self.inbox.push_trailers(stream, fields);
                     }
                 }
@@ -385,9 +389,9 @@ impl Handler for Listener {
                     self.on_answered(header.stream);
                 }
             }
-            Received::Other(header) if header.ends_stream() => self.on_answered(header.stream),
-            Received::Other(_) => {}
-            Received::GoAway { last_stream, code } => {
+            ReceivedFrame::Other(header) if header.ends_stream() => self.on_answered(header.stream),
+            ReceivedFrame::Other(_) => {}
+            ReceivedFrame::GoAway { last_stream, code } => {
                 self.goaway = Some(last_stream);
                 let last_stream = StreamId(u64::from(last_stream));
                 self.inbox.push(ClientEvent::GoAway {
@@ -399,16 +403,16 @@ impl Handler for Listener {
     }
 
     fn stream_closed(&mut self, id: u32, code: u32) {
-        self.ear.closed.push((id, code));
-        let Some(exchange) = self.streams.remove(id) else {
+        self.shared.closed.push((id, code));
+        let Some(state) = self.streams.remove(id) else {
             return;
         };
-        self.unsent -= usize::from(!exchange.is_sent);
-        if !exchange.is_answered {
+        self.unsent -= usize::from(!state.is_sent);
+        if !state.is_answered {
             self.unanswered -= 1;
             let stream = StreamId(u64::from(id));
-            // With GOAWAY the session closes all these at once: no reset of theirs can come any more.
-            let is_refused = |last| id > last || !exchange.is_produced;
+            // On GOAWAY the session closes all these streams immediately, so none of them can still be reset.
+            let is_refused = |last| id > last || !state.is_produced;
             self.inbox.push(if self.goaway.is_some_and(is_refused) {
                 ClientEvent::RequestRefused { stream }
             } else {
@@ -421,11 +425,11 @@ impl Handler for Listener {
     }
 
     fn goaway_sending(&mut self, code: u32, reason: &[u8]) {
-        self.ear.goaway(code, reason);
+        self.shared.goaway(code, reason);
     }
 }
 
-/// Base64 for URLs without padding (RFC 4648, section 5), which HTTP2-Settings has.
+/// URL-safe Base64 without padding (RFC 4648, section 5), as HTTP2-Settings requires.
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -446,7 +450,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64url_is_that_of_the_rfc() {
+    fn base64url_matches_rfc_4648() {
         // RFC 4648, section 10, without the padding.
         for (bytes, text) in [
             ("", ""),

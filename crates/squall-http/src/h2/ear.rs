@@ -1,7 +1,7 @@
-//! What both sides' listeners hear in the same way: which frame is being read, the fields of its header section,
-//! streams that closed, and why the connection ends.
+//! State that the listeners of both sides share: the frame being read, the fields of its header section, the streams
+//! that closed, and why the connection ends.
 
-use squall_nghttp2::Verdict;
+use squall_nghttp2::FieldDecision;
 
 use super::settings::MAX_HEADER_LIST_BYTES;
 use crate::error::ConnectionError;
@@ -9,14 +9,14 @@ use crate::event::Field;
 use crate::frames::Frame;
 use crate::section::Section;
 
-/// What HPACK counts for a field besides its text (RFC 9113, section 6.5.2).
+/// What HTTP/2 counts for each field in addition to its text (RFC 9113, section 6.5.2).
 pub(super) const FIELD_OVERHEAD_BYTES: usize = 32;
 
 #[derive(Debug, Default)]
-pub(super) struct Ear {
+pub(super) struct ListenerState {
     /// The frame whose bytes nghttp2 is being given.
     pub(super) frame: Option<Frame>,
-    /// Bytes of bodies that it passed on.
+    /// Body bytes that nghttp2 delivered.
     pub(super) delivered_bytes: u64,
     /// The streams that closed, with their codes.
     pub(super) closed: Vec<(u32, u32)>,
@@ -27,52 +27,52 @@ pub(super) struct Ear {
     offence: Option<ConnectionError>,
 }
 
-impl Ear {
-    /// Where the frame begins that is being read.
+impl ListenerState {
+    /// The offset of the frame being read.
     pub(super) fn offset(&self) -> u64 {
         self.frame.map_or(0, |frame| frame.offset)
     }
 
-    /// Where it ends.
+    /// The offset after the frame being read.
     pub(super) fn end(&self) -> u64 {
         self.frame.map_or(0, |frame| frame.end())
     }
 
-    /// A header section begins.
+    /// Begins a header section.
     pub(super) fn begin_section(&mut self) {
         self.section_bytes = 0;
         self.fields.clear();
     }
 
-    /// Counts a field, and keeps it if it is wanted and no pseudo-header field but `:authority`.
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8], is_wanted: bool) -> Verdict {
+    /// Counts a field. Keeps it if it is wanted and not a pseudo-header field other than `:authority`.
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8], is_wanted: bool) -> FieldDecision {
         self.section_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if self.section_bytes > MAX_HEADER_LIST_BYTES as usize {
             self.fields.clear();
-            return Verdict::Refuse;
+            return FieldDecision::Refuse;
         }
         let name = match name {
-            // What an HTTP/1.1 message has in its place (RFC 9113, section 8.3.1).
+            // The field that carries it in an HTTP/1.1 message (RFC 9113, section 8.3.1).
             b":authority" => b"host",
             name => name,
         };
         if is_wanted && !name.starts_with(b":") {
             self.fields.push(name, value);
         }
-        Verdict::GoOn
+        FieldDecision::Continue
     }
 
-    /// The fields of the section, which is complete.
+    /// Takes the fields of the completed section.
     pub(super) fn take_fields(&mut self) -> Vec<Field> {
         self.fields.take()
     }
 
-    /// A frame was refused: what GOAWAY says if nghttp2 gives it no reason.
+    /// Records why a frame was refused, in case nghttp2 supplies no reason with its GOAWAY.
     pub(super) fn refused(&mut self, reason: &'static str) {
         self.refusal = Some(reason);
     }
 
-    /// GOAWAY goes out: with a code, the peer broke the protocol.
+    /// Handles an outgoing GOAWAY: with an error code, it means that the peer broke the protocol.
     pub(super) fn goaway(&mut self, code: u32, reason: &[u8]) {
         if code != 0 && self.offence.is_none() {
             let reason = match (reason, self.refusal) {

@@ -1,46 +1,46 @@
-//! What both sides of an HTTP/2 connection do alike: bytes in, bytes out, windows, frames, failure.
+//! What both sides of an HTTP/2 connection have in common: bytes in, bytes out, windows, frames, failure.
 //!
-//! The session gets what was received frame by frame, so that the listener knows at each call which frame it is about.
-//! What the events are is the listener's business.
+//! Received bytes are passed to the session frame by frame, so that the listener knows which frame each callback
+//! belongs to. The listener decides which events to report.
 
 use std::mem;
 
 use squall_base::record::Way;
 use squall_nghttp2::{Body, Error, FrameKind, Handler};
 
-use super::ear::Ear;
-use super::output::{Mark, Output, Produced, Room};
+use super::ear::ListenerState;
+use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::protocol::Session;
 use super::updates::{DataPiece, Updates};
-use crate::connection::Http2Announced;
+use crate::connection::Http2Announcements;
 use crate::error::ConnectionError;
 use crate::event::StreamId;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
 use crate::inbox::Inbox;
 use crate::message::{self, Interim, Trailers};
 
-/// More frames than ever wait, besides one for each stream: a peer that makes us queue more reads nothing.
+/// Limit on queued frames, beyond one per open stream. Only a peer that does not read can make us queue more.
 const MAX_QUEUED_FRAMES: usize = 20_000;
 
 /// RFC 9113, section 7.
 const PROTOCOL_ERROR: u32 = 0x1;
 
-/// What a side makes of what its session tells.
+/// Turns one side's session callbacks into events.
 pub(super) trait Listener: Handler + Sized {
     /// The side's events.
     type Event;
 
-    /// Who tells.
+    /// The session that calls it.
     type Session: Session<Self>;
 
     /// Where its events go.
     fn inbox(&mut self) -> &mut Inbox<Self::Event>;
 
-    /// What it hears like the other side.
-    fn ear(&mut self) -> &mut Ear;
+    /// The state that listeners of both sides keep.
+    fn shared(&mut self) -> &mut ListenerState;
 
-    /// The event of a mark in what was sent.
-    fn marked(mark: Mark) -> Self::Event;
+    /// The event for a mark that the socket has taken.
+    fn event_of(mark: Mark) -> Self::Event;
 
     /// How many streams are open.
     fn open_streams(&self) -> usize;
@@ -48,15 +48,15 @@ pub(super) trait Listener: Handler + Sized {
     /// Whether the stream is open.
     fn is_open(&mut self, stream: u32) -> bool;
 
-    /// A part of a message was produced.
-    fn produced(&mut self, _stream: u32, _part: Produced) {}
+    /// Called when part of a message has been produced.
+    fn on_produced(&mut self, _stream: u32, _part: MessagePart) {}
 
-    /// HEADERS came for this stream: whether the peer may not open it any more, because it has opened later ones.
+    /// Whether HEADERS for this stream are too late, because the peer has already opened later streams.
     fn is_out_of_order(&mut self, _stream: u32) -> bool {
         false
     }
 
-    /// The last stream that is taken, once, when it has come.
+    /// Returns the last stream that is accepted, once, after it has arrived.
     fn take_last_stream(&mut self) -> Option<u32> {
         None
     }
@@ -86,9 +86,9 @@ impl<L: Listener> Engine<L> {
         }
     }
 
-    /// What both sides have announced and given up.
-    pub(super) fn announced(&self) -> Http2Announced<'_> {
-        Http2Announced {
+    /// The SETTINGS of both sides, and counts of GOAWAYs and resets.
+    pub(super) fn announced(&self) -> Http2Announcements<'_> {
+        Http2Announcements {
             sent: self.tap.settings_sent(),
             received: self.tap.settings_received(),
             recent_sent: self.tap.recent_settings_sent(),
@@ -109,7 +109,7 @@ impl<L: Listener> Engine<L> {
         self.failure.is_some()
     }
 
-    /// The result of every call once it has failed.
+    /// The error that every call returns once the connection has failed.
     pub(super) fn state(&self) -> Result<(), ConnectionError> {
         self.failure.clone().map_or(Ok(()), Err)
     }
@@ -118,23 +118,23 @@ impl<L: Listener> Engine<L> {
         self.failure.get_or_insert(error);
     }
 
-    /// Remembers what the session could not do.
+    /// Records a failure of the session.
     fn note(&mut self, result: Result<(), Error>) {
         if let Err(error) = result {
             self.fail(error.into());
         }
     }
 
-    /// Takes bytes from the peer; `see` is called after them, while events still go to `inbox`.
+    /// Takes bytes from the peer, then calls `on_received` while events still go to `inbox`.
     pub(super) fn receive(
         &mut self,
         mut bytes: &[u8],
         inbox: &mut Inbox<L::Event>,
-        see: impl FnOnce(&mut Self),
+        on_received: impl FnOnce(&mut Self),
     ) -> Result<(), ConnectionError> {
         self.state()?;
-        // The listener adds to the caller's inbox itself.
-        self.hand_over(inbox);
+        // The listener appends to the caller's inbox directly.
+        self.move_events(inbox);
         mem::swap(self.listener_mut().inbox(), inbox);
         while !bytes.is_empty() && self.failure.is_none() {
             let len = self.receive_piece(bytes);
@@ -144,13 +144,13 @@ impl<L: Listener> Engine<L> {
             self.fail(Error::FLOODED.into());
         }
         if self.failure.is_none() {
-            see(self);
+            on_received(self);
         }
         mem::swap(self.listener_mut().inbox(), inbox);
         self.state()
     }
 
-    /// Takes the bytes of one frame, as far as they have come, or of the preface. Returns how many.
+    /// Takes the bytes of one frame, as far as they have arrived, or of the preface. Returns how many.
     fn receive_piece(&mut self, bytes: &[u8]) -> usize {
         let listener = self.session.handler_mut();
         let inbox = listener.inbox();
@@ -169,9 +169,9 @@ impl<L: Listener> Engine<L> {
                 payload_bytes = step.len;
                 len += step.len;
             }
-            listener.ear().frame = Some(frame);
-            // Errors that nghttp2 does not see: it ignores all priorities (RFC 9113, section 6.3), and does not remember
-            // which of the earlier streams were opened (section 5.1.1).
+            listener.shared().frame = Some(frame);
+            // nghttp2 misses these errors: it ignores PRIORITY altogether (RFC 9113, section 6.3), and it does not
+            // remember which earlier streams were opened (section 5.1.1).
             let is_wrong = match frame.kind {
                 FrameKind::PRIORITY => frame.stream == 0,
                 FrameKind::HEADERS => listener.is_out_of_order(frame.stream),
@@ -184,19 +184,19 @@ impl<L: Listener> Engine<L> {
         }
         let result = self.session.receive(&bytes[..len]);
         self.note(result);
-        let frame = self.listener_mut().ear().frame;
+        let frame = self.listener_mut().shared().frame;
         if let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::DATA) {
             self.count(frame, payload_bytes, step.ended.is_some());
         }
         if step.ended.is_some() {
-            // A part of the next frame's header may come by itself.
-            self.listener_mut().ear().frame = None;
+            // The first bytes of the next frame header may arrive on their own.
+            self.listener_mut().shared().frame = None;
         }
         self.settle();
         len
     }
 
-    /// Counts bytes of a DATA frame to its windows.
+    /// Counts bytes of a DATA frame against its windows.
     fn count(&mut self, frame: Frame, len: usize, ends_frame: bool) {
         if len == 0 && !ends_frame {
             return;
@@ -207,46 +207,46 @@ impl<L: Listener> Engine<L> {
             stream: frame.stream,
             is_open: !ends_stream && listener.is_open(frame.stream),
             len_bytes: len as u64,
-            delivered_bytes: mem::take(&mut listener.ear().delivered_bytes),
+            delivered_bytes: mem::take(&mut listener.shared().delivered_bytes),
             ends_frame,
         };
         let result = self.updates.received(piece, &mut self.session);
         self.note(result);
     }
 
-    /// Does what follows from what the listener heard.
+    /// Acts on what the listener recorded.
     fn settle(&mut self) {
         self.settle_closed();
         if let Some(last) = self.listener_mut().take_last_stream() {
             let result = self.session.submit_goaway(last, 0);
             self.note(result);
-            // The next frame may open another stream, which is refused only once this is produced.
-            self.pull(Room::Beyond);
+            // The next frame may open another stream, which is refused only once the GOAWAY has been produced.
+            self.pull(BufferLimit::Beyond);
         }
     }
 
-    /// Passes on what happened while output was produced.
-    pub(super) fn hand_over(&mut self, inbox: &mut Inbox<L::Event>) {
+    /// Moves events that arose while output was produced to the caller's inbox.
+    pub(super) fn move_events(&mut self, inbox: &mut Inbox<L::Event>) {
         inbox.append(self.listener_mut().inbox());
     }
 
     /// Lets the session produce frames.
-    pub(super) fn pull(&mut self, room: Room) {
+    pub(super) fn pull(&mut self, limit: BufferLimit) {
         if self.failure.is_some() {
             return;
         }
         let result = self.updates.submit_held(&mut self.session);
         self.note(result);
-        let result = self.output.pull(room, &mut self.session, L::produced);
+        let result = self.output.pull(limit, &mut self.session, L::on_produced);
         self.note(result);
-        if let Some(offence) = self.listener_mut().ear().take_offence() {
+        if let Some(offence) = self.listener_mut().shared().take_offence() {
             self.fail(offence);
         }
         self.settle_closed();
     }
 
     fn settle_closed(&mut self) {
-        while let Some((stream, code)) = self.listener_mut().ear().closed.pop() {
+        while let Some((stream, code)) = self.listener_mut().shared().closed.pop() {
             self.output.forget(stream);
             let result = self.updates.closed(stream, code, &mut self.session);
             self.note(result);
@@ -258,25 +258,25 @@ impl<L: Listener> Engine<L> {
     }
 
     pub(super) fn output(&mut self) -> &[u8] {
-        self.pull(Room::Usual);
+        self.pull(BufferLimit::Usual);
         self.output.offer()
     }
 
-    /// Whether something of a message is in what the socket has not taken.
+    /// Whether part of a message has not been taken by the socket.
     pub(super) fn holds_message(&self) -> bool {
         self.output.holds_message()
     }
 
-    /// Whether the socket was offered something that it has not taken.
+    /// Whether the socket has been offered bytes that it has not taken.
     pub(super) fn is_offered(&self) -> bool {
         self.output.is_offered()
     }
 
     pub(super) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<L::Event>) {
-        let taken = self.output.advance(n, |mark| inbox.push(L::marked(mark)));
+        let taken = self.output.advance(n, |mark| inbox.push(L::event_of(mark)));
         let facts = inbox.wants().frames.then_some(&mut inbox.frames);
         self.tap.walk(Way::Sent, taken, facts);
-        self.hand_over(inbox);
+        self.move_events(inbox);
     }
 
     pub(super) fn body_room(&self, stream: StreamId) -> usize {
@@ -329,7 +329,7 @@ impl<L: Listener> Engine<L> {
             return;
         };
         if self.listener_mut().is_open(stream) {
-            // Codes of HTTP/2 have 32 bits (RFC 9113, section 7).
+            // HTTP/2 error codes have 32 bits (RFC 9113, section 7).
             let code = u32::try_from(code).unwrap_or(u32::MAX);
             let result = self.session.submit_reset(stream, code);
             self.note(result);
@@ -338,13 +338,13 @@ impl<L: Listener> Engine<L> {
 }
 
 impl<L: Listener<Session = squall_nghttp2::Session<L>>> Engine<L> {
-    /// Sends a header section before the response's own.
+    /// Sends an interim header section before the response's own.
     pub(super) fn inform(&mut self, stream: u32, interim: &Interim) {
         let result = self.session.submit_interim(stream, &interim.block());
         self.note(result);
     }
 
-    /// Submits a GOAWAY that says no more than that no further stream is taken.
+    /// Submits a GOAWAY that only announces that no further streams are accepted.
     pub(super) fn shut_down(&mut self) {
         if self.failure.is_none() {
             let last = self.session.last_processed_stream();
@@ -354,12 +354,12 @@ impl<L: Listener<Session = squall_nghttp2::Session<L>>> Engine<L> {
     }
 }
 
-/// A stream's id, if it can be one.
+/// Converts to an HTTP/2 stream id, if it fits.
 pub(super) fn number(stream: StreamId) -> Option<u32> {
     u32::try_from(stream.0).ok()
 }
 
-/// A message's body as nghttp2 takes it.
+/// A message's body in nghttp2's form.
 pub(super) fn body(body: &message::Body) -> Body<'_> {
     match body.whole() {
         Some(bytes) => Body::Whole(bytes),

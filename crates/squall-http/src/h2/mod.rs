@@ -1,10 +1,11 @@
-//! HTTP/2 (RFC 9113): many streams on a connection.
+//! HTTP/2 (RFC 9113): many streams on one connection.
 //!
-//! A session does frames, header compression, the sender's side of flow control and the answers to SETTINGS and PING: for
-//! servers it is nghttp2's, for clients our own (`client_session` says why); `protocol` is what both have in common.
-//! Here is the policy: the settings of both sides, when a request may be submitted, what ends an exchange, when
-//! windows are updated (`updates`), and the marks of what was written (`output`). `engine` is what both sides share.
-//! Server push is refused; priorities are ignored.
+//! A session handles frames, header compression, sender-side flow control, and acknowledgements of SETTINGS and PING.
+//! Servers use nghttp2's session, clients our own (`client_session` says why); `protocol` is the interface they share.
+//!
+//! This module sets the policy: the settings of both sides, when a request may be submitted, what ends an exchange,
+//! when windows are updated (`updates`), and the marks of written bytes (`output`). `engine` is the code that both
+//! sides share. Server push is refused; priorities are ignored.
 
 mod client;
 mod client_session;

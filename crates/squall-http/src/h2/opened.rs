@@ -1,35 +1,35 @@
-//! Which streams a client has passed over: to open one of them later is an error (RFC 9113, section 5.1.1).
+//! Tracks the streams that a client skipped. Opening one of them later is an error (RFC 9113, section 5.1.1).
 //!
-//! nghttp2 forgets streams that have closed, and takes these for some of them. Decent clients pass over none, so
-//! nothing is kept for them.
+//! nghttp2 forgets closed streams and mistakes skipped ones for them. Well-behaved clients skip none, so they cost no
+//! memory.
 
 use std::ops::Range;
 
-/// How many gaps are remembered; what is forgotten is ignored, as nghttp2 ignores frames of closed streams.
+/// How many gaps are remembered. Late streams in further gaps are ignored, as nghttp2 ignores frames of closed streams.
 const MAX_GAPS: usize = 32;
 
 /// The ids of a client's streams.
 #[derive(Debug)]
-pub(super) struct Opened {
-    /// The lowest one that was never opened and can be.
+pub(super) struct ClientStreamIds {
+    /// The lowest id that can still be opened.
     next: u32,
-    /// Those below it that were passed over.
+    /// The skipped ids below `next`.
     gaps: Vec<Range<u32>>,
 }
 
-impl Default for Opened {
-    fn default() -> Opened {
-        Opened {
+impl Default for ClientStreamIds {
+    fn default() -> ClientStreamIds {
+        ClientStreamIds {
             next: 1,
             gaps: Vec::new(),
         }
     }
 }
 
-impl Opened {
-    /// HEADERS came for this stream: whether it is one that was passed over. Ids that no client has are nghttp2's
-    /// business.
-    pub(super) fn passed_over(&mut self, stream: u32) -> bool {
+impl ClientStreamIds {
+    /// Records HEADERS for this stream and returns whether it is one that was skipped. nghttp2 handles ids that no
+    /// client may use.
+    pub(super) fn record(&mut self, stream: u32) -> bool {
         if stream.is_multiple_of(2) {
             return false;
         }
@@ -49,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_passed_over_is_out_of_order() {
-        let mut opened = Opened::default();
+    fn only_skipped_streams_are_out_of_order() {
+        let mut ids = ClientStreamIds::default();
         for (stream, expected) in [
             (1, false),
             (7, false),
@@ -65,16 +65,16 @@ mod tests {
             (0x7fff_ffff, false),
             (11, true),
         ] {
-            assert_eq!(opened.passed_over(stream), expected, "{stream}");
+            assert_eq!(ids.record(stream), expected, "{stream}");
         }
     }
 
     #[test]
-    fn a_client_that_passes_over_many_costs_little() {
-        let mut opened = Opened::default();
+    fn remembered_gaps_are_capped() {
+        let mut ids = ClientStreamIds::default();
         for stream in (1..100_000).step_by(4) {
-            assert!(!opened.passed_over(stream));
+            assert!(!ids.record(stream));
         }
-        assert_eq!(opened.gaps.len(), MAX_GAPS);
+        assert_eq!(ids.gaps.len(), MAX_GAPS);
     }
 }

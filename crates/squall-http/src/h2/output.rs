@@ -1,8 +1,8 @@
-//! The bytes that wait for the socket, and the marks in them.
+//! Output waiting for the socket, and the marks in it.
 //!
-//! nghttp2 says late that a frame was sent, and "sent" means handed to us. So each message's first and last
-//! byte are found by walking over the frames that nghttp2 produced, and kept as offsets of the output
-//! byte stream until the socket has taken that many bytes.
+//! nghttp2 reports late that a frame was sent, and by "sent" it means handed to us. So we find each message's first and
+//! last byte by walking over the frames that nghttp2 produced. Their offsets in the output byte stream are kept until
+//! the socket has taken that many bytes.
 
 use std::collections::VecDeque;
 
@@ -11,35 +11,35 @@ use squall_nghttp2::{Error, FrameKind};
 use super::protocol::Session;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameWalker};
 
-/// About how many bytes are held: enough for one write, little enough that the socket, not this buffer,
-/// is where data waits.
+/// Roughly how many bytes to buffer: enough for one write, but few enough that data waits in the socket rather than
+/// here.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The largest frame besides DATA that is produced: nghttp2 cuts header sections into frames that everybody takes
-/// (RFC 9113, section 4.2).
+/// The largest frame other than DATA: nghttp2 splits header sections into frames that every peer must accept (RFC 9113,
+/// section 4.2).
 const HEADERS_BYTES: u32 = 16 * 1024;
 
-/// How much room there is for more output.
+/// How much more output may be buffered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum BufferLimit {
     /// About 64 KiB in all.
     Usual,
-    /// Twice that: for a GOAWAY that must be seen now.
+    /// Twice that, for a GOAWAY that must be produced now.
     Beyond,
 }
 
-/// A place in the output that matters.
+/// A significant position in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// The first byte of the stream's message, and its offset.
     First { stream: u32, offset: u64 },
-    /// Its last byte, and the offset after it.
+    /// The last byte of the stream's message, and the offset after it.
     Last { stream: u32, end: u64 },
 }
 
-/// What nghttp2 has produced of a message.
+/// A part of a message that nghttp2 has produced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Produced {
+pub(super) enum MessagePart {
     /// The first frame of its header section.
     Head,
     /// Its last frame.
@@ -52,30 +52,30 @@ pub(super) struct Output {
     bytes: Vec<u8>,
     /// How many of `bytes` the socket took.
     start: usize,
-    /// Whether the socket was offered something that it has not taken.
+    /// Whether the socket has been offered bytes that it has not taken.
     is_offered: bool,
-    /// Offset of the next byte that the socket takes.
+    /// Offset of the next byte for the socket to take.
     taken: u64,
     walker: FrameWalker,
-    /// The largest payload of a DATA frame, but for the peer's limit.
+    /// The largest payload of a DATA frame, before the peer's limit is applied.
     data_bytes: u32,
     marks: Marks,
     /// The offset after the last frame that is part of a message.
     messages_end: u64,
 }
 
-/// The marks that are to come, each with the count of bytes that must be taken for it.
+/// The pending marks, each with the number of bytes that must be taken before it is reported.
 #[derive(Debug, Default)]
 struct Marks {
     ahead: VecDeque<(u64, Mark)>,
-    /// The stream that ends with a header section of which CONTINUATION frames are still missing.
+    /// The stream that ends with a header section whose CONTINUATION frames are still missing.
     ends_with_headers: Option<u32>,
-    /// Streams whose last header section is not their first.
+    /// Streams that end with trailers.
     trailed: Vec<u32>,
 }
 
 impl Output {
-    /// For what `walker` walks over.
+    /// Output whose frames `walker` follows.
     pub(super) fn new(walker: FrameWalker, data_bytes: u32) -> Output {
         Output {
             bytes: Vec::new(),
@@ -94,46 +94,47 @@ impl Output {
         &self.bytes[self.start..]
     }
 
-    /// The same, for the socket to take.
+    /// The bytes for the socket, marked as offered.
     pub(super) fn offer(&mut self) -> &[u8] {
         self.is_offered = !self.pending().is_empty();
         self.pending()
     }
 
-    /// The stream's message, whose header section comes or has come without the end of the stream, ends with trailers.
+    /// Announces that the stream's message ends with trailers. Its first header section, already produced or not, does
+    /// not carry END_STREAM.
     pub(super) fn expect_trailers(&mut self, stream: u32) {
         self.marks.trailed.push(stream);
     }
 
-    /// A stream is gone, and with it what was expected of it.
+    /// Forgets the expectations of a closed stream.
     pub(super) fn forget(&mut self, stream: u32) {
         self.marks.trailed.retain(|id| *id != stream);
     }
 
-    /// Whether the socket was offered something that it has not taken.
+    /// Whether the socket has been offered bytes that it has not taken.
     pub(super) fn is_offered(&self) -> bool {
         self.is_offered
     }
 
-    /// Whether something of a message is in what the socket has not taken.
+    /// Whether part of a message has not been taken by the socket.
     pub(super) fn holds_message(&self) -> bool {
         self.taken < self.messages_end
     }
 
-    /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame
-    /// of each message.
+    /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame of
+    /// each message.
     pub(super) fn pull<H>(
         &mut self,
-        room: Room,
+        limit: BufferLimit,
         session: &mut impl Session<H>,
-        mut on_produced: impl FnMut(&mut H, u32, Produced),
+        mut on_produced: impl FnMut(&mut H, u32, MessagePart),
     ) -> Result<(), Error> {
         let payload_bytes = self.data_bytes.min(session.peer_max_frame_bytes());
         let frame_bytes = FRAME_HEADER_BYTES + payload_bytes.max(HEADERS_BYTES) as usize;
         let usual_bytes = frame_bytes.max(BUFFER_BYTES);
-        let limit_bytes = match room {
-            Room::Usual => usual_bytes,
-            Room::Beyond => 2 * usual_bytes,
+        let limit_bytes = match limit {
+            BufferLimit::Usual => usual_bytes,
+            BufferLimit::Beyond => 2 * usual_bytes,
         };
         while self.pending().len() + frame_bytes <= limit_bytes && session.wants_write() {
             self.reclaim();
@@ -146,17 +147,17 @@ impl Output {
                     self.messages_end = frame.end();
                 }
                 if frame.kind == FrameKind::HEADERS {
-                    on_produced(session.handler_mut(), frame.stream, Produced::Head);
+                    on_produced(session.handler_mut(), frame.stream, MessagePart::Head);
                 }
                 if let Some(stream) = self.marks.note(frame) {
-                    on_produced(session.handler_mut(), stream, Produced::Last);
+                    on_produced(session.handler_mut(), stream, MessagePart::Last);
                 }
             });
         }
         Ok(())
     }
 
-    /// Makes room of what was taken, without moving bytes for every small write.
+    /// Frees the space of taken bytes, without moving bytes for every small write.
     fn reclaim(&mut self) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
@@ -167,7 +168,8 @@ impl Output {
         }
     }
 
-    /// The socket took `n` bytes, at most all; calls `on_mark` for each mark among them. Returns the bytes.
+    /// Records that the socket took `n` bytes, at most all; calls `on_mark` for each mark among them. Returns the
+    /// bytes.
     pub(super) fn advance(&mut self, n: usize, mut on_mark: impl FnMut(Mark)) -> &[u8] {
         let n = n.min(self.pending().len());
         self.start += n;
@@ -183,13 +185,13 @@ impl Output {
     }
 }
 
-/// Whether such frames are parts of requests and answers (RFC 9113, section 8.1), and not about the connection.
+/// Whether such frames are part of a request or response (RFC 9113, section 8.1) rather than about the connection.
 fn is_of_message(kind: FrameKind) -> bool {
     [FrameKind::HEADERS, FrameKind::CONTINUATION, FrameKind::DATA].contains(&kind)
 }
 
 impl Marks {
-    /// Notes the marks of a frame; returns its stream if it is the last of a message.
+    /// Records the marks of a frame; returns its stream if the frame is the last of a message.
     fn note(&mut self, frame: Frame) -> Option<u32> {
         if frame.kind == FrameKind::HEADERS {
             let (stream, offset) = (frame.stream, frame.offset);
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_lasts_from_its_headers_to_its_end() {
+    fn a_message_spans_from_its_headers_to_end_stream() {
         let mut marks = Marks::default();
         assert_eq!(marks.note(frame(24, 0, FrameKind::SETTINGS, 1)), None);
         assert_eq!(marks.note(frame(33, 10, FrameKind::HEADERS, 4)), None);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn continuations_belong_to_their_headers() {
+    fn a_message_ends_with_its_last_continuation() {
         let mut marks = Marks::default();
         assert_eq!(marks.note(frame(0, 10, FrameKind::HEADERS, 1)), None);
         assert_eq!(marks.note(frame(19, 10, FrameKind::CONTINUATION, 0)), None);

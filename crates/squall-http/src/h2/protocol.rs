@@ -1,11 +1,11 @@
-//! What both sides' sessions have in common: nghttp2's for servers, our own for clients.
+//! The interface that both sides' sessions share: nghttp2's for servers, our own for clients.
 //!
-//! Only the words; docs of the methods are those of [`squall_nghttp2::Session`], which has them all. What only one side
-//! does, such as to submit a request, is not here.
+//! See [`squall_nghttp2::Session`] for documentation of the methods. Operations of only one side, such as submitting a
+//! request, are not part of it.
 
 use squall_nghttp2::{Error, Handler, HeaderBlock};
 
-/// A session that tells a handler what happens.
+/// A session that reports to a handler.
 pub(super) trait Session<H> {
     fn handler(&self) -> &H;
     fn handler_mut(&mut self) -> &mut H;

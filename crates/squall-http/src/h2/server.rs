@@ -1,21 +1,23 @@
 //! The server's side of an HTTP/2 connection.
 //!
-//! It reads requests and sends the responses it is given, each as soon as windows allow. It answers
-//! nothing by itself, and it does not hold a response back until its request has ended.
+//! It reads requests and sends the responses it is given, each as soon as the windows allow. It never responds on its
+//! own, and it does not hold a response back until its request has ended.
 
 use std::mem;
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{Body, FrameHeader, FrameKind, Handler, Received, Session, Verdict};
+use squall_nghttp2::{
+    Body, FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame, Session,
+};
 
-use super::ear::Ear;
+use super::ear::ListenerState;
 use super::engine::{self, Engine};
-use super::opened::Opened;
-use super::output::{Mark, Output, Produced, Room};
+use super::opened::ClientStreamIds;
+use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
-use crate::connection::Http2Announced;
+use crate::connection::Http2Announcements;
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
@@ -29,22 +31,22 @@ pub struct Server {
     has_ended: bool,
 }
 
-/// What nghttp2 tells.
+/// Handles nghttp2's callbacks.
 #[derive(Default)]
 struct Listener {
     inbox: Inbox<ServerEvent>,
-    streams: Streams<u32, Exchange>,
-    opened: Opened,
-    ear: Ear,
-    /// How many requests may still come.
+    streams: Streams<u32, StreamState>,
+    stream_ids: ClientStreamIds,
+    shared: ListenerState,
+    /// How many more requests are accepted; `None` for no limit.
     requests_left: Option<u32>,
-    /// The last of them, when it has come and before GOAWAY is submitted.
+    /// The stream of the last one, from its arrival until GOAWAY is submitted.
     last_stream: Option<u32>,
 }
 
 /// An open stream.
 #[derive(Default)]
-struct Exchange {
+struct StreamState {
     method: String,
     target: String,
     is_head: bool,
@@ -57,18 +59,18 @@ struct Exchange {
     is_answered: bool,
     /// The response's body is streamed.
     is_streamed: bool,
-    /// RST_STREAM came.
+    /// The peer sent RST_STREAM.
     is_reset: bool,
-    /// Interim responses that were not produced, and bytes of theirs since there was none of them.
+    /// Interim responses not yet produced, and the bytes submitted since this count was last zero.
     interims: u32,
     interim_bytes: usize,
 }
 
-/// How much of interim responses waits for a client that does not read, for each stream.
+/// Limit per stream on interim responses queued for a client that does not read.
 const MOST_INTERIM_BYTES: usize = 64 * 1024;
 
 impl Server {
-    /// A connection that has not been used.
+    /// A new connection.
     pub fn new(settings: &Http2Settings) -> Result<Server, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
@@ -94,12 +96,12 @@ impl Server {
         let may_write = session.wants_write() || !self.engine.pending().is_empty();
         let must_answer = || {
             let mut streams = self.engine.listener().streams.iter();
-            streams.any(|(_, exchange)| !exchange.is_answered || exchange.is_streamed)
+            streams.any(|(_, state)| !state.is_answered || state.is_streamed)
         };
         !self.engine.has_failed() && (may_read || may_write || must_answer())
     }
 
-    /// See [`crate::ServerConnection::respond`]. The response to HEAD has no body, even if it is streamed.
+    /// See [`crate::ServerConnection::respond`]. A response to HEAD has no body, even if it is streamed.
     pub fn respond(
         &mut self,
         stream: StreamId,
@@ -107,16 +109,16 @@ impl Server {
     ) -> Result<(), RespondError> {
         let not_waiting = RespondError::NotWaiting(stream);
         let id = engine::number(stream).ok_or(not_waiting)?;
-        let exchange = self.engine.listener_mut().streams.find(id);
-        let waiting = exchange.filter(|exchange| exchange.is_announced && !exchange.is_answered);
-        let exchange = waiting.ok_or(not_waiting)?;
-        exchange.is_answered = true;
+        let state = self.engine.listener_mut().streams.find(id);
+        let waiting = state.filter(|state| state.is_announced && !state.is_answered);
+        let state = waiting.ok_or(not_waiting)?;
+        state.is_answered = true;
         let none = bytes::Bytes::new();
         let body = match engine::body(response.body()) {
-            _ if exchange.is_head => Body::Whole(&none),
+            _ if state.is_head => Body::Whole(&none),
             body => body,
         };
-        exchange.is_streamed = matches!(body, Body::Streamed);
+        state.is_streamed = matches!(body, Body::Streamed);
         Ok(self
             .engine
             .session
@@ -128,12 +130,12 @@ impl Server {
         let Some(id) = engine::number(stream) else {
             return;
         };
-        let exchange = self.engine.listener_mut().streams.find(id);
-        let waits = |exchange: &&mut Exchange| exchange.is_announced && !exchange.is_answered;
-        let has_room = |exchange: &&mut Exchange| exchange.interim_bytes < MOST_INTERIM_BYTES;
-        if let Some(exchange) = exchange.filter(waits).filter(has_room) {
-            exchange.interims += 1;
-            exchange.interim_bytes += interim.len_bytes();
+        let state = self.engine.listener_mut().streams.find(id);
+        let waits = |state: &&mut StreamState| state.is_announced && !state.is_answered;
+        let has_room = |state: &&mut StreamState| state.interim_bytes < MOST_INTERIM_BYTES;
+        if let Some(state) = state.filter(waits).filter(has_room) {
+            state.interims += 1;
+            state.interim_bytes += interim.len_bytes();
             self.engine.inform(id, interim);
         }
     }
@@ -149,18 +151,18 @@ impl Server {
         bytes: &[u8],
         inbox: &mut Inbox<ServerEvent>,
     ) -> Result<(), ConnectionError> {
-        // If the peer broke the protocol, pulling produces the GOAWAY that says so.
+        // If the peer broke the protocol, pulling produces the GOAWAY that reports it.
         self.engine
-            .receive(bytes, inbox, |engine| engine.pull(Room::Usual))
+            .receive(bytes, inbox, |engine| engine.pull(BufferLimit::Usual))
     }
 
     /// See [`crate::ServerConnection::receive_end`].
     pub fn receive_end(&mut self, inbox: &mut Inbox<ServerEvent>) -> Result<(), ConnectionError> {
-        self.engine.hand_over(inbox);
+        self.engine.move_events(inbox);
         self.has_ended = true;
         let is_cut = {
             let mut streams = self.engine.listener().streams.iter();
-            streams.any(|(_, exchange)| !exchange.has_ended)
+            streams.any(|(_, state)| !state.has_ended)
         };
         if is_cut {
             self.engine.fail(ConnectionError::UnexpectedEnd);
@@ -173,8 +175,8 @@ impl Server {
         self.engine.output()
     }
 
-    /// See [`crate::ServerConnection::holds_answer`].
-    pub fn holds_answer(&self) -> bool {
+    /// See [`crate::ServerConnection::holds_response`].
+    pub fn holds_response(&self) -> bool {
         self.engine.holds_message()
     }
 
@@ -183,43 +185,44 @@ impl Server {
         self.engine.advance_output(n, inbox);
     }
 
-    /// How many bytes of a streamed body would be taken now: 0 while its buffer is full, or if the stream is gone.
+    /// How many bytes of a streamed body could be taken now: 0 if its buffer is full or the stream is gone.
     pub fn body_room(&self, stream: StreamId) -> usize {
         self.engine.body_room(stream)
     }
 
-    /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
+    /// Takes as many bytes of a streamed body as there is room for, and returns how many.
     pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.engine.send_body(stream, bytes)
     }
 
-    /// A streamed body is complete with what was taken.
+    /// Completes a streamed body.
     pub fn end_body(&mut self, stream: StreamId) {
         self.engine.end_body(stream);
     }
 
-    /// The same with trailers behind the body.
+    /// Completes a streamed body with trailers.
     pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         self.engine.end_body_with(stream, trailers);
     }
 
-    /// From now on the peer gets no new window for bytes of bodies until they are consumed. To be called at the start.
+    /// Stops returning window to the peer for body bytes until they are consumed. Call it at the start of the
+    /// connection.
     pub fn set_manual_consumption(&mut self) {
         self.engine.set_manual_consumption();
     }
 
-    /// The owner is done with so many bytes of a body. Those of a stream that was reset are consumed already.
+    /// Returns `n` body bytes to the peer's windows. Bytes of a reset stream count as consumed already.
     pub fn consume(&mut self, stream: StreamId, n: u64) {
         self.engine.consume(stream, n);
     }
 
-    /// Gives an open stream up, by RST_STREAM.
+    /// Abandons an open stream with RST_STREAM.
     pub fn reset(&mut self, stream: StreamId, code: u64) {
         self.engine.reset(stream, code);
     }
 
-    /// What both sides have announced and given up.
-    pub fn announced(&self) -> Http2Announced<'_> {
+    /// The SETTINGS of both sides, and counts of GOAWAYs and resets.
+    pub fn announced(&self) -> Http2Announcements<'_> {
         self.engine.announced()
     }
 }
@@ -232,11 +235,11 @@ impl engine::Listener for Listener {
         &mut self.inbox
     }
 
-    fn ear(&mut self) -> &mut Ear {
-        &mut self.ear
+    fn shared(&mut self) -> &mut ListenerState {
+        &mut self.shared
     }
 
-    fn marked(mark: Mark) -> ServerEvent {
+    fn event_of(mark: Mark) -> ServerEvent {
         match mark {
             Mark::First { stream, offset } => ServerEvent::ResponseFirstByteWritten {
                 stream: StreamId(u64::from(stream)),
@@ -257,20 +260,20 @@ impl engine::Listener for Listener {
         self.streams.find(stream).is_some()
     }
 
-    /// Interim responses are produced in their order, before the final one.
-    fn produced(&mut self, stream: u32, part: Produced) {
-        if let Some(exchange) = self.streams.find(stream)
-            && part == Produced::Head
+    /// Interim responses are produced in order, before the final one.
+    fn on_produced(&mut self, stream: u32, part: MessagePart) {
+        if let Some(state) = self.streams.find(stream)
+            && part == MessagePart::Head
         {
-            exchange.interims = exchange.interims.saturating_sub(1);
-            if exchange.interims == 0 {
-                exchange.interim_bytes = 0;
+            state.interims = state.interims.saturating_sub(1);
+            if state.interims == 0 {
+                state.interim_bytes = 0;
             }
         }
     }
 
     fn is_out_of_order(&mut self, stream: u32) -> bool {
-        self.opened.passed_over(stream)
+        self.stream_ids.record(stream)
     }
 
     fn take_last_stream(&mut self) -> Option<u32> {
@@ -280,33 +283,33 @@ impl engine::Listener for Listener {
 
 impl Listener {
     fn on_end(&mut self, id: u32) {
-        if let Some(exchange) = self.streams.find(id)
-            && !exchange.has_ended
+        if let Some(state) = self.streams.find(id)
+            && !state.has_ended
         {
-            exchange.has_ended = true;
+            state.has_ended = true;
             self.inbox.push(ServerEvent::RequestEnd {
                 stream: StreamId(u64::from(id)),
-                end: self.ear.end(),
+                end: self.shared.end(),
             });
         }
     }
 
-    /// A header section is complete: the request's head, or trailers.
+    /// Handles a complete header section: the request's head, or trailers.
     fn on_headers(&mut self, id: u32) {
-        let Some(exchange) = self.streams.find(id) else {
+        let Some(state) = self.streams.find(id) else {
             return;
         };
-        if exchange.is_announced {
-            let fields = self.ear.take_fields();
+        if state.is_announced {
+            let fields = self.shared.take_fields();
             self.inbox.push_trailers(StreamId(u64::from(id)), fields);
         } else {
-            exchange.is_announced = true;
-            exchange.is_head = exchange.method == "HEAD";
+            state.is_announced = true;
+            state.is_head = state.method == "HEAD";
             self.inbox.push(ServerEvent::RequestHead {
                 stream: StreamId(u64::from(id)),
-                method: mem::take(&mut exchange.method),
-                target: mem::take(&mut exchange.target),
-                fields: self.ear.take_fields(),
+                method: mem::take(&mut state.method),
+                target: mem::take(&mut state.target),
+                fields: self.shared.take_fields(),
             });
             if let Some(left) = &mut self.requests_left {
                 *left = left.saturating_sub(1);
@@ -321,68 +324,67 @@ impl Listener {
 
 impl Handler for Listener {
     fn headers_begun(&mut self, id: u32) {
-        self.ear.begin_section();
-        let exchange = self.streams.find_or_insert(id);
-        if !exchange.has_begun {
-            exchange.has_begun = true;
+        self.shared.begin_section();
+        let state = self.streams.find_or_insert(id);
+        if !state.has_begun {
+            state.has_begun = true;
             self.inbox.push(ServerEvent::RequestFirstByte {
                 stream: StreamId(u64::from(id)),
-                offset: self.ear.offset(),
+                offset: self.shared.offset(),
             });
         }
     }
 
-    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> Verdict {
+    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> FieldDecision {
         let text = || String::from_utf8_lossy(value).into_owned();
-        if let Some(exchange) = self.streams.find(id) {
+        if let Some(state) = self.streams.find(id) {
             match name {
-                b":method" => exchange.method = text(),
-                b":path" => exchange.target = text(),
+                b":method" => state.method = text(),
+                b":path" => state.target = text(),
                 _ => {}
             }
         }
-        self.ear.field(name, value, self.inbox.wants().fields)
+        self.shared.field(name, value, self.inbox.wants().fields)
     }
 
     fn data(&mut self, id: u32, bytes: &[u8]) {
-        self.ear.delivered_bytes += bytes.len() as u64;
+        self.shared.delivered_bytes += bytes.len() as u64;
         self.inbox.push_body(StreamId(u64::from(id)), bytes);
     }
 
-    fn frame_received(&mut self, frame: Received) {
+    fn frame_received(&mut self, frame: ReceivedFrame) {
         match frame {
-            Received::Headers(header) => {
+            ReceivedFrame::Headers(header) => {
                 self.on_headers(header.stream);
                 if header.ends_stream() {
                     self.on_end(header.stream);
                 }
             }
-            Received::Other(header) if header.ends_stream() => self.on_end(header.stream),
-            Received::Other(FrameHeader {
+            ReceivedFrame::Other(header) if header.ends_stream() => self.on_end(header.stream),
+            ReceivedFrame::Other(FrameHeader {
                 kind: FrameKind::RST_STREAM,
                 stream,
                 ..
             }) => {
-                if let Some(exchange) = self.streams.find(stream) {
-                    exchange.is_reset = true;
+                if let Some(state) = self.streams.find(stream) {
+                    state.is_reset = true;
                 }
             }
             // A client's GOAWAY only refuses pushes, which we never send.
-            Received::Other(_) | Received::GoAway { .. } => {}
+            ReceivedFrame::Other(_) | ReceivedFrame::GoAway { .. } => {}
         }
     }
 
     fn frame_refused(&mut self, _frame: FrameHeader, reason: &'static str) {
-        self.ear.refused(reason);
+        self.shared.refused(reason);
     }
 
     fn stream_closed(&mut self, id: u32, code: u32) {
-        self.ear.closed.push((id, code));
-        let Some(exchange) = self.streams.remove(id) else {
+        self.shared.closed.push((id, code));
+        let Some(state) = self.streams.remove(id) else {
             return;
         };
-        let is_complete =
-            exchange.has_ended && exchange.is_answered && !exchange.is_reset && code == 0;
+        let is_complete = state.has_ended && state.is_answered && !state.is_reset && code == 0;
         if !is_complete {
             self.inbox.push(ServerEvent::StreamReset {
                 stream: StreamId(u64::from(id)),
@@ -392,6 +394,6 @@ impl Handler for Listener {
     }
 
     fn goaway_sending(&mut self, code: u32, reason: &[u8]) {
-        self.ear.goaway(code, reason);
+        self.shared.goaway(code, reason);
     }
 }

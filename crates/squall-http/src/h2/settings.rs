@@ -1,21 +1,21 @@
-//! What a side announces: the settings of a plan as HTTP/2 can express them.
+//! What a side announces: a plan's settings in HTTP/2's terms.
 
 use squall_base::Bytes;
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{Error, MAX_WINDOW_BYTES, Options, Setting, Updates};
+use squall_nghttp2::{Error, MAX_WINDOW_BYTES, Options, Setting, WindowUpdateMode};
 
 use super::protocol::Session;
 
 use crate::error::CreateError;
 
-/// The longest header section that is taken, each field counted with 32 bytes more than its text (RFC 9113,
-/// section 6.5.2): as much as our HTTP/1.1 takes.
+/// The longest header section accepted, counting 32 bytes per field in addition to its text (RFC 9113, section 6.5.2).
+/// Our HTTP/1.1 has the same limit.
 pub const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
 
 /// The connection window that both sides begin with (RFC 9113, section 6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
-/// The values that hold unless SETTINGS say otherwise (RFC 9113, section 6.5.2).
+/// Default values of SETTINGS (RFC 9113, section 6.5.2).
 const INITIAL_HEADER_TABLE_BYTES: u32 = 4_096;
 const INITIAL_MAX_FRAME_BYTES: u32 = 16_384;
 
@@ -26,7 +26,7 @@ pub(super) enum Role {
     Server,
 }
 
-/// Windows that HTTP/2 can express.
+/// Window sizes that HTTP/2 can express.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Windows {
     pub(super) stream_bytes: u32,
@@ -41,8 +41,8 @@ impl Windows {
         })
     }
 
-    /// Announces that of the connection, if it is larger than the first one. A smaller one is made by not giving the
-    /// first bytes back.
+    /// Announces the connection window if it is larger than the initial one. A smaller one is achieved by not returning
+    /// the first bytes.
     pub(super) fn announce<H>(self, session: &mut impl Session<H>) -> Result<(), CreateError> {
         if self.connection_bytes > INITIAL_WINDOW_BYTES {
             session.set_connection_window(self.connection_bytes)?;
@@ -51,7 +51,7 @@ impl Windows {
     }
 }
 
-/// An empty window would never be updated, so it is none.
+/// Rejects an empty window too: it would never be updated.
 fn window(bytes: Bytes) -> Result<u32, CreateError> {
     u32::try_from(bytes.get())
         .ok()
@@ -59,7 +59,7 @@ fn window(bytes: Bytes) -> Result<u32, CreateError> {
         .ok_or(CreateError::Window { bytes: bytes.get() })
 }
 
-/// The entries of a side's SETTINGS: what is its own, and what is not as it would be anyway.
+/// The entries of a side's SETTINGS: those specific to its role, and those that differ from the defaults.
 pub(super) fn announced(role: Role, settings: &Http2Settings) -> Result<Vec<Setting>, CreateError> {
     let table_bytes = number(settings.header_table_size)?;
     let frame_bytes = number(settings.max_frame_size)?;
@@ -81,12 +81,12 @@ pub(super) fn announced(role: Role, settings: &Http2Settings) -> Result<Vec<Sett
     Ok(entries)
 }
 
-/// How nghttp2 shall work.
+/// Options for the session.
 pub(super) fn options(settings: &Http2Settings) -> Result<Options, CreateError> {
     Ok(Options {
         assumed_max_concurrent_streams: settings.max_concurrent_streams,
         data_bytes: number(settings.data_size)?.max(1),
-        updates: Updates::Manual,
+        updates: WindowUpdateMode::Manual,
     })
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_have_limits() {
+    fn windows_outside_the_protocol_limits_are_refused() {
         let settings = |stream, connection| Http2Settings {
             stream_window: Bytes::new(stream),
             connection_window: Bytes::new(connection),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_limits() {
+    fn frame_sizes_outside_the_protocol_limits_are_refused() {
         for (bytes, is_fine) in [
             (16_383, false),
             (16_384, true),

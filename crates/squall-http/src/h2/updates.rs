@@ -1,8 +1,8 @@
-//! When windows are updated: the policies of a plan, for the connection and for each stream by the same rule.
+//! Decides when windows are updated. The policy of a plan applies to the connection and to each stream alike.
 //!
-//! It counts and decides; WINDOW_UPDATE itself is nghttp2's, which only sends what it is told here, but for padding
-//! and DATA of streams that are gone when these alone fill half a window. What is counted is DATA with its padding
-//! (RFC 9113, section 6.9.1), when it is received, or when the owner says that it is done with it.
+//! This module counts and decides; the session sends the WINDOW_UPDATE frames. It sends only those submitted here,
+//! except that nghttp2 updates on its own when padding and DATA of closed streams alone fill half a window. DATA is
+//! counted including padding (RFC 9113, section 6.9.1), when it is received or when the owner has consumed it.
 
 use squall_base::plan::WindowUpdates;
 use squall_nghttp2::{Error, MAX_WINDOW_BYTES};
@@ -11,35 +11,35 @@ use super::protocol::Session;
 use super::settings::{INITIAL_WINDOW_BYTES, Windows};
 use crate::streams::Streams;
 
-/// While more frames wait than this, updates are put together instead of queued.
+/// While more frames than this are queued, updates are merged instead of queued.
 const MAX_QUEUED_FRAMES: usize = 1_000;
 
-/// So many updates for so many DATA frames are sent one by one.
+/// Up to this many updates, each for one DATA frame, are sent separately.
 const MAX_SEPARATE: u64 = 64;
 
-/// The connection in place of a stream.
+/// Stands for the connection in place of a stream.
 const CONNECTION: u32 = 0;
 
-/// Who says that received bytes may be replaced.
+/// What allows received bytes to be returned to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consumption {
-    /// Nobody: they may at once.
+    /// Nothing: they are returned immediately.
     AtOnce,
-    /// The owner.
+    /// The owner consuming them.
     ByOwner,
 }
 
-/// A piece of a DATA frame that came.
+/// A received piece of a DATA frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DataPiece {
     pub(super) stream: u32,
-    /// Whether more may come on the stream.
+    /// Whether more may arrive on the stream.
     pub(super) is_open: bool,
-    /// Its bytes, padding included.
+    /// Its length, padding included.
     pub(super) len_bytes: u64,
-    /// Those of them that the owner got.
+    /// The part of it that was delivered to the owner.
     pub(super) delivered_bytes: u64,
-    /// Whether the frame is complete with it.
+    /// Whether it completes the frame.
     pub(super) ends_frame: bool,
 }
 
@@ -50,27 +50,27 @@ pub(super) struct Updates {
     consumption: Consumption,
     connection: Account,
     streams: Streams<u32, Account>,
-    /// Some updates wait until fewer frames do.
-    are_held: bool,
+    /// Some updates wait until fewer frames are queued.
+    has_held_updates: bool,
 }
 
-/// What is owed to the sender of one window.
+/// What is owed to the sender for one window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    /// Bytes that were used and not given back.
+    /// Bytes that were used and not returned.
     used_bytes: i64,
-    /// DATA frames, or first and full grants, that are owed an update.
+    /// Updates owed: one per DATA frame, or the first grant and one per used-up grant.
     grants: u64,
     has_begun: bool,
-    /// Bytes that the owner has and is not done with.
+    /// Bytes that were delivered to the owner but not consumed.
     unconsumed_bytes: u64,
-    /// Nothing more comes.
+    /// No more DATA will arrive.
     is_over: bool,
 }
 
 impl Updates {
     pub(super) fn new(policy: WindowUpdates, windows: Windows) -> Updates {
-        // What the connection begins with beyond its window is never given back.
+        // The part of the initial window that exceeds the configured one is never returned.
         let excess_bytes = INITIAL_WINDOW_BYTES.saturating_sub(windows.connection_bytes);
         Updates {
             policy,
@@ -81,16 +81,16 @@ impl Updates {
                 ..Account::default()
             },
             streams: Streams::default(),
-            are_held: false,
+            has_held_updates: false,
         }
     }
 
-    /// From now on bytes count when the owner has consumed them.
+    /// Makes delivered bytes count only once the owner has consumed them.
     pub(super) fn wait_for_owner(&mut self) {
         self.consumption = Consumption::ByOwner;
     }
 
-    /// DATA came.
+    /// Handles received DATA.
     pub(super) fn received<H>(
         &mut self,
         piece: DataPiece,
@@ -116,7 +116,7 @@ impl Updates {
         self.submit_due(piece.stream, session)
     }
 
-    /// The owner is done with bytes of a body.
+    /// Handles the owner having consumed bytes of a body.
     pub(super) fn consumed<H>(
         &mut self,
         stream: u32,
@@ -136,7 +136,8 @@ impl Updates {
         Ok(())
     }
 
-    /// A stream closed. If it failed, nobody will consume what came of it; else the owner still may.
+    /// Handles a closed stream. If it failed, its unconsumed bytes count as consumed; otherwise the owner may still
+    /// consume them.
     pub(super) fn closed<H>(
         &mut self,
         stream: u32,
@@ -166,10 +167,10 @@ impl Updates {
 
     /// Submits updates that had to wait.
     pub(super) fn submit_held<H>(&mut self, session: &mut impl Session<H>) -> Result<(), Error> {
-        if !self.are_held || session.queued_frames() >= MAX_QUEUED_FRAMES {
+        if !self.has_held_updates || session.queued_frames() >= MAX_QUEUED_FRAMES {
             return Ok(());
         }
-        self.are_held = false;
+        self.has_held_updates = false;
         let ids: Vec<u32> = self.streams.iter().map(|(id, _)| id).collect();
         self.submit_due(CONNECTION, session)?;
         for id in ids {
@@ -178,10 +179,10 @@ impl Updates {
         Ok(())
     }
 
-    /// Submits what is due to the connection and to a stream.
+    /// Submits the updates due for the connection and for a stream.
     fn submit_due<H>(&mut self, stream: u32, session: &mut impl Session<H>) -> Result<(), Error> {
         if session.queued_frames() >= MAX_QUEUED_FRAMES {
-            self.are_held = true;
+            self.has_held_updates = true;
             return Ok(());
         }
         let due = self
@@ -202,12 +203,12 @@ impl Updates {
             return Ok(());
         }
         let room = match self.policy {
-            // nghttp2 may have given back padding by itself.
+            // nghttp2 may already have returned padding on its own.
             WindowUpdates::Half | WindowUpdates::Every(_) => session.used_window(stream),
             _ => MAX_WINDOW_BYTES.saturating_sub(session.window_to_receive(stream)),
         };
         let mut left = due.min(u64::from(room)) as u32;
-        // Of DATA that the owner was done with at once, each has its own update, unless it is a flood.
+        // DATA frames consumed together still get one update each, unless they are a flood.
         let step = match self.policy {
             WindowUpdates::EachData(n) if due <= n.get().saturating_mul(MAX_SEPARATE) => {
                 u32::try_from(n.get()).unwrap_or(u32::MAX).max(1)
@@ -224,7 +225,7 @@ impl Updates {
 }
 
 impl Account {
-    /// A piece of a DATA frame came, of which the owner may still hold bytes.
+    /// Handles a piece of a DATA frame; the owner may still hold some of its bytes.
     fn frame(&mut self, policy: WindowUpdates, ends_frame: bool) {
         match policy {
             WindowUpdates::EachData(_) => self.grants += u64::from(ends_frame),
@@ -234,14 +235,14 @@ impl Account {
         self.has_begun = true;
     }
 
-    /// Bytes may be replaced.
+    /// Marks bytes as ready to be returned.
     fn used(&mut self, policy: WindowUpdates, bytes: u64) {
         match policy {
             WindowUpdates::Half | WindowUpdates::Every(_) => self.used_bytes += bytes as i64,
             WindowUpdates::Grant(n) => {
                 let n = n.get().max(1);
                 self.used_bytes += bytes as i64;
-                // Below 0 while a connection uses up what it began with beyond its window.
+                // Negative while the connection uses up the excess of its initial window.
                 if let Ok(used) = u64::try_from(self.used_bytes) {
                     self.grants += used / n;
                     self.used_bytes = (used % n) as i64;
@@ -251,7 +252,7 @@ impl Account {
         }
     }
 
-    /// The increment that is due now; 0 if none is.
+    /// Takes the increment that is due now; 0 if none is.
     fn take_due(&mut self, policy: WindowUpdates, window_bytes: u32) -> u64 {
         let used = u64::try_from(self.used_bytes).unwrap_or(0);
         match policy {
@@ -260,12 +261,12 @@ impl Account {
                 used
             }
             WindowUpdates::Every(n) => {
-                // More than once that many bytes may come at a time.
+                // Several multiples of `n` may arrive at a time.
                 let due = used - used % n.get().max(1);
                 self.used_bytes -= due as i64;
                 due
             }
-            // Only once the owner holds nothing, so that it can slow its peer down.
+            // Only once the owner holds no bytes, so that it can slow the peer down.
             WindowUpdates::EachData(n) if self.unconsumed_bytes == 0 => {
                 std::mem::take(&mut self.grants).saturating_mul(n.get())
             }
@@ -281,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// What is due after each of these pieces, of a window of 100 bytes.
+    /// The increment due after each of these pieces, for a window of 100 bytes.
     fn dues(policy: WindowUpdates, pieces: &[(u64, bool)]) -> Vec<u64> {
         let mut account = Account::default();
         pieces
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_its_times_and_amounts() {
+    fn each_policy_updates_at_its_own_times_by_its_own_amounts() {
         let n = Bytes::new;
         let pieces = [(10, true), (30, false), (20, true), (70, true), (0, true)];
         let cases = [
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_for_every_frame_waits_for_the_owner() {
+    fn per_frame_updates_wait_until_the_owner_holds_no_bytes() {
         let policy = WindowUpdates::EachData(Bytes::new(5));
         let mut account = Account {
             unconsumed_bytes: 1,

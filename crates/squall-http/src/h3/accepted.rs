@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_base::record::FrameFacts;
 
-use super::connection::{Connection, Head, Heard, Mark, Refused, Side};
+use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, StreamError};
 use super::outbound::Outbound;
 use super::wire::STREAM_STEP;
 use super::{Batch, code, head};
@@ -17,42 +17,42 @@ use crate::event::{Field, ServerEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::{Body, Interim, Response, Trailers};
 
-/// A connection that a client opened.
-pub(super) struct Accepted {
+/// A connection opened by a client.
+pub(super) struct AcceptedConnection {
     pub(super) connection: Connection,
-    exchanges: Exchanges,
+    streams: OpenStreams,
 }
 
 #[derive(Default)]
-struct Exchanges {
-    open: BTreeMap<u64, Exchange>,
-    /// The next stream that a client will open after those that it has.
+struct OpenStreams {
+    open: BTreeMap<u64, StreamState>,
+    /// The id of the next stream that the client will open.
     next: u64,
-    /// We said GOAWAY: streams from here on are not served.
+    /// Set after we sent GOAWAY: streams from this id on are not served.
     limit: Option<u64>,
 }
 
-/// A stream of which request or response are not complete.
+/// A stream whose request or response is not complete.
 #[derive(Default)]
-struct Exchange {
+struct StreamState {
     has_head: bool,
-    /// Its method is HEAD: whatever the response is, no body is sent.
+    /// Its method is HEAD: no body is sent, whatever the response is.
     is_head: bool,
-    is_heard: bool,
+    is_received: bool,
     is_answered: bool,
     is_written: bool,
 }
 
-impl Accepted {
-    pub(super) fn new(connection: Connection) -> Accepted {
-        Accepted {
+impl AcceptedConnection {
+    pub(super) fn new(connection: Connection) -> AcceptedConnection {
+        AcceptedConnection {
             connection,
-            exchanges: Exchanges::default(),
+            streams: OpenStreams::default(),
         }
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.exchanges.open.len()
+        self.streams.open.len()
     }
 
     pub(super) fn receive(
@@ -63,7 +63,7 @@ impl Accepted {
         inbox: &mut Inbox<ServerEvent>,
     ) {
         let mut side = Listener {
-            exchanges: &mut self.exchanges,
+            streams: &mut self.streams,
             inbox,
         };
         self.connection.receive(datagram, from, to, &mut side);
@@ -76,7 +76,7 @@ impl Accepted {
         inbox: &mut Inbox<ServerEvent>,
     ) -> bool {
         let mut side = Listener {
-            exchanges: &mut self.exchanges,
+            streams: &mut self.streams,
             inbox,
         };
         self.connection.output(now, batch, &mut side)
@@ -87,18 +87,19 @@ impl Accepted {
         stream: StreamId,
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
-        let exchange = self
-            .exchanges
+        let state = self
+            .streams
             .open
             .get_mut(&stream.0)
-            .filter(|exchange| exchange.has_head && !exchange.is_answered)
+            .filter(|state| state.has_head && !state.is_answered)
             .ok_or(RespondError::NotWaiting(stream))?;
-        exchange.is_answered = true;
-        self.connection.answer(stream.0);
+        state.is_answered = true;
+        self.connection.prepare_to_send(stream.0);
         self.connection.send(stream.0, |out| {
-            let body = match exchange.is_head {
-                true => &Body::EMPTY,
-                false => response.body(),
+            let body = if state.is_head {
+                &Body::EMPTY
+            } else {
+                response.body()
             };
             out.push_message(head::encode(response.pairs()), body);
         });
@@ -106,9 +107,9 @@ impl Accepted {
     }
 
     pub(super) fn inform(&mut self, stream: StreamId, interim: &Interim) {
-        let exchange = self.exchanges.open.get(&stream.0);
-        if exchange.is_some_and(|exchange| exchange.has_head && !exchange.is_answered) {
-            self.connection.answer(stream.0);
+        let state = self.streams.open.get(&stream.0);
+        if state.is_some_and(|state| state.has_head && !state.is_answered) {
+            self.connection.prepare_to_send(stream.0);
             if self.connection.body_room(stream.0) > 0 {
                 self.connection.send(stream.0, |out| {
                     out.push_frame(head::encode(interim.pairs()), None);
@@ -133,54 +134,54 @@ impl Accepted {
     }
 
     pub(super) fn reset(&mut self, stream: StreamId, code: u64) {
-        self.exchanges.open.remove(&stream.0);
+        self.streams.open.remove(&stream.0);
         self.connection.reset(stream.0, code);
     }
 
     pub(super) fn go_away(&mut self) {
-        let limit = self.exchanges.next;
-        self.exchanges.limit.get_or_insert(limit);
+        let limit = self.streams.next;
+        self.streams.limit.get_or_insert(limit);
         self.connection.go_away(limit);
     }
 }
 
-/// The server while something arrives on this connection.
+/// Turns what happens on this connection into the server's events.
 struct Listener<'a> {
-    exchanges: &'a mut Exchanges,
+    streams: &'a mut OpenStreams,
     inbox: &'a mut Inbox<ServerEvent>,
 }
 
 impl Listener<'_> {
     fn forget_if_over(&mut self, id: u64) {
-        let is_over = |exchange: &Exchange| exchange.is_heard && exchange.is_written;
-        if self.exchanges.open.get(&id).is_some_and(is_over) {
-            self.exchanges.open.remove(&id);
+        let is_over = |state: &StreamState| state.is_received && state.is_written;
+        if self.streams.open.get(&id).is_some_and(is_over) {
+            self.streams.open.remove(&id);
         }
     }
 
     fn fail(&mut self, id: u64, event: ServerEvent) {
-        if self.exchanges.open.remove(&id).is_some() {
+        if self.streams.open.remove(&id).is_some() {
             self.inbox.push(event);
         }
     }
 }
 
 impl Side for Listener<'_> {
-    fn head(&mut self, id: u64, block: &[u8]) -> Result<Head, Refused> {
+    fn head(&mut self, id: u64, block: &[u8]) -> Result<HeadKind, StreamError> {
         let headers = head::decode(block)?;
-        let head = head::request(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
-        if let Some(exchange) = self.exchanges.open.get_mut(&id) {
-            exchange.has_head = true;
-            exchange.is_head = head.method == "HEAD";
+        let head = head::request(headers).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
+        if let Some(state) = self.streams.open.get_mut(&id) {
+            state.has_head = true;
+            state.is_head = head.method == "HEAD";
         }
         let mut fields = Vec::new();
         if self.inbox.wants().fields {
-            // What an HTTP/1.1 message has in the place of `:authority` (RFC 9114, section 4.3.1).
+            // The field that replaces `:authority` in an HTTP/1.1 message (RFC 9114, section 4.3.1).
             fields.extend(head.authority.map(|authority| Field {
                 name: Bytes::from_static(b"host"),
                 value: authority.into(),
             }));
-            fields.extend(head.rest.fields);
+            fields.extend(head.regular.fields);
         }
         self.inbox.push(ServerEvent::RequestHead {
             stream: StreamId(id),
@@ -188,36 +189,38 @@ impl Side for Listener<'_> {
             target: head.target,
             fields,
         });
-        Ok(Head::Final(head.rest.length))
+        Ok(HeadKind::Final(head.regular.length))
     }
 
-    fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), Refused> {
+    fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), StreamError> {
         let fields =
-            head::trailers(head::decode(block)?).map_err(|_| Refused(code::MESSAGE_ERROR))?;
+            head::trailers(head::decode(block)?).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
         if self.inbox.wants().fields {
             self.inbox.push_trailers(StreamId(id), fields);
         }
         Ok(())
     }
 
-    fn heard(&mut self, id: u64, heard: Heard<'_>) {
+    fn on_event(&mut self, id: u64, event: MessageEvent<'_>) {
         let stream = StreamId(id);
-        match heard {
-            Heard::FirstByte => self
+        match event {
+            MessageEvent::FirstByte => self
                 .inbox
                 .push(ServerEvent::RequestFirstByte { stream, offset: 0 }),
-            Heard::Body(bytes) => self.inbox.push_body(stream, bytes),
-            Heard::End(end) => {
-                if let Some(exchange) = self.exchanges.open.get_mut(&id) {
-                    exchange.is_heard = true;
+            MessageEvent::Body(bytes) => self.inbox.push_body(stream, bytes),
+            MessageEvent::End(end) => {
+                if let Some(state) = self.streams.open.get_mut(&id) {
+                    state.is_received = true;
                 }
                 self.inbox.push(ServerEvent::RequestEnd { stream, end });
                 self.forget_if_over(id);
             }
-            Heard::Reset(code) | Heard::Stopped(code) => {
+            MessageEvent::Reset(code) | MessageEvent::Stopped(code) => {
                 self.fail(id, ServerEvent::StreamReset { stream, code });
             }
-            Heard::Refused(code) => self.fail(id, ServerEvent::RequestBroken { stream, code }),
+            MessageEvent::Rejected(code) => {
+                self.fail(id, ServerEvent::RequestBroken { stream, code });
+            }
         }
     }
 
@@ -228,8 +231,8 @@ impl Side for Listener<'_> {
                 offset: 0,
             }),
             Mark::Last(id, end) => {
-                if let Some(exchange) = self.exchanges.open.get_mut(&id) {
-                    exchange.is_written = true;
+                if let Some(state) = self.streams.open.get_mut(&id) {
+                    state.is_written = true;
                 }
                 self.inbox.push(ServerEvent::ResponseWritten {
                     stream: StreamId(id),
@@ -241,22 +244,22 @@ impl Side for Listener<'_> {
     }
 
     fn go_away(&mut self, _: u64) {
-        // A client's names pushes, of which there are none.
+        // A client's GOAWAY refers to pushes, which we never make.
     }
 
     fn unanswered(&self) -> Vec<u64> {
-        let open = self.exchanges.open.iter();
-        open.filter(|(_, exchange)| !exchange.is_answered)
+        let open = self.streams.open.iter();
+        open.filter(|(_, state)| !state.is_answered)
             .map(|(id, _)| *id)
             .collect()
     }
 
-    fn accepts(&mut self, id: u64) -> Result<(), Refused> {
-        if self.exchanges.limit.is_some_and(|limit| id >= limit) {
-            return Err(Refused(code::REQUEST_REJECTED));
+    fn accepts(&mut self, id: u64) -> Result<(), StreamError> {
+        if self.streams.limit.is_some_and(|limit| id >= limit) {
+            return Err(StreamError(code::REQUEST_REJECTED));
         }
-        self.exchanges.next = self.exchanges.next.max(id + STREAM_STEP);
-        self.exchanges.open.insert(id, Exchange::default());
+        self.streams.next = self.streams.next.max(id + STREAM_STEP);
+        self.streams.open.insert(id, StreamState::default());
         Ok(())
     }
 

@@ -1,28 +1,28 @@
-//! What both sides of an HTTP/3 connection said of it: SETTINGS, GOAWAYs, and streams that were given up.
+//! What both sides of an HTTP/3 connection announced or abandoned: SETTINGS, GOAWAYs, and reset streams.
 //!
-//! It is kept for who counts; nothing here follows from it.
+//! It is recorded for reporting only; the engine does not act on it.
 
-use squall_base::record::Endings;
+use squall_base::record::EndingCounts;
 
 use super::code;
 use super::inbound::{Violation, violation};
 use super::wire;
 
-/// More settings than are registered, so that a flood of unknown ones stays small.
+/// Cap on stored settings. More than are registered, so only a flood of unknown ones reaches it.
 const MAX_SETTINGS: usize = 64;
 
-/// SETTINGS as identifiers and values, and endings.
+/// SETTINGS as identifiers and values, and counts of GOAWAYs and resets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Announced {
+pub struct Announcements {
     /// Our SETTINGS; empty until they could be sent.
     pub sent: Vec<(u64, u64)>,
-    /// The peer's, without those that are reserved to say nothing (RFC 9114, section 7.2.4.1).
+    /// The peer's SETTINGS, without reserved ones, which have no meaning (RFC 9114, section 7.2.4.1).
     pub received: Vec<(u64, u64)>,
     /// GOAWAYs and resets so far.
-    pub endings: Endings,
+    pub endings: EndingCounts,
 }
 
-/// The name of a setting (RFC 9114, section 7.2.4.1, and its registry).
+/// The name of a setting (RFC 9114, section 7.2.4.1, and its IANA registry).
 pub const fn setting_name(id: u64) -> Option<&'static str> {
     Some(match id {
         0x1 => "SETTINGS_QPACK_MAX_TABLE_CAPACITY",
@@ -34,7 +34,7 @@ pub const fn setting_name(id: u64) -> Option<&'static str> {
     })
 }
 
-/// Reads the payload of SETTINGS: pairs of integers, none of HTTP/2's (RFC 9114, section 7.2.4.1).
+/// Parses the payload of SETTINGS: pairs of integers, excluding HTTP/2's settings (RFC 9114, section 7.2.4.1).
 pub(super) fn read_settings(mut payload: &[u8]) -> Result<Vec<(u64, u64)>, Violation> {
     let mut settings = Vec::new();
     while !payload.is_empty() {
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_pairs_without_those_that_say_nothing() {
-        // 0x40 is 0x21 + 0x1f, in two bytes.
+    fn reserved_settings_are_left_out() {
+        // 0x40 is 0x21 + 0x1f, encoded in two bytes.
         let settings = read_settings(&[0x6, 0x41, 0x00, 0x40, 0x40, 0x7, 0x1, 0x0]);
         assert_eq!(settings, Ok(vec![(0x6, 0x100), (0x1, 0)]));
         assert_eq!(read_settings(&[]), Ok(vec![]));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_settings_stays_small() {
+    fn a_flood_of_settings_is_capped() {
         let flood = [0x1, 0x0].repeat(10_000);
         assert_eq!(
             read_settings(&flood).map(|kept| kept.len()),

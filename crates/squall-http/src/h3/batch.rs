@@ -1,20 +1,20 @@
-//! Datagrams that leave together: in one system call where the kernel cuts them apart (UDP_SEGMENT).
+//! Datagrams that are sent together, in one system call where the kernel can segment them (UDP_SEGMENT).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use squall_base::Duration;
 
-/// The most that one system call takes: a UDP payload over IPv4.
+/// The most bytes that one system call can send: a UDP payload over IPv4.
 const MAX_BATCH_BYTES: usize = 65_507;
 
-/// The most datagrams in it (UDP_MAX_SEGMENTS of Linux before 6.9).
+/// The most datagrams per call (UDP_MAX_SEGMENTS of Linux before 6.9).
 const MAX_SEGMENTS: usize = 64;
 
-/// Filled by an engine, sent by its owner.
+/// A batch of datagrams, filled by an engine and sent by its owner.
 #[derive(Debug)]
 pub struct Batch {
-    /// As many as were ever needed.
+    /// Buffer, only ever enlarged; `len` bytes are in use.
     bytes: Vec<u8>,
     len: usize,
     segment: usize,
@@ -24,7 +24,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty one; use it again and again.
+    /// An empty batch, meant to be reused.
     pub fn new() -> Batch {
         let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         Batch {
@@ -37,12 +37,12 @@ impl Batch {
         }
     }
 
-    /// All datagrams, one after another.
+    /// All datagrams, concatenated.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The length of every datagram but the last, which may be shorter.
+    /// The length of every datagram except the last, which may be shorter.
     pub fn segment_bytes(&self) -> usize {
         self.segment
     }
@@ -52,17 +52,17 @@ impl Batch {
         self.bytes().chunks(self.segment.max(1))
     }
 
-    /// How long after the `now` of its making it shall be sent.
+    /// How long after the `now` at which it was filled the batch should be sent.
     pub fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// From where.
+    /// The source address.
     pub fn from(&self) -> SocketAddr {
         self.from
     }
 
-    /// To where.
+    /// The destination address.
     pub fn to(&self) -> SocketAddr {
         self.to
     }
@@ -72,20 +72,20 @@ impl Batch {
         self.len == 0
     }
 
-    /// Begins anew.
+    /// Empties the batch.
     pub(super) fn clear(&mut self) {
         self.len = 0;
         self.segment = 0;
         self.delay = Duration::ZERO;
     }
 
-    /// It shall be sent at `at`.
+    /// Sets the time at which the batch should be sent.
     pub(super) fn release_at(&mut self, at: Instant, now: Instant) {
         let delay = at.saturating_duration_since(now).as_nanos();
         self.delay = Duration::from_nanos(u64::try_from(delay).unwrap_or(u64::MAX));
     }
 
-    /// Where the next datagram goes, be it of up to `largest` bytes. `None`: no more in this batch. One that is longer
+    /// Space for the next datagram, of up to `largest` bytes, or `None` if this batch is complete. A datagram longer
     /// than the first must not be added.
     pub(super) fn room(&mut self, largest: usize) -> Option<&mut [u8]> {
         let size = largest.max(self.segment).min(MAX_BATCH_BYTES);
@@ -102,7 +102,7 @@ impl Batch {
         Some(&mut self.bytes[self.len..end])
     }
 
-    /// So many bytes were written to the room.
+    /// Adds the datagram of `len` bytes that was written to the space.
     pub(super) fn add(&mut self, len: usize, from: SocketAddr, to: SocketAddr) {
         if self.len == 0 {
             self.segment = len;
@@ -111,7 +111,7 @@ impl Batch {
         self.len += len;
     }
 
-    /// Holds one datagram that no connection made.
+    /// Replaces the contents with one datagram that no connection produced.
     pub(super) fn hold(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr) {
         self.clear();
         if let Some(room) = self.room(datagram.len()) {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_are_equal_but_for_the_last() {
+    fn all_datagrams_but_the_last_have_the_same_length() {
         let mut batch = Batch::new();
         let (from, to) = (batch.from(), batch.to());
         for len in [1_350, 1_350, 700] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_limits() {
+    fn a_batch_is_limited_in_bytes_and_segments() {
         for (size, most) in [(1_350, 48), (1_000, 64), (65_507, 1)] {
             let mut batch = Batch::new();
             let (from, to) = (batch.from(), batch.to());

@@ -1,4 +1,4 @@
-//! The client's side of an HTTP/3 connection.
+//! The client's side of an HTTP/3 connection. `connection` holds what both sides share.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use std::time::Instant;
 use squall_base::Duration;
 use squall_base::record::{FrameFacts, QuicPath};
 
-use super::connection::{Connection, Head, Heard, Mark, Refused, Side};
+use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, StreamError};
 use super::head;
 use super::inbound::Role;
 use super::outbound::Outbound;
 use super::security::{ClientContext, Sessions, SetupError};
 use super::wire::STREAM_STEP;
-use super::{Announced, Batch, Closing, code, key_lines, path_record};
+use super::{Announcements, Batch, CloseReason, code, key_lines, path_record};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
@@ -24,30 +24,30 @@ use crate::tls;
 /// A client's connection.
 pub struct Client {
     pub(super) connection: Connection,
-    exchanges: Exchanges,
+    streams: OpenStreams,
     next_stream: u64,
     server_name: String,
-    /// Where the session goes when it has come.
+    /// Where the session is stored once its ticket arrives.
     sessions: Option<Sessions>,
 }
 
 #[derive(Default)]
-struct Exchanges {
-    /// Those that have neither been answered nor failed.
-    open: BTreeMap<u64, Exchange>,
-    /// From GOAWAY: streams from here on are not served.
+struct OpenStreams {
+    /// Exchanges that have neither completed nor failed.
+    open: BTreeMap<u64, StreamState>,
+    /// From GOAWAY: streams from this id on are not served.
     limit: Option<u64>,
-    /// Streams that failed because of it.
+    /// Streams that failed because of the GOAWAY.
     rejected: Vec<u64>,
 }
 
-struct Exchange {
+struct StreamState {
     is_head: bool,
 }
 
 impl Client {
-    /// A connection that has not been used; its first output is the handshake's. The certificate must be for
-    /// `server_name`, a name or an address, unless nobody checks.
+    /// A new connection; its first output starts the handshake. The certificate must be for `server_name`, which is a
+    /// name or an address, unless certificates are not checked.
     pub fn new(
         context: &mut ClientContext,
         server_name: &str,
@@ -63,7 +63,7 @@ impl Client {
             peer,
             &mut context.config,
         )?;
-        tls::name_server(conn.as_mut(), server_name)?;
+        tls::set_server_name(conn.as_mut(), server_name)?;
         let session = context
             .sessions
             .as_ref()
@@ -73,14 +73,14 @@ impl Client {
         }
         Ok(Client {
             connection: Connection::new(conn, Role::Client, &context.settings),
-            exchanges: Exchanges::default(),
+            streams: OpenStreams::default(),
             next_stream: 0,
             server_name: server_name.to_owned(),
             sessions: context.sessions.clone(),
         })
     }
 
-    /// Whether a request submitted now would be sent at once, as far as the congestion window allows: the handshake
+    /// Whether a request submitted now would be sent immediately, as far as the congestion window allows: the handshake
     /// is complete and the server allows another stream.
     pub fn is_ready(&self) -> bool {
         self.is_open()
@@ -88,19 +88,19 @@ impl Client {
             && self.connection.quic().peer_streams_left_bidi() > 0
     }
 
-    /// See [`crate::ClientConnection::gather`]: streams hold each other up in nothing but the congestion window.
+    /// See [`crate::ClientConnection::gather`]. Streams only delay each other through the congestion window.
     pub fn gather(&mut self) -> bool {
         self.is_ready()
     }
 
-    /// How many exchanges have neither been answered nor failed.
+    /// How many exchanges have neither completed nor failed.
     pub fn in_flight(&self) -> usize {
-        self.exchanges.open.len()
+        self.streams.open.len()
     }
 
     /// False once it can never take another request.
     pub fn is_open(&self) -> bool {
-        self.exchanges.limit.is_none() && self.connection.closing().is_none()
+        self.streams.limit.is_none() && self.connection.closing().is_none()
     }
 
     /// Whether the handshake is complete.
@@ -113,22 +113,22 @@ impl Client {
         self.connection.quic().is_resumed()
     }
 
-    /// Whether nothing will ever be sent or received again.
+    /// Whether nothing will be sent or received any more.
     pub fn is_closed(&self) -> bool {
         self.connection.quic().is_closed()
     }
 
-    /// Why it is over, from the moment that it takes and gives nothing more but CONNECTION_CLOSE.
-    pub fn closing(&self) -> Option<Closing> {
+    /// Why the connection is over, as soon as it exchanges nothing more except CONNECTION_CLOSE.
+    pub fn closing(&self) -> Option<CloseReason> {
         self.connection.closing()
     }
 
-    /// What both sides announced and gave up so far.
-    pub fn announced(&self) -> Announced {
+    /// The settings that both sides announced, and counts of GOAWAYs and resets.
+    pub fn announced(&self) -> Announcements {
         self.connection.announced()
     }
 
-    /// Takes a request, only when [`Client::is_ready`].
+    /// Takes a request; only allowed when [`Client::is_ready`] returns true.
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         if !self.is_open() {
             return Err(SubmitError::Closed);
@@ -139,15 +139,16 @@ impl Client {
         }
         self.next_stream += STREAM_STEP;
         let is_head = request.is_head();
-        self.exchanges.open.insert(id, Exchange { is_head });
+        self.streams.open.insert(id, StreamState { is_head });
         self.connection.send(id, |out| {
             out.push_message(head::encode(request.pairs()), request.body());
         });
         Ok(StreamId(id))
     }
 
-    /// Takes a datagram that came from `from` to `to`, and decrypts it in place. An error ends the connection with
-    /// all that is in flight; an end that hurts nobody is none, but [`Client::is_open`] is false.
+    /// Takes a datagram that was sent from `from` to `to`, and decrypts it in place. An error ends the connection and
+    /// all exchanges in flight. A clean end with nothing in flight is not an error, but [`Client::is_open`] then
+    /// returns false.
     pub fn receive(
         &mut self,
         datagram: &mut [u8],
@@ -156,19 +157,19 @@ impl Client {
         inbox: &mut Inbox<ClientEvent>,
     ) -> Result<(), ConnectionError> {
         let mut side = Listener {
-            exchanges: &mut self.exchanges,
+            streams: &mut self.streams,
             inbox,
         };
         self.connection.receive(datagram, from, to, &mut side);
-        for id in self.exchanges.rejected.drain(..) {
+        for id in self.streams.rejected.drain(..) {
             self.connection.reset(id, code::REQUEST_CANCELLED);
         }
-        self.keep_session();
+        self.store_session();
         self.state()
     }
 
-    /// Fills `batch` with what is to be sent; false if there is nothing now. The marks in `inbox` are those of the
-    /// batch: their time is when it leaves, [`Batch::delay`] after `now`. Until then nothing more is given out.
+    /// Fills `batch` with output; false if there is none now. The marks in `inbox` belong to the batch: their time is
+    /// when it leaves, [`Batch::delay`] after `now`. Until then, further calls return false.
     pub fn output(
         &mut self,
         now: Instant,
@@ -176,65 +177,65 @@ impl Client {
         inbox: &mut Inbox<ClientEvent>,
     ) -> bool {
         let mut side = Listener {
-            exchanges: &mut self.exchanges,
+            streams: &mut self.streams,
             inbox,
         };
         self.connection.output(now, batch, &mut side)
     }
 
-    /// How long after `now` [`Client::on_timeout`] is to be called, and then [`Client::output`].
+    /// How long after `now` to call [`Client::on_timeout`] and then [`Client::output`].
     pub fn timeout(&self, now: Instant) -> Option<Duration> {
-        self.connection.wake_at().map(|at| until(at, now))
+        self.connection.next_timer().map(|at| until(at, now))
     }
 
-    /// The time of [`Client::timeout`] has come. Errors are as of [`Client::receive`].
+    /// Handles the time of [`Client::timeout`]. Returns errors as [`Client::receive`] does.
     pub fn on_timeout(&mut self, now: Instant) -> Result<(), ConnectionError> {
         self.connection.on_timeout(now);
         self.state()
     }
 
-    /// Ends the connection with an HTTP/3 code, [`code::NO_ERROR`] for none; the next output says so to the server.
+    /// Ends the connection with an HTTP/3 code, [`code::NO_ERROR`] if there is no error; the next output tells the
+    /// server.
     pub fn close(&mut self, code: u64) {
         self.connection.close(code, "");
     }
 
-    /// How many bytes of a streamed body would be taken now.
+    /// How many bytes of a streamed body could be taken now.
     pub fn body_room(&self, stream: StreamId) -> usize {
         self.connection.body_room(stream.0)
     }
 
-    /// Takes some bytes of a streamed body and returns how many; none if the stream is gone.
+    /// Takes some bytes of a streamed body and returns how many; 0 if the stream is gone.
     pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.connection
             .send(stream.0, |out| out.push_some(bytes))
             .unwrap_or(0)
     }
 
-    /// No more of a streamed body will come.
+    /// Completes a streamed body.
     pub fn end_body(&mut self, stream: StreamId) {
         self.connection.send(stream.0, Outbound::end_here);
     }
 
-    /// The same with trailers behind the body.
+    /// Completes a streamed body with trailers.
     pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         self.connection
             .send(stream.0, |out| out.push_trailers(trailers));
     }
 
-    /// From now on bodies are read no further than 64 KiB ahead of [`Client::consume`]; what is not read stays in the
-    /// server's window.
+    /// Makes bodies be read at most 64 KiB ahead of [`Client::consume`]. Unread bytes stay in the server's window.
     pub fn set_manual_consumption(&mut self) {
         self.connection.set_manual_consumption();
     }
 
-    /// The owner is done with `n` bytes of a body. The next call of `receive` or `output` may bring more of it.
+    /// Marks `n` bytes of a body as consumed. The next call of `receive` or `output` may report more of the body.
     pub fn consume(&mut self, stream: StreamId, n: u64) {
         self.connection.consume(stream.0, n);
     }
 
-    /// Gives up an exchange, with an HTTP/3 code.
+    /// Abandons an exchange with an HTTP/3 code.
     pub fn reset(&mut self, stream: StreamId, code: u64) {
-        self.exchanges.open.remove(&stream.0);
+        self.streams.open.remove(&stream.0);
         self.connection.reset(stream.0, code);
     }
 
@@ -243,7 +244,7 @@ impl Client {
         key_lines(&self.connection.take_key_log())
     }
 
-    /// What quiche counts.
+    /// Path statistics from quiche.
     pub fn path(&self) -> QuicPath {
         path(&self.connection)
     }
@@ -252,18 +253,18 @@ impl Client {
         state(&self.connection, self.in_flight())
     }
 
-    /// Keeps the session as soon as the server's ticket has come.
-    fn keep_session(&mut self) {
+    /// Stores the session as soon as the server's ticket has arrived.
+    fn store_session(&mut self) {
         if self.connection.quic().is_established()
             && let Some(session) = self.connection.quic().session()
             && let Some(sessions) = self.sessions.take()
         {
-            sessions.keep(&self.server_name, session);
+            sessions.store(&self.server_name, session);
         }
     }
 }
 
-/// How long after `now` it is `at`.
+/// The time from `now` until `at`.
 pub(super) fn until(at: Instant, now: Instant) -> Duration {
     let nanos = at.saturating_duration_since(now).as_nanos();
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -274,7 +275,7 @@ pub(super) fn path(connection: &Connection) -> QuicPath {
     path_record(&connection.quic().stats(), path.as_ref())
 }
 
-/// An end is an error if it is one by its code, or if exchanges are lost by it.
+/// The end of a connection is an error if its code says so or if exchanges were lost.
 pub(super) fn state(connection: &Connection, in_flight: usize) -> Result<(), ConnectionError> {
     match connection.closing() {
         Some(closing) if in_flight > 0 || !closing.is_clean() => Err(closing.into()),
@@ -282,74 +283,77 @@ pub(super) fn state(connection: &Connection, in_flight: usize) -> Result<(), Con
     }
 }
 
-/// The client while something arrives.
+/// Turns what happens on this connection into the client's events.
 struct Listener<'a> {
-    exchanges: &'a mut Exchanges,
+    streams: &'a mut OpenStreams,
     inbox: &'a mut Inbox<ClientEvent>,
 }
 
 impl Side for Listener<'_> {
-    fn head(&mut self, id: u64, block: &[u8]) -> Result<Head, Refused> {
+    fn head(&mut self, id: u64, block: &[u8]) -> Result<HeadKind, StreamError> {
         let headers = head::decode(block)?;
-        let head = head::response(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
+        let head = head::response(headers).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
         if head.status < 200 {
             if self.inbox.wants().fields {
                 self.inbox.push(ClientEvent::Interim {
                     stream: StreamId(id),
                     status: head.status,
-                    fields: head.rest.fields,
+                    fields: head.regular.fields,
                 });
             }
-            return Ok(Head::Interim);
+            return Ok(HeadKind::Interim);
         }
-        // Lengths that say nothing about this message (RFC 9110, section 8.6).
+        // In these cases the length is not that of this message (RFC 9110, section 8.6).
         let is_bodyless = matches!(head.status, 204 | 304)
-            || self.exchanges.open.get(&id).is_some_and(|e| e.is_head);
-        let fields = match self.inbox.wants().fields {
-            true => head.rest.fields,
-            false => Vec::new(),
+            || self.streams.open.get(&id).is_some_and(|e| e.is_head);
+        let fields = if self.inbox.wants().fields {
+            head.regular.fields
+        } else {
+            Vec::new()
         };
         self.inbox.push(ClientEvent::ResponseHeaders {
             stream: StreamId(id),
             status: head.status,
             fields,
         });
-        Ok(Head::Final(head.rest.length.filter(|_| !is_bodyless)))
+        Ok(HeadKind::Final(
+            head.regular.length.filter(|_| !is_bodyless),
+        ))
     }
 
-    fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), Refused> {
+    fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), StreamError> {
         let fields =
-            head::trailers(head::decode(block)?).map_err(|_| Refused(code::MESSAGE_ERROR))?;
+            head::trailers(head::decode(block)?).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
         if self.inbox.wants().fields {
             self.inbox.push_trailers(StreamId(id), fields);
         }
         Ok(())
     }
 
-    fn heard(&mut self, id: u64, heard: Heard<'_>) {
+    fn on_event(&mut self, id: u64, event: MessageEvent<'_>) {
         let stream = StreamId(id);
-        match heard {
-            Heard::FirstByte => self
+        match event {
+            MessageEvent::FirstByte => self
                 .inbox
                 .push(ClientEvent::ResponseFirstByte { stream, offset: 0 }),
-            Heard::Body(bytes) => self.inbox.push_body(stream, bytes),
-            Heard::End(end) => {
-                self.exchanges.open.remove(&id);
+            MessageEvent::Body(bytes) => self.inbox.push_body(stream, bytes),
+            MessageEvent::End(end) => {
+                self.streams.open.remove(&id);
                 self.inbox.push(ClientEvent::ResponseEnd { stream, end });
             }
-            Heard::Reset(code) => {
-                if self.exchanges.open.remove(&id).is_some() {
+            MessageEvent::Reset(code) => {
+                if self.streams.open.remove(&id).is_some() {
                     self.inbox.push(ClientEvent::StreamReset { stream, code });
                 }
             }
-            Heard::Refused(code) => {
-                if self.exchanges.open.remove(&id).is_some() {
+            MessageEvent::Rejected(code) => {
+                if self.streams.open.remove(&id).is_some() {
                     self.inbox
                         .push(ClientEvent::ResponseRefused { stream, code });
                 }
             }
             // The response may still come (RFC 9114, section 4.1).
-            Heard::Stopped(_) => {}
+            MessageEvent::Stopped(_) => {}
         }
     }
 
@@ -372,9 +376,9 @@ impl Side for Listener<'_> {
             last_stream: StreamId(id.saturating_sub(STREAM_STEP)),
             code: code::NO_ERROR,
         });
-        self.exchanges.limit = Some(self.exchanges.limit.map_or(id, |limit| limit.min(id)));
-        for stream in self.exchanges.open.split_off(&id).into_keys() {
-            self.exchanges.rejected.push(stream);
+        self.streams.limit = Some(self.streams.limit.map_or(id, |limit| limit.min(id)));
+        for stream in self.streams.open.split_off(&id).into_keys() {
+            self.streams.rejected.push(stream);
             self.inbox.push(ClientEvent::RequestRefused {
                 stream: StreamId(stream),
             });
@@ -385,8 +389,8 @@ impl Side for Listener<'_> {
         Vec::new()
     }
 
-    fn accepts(&mut self, _: u64) -> Result<(), Refused> {
-        Err(Refused(code::STREAM_CREATION_ERROR))
+    fn accepts(&mut self, _: u64) -> Result<(), StreamError> {
+        Err(StreamError(code::STREAM_CREATION_ERROR))
     }
 
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>> {

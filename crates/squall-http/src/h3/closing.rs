@@ -8,71 +8,72 @@ use super::code;
 
 /// Why a QUIC connection is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Closing {
+pub enum CloseReason {
     /// The peer sent CONNECTION_CLOSE.
     #[error("the peer closed the connection: {0}")]
-    ByPeer(Reason),
+    ByPeer(CloseFrame),
     /// We sent CONNECTION_CLOSE: the peer broke a protocol, its certificate was refused, or the owner closed.
     #[error("we closed the connection: {0}")]
-    ByUs(Reason),
-    /// Nothing came for [`super::IDLE_TIMEOUT`], or the handshake was not completed in it.
+    ByUs(CloseFrame),
+    /// Nothing arrived for [`super::IDLE_TIMEOUT`], or the handshake did not complete within that time.
     #[error("nothing came from the peer for 30 s")]
     Idle,
-    /// The peer does not know the connection any more (RFC 9000, section 10.3).
+    /// The peer has forgotten the connection (RFC 9000, section 10.3).
     #[error("the peer reset the connection (stateless reset)")]
     StatelessReset,
 }
 
-impl Closing {
-    /// Whether it is an end without a fault.
+impl CloseReason {
+    /// Whether the connection ended without a fault.
     pub fn is_clean(&self) -> bool {
         match self {
-            Closing::ByPeer(reason) | Closing::ByUs(reason) => reason.is_no_error(),
-            Closing::Idle | Closing::StatelessReset => false,
+            CloseReason::ByPeer(reason) | CloseReason::ByUs(reason) => reason.is_no_error(),
+            CloseReason::Idle | CloseReason::StatelessReset => false,
         }
     }
 
-    /// What quiche says of a connection, if it is over or about to be.
-    pub(super) fn of<F: quiche::BufFactory>(conn: &quiche::Connection<F>) -> Option<Closing> {
+    /// The reason that quiche reports for a connection that is over or about to be.
+    pub(super) fn of<F: quiche::BufFactory>(conn: &quiche::Connection<F>) -> Option<CloseReason> {
         if let Some(error) = conn.peer_error() {
-            return Some(Closing::ByPeer(Reason::of(error)));
+            return Some(CloseReason::ByPeer(CloseFrame::of(error)));
         }
         if let Some(error) = conn.local_error() {
-            return Some(Closing::ByUs(Reason::of(error)));
+            return Some(CloseReason::ByUs(CloseFrame::of(error)));
         }
         if conn.is_timed_out() {
-            return Some(Closing::Idle);
+            return Some(CloseReason::Idle);
         }
-        conn.is_closed().then_some(Closing::StatelessReset)
+        conn.is_closed().then_some(CloseReason::StatelessReset)
     }
 }
 
-/// What a CONNECTION_CLOSE says.
+/// The content of a CONNECTION_CLOSE.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// Whose codes they are.
-    pub space: Space,
+pub struct CloseFrame {
+    /// The space of the error code.
+    pub space: ErrorSpace,
     /// The error code.
     pub code: u64,
-    /// The words that came with it, often none.
+    /// The reason phrase, often empty.
     pub text: String,
 }
 
-/// Whose error codes.
+/// The protocol that defines an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
-    /// QUIC's (RFC 9000, section 20.1), among them TLS alerts from 0x100 on.
+pub enum ErrorSpace {
+    /// QUIC's (RFC 9000, section 20.1), including TLS alerts from 0x100 on.
     Transport,
     /// HTTP/3's (RFC 9114, section 8.1).
     Application,
 }
 
-impl Reason {
-    fn of(error: &quiche::ConnectionError) -> Reason {
-        Reason {
-            space: match error.is_app {
-                true => Space::Application,
-                false => Space::Transport,
+impl CloseFrame {
+    fn of(error: &quiche::ConnectionError) -> CloseFrame {
+        CloseFrame {
+            space: if error.is_app {
+                ErrorSpace::Application
+            } else {
+                ErrorSpace::Transport
             },
             code: error.error_code,
             text: String::from_utf8_lossy(&error.reason).into_owned(),
@@ -81,21 +82,21 @@ impl Reason {
 
     fn is_no_error(&self) -> bool {
         match self.space {
-            Space::Transport => self.code == 0,
-            Space::Application => self.code == code::NO_ERROR,
+            ErrorSpace::Transport => self.code == 0,
+            ErrorSpace::Application => self.code == code::NO_ERROR,
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for CloseFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self.space {
-            Space::Transport => transport_words(self.code),
-            Space::Application => application_words(self.code),
+            ErrorSpace::Transport => transport_words(self.code),
+            ErrorSpace::Application => application_words(self.code),
         };
         let layer = match self.space {
-            Space::Transport => "QUIC",
-            Space::Application => "HTTP/3",
+            ErrorSpace::Transport => "QUIC",
+            ErrorSpace::Application => "HTTP/3",
         };
         write!(f, "{words} ({layer} error {:#x})", self.code)?;
         if !self.text.is_empty() {
@@ -148,7 +149,7 @@ fn alert_words(alert: u64) -> &'static str {
     }
 }
 
-/// What an error code of HTTP/3 means.
+/// The meaning of an HTTP/3 error code.
 pub fn application_words(code: u64) -> &'static str {
     match code {
         code::NO_ERROR => "no error",

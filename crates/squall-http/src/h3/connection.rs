@@ -1,7 +1,7 @@
-//! What both sides of an HTTP/3 connection share: QUIC by quiche, the streams of HTTP/3, and the marks.
+//! What both sides of an HTTP/3 connection share: QUIC with quiche, the streams of HTTP/3, and the marks.
 //!
 //! The sides differ in what a message is and what follows from it; they implement [`Side`]. Streams take turns in
-//! sending, 16 KiB each, as nghttp2 lets them over HTTP/2. What is received is read in `reading`.
+//! sending, 16 KiB each, as they do in nghttp2 over HTTP/2. `reading` handles received streams.
 
 mod reading;
 
@@ -14,86 +14,86 @@ use quiche::{RecvInfo, Shutdown};
 use squall_base::plan::{Http3Settings, QuicCongestionControl};
 use squall_base::record::FrameFacts;
 
-use super::Closing;
-use super::announced::Announced;
+use super::CloseReason;
+use super::announced::Announcements;
 use super::batch::Batch;
 use super::code;
-use super::control::{Critical, Uni};
+use super::control::{CriticalStream, UniStream};
 use super::inbound::{Message, Role};
 use super::keys::KeyLog;
 use super::outbound::{Frames, Outbound};
-use super::pacer::{Allowance, Pacer};
+use super::pacer::{CongestionState, Pacer};
 use super::pieces::{Edge, Emissions, Piece, Pieces};
 use super::qlog::FrameLog;
 use super::wire::{self, GOAWAY, MAX_KEPT_BYTES, SETTINGS};
 
-/// What a stream may give to quiche before it is another's turn.
+/// How much a stream may pass to quiche per turn.
 const TURN_BYTES: usize = 16 * 1024;
 
-/// What is read from a stream at once.
+/// How much is read from a stream per call.
 const READ_BYTES: usize = 4 * 1024;
 
-/// Release times that differ by less are the same: quiche's own threshold (`ReleaseDecision::EQUAL_THRESHOLD`).
+/// Release times that differ by less count as equal: quiche's own threshold (`ReleaseDecision::EQUAL_THRESHOLD`).
 const SAME_RELEASE: Duration = Duration::from_micros(50);
 
 /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114, section 7.2.4.1).
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 
-/// What a message that arrives brings.
-pub(super) enum Heard<'a> {
+/// Something that was received of a message.
+pub(super) enum MessageEvent<'a> {
     /// Its first byte.
     FirstByte,
     /// Bytes of its body.
     Body(&'a [u8]),
-    /// Its end, after so many bytes of the stream.
+    /// Its end, with the length of the stream.
     End(u64),
-    /// The peer gave the stream up.
+    /// The peer reset the stream.
     Reset(u64),
-    /// We gave the stream up because of what the peer sent.
-    Refused(u64),
-    /// The peer wants no more of what we send.
+    /// We reset the stream because of what the peer sent.
+    Rejected(u64),
+    /// The peer stopped reading what we send.
     Stopped(u64),
 }
 
-/// What a head says about what follows.
+/// What follows a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum HeadKind {
     /// Another head.
     Interim,
     /// A body, of this length if it is known.
     Final(Option<u64>),
 }
 
-/// The stream is to be given up with this code.
+/// The stream must be reset with this code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused(pub(super) u64);
+pub(super) struct StreamError(pub(super) u64);
 
-/// A mark of what was sent.
+/// A mark of a sent message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// The first byte of a stream.
     First(u64),
-    /// The last byte of a stream, and how many it has.
+    /// The last byte of a stream, and the stream's length.
     Last(u64, u64),
 }
 
-/// The client or the server, with the inbox of the moment.
+/// The client or the server, with the inbox of the current call.
 pub(super) trait Side {
-    /// A head came.
-    fn head(&mut self, stream: u64, block: &[u8]) -> Result<Head, Refused>;
-    /// Trailers came.
-    fn trailers(&mut self, stream: u64, block: &[u8]) -> Result<(), Refused>;
-    /// Something else came.
-    fn heard(&mut self, stream: u64, heard: Heard<'_>);
-    /// Something was sent.
+    /// Handles a received head.
+    fn head(&mut self, stream: u64, block: &[u8]) -> Result<HeadKind, StreamError>;
+    /// Handles received trailers.
+    fn trailers(&mut self, stream: u64, block: &[u8]) -> Result<(), StreamError>;
+    /// Handles anything else received.
+    fn on_event(&mut self, stream: u64, event: MessageEvent<'_>);
+    /// Handles a mark of a sent message.
     fn mark(&mut self, mark: Mark);
-    /// GOAWAY came.
+    /// Handles a received GOAWAY.
     fn go_away(&mut self, id: u64);
-    /// Streams of the peer on which nothing was sent yet.
+    /// The peer's streams on which nothing has been sent yet.
     fn unanswered(&self) -> Vec<u64>;
     /// Whether the peer may open this stream for a message.
-    fn accepts(&mut self, stream: u64) -> Result<(), Refused>;
-    /// Where frames are put, if they are wanted.
+    fn accepts(&mut self, stream: u64) -> Result<(), StreamError>;
+    /// Where to put frames, if they are wanted.
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>>;
 }
 
@@ -109,32 +109,32 @@ pub(super) struct Connection {
     /// Streams with bytes that quiche has not taken.
     queue: VecDeque<u64>,
     messages: BTreeMap<u64, Message>,
-    unidirectional: BTreeMap<u64, Uni>,
+    unidirectional: BTreeMap<u64, UniStream>,
     /// Our control stream, once it is open.
     control: Option<u64>,
-    /// The peer's streams of which there is one each, once they are known.
-    peer_critical: BTreeMap<Critical, u64>,
+    /// The peer's critical streams, once they are known.
+    peer_critical: BTreeMap<CriticalStream, u64>,
     is_manual: bool,
-    announced: Announced,
-    /// Bytes of messages that quiche has taken to send.
+    announced: Announcements,
+    /// Bytes of messages that quiche has taken.
     sent_bytes: u64,
-    /// Streams whose owner has consumed something since they were read.
+    /// Streams whose owner has consumed bytes since they were last read.
     consumed: Vec<u64>,
-    /// How many streams the peer has stopped and reset, as far as was looked.
+    /// How many streams the peer has stopped and reset, as of the last check.
     stopped_count: u64,
     reset_count: u64,
-    /// Streams of a client that it has stopped and not ended.
+    /// Streams that the client has stopped but not ended.
     stopped: BTreeSet<u64>,
-    /// A packet that did not fit the last batch: longer than those before it.
-    carried: Option<Carried>,
-    /// Until when a paced batch is held by the owner.
+    /// A packet that did not fit the last batch, because it was longer than those before it.
+    carried: Option<CarriedPacket>,
+    /// Until when the owner holds a paced batch.
     held_until: Option<Instant>,
-    /// Where packets are to be paced and quiche does not do it.
+    /// Our own pacer, if packets should be paced and quiche does not do it.
     pacer: Option<Pacer>,
 }
 
 /// A datagram that begins the next batch.
-struct Carried {
+struct CarriedPacket {
     bytes: Vec<u8>,
     info: quiche::SendInfo,
     release: Option<Instant>,
@@ -160,9 +160,10 @@ impl Connection {
         Connection {
             conn,
             role,
-            datagrams: match settings.gso {
-                true => Datagrams::Many,
-                false => Datagrams::One,
+            datagrams: if settings.gso {
+                Datagrams::Many
+            } else {
+                Datagrams::One
             },
             emissions: Emissions::default(),
             frame_log: None,
@@ -174,7 +175,7 @@ impl Connection {
             control: None,
             peer_critical: BTreeMap::new(),
             is_manual: false,
-            announced: Announced::default(),
+            announced: Announcements::default(),
             sent_bytes: 0,
             consumed: Vec::new(),
             stopped_count: 0,
@@ -191,14 +192,15 @@ impl Connection {
         &self.conn
     }
 
-    /// For what this engine never does.
+    /// For tests: operations that this engine never performs.
     #[cfg(test)]
     pub(super) fn quic_mut(&mut self) -> &mut quiche::Connection<Pieces> {
         &mut self.conn
     }
 
-    /// What was announced and given up so far. quiche counts the frames that give up streams.
-    pub(super) fn announced(&self) -> Announced {
+    /// The settings announced so far, and counts of GOAWAYs and resets. quiche counts the frames that reset or stop
+    /// streams.
+    pub(super) fn announced(&self) -> Announcements {
         let stats = self.conn.stats();
         let mut announced = self.announced.clone();
         announced.endings.resets_sent =
@@ -222,22 +224,22 @@ impl Connection {
     }
 
     /// Why it is over, once it is.
-    pub(super) fn closing(&self) -> Option<Closing> {
-        Closing::of(&self.conn)
+    pub(super) fn closing(&self) -> Option<CloseReason> {
+        CloseReason::of(&self.conn)
     }
 
-    /// Whether HTTP/3 can be spoken.
+    /// Whether HTTP/3 can be used.
     pub(super) fn is_usable(&self) -> bool {
         self.conn.is_established() && self.closing().is_none()
     }
 
     pub(super) fn close(&mut self, code: u64, words: &str) {
-        // `Done`: it was closed before.
+        // `Done`: it was already closed.
         let _ = self.conn.close(true, code, words.as_bytes());
     }
 
-    /// When [`Connection::on_timeout`] or [`Connection::output`] has something to do.
-    pub(super) fn wake_at(&self) -> Option<Instant> {
+    /// When [`Connection::on_timeout`] or [`Connection::output`] next has something to do.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
         let timers = [self.conn.timeout_instant(), self.held_until];
         timers.into_iter().flatten().min()
     }
@@ -251,18 +253,18 @@ impl Connection {
 
     /// Opens stream `id`; false if the peer allows no more streams.
     pub(super) fn open(&mut self, id: u64) -> bool {
-        // Writing nothing makes the stream, without which its capacity cannot be asked for.
+        // An empty write creates the stream; before that its capacity cannot be queried.
         if self.conn.stream_send(id, b"", false).is_err() {
             return false;
         }
         if self.role == Role::Client && is_bidirectional(id) {
             self.messages.insert(id, Message::new());
         }
-        self.answer(id);
+        self.prepare_to_send(id);
         true
     }
 
-    /// Changes what a stream has to send, and lets it have its turn.
+    /// Changes what a stream has to send, and queues the stream.
     pub(super) fn send<T>(
         &mut self,
         id: u64,
@@ -277,8 +279,8 @@ impl Connection {
         Some(result)
     }
 
-    /// Begins to send on a stream that is open, such as the peer's, if that has not begun.
-    pub(super) fn answer(&mut self, id: u64) {
+    /// Prepares to send on a stream that is open, such as one of the peer's, unless that has already been done.
+    pub(super) fn prepare_to_send(&mut self, id: u64) {
         let frames = match self.frame_log {
             Some(_) => Frames::Logged,
             None => Frames::Ignored,
@@ -299,16 +301,16 @@ impl Connection {
         }
     }
 
-    /// Gives up both directions of a stream.
+    /// Abandons both directions of a stream.
     pub(super) fn reset(&mut self, id: u64, code: u64) {
         self.stop_reading(id, code);
-        // An error says that the direction is over already.
+        // An error means that the direction is already over.
         let _ = self.conn.stream_shutdown(id, Shutdown::Write, code);
         self.outbound.remove(&id);
     }
 
     fn stop_reading(&mut self, id: u64, code: u64) {
-        // What was read to its end is not stopped, though quiche would count it as that.
+        // A stream that was read to its end is not stopped, although quiche would count it as such.
         if !self.conn.stream_finished(id) {
             let _ = self.conn.stream_shutdown(id, Shutdown::Read, code);
         }
@@ -335,7 +337,7 @@ impl Connection {
         side: &mut S,
     ) {
         self.log_frames(side);
-        // An error has closed the connection, and stands in `closing`.
+        // On error quiche has closed the connection, and `closing` reports it.
         let _ = self.conn.recv(datagram, RecvInfo { from, to });
         let frames = self.take_logged();
         self.pass_on_frames(frames, side);
@@ -343,8 +345,8 @@ impl Connection {
         if self.conn.local_error().is_some() {
             return;
         }
-        // A stream that is not read to its end, for its owner's sake, stays readable: so it is looked at again each
-        // time, and a reset is noticed.
+        // A stream that is not read to its end, because its owner has not consumed enough, stays readable. It is
+        // checked again each time, so a reset is noticed.
         for id in self.conn.readable() {
             self.read(id, side);
         }
@@ -359,7 +361,7 @@ impl Connection {
         side: &mut S,
     ) -> bool {
         batch.clear();
-        // CONNECTION_CLOSE is not paced: who said something wrong is told at once.
+        // CONNECTION_CLOSE is not paced: a peer that broke the protocol learns it immediately.
         let is_closing = self.conn.local_error().is_some();
         if self.held_until.is_some_and(|until| until > now) && !is_closing {
             return false;
@@ -368,7 +370,7 @@ impl Connection {
         self.log_frames(side);
         self.open_control();
         self.read_consumed(side);
-        self.find_given_up(side);
+        self.find_abandoned(side);
         self.feed(side);
         let release = self.fill(now, batch, side);
         if let Some(at) = release
@@ -380,7 +382,7 @@ impl Connection {
         !batch.is_empty()
     }
 
-    /// Puts packets into a batch until they differ in size or in their time of release, which it returns.
+    /// Adds packets to a batch until they differ in size or in release time. Returns the release time.
     fn fill<S: Side>(&mut self, now: Instant, batch: &mut Batch, side: &mut S) -> Option<Instant> {
         let mut release = None;
         if let Some(carried) = self.carried.take() {
@@ -389,12 +391,13 @@ impl Connection {
             self.pass_on_frames(carried.frames, side);
             self.pass_on_marks(carried.marks, side);
         }
-        let allowance = self.allowance();
+        let congestion = self.congestion_state();
         let is_closing = self.conn.local_error().is_some();
         loop {
-            let next = match is_closing {
-                true => None,
-                false => self.next_release(now, allowance),
+            let next = if is_closing {
+                None
+            } else {
+                self.next_release(now, congestion)
             };
             if batch.is_empty() {
                 release = next;
@@ -418,7 +421,7 @@ impl Connection {
                 pacer.sent(len as u64);
             }
             if len > most {
-                self.carried = Some(Carried {
+                self.carried = Some(CarriedPacket {
                     bytes: room[..len].to_vec(),
                     info,
                     release: next,
@@ -435,21 +438,25 @@ impl Connection {
         release
     }
 
-    /// What our own pacer goes by; `None` before the round trip is known, and without one.
-    fn allowance(&self) -> Option<Allowance> {
+    /// The input of our own pacer; `None` without one and before the round trip is known.
+    fn congestion_state(&self) -> Option<CongestionState> {
         self.pacer.as_ref()?;
         let path = self.conn.path_stats().find(|path| path.active)?;
-        path.min_rtt.map(|_| Allowance {
+        path.min_rtt.map(|_| CongestionState {
             cwnd_bytes: path.cwnd as u64,
             rtt: path.rtt,
         })
     }
 
-    /// When the next packet is to leave, by our own pacer or quiche's, if that is later than now.
-    fn next_release(&mut self, now: Instant, allowance: Option<Allowance>) -> Option<Instant> {
-        if let (Some(pacer), Some(allowance)) = (&mut self.pacer, allowance) {
+    /// When the next packet should be sent, according to our own pacer or quiche's, if that is later than now.
+    fn next_release(
+        &mut self,
+        now: Instant,
+        congestion: Option<CongestionState>,
+    ) -> Option<Instant> {
+        if let (Some(pacer), Some(congestion)) = (&mut self.pacer, congestion) {
             let packet_bytes = self.conn.max_send_udp_payload_size() as u64;
-            return pacer.next(now, packet_bytes, allowance);
+            return pacer.next(now, packet_bytes, congestion);
         }
         self.conn
             .get_next_release_time()
@@ -457,7 +464,7 @@ impl Connection {
             .and_then(|release| release.time(now))
     }
 
-    /// Lets quiche log from the first call on whose owner wants frames.
+    /// Turns on quiche's log at the first call whose owner wants frames.
     fn log_frames<S: Side>(&mut self, side: &mut S) {
         if self.frame_log.is_none() && side.frames().is_some() {
             let log = FrameLog::default();
@@ -474,7 +481,7 @@ impl Connection {
             .map_or_else(Vec::new, FrameLog::take)
     }
 
-    /// Hands over the frames of packets, and behind each those of HTTP/3 that it completes.
+    /// Passes on the QUIC frames of packets, and after each the HTTP/3 frames that it completes.
     fn pass_on_frames<S: Side>(&mut self, logged: Vec<FrameFacts>, side: &mut S) {
         let Some(frames) = side.frames() else {
             return;
@@ -537,22 +544,22 @@ impl Connection {
         });
     }
 
-    /// Gives quiche what it takes, by turns.
+    /// Passes to quiche what it accepts, stream by stream in turn.
     fn feed<S: Side>(&mut self, side: &mut S) {
         let mut stalled = 0;
         while stalled < self.queue.len()
             && let Some(id) = self.queue.pop_front()
         {
             match self.feed_one(id) {
-                Ok(Fed::Some) => {
+                Ok(FeedOutcome::Progress) => {
                     stalled = 0;
                     self.queue.push_back(id);
                 }
-                Ok(Fed::Nothing) => {
+                Ok(FeedOutcome::Blocked) => {
                     stalled += 1;
                     self.queue.push_back(id);
                 }
-                Ok(Fed::All) => {}
+                Ok(FeedOutcome::Done) => {}
                 Err(quiche::Error::StreamStopped(code)) => self.stopped(id, code, side),
                 // The stream is over.
                 Err(_) => {
@@ -562,9 +569,9 @@ impl Connection {
         }
     }
 
-    fn feed_one(&mut self, id: u64) -> quiche::Result<Fed> {
+    fn feed_one(&mut self, id: u64) -> quiche::Result<FeedOutcome> {
         let Some(out) = self.outbound.get_mut(&id) else {
-            return Ok(Fed::All);
+            return Ok(FeedOutcome::Done);
         };
         let mut room = self.conn.stream_capacity(id)?.min(TURN_BYTES);
         let has_room = room > 0;
@@ -587,32 +594,33 @@ impl Connection {
         }
         if out.is_idle() {
             out.is_queued = false;
-            return Ok(Fed::All);
+            return Ok(FeedOutcome::Done);
         }
-        Ok(match has_room {
-            true => Fed::Some,
-            false => Fed::Nothing,
+        Ok(if has_room {
+            FeedOutcome::Progress
+        } else {
+            FeedOutcome::Blocked
         })
     }
 
-    /// Finds streams that the peer has given up. quiche counts them and does not list them; as the counts come with others
-    /// that cost a walk over all streams, this is done once for each batch.
-    fn find_given_up<S: Side>(&mut self, side: &mut S) {
+    /// Finds streams that the peer has reset or stopped. quiche counts them but does not list them. Its counts come
+    /// with others that cost a walk over all streams, so this is done once per batch.
+    fn find_abandoned<S: Side>(&mut self, side: &mut S) {
         let stats = self.conn.stats();
         self.find_stopped(stats.stopped_stream_count_remote, side);
         self.find_reset(stats.reset_stream_count_remote, side);
-        // quiche forgets a stream that was stopped only when it is asked for it after its end.
+        // quiche forgets a stopped stream only when it is queried after its end.
         self.stopped
             .retain(|id| stop_code(&mut self.conn, *id).is_some());
     }
 
-    /// Finds streams of which the peer wants no more.
+    /// Finds streams that the peer has stopped.
     fn find_stopped<S: Side>(&mut self, count: u64, side: &mut S) {
         if count == self.stopped_count {
             return;
         }
-        // What was stopped counts as writable, even if all of it has left, and keeps its place among the streams that the
-        // peer may open, until it is asked for. While the congestion window is full nothing counts as that.
+        // A stopped stream counts as writable, even if all its data has left, and occupies one of the peer's stream
+        // slots until it is queried. While the congestion window is full, no stream counts as writable.
         let writable = self.conn.writable();
         if writable.len() > 0 {
             self.stopped_count = count;
@@ -634,15 +642,15 @@ impl Connection {
             self.close(code::CLOSED_CRITICAL_STREAM, "it must not be stopped");
         }
         if self.role == Role::Server && is_bidirectional(id) && self.stopped.insert(id) {
-            // Without an answer the request is for nothing (RFC 9114, section 4.1.1). Unread, it would stay in the
-            // connection's window.
+            // Since the client no longer wants the response, the rest of the request is useless (RFC 9114, section
+            // 4.1.1). Left unread, it would occupy the connection window.
             self.stop_reading(id, code::REQUEST_CANCELLED);
         }
-        side.heard(id, Heard::Stopped(code));
+        side.on_event(id, MessageEvent::Stopped(code));
     }
 
-    /// Finds messages that were reset behind their end: quiche has dropped what was missing, and says nothing of it, nor
-    /// the code.
+    /// Finds messages that were reset after their end had been sent. quiche silently drops the missing part and does
+    /// not report the code.
     fn find_reset<S: Side>(&mut self, count: u64, side: &mut S) {
         if count == self.reset_count {
             return;
@@ -653,19 +661,19 @@ impl Connection {
         let ids: Vec<u64> = self.messages.keys().filter(is_reset).copied().collect();
         for id in ids {
             self.reset(id, code::REQUEST_CANCELLED);
-            side.heard(id, Heard::Reset(code::REQUEST_CANCELLED));
+            side.on_event(id, MessageEvent::Reset(code::REQUEST_CANCELLED));
         }
     }
 }
 
-/// What a turn came to.
-enum Fed {
-    /// Some bytes, and more are waiting.
-    Some,
-    /// No byte: there is no room.
-    Nothing,
-    /// All there is.
-    All,
+/// The result of a stream's turn.
+enum FeedOutcome {
+    /// Some bytes were passed on, and more are waiting.
+    Progress,
+    /// Nothing was passed on: there is no room.
+    Blocked,
+    /// Everything was passed on.
+    Done,
 }
 
 fn is_bidirectional(id: u64) -> bool {

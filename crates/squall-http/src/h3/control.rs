@@ -1,8 +1,7 @@
-//! What a unidirectional stream of the peer is for, and what its control stream says (RFC 9114, section 6.2).
+//! The peer's unidirectional streams: their types, and the content of the control stream (RFC 9114, section 6.2).
 //!
-//! Bytes are fed in; what they say is told frame by frame, and what must not be said ends the connection. That a stream
-//! is there only once, and that it does not end, is seen to in `connection`. Pushes are nobody's: neither side allows or
-//! makes one.
+//! Bytes are fed in and reported frame by frame; a protocol violation ends the connection. `connection` ensures that a
+//! stream of each type exists only once and does not end. Pushes are not supported: neither side allows or sends them.
 
 use super::announced::read_settings;
 use super::code;
@@ -15,40 +14,40 @@ const MAX_VARINT_BYTES: u64 = 8;
 
 /// A unidirectional stream of the peer.
 #[derive(Debug)]
-pub(super) enum Uni {
-    /// Its type is not complete.
+pub(super) enum UniStream {
+    /// Its type has not arrived completely.
     Untyped(Vec<u8>),
     /// The control stream.
     Control(ControlStream),
-    /// One of QPACK's, which may be empty but not end.
+    /// A QPACK stream, which may stay empty but must not end.
     Qpack(Instructions),
-    /// An extension's.
+    /// A stream of an extension.
     Unknown,
 }
 
-/// What there is once, and must not end (RFC 9114, section 6.2.1; RFC 9204, section 4.2).
+/// Streams that may exist only once and must not end (RFC 9114, section 6.2.1; RFC 9204, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Critical {
+pub(super) enum CriticalStream {
     Control,
     Encoder,
     Decoder,
 }
 
-/// The control stream, behind its type.
+/// The control stream after its type.
 #[derive(Debug)]
 pub(super) struct ControlStream {
     reader: Reader,
     has_settings: bool,
-    /// The id of the GOAWAY that came last.
+    /// The id of the last GOAWAY.
     goaway: Option<u64>,
-    /// The id of the MAX_PUSH_ID that came last.
+    /// The id of the last MAX_PUSH_ID.
     max_push: Option<u64>,
 }
 
-/// What the control stream says.
+/// An event of the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Control {
-    /// A frame without consequences.
+pub(super) enum ControlEvent {
+    /// A frame without effect.
     Frame(Header),
     /// SETTINGS with its entries.
     Settings(Header, Vec<(u64, u64)>),
@@ -56,53 +55,53 @@ pub(super) enum Control {
     GoAway(Header, u64),
 }
 
-impl Uni {
-    pub(super) fn new() -> Uni {
-        Uni::Untyped(Vec::new())
+impl UniStream {
+    pub(super) fn new() -> UniStream {
+        UniStream::Untyped(Vec::new())
     }
 
-    pub(super) fn critical(&self) -> Option<Critical> {
+    pub(super) fn critical(&self) -> Option<CriticalStream> {
         match self {
-            Uni::Control(_) => Some(Critical::Control),
-            Uni::Qpack(Instructions::Encoder) => Some(Critical::Encoder),
-            Uni::Qpack(Instructions::Decoder(_)) => Some(Critical::Decoder),
-            Uni::Untyped(_) | Uni::Unknown => None,
+            UniStream::Control(_) => Some(CriticalStream::Control),
+            UniStream::Qpack(Instructions::Encoder) => Some(CriticalStream::Encoder),
+            UniStream::Qpack(Instructions::Decoder(_)) => Some(CriticalStream::Decoder),
+            UniStream::Untyped(_) | UniStream::Unknown => None,
         }
     }
 
-    /// Takes bytes, and tells what they say.
+    /// Takes bytes and reports the control frames in them.
     pub(super) fn receive(
         &mut self,
         role: Role,
         mut input: &[u8],
-        on: impl FnMut(Control),
+        on: impl FnMut(ControlEvent),
     ) -> Result<(), Violation> {
-        if let Uni::Untyped(start) = self {
+        if let UniStream::Untyped(start) = self {
             let Some((kind, at)) = read_type(start, &mut input) else {
                 return Ok(());
             };
             *self = match (kind, role) {
-                (0x0, _) => Uni::Control(ControlStream::new(at)),
+                (0x0, _) => UniStream::Control(ControlStream::new(at)),
                 (0x1, Role::Client) => {
                     return Err(violation(code::ID_ERROR, "a push that was not allowed"));
                 }
                 (0x1, Role::Server) => {
                     return Err(violation(code::STREAM_CREATION_ERROR, "a client's push"));
                 }
-                (0x2, _) => Uni::Qpack(Instructions::Encoder),
-                (0x3, _) => Uni::Qpack(Instructions::decoder()),
-                _ => Uni::Unknown,
+                (0x2, _) => UniStream::Qpack(Instructions::Encoder),
+                (0x3, _) => UniStream::Qpack(Instructions::decoder()),
+                _ => UniStream::Unknown,
             };
         }
         match self {
-            Uni::Control(stream) => stream.receive(role, input, on),
-            Uni::Qpack(instructions) => instructions.receive(input),
-            Uni::Untyped(_) | Uni::Unknown => Ok(()),
+            UniStream::Control(stream) => stream.receive(role, input, on),
+            UniStream::Qpack(instructions) => instructions.receive(input),
+            UniStream::Untyped(_) | UniStream::Unknown => Ok(()),
         }
     }
 }
 
-/// The stream's type and where it ends.
+/// Reads the stream's type; returns it and the offset after it.
 fn read_type(start: &mut Vec<u8>, input: &mut &[u8]) -> Option<(u64, u64)> {
     loop {
         if let Some((kind, len)) = wire::varint(start) {
@@ -115,7 +114,7 @@ fn read_type(start: &mut Vec<u8>, input: &mut &[u8]) -> Option<(u64, u64)> {
 }
 
 impl ControlStream {
-    /// One whose type ended before byte `at`.
+    /// A control stream whose type ended before byte `at`.
     fn new(at: u64) -> ControlStream {
         ControlStream {
             reader: Reader::new(at),
@@ -129,7 +128,7 @@ impl ControlStream {
         &mut self,
         role: Role,
         mut input: &[u8],
-        mut on: impl FnMut(Control),
+        mut on: impl FnMut(ControlEvent),
     ) -> Result<(), Violation> {
         while let Some(item) = self.reader.next(&mut input) {
             match item {
@@ -137,10 +136,10 @@ impl ControlStream {
                     allow(role, header, self.has_settings)?;
                     self.has_settings = true;
                     if !wire::is_kept(header.kind) {
-                        on(Control::Frame(header));
+                        on(ControlEvent::Frame(header));
                     }
                 }
-                Item::Payload(header, payload) => on(self.said(role, header, &payload)?),
+                Item::Payload(header, payload) => on(self.interpret(role, header, &payload)?),
                 Item::TooLong(header) => {
                     allow(role, header, self.has_settings)?;
                     return Err(violation(
@@ -154,10 +153,15 @@ impl ControlStream {
         Ok(())
     }
 
-    /// What a whole frame says.
-    fn said(&mut self, role: Role, header: Header, payload: &[u8]) -> Result<Control, Violation> {
+    /// Interprets a complete frame.
+    fn interpret(
+        &mut self,
+        role: Role,
+        header: Header,
+        payload: &[u8],
+    ) -> Result<ControlEvent, Violation> {
         if header.kind == wire::SETTINGS {
-            return Ok(Control::Settings(header, read_settings(payload)?));
+            return Ok(ControlEvent::Settings(header, read_settings(payload)?));
         }
         let Some((id, _)) = wire::varint(payload).filter(|(_, len)| *len == payload.len()) else {
             return Err(violation(code::FRAME_ERROR, "a malformed id"));
@@ -165,20 +169,20 @@ impl ControlStream {
         match header.kind {
             wire::GOAWAY => {
                 check_goaway(role, id, self.goaway.replace(id))?;
-                Ok(Control::GoAway(header, id))
+                Ok(ControlEvent::GoAway(header, id))
             }
             // RFC 9114, section 7.2.7.
             wire::MAX_PUSH_ID if self.max_push.replace(id).is_some_and(|before| id < before) => {
                 Err(violation(code::ID_ERROR, "a MAX_PUSH_ID that takes back"))
             }
-            // RFC 9114, section 7.2.3: no push was promised, and none allowed.
+            // RFC 9114, section 7.2.3: no push was promised or allowed.
             wire::CANCEL_PUSH => Err(violation(code::ID_ERROR, "a push that there is not")),
-            _ => Ok(Control::Frame(header)),
+            _ => Ok(ControlEvent::Frame(header)),
         }
     }
 }
 
-/// Whether a frame may stand here (RFC 9114, sections 6.2.1 and 7.2).
+/// Checks whether a frame is allowed here (RFC 9114, sections 6.2.1 and 7.2).
 fn allow(role: Role, header: Header, has_settings: bool) -> Result<(), Violation> {
     let unexpected = |words| Err(violation(code::FRAME_UNEXPECTED, words));
     match (header.kind, has_settings) {
@@ -202,7 +206,7 @@ fn allow(role: Role, header: Header, has_settings: bool) -> Result<(), Violation
     }
 }
 
-/// A server names a stream of a request, and nobody takes back what was given up (RFC 9114, section 5.2).
+/// A server must name a request stream, and no side may raise its id again (RFC 9114, section 5.2).
 fn check_goaway(role: Role, id: u64, before: Option<u64>) -> Result<(), Violation> {
     if role == Role::Client && !id.is_multiple_of(STREAM_STEP) {
         return Err(violation(code::ID_ERROR, "a GOAWAY that names no request"));
@@ -217,11 +221,11 @@ fn check_goaway(role: Role, id: u64, before: Option<u64>) -> Result<(), Violatio
 mod tests {
     use super::*;
 
-    /// What a control stream with SETTINGS and then these bytes comes to.
-    fn control(role: Role, then: &[u8]) -> Result<Vec<Control>, Violation> {
+    /// The result of a control stream with SETTINGS followed by these bytes.
+    fn control(role: Role, then: &[u8]) -> Result<Vec<ControlEvent>, Violation> {
         let mut heard = Vec::new();
         let bytes = [&[0x0, 0x4, 0x0], then].concat();
-        let mut uni = Uni::new();
+        let mut uni = UniStream::new();
         uni.receive(role, &bytes, |control| heard.push(control))?;
         Ok(heard)
     }
@@ -237,7 +241,7 @@ mod tests {
     const GOAWAY_OF_5: [u8; 3] = [0x7, 0x1, 0x5];
 
     #[test]
-    fn goaway_gives_up_more_and_more() {
+    fn a_later_goaway_may_only_lower_the_id() {
         let heard = control(
             Role::Client,
             &[GOAWAY_OF_8, GOAWAY_OF_4, GOAWAY_OF_4].concat(),
@@ -246,8 +250,8 @@ mod tests {
             .expect("it may")
             .into_iter()
             .filter_map(|control| match control {
-                Control::GoAway(_, id) => Some(id),
-                Control::Frame(_) | Control::Settings(..) => None,
+                ControlEvent::GoAway(_, id) => Some(id),
+                ControlEvent::Frame(_) | ControlEvent::Settings(..) => None,
             });
         assert_eq!(ids.collect::<Vec<_>>(), [8, 4, 4]);
         for role in [Role::Client, Role::Server] {
@@ -257,15 +261,15 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_goaway_names_a_stream_of_a_request() {
+    fn a_servers_goaway_must_name_a_request_stream() {
         assert_eq!(refusal(Role::Client, &GOAWAY_OF_5), code::ID_ERROR);
-        // A client's names a push.
+        // A client's GOAWAY names a push.
         assert!(control(Role::Server, &GOAWAY_OF_5).is_ok());
     }
 
     #[test]
-    fn settings_come_first_and_once() {
-        let mut uni = Uni::new();
+    fn settings_must_come_first_and_only_once() {
+        let mut uni = UniStream::new();
         let first = uni.receive(Role::Client, &[&[0x0], &GOAWAY_OF_8[..]].concat(), |_| ());
         assert_eq!(
             first.expect_err("SETTINGS are missing").code,
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pushes() {
+    fn pushes_are_refused_and_max_push_id_may_only_grow() {
         const CANCEL_PUSH_OF_0: [u8; 3] = [0x3, 0x1, 0x0];
         const MAX_PUSH_ID_OF_4: [u8; 3] = [0xd, 0x1, 0x4];
         for role in [Role::Client, Role::Server] {
@@ -292,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_all_that_there_is() {
+    fn frames_with_an_id_must_contain_nothing_else() {
         for kind in [0x3, 0x7, 0xd] {
             for wrong in [&[kind, 0x0][..], &[kind, 0x2, 0x0, 0x0], &[kind, 0x1, 0x40]] {
                 assert_eq!(refusal(Role::Server, wrong), code::FRAME_ERROR, "{wrong:?}");
             }
-            // Before any of it has come.
+            // Refused before any payload has arrived.
             let long = refusal(Role::Server, &[kind, 0xc0, 0, 0, 0, 0x40, 0, 0, 0]);
             assert_eq!(long, code::FRAME_ERROR);
         }

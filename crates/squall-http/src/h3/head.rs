@@ -1,20 +1,20 @@
-//! Header sections: to and from QPACK (RFC 9204), and what makes them malformed (RFC 9114, section 4.3).
+//! Header sections: conversion to and from QPACK (RFC 9204), and validation (RFC 9114, section 4.3).
 //!
-//! The dynamic table is never used: quiche's QPACK has none, and our SETTINGS allow the peer none, which is the
-//! protocol's default.
+//! The dynamic table is never used: quiche's QPACK does not implement it, and our SETTINGS leave the peer's limit at
+//! the protocol's default of zero.
 
 use bytes::Bytes;
 use quiche::h3::qpack::{Decoder, Encoder, Error};
 use quiche::h3::{Header, NameValue};
 
 use super::code;
-use super::connection::Refused;
+use super::connection::StreamError;
 use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
 use crate::event::Field;
 use crate::message::is_name_in_lower_case;
 use crate::section;
 
-/// What QPACK adds to a section and to each of its fields at most: two bytes in front, and three integers.
+/// Upper bounds on what QPACK adds to a section and to each of its fields: a two-byte prefix, and three integers.
 const SECTION_OVERHEAD_BYTES: usize = 2;
 const FIELD_OVERHEAD_BYTES: usize = 30;
 
@@ -23,27 +23,27 @@ pub(super) struct RequestHead {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) authority: Option<String>,
-    pub(super) rest: Rest,
+    pub(super) regular: RegularFields,
 }
 
 /// The header section of a response.
 pub(super) struct ResponseHead {
     pub(super) status: u16,
-    pub(super) rest: Rest,
+    pub(super) regular: RegularFields,
 }
 
-/// The fields of a header section that are no pseudo-header fields.
-pub(super) struct Rest {
+/// The fields of a header section, without pseudo-header fields.
+pub(super) struct RegularFields {
     pub(super) fields: Vec<Field>,
-    /// How long the body says it is.
+    /// The body's length according to content-length.
     pub(super) length: Option<u64>,
 }
 
-/// The peer's header section is none (RFC 9114, section 4.1.2).
+/// The peer's header section is malformed (RFC 9114, section 4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) struct MalformedSection;
 
-/// A field as quiche's encoder takes it.
+/// A field in the form that quiche's encoder takes.
 struct Pair<'a>(&'a [u8], &'a [u8]);
 
 impl NameValue for Pair<'_> {
@@ -56,7 +56,7 @@ impl NameValue for Pair<'_> {
     }
 }
 
-/// The HEADERS frame of these fields.
+/// Encodes these fields as a HEADERS frame.
 pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Bytes {
     let pairs: Vec<Pair<'_>> = fields.map(|(name, value)| Pair(name, value)).collect();
     // Huffman coding is only used where it makes text shorter.
@@ -71,30 +71,30 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> 
     wire::frame(HEADERS, &block[..len])
 }
 
-/// The fields of a HEADERS frame.
+/// Decodes the fields of a HEADERS frame.
 ///
-/// quiche's decoder reads the required insert count and the base and does nothing with them, and takes broken Huffman
-/// codes for a section that is too large.
-pub(super) fn decode(block: &[u8]) -> Result<Vec<Header>, Refused> {
-    let failed = Refused(code::QPACK_DECOMPRESSION_FAILED);
-    // Entries that were never inserted, and a base below 0 (RFC 9204, sections 4.5.1.1 and 4.5.1.2).
+/// quiche's decoder reads the required insert count and the base but ignores them, and it reports broken Huffman codes
+/// as a section that is too large.
+pub(super) fn decode(block: &[u8]) -> Result<Vec<Header>, StreamError> {
+    let failed = StreamError(code::QPACK_DECOMPRESSION_FAILED);
+    // Entries that were never inserted, and a negative base (RFC 9204, sections 4.5.1.1 and 4.5.1.2).
     if !matches!(block, [0, base, ..] if base & 0x80 == 0) {
         return Err(failed);
     }
     let decode = |most| Decoder::new().decode(block, most);
     match decode(MAX_KEPT_BYTES) {
         Ok(headers) => Ok(headers),
-        // It grows to some MB at most, for as long as this takes.
+        // This takes at most a few MB, only for the duration of the call.
         Err(Error::HeaderListTooLarge) if decode(u64::MAX).is_ok() => {
-            Err(Refused(code::EXCESSIVE_LOAD))
+            Err(StreamError(code::EXCESSIVE_LOAD))
         }
         Err(_) => Err(failed),
     }
 }
 
-/// Reads a request's header section.
-pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
-    let (pseudo, rest) = split(headers)?;
+/// Validates a request's header section.
+pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, MalformedSection> {
+    let (pseudo, regular) = split(headers)?;
     let (mut method, mut target, mut scheme, mut authority) = (None, None, None, None::<String>);
     for header in pseudo {
         let place = match header.name() {
@@ -102,33 +102,39 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
             b":path" => &mut target,
             b":scheme" => &mut scheme,
             b":authority" => &mut authority,
-            _ => return Err(Malformed),
+            _ => return Err(MalformedSection),
         };
-        let value = String::from_utf8(header.value().to_vec()).map_err(|_| Malformed)?;
+        let value = String::from_utf8(header.value().to_vec()).map_err(|_| MalformedSection)?;
         if value.is_empty() || !is_visible(value.as_bytes()) || place.replace(value).is_some() {
-            return Err(Malformed);
+            return Err(MalformedSection);
         }
     }
-    check_authority(authority.as_deref(), &rest)?;
-    let method = method.ok_or(Malformed)?;
+    check_authority(authority.as_deref(), &regular)?;
+    let method = method.ok_or(MalformedSection)?;
     let target = match (method.as_str(), target, scheme) {
-        // It asks for a tunnel to an authority, and has no path (RFC 9114, section 4.4).
+        // It requests a tunnel to an authority, and has no path (RFC 9114, section 4.4).
         ("CONNECT", None, None) if authority.is_some() => String::new(),
-        ("CONNECT", ..) => return Err(Malformed),
+        ("CONNECT", ..) => return Err(MalformedSection),
         (_, Some(target), Some(_)) => target,
-        _ => return Err(Malformed),
+        _ => return Err(MalformedSection),
     };
     Ok(RequestHead {
         method,
         target,
         authority,
-        rest,
+        regular,
     })
 }
 
-/// A request says whom it is for, once or twice the same (RFC 9114, section 4.3.1).
-fn check_authority(authority: Option<&str>, rest: &Rest) -> Result<(), Malformed> {
-    let mut hosts = rest.fields.iter().filter(|field| &*field.name == b"host");
+/// A request must state its authority, in `:authority`, `host`, or both with the same value (RFC 9114, section 4.3.1).
+fn check_authority(
+    authority: Option<&str>,
+    regular: &RegularFields,
+) -> Result<(), MalformedSection> {
+    let mut hosts = regular
+        .fields
+        .iter()
+        .filter(|field| &*field.name == b"host");
     let host = hosts.next().map(|field| &*field.value);
     let is_one = match (authority.map(str::as_bytes), host) {
         (Some(authority), Some(host)) => authority == host,
@@ -136,41 +142,42 @@ fn check_authority(authority: Option<&str>, rest: &Rest) -> Result<(), Malformed
         (Some(_), None) => true,
         (None, None) => false,
     };
-    match is_one && hosts.next().is_none() {
-        true => Ok(()),
-        false => Err(Malformed),
+    if is_one && hosts.next().is_none() {
+        Ok(())
+    } else {
+        Err(MalformedSection)
     }
 }
 
-/// Reads a response's header section.
-pub(super) fn response(headers: Vec<Header>) -> Result<ResponseHead, Malformed> {
-    let (pseudo, rest) = split(headers)?;
+/// Validates a response's header section.
+pub(super) fn response(headers: Vec<Header>) -> Result<ResponseHead, MalformedSection> {
+    let (pseudo, regular) = split(headers)?;
     let [status] = pseudo.as_slice() else {
-        return Err(Malformed);
+        return Err(MalformedSection);
     };
     let digits = status.value();
     if status.name() != b":status" || digits.len() != 3 || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Malformed);
+        return Err(MalformedSection);
     }
     let status = digits
         .iter()
         .fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
     if !(100..=599).contains(&status) {
-        return Err(Malformed);
+        return Err(MalformedSection);
     }
-    Ok(ResponseHead { status, rest })
+    Ok(ResponseHead { status, regular })
 }
 
-/// Reads a trailer section, which has no pseudo-header fields (RFC 9114, section 4.3).
-pub(super) fn trailers(headers: Vec<Header>) -> Result<Vec<Field>, Malformed> {
+/// Validates a trailer section, which has no pseudo-header fields (RFC 9114, section 4.3).
+pub(super) fn trailers(headers: Vec<Header>) -> Result<Vec<Field>, MalformedSection> {
     match split(headers)? {
-        (pseudo, rest) if pseudo.is_empty() => Ok(rest.fields),
-        _ => Err(Malformed),
+        (pseudo, regular) if pseudo.is_empty() => Ok(regular.fields),
+        _ => Err(MalformedSection),
     }
 }
 
-/// Parts pseudo-header fields, which must come first, from the others.
-fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, Rest), Malformed> {
+/// Separates pseudo-header fields, which must come first, from the others.
+fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), MalformedSection> {
     let is_pseudo = |header: &Header| header.name().first() == Some(&b':');
     let n = headers
         .iter()
@@ -185,33 +192,33 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, Rest), Malformed> {
             && !is_of_one_hop(name)
             && (name != b"te" || header.value() == b"trailers");
         if !is_fine {
-            return Err(Malformed);
+            return Err(MalformedSection);
         }
         if name == b"content-length" {
-            let value = content_length(header.value()).ok_or(Malformed)?;
+            let value = content_length(header.value()).ok_or(MalformedSection)?;
             if length.is_some_and(|length| length != value) {
-                return Err(Malformed);
+                return Err(MalformedSection);
             }
             length = Some(value);
         }
     }
     let pairs = others.iter().map(|header| (header.name(), header.value()));
-    let fields = section::together(pairs);
-    Ok((headers, Rest { fields, length }))
+    let fields = section::build_section(pairs);
+    Ok((headers, RegularFields { fields, length }))
 }
 
-/// Whether all of it may stand in a field's value (RFC 9110, section 5.5; RFC 9114, section 10.3).
+/// Whether all characters are allowed in a field value (RFC 9110, section 5.5; RFC 9114, section 10.3).
 fn is_text(value: &[u8]) -> bool {
     let is_fine = |fine, b: &u8| fine & ((*b >= b' ') & (*b != 0x7f) | (*b == b'\t'));
     value.iter().fold(true, is_fine)
 }
 
-/// Whether all of it may stand in a line of HTTP/1.1 between blanks.
+/// Whether all characters are allowed between blanks in a line of HTTP/1.1.
 fn is_visible(value: &[u8]) -> bool {
     value.iter().all(|b| *b > b' ' && *b != 0x7f)
 }
 
-/// Fields of HTTP/1.1's connections, which HTTP/3 forbids (RFC 9114, section 4.2).
+/// Connection-specific fields of HTTP/1.1, which HTTP/3 forbids (RFC 9114, section 4.2).
 fn is_of_one_hop(name: &[u8]) -> bool {
     matches!(
         name,
@@ -240,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_fields_are_decoded_again() {
         let fields: Vec<(String, String)> = [
             (":status", "200"),
             ("x", ""),
@@ -253,8 +260,8 @@ mod tests {
         let frame = encode(fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())));
         let (_, first) = wire::varint(&frame[1..]).unwrap();
         let head = response(decode(&frame[1 + first..]).unwrap()).unwrap();
-        assert_eq!((head.status, head.rest.length), (200, Some(5)));
-        assert_eq!(head.rest.fields.len(), 3);
+        assert_eq!((head.status, head.regular.length), (200, Some(5)));
+        assert_eq!(head.regular.fields.len(), 3);
     }
 
     #[test]
@@ -285,7 +292,7 @@ mod tests {
             let mut pairs = fine.to_vec();
             pairs.push(added);
             assert_eq!(request(headers(&pairs)).is_ok(), right, "{added:?}");
-            // Nothing stands before pseudo-header fields but others of them.
+            // Pseudo-header fields must come first.
             let mut pairs = vec![added];
             pairs.extend(fine);
             assert!(request(headers(&pairs)).is_err(), "{added:?}");
@@ -299,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_for_somebody() {
+    fn a_request_must_have_exactly_one_authority() {
         let is_fine = |others: &[(&str, &str)]| {
             let mut pairs = vec![(":method", "GET"), (":scheme", "https"), (":path", "/")];
             pairs.extend(others);
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_has_an_authority_and_nothing_else() {
+    fn a_connect_request_has_only_an_authority() {
         let fine = [(":method", "CONNECT"), (":authority", "a:80")];
         let head = request(headers(&fine)).unwrap();
         assert_eq!(
@@ -328,25 +335,28 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_not_what_is_too_large() {
-        let failed = Some(Refused(code::QPACK_DECOMPRESSION_FAILED));
+    fn undecodable_sections_differ_from_too_large_ones() {
+        let failed = Some(StreamError(code::QPACK_DECOMPRESSION_FAILED));
         assert_eq!(decode(&[0, 0, 0xd1]).err(), None);
         for wrong in [
             &[][..],
             &[0],
-            // Entries that were inserted; a base below 0.
+            // A required insert count; a negative base.
             &[1, 0, 0xd1],
             &[0, 0x80, 0xd1],
-            // The dynamic table, and beyond the static one's end.
+            // The dynamic table, and an index past the end of the static one.
             &[0, 0, 0x80],
             &[0, 0, 0xff, 0x24],
-            // A value that is cut off; one in Huffman code of EOS.
+            // A truncated value; one with the Huffman code of EOS.
             &[0, 0, 0x50, 2, b'a'],
             &[0, 0, 0x50, 0x84, 0xff, 0xff, 0xff, 0xff],
         ] {
             assert_eq!(decode(wrong).err(), failed, "{wrong:?}");
         }
         let large = [&[0, 0][..], &[0xd1; 2_000]].concat();
-        assert_eq!(decode(&large).err(), Some(Refused(code::EXCESSIVE_LOAD)));
+        assert_eq!(
+            decode(&large).err(),
+            Some(StreamError(code::EXCESSIVE_LOAD))
+        );
     }
 }

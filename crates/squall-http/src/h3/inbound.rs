@@ -1,14 +1,14 @@
-//! What a stream with a message brings: a request or a response.
+//! The receiving half of a stream that carries a message: a request or a response.
 //!
-//! Bytes are fed in; what they are is said item by item. Whether a head is one, and what follows from it, is the
-//! client's or the server's affair. What the peer's unidirectional streams say is in `control`.
+//! Bytes are fed in and split into parts. Validating a head and acting on it is up to the client or the server.
+//! `control` handles the peer's unidirectional streams.
 
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
 use super::code;
 use super::wire::{self, Header, Item, Reader};
 
-/// How far a message is read ahead of its owner if it consumes by hand.
+/// How far a message is read ahead of its owner under manual consumption.
 const READ_AHEAD_BYTES: u64 = 64 * 1024;
 
 /// The peer broke HTTP/3: the connection must be closed with this code.
@@ -29,12 +29,12 @@ pub(super) enum Role {
     Server,
 }
 
-/// The receiving half of a stream with a message.
+/// The receiving half of a stream that carries a message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) reader: Reader,
     phase: Phase,
-    /// How long the body must be.
+    /// The length that the body must have.
     expected: Option<u64>,
     body: u64,
     consumed: u64,
@@ -47,25 +47,25 @@ enum Phase {
     Trailers,
 }
 
-/// What a message consists of.
+/// A part of a message.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
-    /// A header section, encoded.
+    /// An encoded header section.
     Head(Vec<u8>),
     /// Bytes of the body, at least 1.
     Body(&'a [u8]),
-    /// A trailer section, encoded.
+    /// An encoded trailer section.
     Trailers(Vec<u8>),
 }
 
 /// How a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Whole, after so many bytes of the stream.
+    /// Complete, after this many bytes of the stream.
     Whole(u64),
     /// Without a head.
     WithoutHead,
-    /// With a body of another length than its content-length.
+    /// With a body that does not match its content-length.
     WrongLength,
 }
 
@@ -80,12 +80,12 @@ impl Message {
         }
     }
 
-    /// Whether nothing of it has come.
+    /// Whether nothing of it has arrived.
     pub(super) fn is_new(&self) -> bool {
         self.reader.at() == 0
     }
 
-    /// How many bytes may be read before the owner has consumed some.
+    /// How many bytes may be read before the owner has consumed more.
     pub(super) fn allowance(&self) -> usize {
         let ahead = self.body - self.consumed.min(self.body);
         usize::try_from(READ_AHEAD_BYTES.saturating_sub(ahead)).unwrap_or(usize::MAX)
@@ -95,13 +95,13 @@ impl Message {
         self.consumed = self.consumed.saturating_add(n);
     }
 
-    /// The head was a final one: a body follows, of this length if it is known.
+    /// The head was final: a body follows, of this length if it is known.
     pub(super) fn expect_body(&mut self, length: Option<u64>) {
         self.phase = Phase::Body;
         self.expected = length;
     }
 
-    /// The next part in `input`, which it is taken from; `None` if more bytes are needed.
+    /// Takes the next part from `input`; `None` if more bytes are needed.
     pub(super) fn next<'a>(
         &mut self,
         role: Role,
@@ -137,7 +137,7 @@ impl Message {
         Ok(None)
     }
 
-    /// Whether a frame may stand here (RFC 9114, sections 4.1 and 7.2).
+    /// Checks whether a frame is allowed here (RFC 9114, sections 4.1 and 7.2).
     fn allow(&self, role: Role, kind: u64) -> Result<(), Violation> {
         let unexpected = |words| Err(violation(code::FRAME_UNEXPECTED, words));
         match (kind, self.phase) {
@@ -159,12 +159,12 @@ impl Message {
         }
     }
 
-    /// Whether more of the body came than there may be.
+    /// Whether the body exceeds its announced length.
     pub(super) fn is_too_long(&self) -> bool {
         self.expected.is_some_and(|expected| self.body > expected)
     }
 
-    /// The stream ended.
+    /// Handles the end of the stream.
     pub(super) fn end(&self) -> Result<Ending, Violation> {
         if !self.reader.is_between_frames() {
             return Err(violation(

@@ -1,8 +1,8 @@
-//! The instructions on QPACK's own two streams (RFC 9204, sections 4.3 and 4.4), as far as there can be any without a
-//! dynamic table: it is never used here, in neither direction.
+//! The instructions on QPACK's two streams (RFC 9204, sections 4.3 and 4.4). Only those that need no dynamic table are
+//! allowed, because it is not used in either direction.
 //!
-//! So an encoder may only say that its table has no room, and a decoder only that it gave up a stream. What header
-//! sections hold is in `head`.
+//! So an encoder may only set the table capacity to zero, and a decoder may only cancel a stream. `head` handles header
+//! sections.
 
 use super::code;
 use super::inbound::{Violation, violation};
@@ -10,15 +10,15 @@ use super::inbound::{Violation, violation};
 /// Set Dynamic Table Capacity with the capacity 0 (RFC 9204, section 4.3.1).
 const NO_CAPACITY: u8 = 0x20;
 
-/// How many bytes an integer of 62 bits takes behind its first (RFC 9204, section 4.1.1).
+/// How many bytes of a 62-bit integer may follow the first (RFC 9204, section 4.1.1).
 const MAX_CONTINUATION_BYTES: u8 = 9;
 
-/// Whose stream it is, and where in it.
+/// Which QPACK stream it is, and the position in it.
 #[derive(Debug)]
 pub(super) enum Instructions {
     /// The peer's encoder, for our decoder.
     Encoder,
-    /// The peer's decoder, for our encoder; how many bytes of an integer may still come, if it has not ended.
+    /// The peer's decoder, for our encoder. Inside an integer: how many more bytes it may have.
     Decoder(Option<u8>),
 }
 
@@ -27,7 +27,7 @@ impl Instructions {
         Instructions::Decoder(None)
     }
 
-    /// Takes bytes, however they are cut.
+    /// Takes bytes, in any pieces.
     pub(super) fn receive(&mut self, input: &[u8]) -> Result<(), Violation> {
         match self {
             Instructions::Encoder if input.iter().any(|byte| *byte != NO_CAPACITY) => {
@@ -43,7 +43,7 @@ impl Instructions {
     }
 }
 
-/// How many more bytes of an integer may come behind this byte of a decoder's stream, `None` if it has ended.
+/// How many more bytes an integer may have after this byte of a decoder's stream; `None` if it is complete.
 fn follow(left: Option<u8>, byte: u8) -> Result<Option<u8>, Violation> {
     let wrong = |words| Err(violation(code::QPACK_DECODER_STREAM_ERROR, words));
     match (left, byte) {
@@ -67,9 +67,9 @@ mod tests {
     }
 
     #[test]
-    fn an_encoder_has_no_table() {
+    fn an_encoder_may_only_set_a_capacity_of_zero() {
         assert_eq!(of(Instructions::Encoder, &[0x20, 0x20]), Ok(()));
-        // Capacity 1; an insertion by a static name; one with a name; a duplicate.
+        // Capacity 1; an insertion with a static name; one with a literal name; a duplicate.
         for wrong in [0x21, 0xc0, 0x41, 0x00] {
             let refused = of(Instructions::Encoder, &[0x20, wrong]);
             assert_eq!(refused, Err(code::QPACK_ENCODER_STREAM_ERROR), "{wrong:#x}");
@@ -77,12 +77,12 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_only_cancels() {
+    fn a_decoder_may_only_cancel_streams() {
         // Stream 0, and stream 63 + 127 + 1 * 128.
         let decoder = Instructions::decoder;
         assert_eq!(of(decoder(), &[0x40, 0x7f, 0xff, 0x01, 0x44]), Ok(()));
         let endless = [&[0x7f][..], &[0xff; 9]].concat();
-        // An acknowledgment; an increment; and an integer without end.
+        // An acknowledgment; an increment; and an endless integer.
         for wrong in [&[0x80][..], &[0x01], &endless] {
             let refused = of(decoder(), wrong);
             assert_eq!(refused, Err(code::QPACK_DECODER_STREAM_ERROR), "{wrong:?}");

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The lines that were not taken yet. Clones share it.
+/// The lines that have not been taken yet. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyLog(Arc<Mutex<Vec<u8>>>);
 
 impl KeyLog {
-    /// What quiche shall write to.
+    /// The writer for quiche.
     pub(super) fn writer(&self) -> Box<dyn Write + Send + Sync> {
         Box::new(self.clone())
     }

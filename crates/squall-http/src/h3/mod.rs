@@ -1,19 +1,20 @@
 //! HTTP/3 (RFC 9114) over QUIC (RFC 9000): datagrams in, datagrams out, events.
 //!
-//! QUIC is quiche's. HTTP/3's frames are our own: quiche's module for them tells neither where in its stream a frame
-//! stands nor how long a message is there, and every offset here is exact. Header sections go through quiche's QPACK.
-//! Left out: server push, priorities, the dynamic table, DATAGRAM, 0-RTT, Retry, migration and path MTU discovery.
+//! QUIC is quiche's. The HTTP/3 frames are our own: quiche's module for them reports neither the offset of a frame in
+//! its stream nor the length of a message there, and every offset here is exact. Header sections go through quiche's
+//! QPACK. Not supported: server push, priorities, the dynamic table, DATAGRAM, 0-RTT, Retry, migration and path MTU
+//! discovery.
 //!
-//! Time: quiche reads the clock itself, in whatever is called. So this is the one engine that cannot run on virtual
-//! time; `now` is an argument where its owner needs delays relative to it. An end of a connection is
-//! [`Client`] or one of [`Server`]'s, of which one serves a whole UDP socket.
+//! Time: quiche reads the clock itself in most of its functions. So this is the one engine that cannot run on virtual
+//! time; `now` is an argument where the owner needs delays relative to it. A connection's client side is a [`Client`].
+//! One [`Server`] serves a whole UDP socket.
 //!
-//! Windows do not grow by themselves, and a connection without packets ends after [`IDLE_TIMEOUT`]. Of quiche's own
-//! ways (0.30): only its BBR2 paces, for CUBIC and NewReno `pacer` does; a packet holds STREAM data of one
-//! stream only; and as nothing is given to quiche that cannot leave, it rarely says DATA_BLOCKED.
+//! Windows do not grow on their own, and a connection without packets ends after [`IDLE_TIMEOUT`]. Peculiarities of
+//! quiche 0.30: only its BBR2 paces, so `pacer` paces CUBIC and NewReno; a packet holds STREAM data of only one stream;
+//! and since quiche is never given data that it cannot send, it rarely sends DATA_BLOCKED.
 //!
-//! Where to go next: `connection` for what both sides share, `pieces` for how the marks of sent bytes are found,
-//! `qlog` for the frames of QUIC, `security` for certificates and settings, [`code`] for error codes.
+//! Where to go next: `connection` for what both sides share, `pieces` for how the marks of sent bytes are found, `qlog`
+//! for QUIC's frames, `security` for certificates and settings, [`code`] for error codes.
 
 mod accepted;
 mod announced;
@@ -40,17 +41,17 @@ pub mod wire;
 use squall_base::Duration;
 use squall_base::record::QuicPath;
 
-pub use announced::{Announced, setting_name};
+pub use announced::{Announcements, setting_name};
 pub use batch::Batch;
 pub use client::Client;
-pub use closing::{Closing, Reason, Space, application_words};
+pub use closing::{CloseFrame, CloseReason, ErrorSpace, application_words};
 pub use security::{ClientContext, SetupError};
-pub use server::{Ended, Sender, Server};
+pub use server::{BatchSource, EndedConnection, Server};
 
-/// After so long without a packet a connection is over (max_idle_timeout): what quiche's applications use.
+/// A connection ends after this time without a packet (max_idle_timeout); quiche's applications use the same value.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What quiche counts of a connection and of its path, in the words of the record.
+/// quiche's statistics of a connection and its path, in the record's terms.
 fn path_record(conn: &quiche::Stats, path: Option<&quiche::PathStats>) -> QuicPath {
     let time = |time: std::time::Duration| {
         Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
@@ -80,7 +81,7 @@ fn path_record(conn: &quiche::Stats, path: Option<&quiche::PathStats>) -> QuicPa
     record
 }
 
-/// Lines of a key log, out of what quiche wrote of it: whole lines only.
+/// Splits what quiche wrote to the key log into lines; it only writes whole ones.
 fn key_lines(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text)
         .lines()

@@ -1,6 +1,6 @@
-//! What one stream has to send: pieces that wait for room in quiche's buffer, and the frames they make up.
+//! What one stream has to send: pieces waiting for room in quiche's buffer, and the frames they form.
 //!
-//! quiche takes only what the congestion window and the peer's windows let go soon, so this is where bytes wait.
+//! quiche accepts only what the congestion window and the peer's windows will soon let through, so bytes wait here.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::pieces::Edge;
 use super::wire::{self, DATA};
 use crate::message::{Body, Trailers};
 
-/// How much of a streamed body is held for a stream at most.
+/// How much of a streamed body is buffered per stream.
 const STREAMED_BYTES: usize = 64 * 1024;
 
 /// The sending half of a stream.
@@ -20,15 +20,15 @@ const STREAMED_BYTES: usize = 64 * 1024;
 pub(super) struct Outbound {
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
-    /// Bytes that were given to quiche.
-    given: u64,
-    /// Whether nothing will follow what waits.
+    /// How many bytes quiche has taken.
+    taken_bytes: u64,
+    /// Whether nothing follows the waiting bytes.
     is_ended: bool,
-    /// Whether it waits in the connection's queue for its turn.
+    /// Whether it is in the connection's queue for its turn.
     pub(super) is_queued: bool,
     /// Whether its first byte was sent.
     pub(super) has_begun: bool,
-    /// Its frames whose last byte was not sent, if frames are wanted.
+    /// Its frames whose last byte has not been sent, if frames are wanted.
     frames: VecDeque<FrameFacts>,
     logs_frames: bool,
 }
@@ -36,12 +36,12 @@ pub(super) struct Outbound {
 /// A piece for quiche.
 pub(super) struct Portion {
     pub(super) bytes: Bytes,
-    /// The end of the message that it is, if it is one.
+    /// Which end of the message it is, if any.
     pub(super) edge: Option<Edge>,
 }
 
 impl Outbound {
-    /// Nothing to send yet; keeps facts of frames if `frames` are wanted.
+    /// A stream with nothing to send yet; keeps the facts of its frames if `frames` asks for them.
     pub(super) fn new(frames: Frames) -> Outbound {
         Outbound {
             logs_frames: frames == Frames::Logged,
@@ -49,9 +49,9 @@ impl Outbound {
         }
     }
 
-    /// Bytes that the stream will have in all, as far as is known.
+    /// The stream's total length, as far as it is known.
     pub(super) fn end(&self) -> u64 {
-        self.given + self.waiting_bytes as u64
+        self.taken_bytes + self.waiting_bytes as u64
     }
 
     /// Adds bytes without a frame around them.
@@ -62,7 +62,7 @@ impl Outbound {
         }
     }
 
-    /// Adds a whole frame whose value is `value`.
+    /// Adds a complete frame; `value` goes into its facts.
     pub(super) fn push_frame(&mut self, frame: Bytes, value: Option<u64>) {
         if let Some((kind, first)) = wire::varint(&frame)
             && let Some((length, _)) = wire::varint(&frame[first..])
@@ -80,7 +80,7 @@ impl Outbound {
         self.push(body);
     }
 
-    /// Adds a message: all of it, or its head if the body is streamed.
+    /// Adds a message: all of it, or only its head if the body is streamed.
     pub(super) fn push_message(&mut self, head: Bytes, body: &Body) {
         self.push_frame(head, None);
         if let Body::Whole(bytes) = body {
@@ -91,7 +91,7 @@ impl Outbound {
         }
     }
 
-    /// Adds as much of a streamed body as there is room for, and says how much.
+    /// Adds as much of a streamed body as there is room for, and returns how much.
     pub(super) fn push_some(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.room());
         if n > 0 {
@@ -100,15 +100,16 @@ impl Outbound {
         n
     }
 
-    /// How much of a streamed body it would take.
+    /// How much of a streamed body could be taken now.
     pub(super) fn room(&self) -> usize {
-        match self.is_ended {
-            true => 0,
-            false => STREAMED_BYTES.saturating_sub(self.waiting_bytes),
+        if self.is_ended {
+            0
+        } else {
+            STREAMED_BYTES.saturating_sub(self.waiting_bytes)
         }
     }
 
-    /// Adds trailers, with which the message ends.
+    /// Adds trailers and ends the message.
     pub(super) fn push_trailers(&mut self, trailers: &Trailers) {
         if !self.is_ended && !trailers.fields().is_empty() {
             self.push_frame(head::encode(trailers.pairs()), None);
@@ -116,8 +117,8 @@ impl Outbound {
         self.end_here();
     }
 
-    /// Nothing more will come. If all was given to quiche, an empty DATA frame carries the end of the stream: quiche
-    /// does not tell when it sends an end alone.
+    /// Ends the message. If quiche has already taken everything, an empty DATA frame carries the end of the stream,
+    /// because quiche does not report when it sends an end on its own.
     pub(super) fn end_here(&mut self) {
         if self.waiting.is_empty() && !self.is_ended {
             self.push_data(Bytes::new());
@@ -125,12 +126,12 @@ impl Outbound {
         self.is_ended = true;
     }
 
-    /// Whether quiche has everything that is there so far.
+    /// Whether quiche has taken everything available so far.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes at most `most` bytes, at least 1; the last byte of the message comes by itself.
+    /// Takes at most `most` bytes, at least 1; the last byte of the message is a separate portion.
     pub(super) fn take(&mut self, most: usize) -> Option<Portion> {
         let front = self.waiting.front_mut()?;
         let len = front.len();
@@ -144,13 +145,13 @@ impl Outbound {
         if front.is_empty() {
             self.waiting.pop_front();
         }
-        let edge = match (self.given, self.waiting.is_empty() && self.is_ended) {
+        let edge = match (self.taken_bytes, self.waiting.is_empty() && self.is_ended) {
             (_, true) => Some(Edge::Last),
             (0, false) => Some(Edge::First),
             _ => None,
         };
         self.waiting_bytes -= n;
-        self.given += n as u64;
+        self.taken_bytes += n as u64;
         Some(Portion { bytes, edge })
     }
 
@@ -172,7 +173,7 @@ impl Outbound {
         }
     }
 
-    /// The next frame that is over when the stream was sent up to `end`.
+    /// Takes the next frame that is complete once the stream was sent up to `end`.
     pub(super) fn sent_frame(&mut self, end: u64) -> Option<FrameFacts> {
         let frame = self.frames.front()?;
         let start = frame.offset.unwrap_or(0);
@@ -184,7 +185,7 @@ impl Outbound {
     }
 }
 
-/// Whether facts of frames are kept.
+/// Whether the facts of frames are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
     Ignored,
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_byte_comes_alone() {
+    fn the_last_byte_is_a_separate_portion() {
         let mut out = Outbound::new(Frames::Logged);
         out.push_frame(wire::frame(wire::HEADERS, b"head"), None);
         out.push_data(Bytes::from_static(b"body"));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_end_is_an_empty_frame() {
+    fn a_late_end_is_sent_as_an_empty_data_frame() {
         let mut out = Outbound::new(Frames::Ignored);
         out.push_frame(wire::frame(wire::HEADERS, b"head"), None);
         while out.take(100).is_some() {}

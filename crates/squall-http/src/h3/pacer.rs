@@ -1,21 +1,21 @@
 //! Spreads packets over the round trip (RFC 9002, section 7.7), for the congestion controls that quiche does not pace.
 //!
-//! quiche 0.30 paces with BBR2 only: with CUBIC and Reno its packets are always for now. So here is a leaky bucket that
-//! fills at 1.25 congestion windows a round trip and holds the burst that the RFC allows, ten packets.
+//! quiche 0.30 paces only BBR2; with CUBIC and Reno it releases every packet immediately. This is a leaky bucket that
+//! fills at 1.25 congestion windows per round trip and holds the burst that the RFC allows, ten packets.
 
 use std::time::{Duration, Instant};
 
-/// Packets that may leave at once after a pause (RFC 9002, section 7.7: the initial congestion window).
+/// Packets that may be sent back to back after a pause (RFC 9002, section 7.7: the initial congestion window).
 const BURST_PACKETS: u64 = 10;
 
-/// The rate, in congestion windows a round trip, as a ratio: 1.25 as the RFC proposes, so that small variations of the
-/// round trip do not leave the window unused.
+/// The rate in congestion windows per round trip, as a ratio: 1.25 as the RFC suggests, so that small variations of the
+/// round trip do not leave the window underused.
 const NUMERATOR: u64 = 5;
 const DENOMINATOR: u64 = 4;
 
-/// What congestion control allows.
+/// The state of congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Allowance {
+pub(super) struct CongestionState {
     pub(super) cwnd_bytes: u64,
     pub(super) rtt: Duration,
 }
@@ -39,32 +39,32 @@ impl Pacer {
         }
     }
 
-    /// When the next packet of up to `packet_bytes` may leave, if that is later than `now`.
+    /// When the next packet of up to `packet_bytes` may be sent, if that is later than `now`.
     pub(super) fn next(
         &mut self,
         now: Instant,
         packet_bytes: u64,
-        allowance: Allowance,
+        congestion: CongestionState,
     ) -> Option<Instant> {
-        self.refill(now, allowance);
+        self.refill(now, congestion);
         let missing = packet_bytes
             .min(self.capacity_bytes)
             .checked_sub(self.tokens_bytes)
             .filter(|missing| *missing > 0)?;
-        Some(now + time_for(missing, allowance))
+        Some(now + time_for(missing, congestion))
     }
 
-    /// A packet was given out.
+    /// Records a sent packet.
     pub(super) fn sent(&mut self, bytes: u64) {
         self.tokens_bytes = self.tokens_bytes.saturating_sub(bytes);
     }
 
-    fn refill(&mut self, now: Instant, allowance: Allowance) {
+    fn refill(&mut self, now: Instant, congestion: CongestionState) {
         let since = self.updated.map_or(Duration::ZERO, |updated| {
             now.saturating_duration_since(updated)
         });
-        let earned = bytes_in(since, allowance);
-        // Time that has earned no whole byte is kept for the next call.
+        let earned = bytes_in(since, congestion);
+        // Time that has not yet earned a whole byte is kept for the next call.
         if earned > 0 || self.updated.is_none() {
             self.updated = Some(now);
         }
@@ -73,19 +73,19 @@ impl Pacer {
 }
 
 /// Bytes that flow in a time, at most 2^63.
-fn bytes_in(time: Duration, allowance: Allowance) -> u64 {
-    let per_rtt = u128::from(allowance.cwnd_bytes * NUMERATOR / DENOMINATOR);
-    let rtt_ns = allowance.rtt.as_nanos().max(1);
+fn bytes_in(time: Duration, congestion: CongestionState) -> u64 {
+    let per_rtt = u128::from(congestion.cwnd_bytes * NUMERATOR / DENOMINATOR);
+    let rtt_ns = congestion.rtt.as_nanos().max(1);
     let bytes = per_rtt * time.as_nanos() / rtt_ns;
     u64::try_from(bytes)
         .unwrap_or(u64::MAX >> 1)
         .min(u64::MAX >> 1)
 }
 
-/// The time in which so many bytes flow.
-fn time_for(bytes: u64, allowance: Allowance) -> Duration {
-    let per_rtt = u128::from((allowance.cwnd_bytes * NUMERATOR / DENOMINATOR).max(1));
-    let nanos = u128::from(bytes) * allowance.rtt.as_nanos() / per_rtt;
+/// The time in which `bytes` flow.
+fn time_for(bytes: u64, congestion: CongestionState) -> Duration {
+    let per_rtt = u128::from((congestion.cwnd_bytes * NUMERATOR / DENOMINATOR).max(1));
+    let nanos = u128::from(bytes) * congestion.rtt.as_nanos() / per_rtt;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX >> 1))
 }
 
@@ -96,24 +96,24 @@ mod tests {
     use super::*;
 
     const PACKET: u64 = 1_000;
-    const ALLOWANCE: Allowance = Allowance {
+    const CONGESTION: CongestionState = CongestionState {
         cwnd_bytes: 100_000,
         rtt: Duration::from_millis(100),
     };
 
     #[test]
-    fn after_a_burst_packets_are_spread_over_the_round_trip() {
+    fn packets_after_a_burst_are_spread_over_the_round_trip() {
         let start = Instant::now();
         let mut pacer = Pacer::new(PACKET);
         for _ in 0..BURST_PACKETS {
-            assert_eq!(pacer.next(start, PACKET, ALLOWANCE), None);
+            assert_eq!(pacer.next(start, PACKET, CONGESTION), None);
             pacer.sent(PACKET);
         }
-        // 125,000 bytes in 100 ms: a packet each 0.8 ms.
+        // 125,000 bytes in 100 ms: a packet every 0.8 ms.
         let mut now = start;
         let mut sent = 0;
         while now < start + Duration::from_millis(100) {
-            match pacer.next(now, PACKET, ALLOWANCE) {
+            match pacer.next(now, PACKET, CONGESTION) {
                 Some(later) => {
                     assert!(later - now <= Duration::from_micros(800));
                     now = later;
@@ -132,11 +132,11 @@ mod tests {
         let start = Instant::now();
         let mut pacer = Pacer::new(PACKET);
         let later = start + Duration::from_secs(60);
-        assert_eq!(pacer.next(later, PACKET, ALLOWANCE), None);
+        assert_eq!(pacer.next(later, PACKET, CONGESTION), None);
         for _ in 0..BURST_PACKETS {
-            assert_eq!(pacer.next(later, PACKET, ALLOWANCE), None);
+            assert_eq!(pacer.next(later, PACKET, CONGESTION), None);
             pacer.sent(PACKET);
         }
-        assert!(pacer.next(later, PACKET, ALLOWANCE).is_some());
+        assert!(pacer.next(later, PACKET, CONGESTION).is_some());
     }
 }

@@ -1,9 +1,9 @@
-//! The buffers that quiche sends from: shared bytes that tell when they go into a packet.
+//! The buffers from which quiche sends: shared bytes that record when they go into a packet.
 //!
-//! quiche has no way to ask how far a stream was sent. It does read a buffer's bytes only when it appends the buffer
-//! and when it copies from it into a packet, so a buffer that notes each reading while a packet is made knows exactly
-//! which packet carries it. A message's first piece and its last byte, which is a piece of its own, are watched so.
-//! This holds for quiche 0.30 (`stream/send_buf.rs`, `emit`); the tests compare it with quiche's own qlog.
+//! quiche cannot report how far a stream has been sent. However, it reads a buffer's bytes only when it appends the
+//! buffer and when it copies from it into a packet. A buffer that records each read while a packet is built therefore
+//! knows exactly which packet carries it. We watch a message's first piece and its last byte, which is a separate
+//! piece. This holds for quiche 0.30 (`stream/send_buf.rs`, `emit`); the tests compare it with quiche's own qlog.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(super) enum Edge {
     Last,
 }
 
-/// The watched pieces that were read, in order. Clones share it.
+/// The watched pieces that were read, in order. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Emissions(Arc<Mutex<Vec<(u64, Edge)>>>);
 
@@ -32,7 +32,7 @@ impl Emissions {
             .push((stream, edge));
     }
 
-    /// Forgets what was read so far.
+    /// Discards the reads so far.
     pub(super) fn clear(&self) {
         self.0
             .lock()
@@ -40,7 +40,7 @@ impl Emissions {
             .clear();
     }
 
-    /// What was read since; an edge may come more than once, as it is sent again when its packet is lost.
+    /// Takes the reads since then. An edge may appear more than once, because it is sent again if its packet is lost.
     pub(super) fn take(&self) -> Vec<(u64, Edge)> {
         mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -61,12 +61,12 @@ struct Watch {
 }
 
 impl Piece {
-    /// A piece that nobody watches.
+    /// A piece that is not watched.
     pub(super) fn plain(bytes: Bytes) -> Piece {
         Piece { bytes, watch: None }
     }
 
-    /// A piece whose sending is noted.
+    /// A piece whose sending is recorded.
     pub(super) fn watched(bytes: Bytes, stream: u64, edge: Edge, emissions: &Emissions) -> Piece {
         let emissions = emissions.clone();
         Piece {
@@ -102,7 +102,7 @@ impl BufSplit for Piece {
     }
 }
 
-/// Makes pieces for quiche.
+/// Creates pieces for quiche.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pieces;
 

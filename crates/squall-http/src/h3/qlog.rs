@@ -1,8 +1,8 @@
 //! The QUIC frames of a connection, read from the qlog that quiche writes (draft-ietf-quic-qlog-quic-events).
 //!
-//! quiche gives its frames to nobody but a writer of JSON text, so this is a writer that reads that text, one record
-//! at a time, and keeps the frames of packets. It costs several times what the packet itself costs, and is attached
-//! only when frames are wanted. docs/METHOD.md says what a frame's time means.
+//! quiche exposes its frames only as JSON text passed to a writer. So this is a writer that parses that text, one
+//! record at a time, and keeps the frames of packets. It costs several times as much as the packet itself, so it is
+//! attached only when frames are wanted. docs/METHOD.md explains what a frame's time means.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,18 +13,18 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
-/// What every record begins with (RFC 7464).
+/// The first byte of every record (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// How far into a record its name stands at most: behind a time in milliseconds.
+/// How far into a record its name can be: it follows a time in milliseconds.
 const NAME_WITHIN_BYTES: usize = 64;
 
-/// The frames that were logged and not taken yet. Clones share it.
+/// The frames that were logged and not yet taken. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FrameLog(Arc<Mutex<Vec<FrameFacts>>>);
 
 impl FrameLog {
-    /// What quiche shall write to.
+    /// The writer for quiche.
     pub(super) fn writer(&self) -> Box<dyn Write + Send + Sync> {
         Box::new(Sink {
             record: Vec::new(),
@@ -38,7 +38,7 @@ impl FrameLog {
     }
 }
 
-/// Collects a record and reads it at its end.
+/// Collects a record and parses it when it is complete.
 struct Sink {
     record: Vec<u8>,
     log: FrameLog,
@@ -46,7 +46,7 @@ struct Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // quiche writes the newline after a record by itself; within JSON text none can stand.
+        // quiche writes the newline after a record separately; JSON text itself cannot contain one.
         if bytes == b"\n" {
             let mut frames = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
             read_record(&self.record, &mut frames);
@@ -62,7 +62,7 @@ impl Write for Sink {
     }
 }
 
-/// Adds the frames of a packet's record; any other record is none of ours.
+/// Appends the frames of a packet's record; ignores other records.
 fn read_record(record: &[u8], frames: &mut Vec<FrameFacts>) {
     let text = record.strip_prefix(&[RECORD_SEPARATOR]).unwrap_or(record);
     let start = &text[..text.len().min(NAME_WITHIN_BYTES)];
@@ -107,7 +107,7 @@ struct PacketHeader {
     packet_number: Option<u64>,
 }
 
-/// A frame of any type, by the members that say something to us.
+/// A frame of any type, with the members that are used.
 #[derive(Deserialize)]
 struct Frame<'a> {
     frame_type: &'a str,
@@ -149,8 +149,8 @@ impl Frame<'_> {
         }
     }
 
-    /// The type's number (RFC 9000, section 19). Of STREAM, the bits OFF and LEN are set, as quiche sends it: how the
-    /// peer wrote it is not logged.
+    /// The type's number (RFC 9000, section 19). For STREAM, the bits OFF and LEN are set, as quiche sends it; how the
+    /// peer encoded it is not logged.
     fn kind(&self) -> u64 {
         let of_streams = |bidirectional: u64| match self.stream_type {
             Some("unidirectional") => bidirectional + 1,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_its_frames() {
+    fn a_packet_record_yields_its_frames() {
         let frames = read(concat!(
             "\u{1e}{\"time\":0.25,\"name\":\"quic:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",",
             "\"packet_number\":7,\"dcid\":\"ab\"},\"raw\":{\"length\":1200,\"payload_length\":1100},\"frames\":[",

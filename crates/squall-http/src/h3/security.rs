@@ -1,8 +1,8 @@
-//! What QUIC is configured with: certificates, trust, and the settings of HTTP/3 and TLS.
+//! The QUIC configuration: certificates, trust, and the settings of HTTP/3 and TLS.
 //!
-//! A configuration is made once and shared by the connections of a client or a server; making one parses
-//! certificates. QUIC knows TLS 1.3 only (RFC 9001, section 4.2), whose ciphers BoringSSL does not let one choose, and
-//! has no TLS records, so of the TLS settings only `max_version` and `resumption` matter.
+//! A configuration is built once and shared by all connections of a client or server, because building one parses
+//! certificates. QUIC supports only TLS 1.3 (RFC 9001, section 4.2), whose ciphers BoringSSL does not let us choose,
+//! and it has no TLS records. So of the TLS settings only `max_version` and `resumption` matter.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use thiserror::Error;
 use super::IDLE_TIMEOUT;
 use crate::tls::{self, Identity, Trust};
 
-/// How many streams in one direction the peer may have open: HTTP/3 and QPACK need three (RFC 9114, section 6.2), the
-/// rest is for extensions.
+/// How many unidirectional streams the peer may have open. HTTP/3 and QPACK need three (RFC 9114, section 6.2); the
+/// rest are for extensions.
 const MAX_PEER_UNI_STREAMS: u64 = 8;
 
-/// What the peer may send on each of them: SETTINGS and the like.
+/// How much the peer may send on each of them: SETTINGS and the like.
 const UNI_STREAM_WINDOW_BYTES: u64 = 16 * 1024;
 
 /// The length of our connection ids, which short headers do not state.
 pub(super) const ID_BYTES: usize = 16;
 
-/// Settings or certificates that no connection can be made with.
+/// Settings or certificates with which no connection can be created.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// TLS 1.3 is not allowed.
@@ -39,24 +39,24 @@ pub enum SetupError {
         Http3Settings::UDP_PAYLOADS.start().get(), Http3Settings::UDP_PAYLOADS.end().get()
     )]
     UdpPayload {
-        /// The size that was asked for.
+        /// The requested size.
         bytes: u64,
     },
-    /// A window that would never let a byte pass.
+    /// A window that would never let a byte through.
     #[error("an HTTP/3 window of 0 bytes")]
     Window,
-    /// BoringSSL refused a certificate or key.
+    /// BoringSSL rejected a certificate or key.
     #[error("a certificate or key cannot be used: {0}")]
     Certificate(#[from] ErrorStack),
-    /// Whom to trust cannot be set up.
+    /// The trust settings could not be applied.
     #[error(transparent)]
     Tls(#[from] tls::SetupError),
-    /// quiche refused a setting, or the name of a server.
+    /// quiche rejected a setting or the name of a server.
     #[error("QUIC cannot be set up so: {0}")]
     Quic(#[from] quiche::Error),
 }
 
-/// quiche's configuration of a server.
+/// quiche's configuration for a server.
 pub(super) fn server_config(
     settings: &Http3Settings,
     tls: &TlsSettings,
@@ -122,12 +122,12 @@ fn config(
     config.set_initial_max_data(connection);
     config.set_initial_max_stream_data_bidi_local(stream);
     config.set_initial_max_stream_data_bidi_remote(stream);
-    // quiche has one maximum for streams of both kinds, so none may begin above it. RFC 9114, section 6.2, would have
-    // 1,024 bytes at least.
+    // quiche has one maximum for both kinds of streams, so no initial window may exceed it. RFC 9114, section 6.2,
+    // recommends at least 1,024 bytes.
     config.set_initial_max_stream_data_uni(UNI_STREAM_WINDOW_BYTES.min(stream));
     config.set_initial_max_streams_bidi(u64::from(settings.max_concurrent_streams));
     config.set_initial_max_streams_uni(MAX_PEER_UNI_STREAMS);
-    // Without these quiche would let the windows grow to 24 and 16 MB by itself.
+    // Without these, quiche would let the windows grow to 24 and 16 MB on its own.
     config.set_max_connection_window(connection);
     config.set_max_stream_window(stream);
     config.set_cc_algorithm(match settings.congestion_control {
@@ -139,17 +139,17 @@ fn config(
     Ok(config)
 }
 
-/// What the connections of a client share: the configuration, and the tickets for resumption.
+/// What a client's connections share: the configuration, and the tickets for resumption.
 pub struct ClientContext {
     pub(super) config: quiche::Config,
     pub(super) settings: Http3Settings,
     /// `None`: sessions are not resumed.
     pub(super) sessions: Option<Sessions>,
-    pub(super) ids: Ids,
+    pub(super) ids: ConnectionIds,
 }
 
 impl ClientContext {
-    /// A context whose connection ids come from `seed`. Sessions are resumed within it only.
+    /// A context whose connection ids are derived from `seed`. Sessions are resumed only within the context.
     pub fn new(
         settings: &Http3Settings,
         tls: &TlsSettings,
@@ -159,7 +159,7 @@ impl ClientContext {
         ClientContext::with_identity(settings, tls, (trust, None), seed)
     }
 
-    /// The same, which shows its identity, if it has one, to servers that ask for it.
+    /// A context that also presents its identity, if it has one, to servers that request it.
     pub fn with_identity(
         settings: &Http3Settings,
         tls: &TlsSettings,
@@ -170,12 +170,12 @@ impl ClientContext {
             config: client_config(settings, tls, trust, identity)?,
             settings: *settings,
             sessions: tls.resumption.then(Sessions::default),
-            ids: Ids::new(seed),
+            ids: ConnectionIds::new(seed),
         })
     }
 }
 
-/// The newest session of each server, by its name. Clones share it.
+/// The newest session of each server, by name. Clones share the map.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
@@ -185,22 +185,22 @@ impl Sessions {
         sessions.get(server_name).cloned()
     }
 
-    pub(super) fn keep(&self, server_name: &str, session: &[u8]) {
+    pub(super) fn store(&self, server_name: &str, session: &[u8]) {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.insert(server_name.to_owned(), session.to_vec());
     }
 }
 
-/// Connection ids, one after another from a seed.
+/// A sequence of connection ids derived from a seed.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct ConnectionIds {
     seed: u64,
     count: u64,
 }
 
-impl Ids {
-    pub(super) fn new(seed: u64) -> Ids {
-        Ids { seed, count: 0 }
+impl ConnectionIds {
+    pub(super) fn new(seed: u64) -> ConnectionIds {
+        ConnectionIds { seed, count: 0 }
     }
 
     pub(super) fn next(&mut self) -> [u8; ID_BYTES] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_payloads_are_those_that_recipes_can_have() {
+    fn udp_payload_sizes_outside_the_recipe_range_are_refused() {
         for bytes in [1_200, 65_507] {
             assert!(set_up(bytes).is_ok(), "{bytes}");
         }

@@ -1,8 +1,9 @@
-//! An HTTP/3 server on one UDP socket: all its connections.
+//! An HTTP/3 server on one UDP socket, with all its connections.
 //!
-//! Connections are numbered from 0 in the order in which they are accepted. Addresses are not validated by Retry: an
-//! emulated link has no forged ones, and QUIC's limit of three times what came holds until the handshake proves the
-//! address (RFC 9000, section 8.1). A datagram of no connection that cannot begin one leaves nothing behind.
+//! Connections are numbered from 0 in the order in which they are accepted. Addresses are not validated with Retry: an
+//! emulated link has no forged ones, and QUIC's limit of three times the received bytes applies until the handshake has
+//! validated the address (RFC 9000, section 8.1). A datagram that neither belongs to a connection nor can begin one
+//! leaves no state behind.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -14,84 +15,84 @@ use squall_base::Duration;
 use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_base::record::QuicPath;
 
-use super::accepted::Accepted;
+use super::accepted::AcceptedConnection;
 use super::client::{path, state, until};
 use super::connection::Connection;
 use super::inbound::Role;
-use super::security::{ID_BYTES, Ids, SetupError, server_config};
-use super::{Announced, Batch, Closing, key_lines};
+use super::security::{ConnectionIds, ID_BYTES, SetupError, server_config};
+use super::{Announcements, Batch, CloseReason, key_lines};
 use crate::error::{ConnectionError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::{Interim, Response, Trailers};
 use crate::tls::Identity;
 
-/// A datagram with a client's first packet is at least so long (RFC 9000, section 14.1).
+/// Minimum length of a datagram with a client's first packet (RFC 9000, section 14.1).
 const MIN_INITIAL_BYTES: usize = 1_200;
 
-/// More connections are not accepted; so many are more than one machine emulates.
+/// Limit on connections, more than one machine emulates.
 const MAX_CONNECTIONS: usize = 65_536;
 
-/// How many answers to clients of other versions wait at most.
-const MAX_ANSWERS: usize = 16;
+/// How many version negotiations may be queued.
+const MAX_NEGOTIATIONS: usize = 16;
 
-/// Who made a batch.
+/// What produced a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
+pub enum BatchSource {
     /// A connection, by its number.
     Connection(u32),
     /// The endpoint itself: a version negotiation.
     Endpoint,
 }
 
-/// A connection that is gone; all that was in flight on it is lost.
+/// A connection that is gone; all its exchanges in flight are lost.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct EndedConnection {
     /// Its number.
     pub connection: u32,
-    /// Why.
-    pub closing: Closing,
-    /// What quiche had counted of it.
+    /// Why it ended.
+    pub closing: CloseReason,
+    /// Its final path statistics from quiche.
     pub path: QuicPath,
-    /// What both sides had announced and given up.
-    pub announced: Announced,
+    /// The settings that both sides announced, and counts of GOAWAYs and resets.
+    pub announced: Announcements,
 }
 
-/// A server's end of all connections of a socket.
+/// The server's side of all connections on a socket.
 pub struct Server {
     config: quiche::Config,
     settings: Http3Settings,
-    ids: Ids,
+    ids: ConnectionIds,
     is_manual: bool,
     next_number: u32,
     connections: BTreeMap<u32, Slot>,
-    /// Connections by the ids that clients address them with.
+    /// Connections by the ids with which clients address them.
     routes: BTreeMap<Vec<u8>, u32>,
-    /// When each connection has something to do.
+    /// When each connection next has something to do.
     timers: BTreeSet<(Instant, u32)>,
-    /// Connections that may have something to send.
+    /// Connections that may have output.
     busy: VecDeque<u32>,
-    /// Version negotiations.
-    answers: VecDeque<Answer>,
-    ended: VecDeque<Ended>,
+    /// Queued version negotiations.
+    negotiations: VecDeque<VersionNegotiation>,
+    ended: VecDeque<EndedConnection>,
 }
 
 struct Slot {
-    accepted: Accepted,
-    /// The ids by which it is found.
+    accepted: AcceptedConnection,
+    /// The ids in `routes` that lead to it.
     ids: [Vec<u8>; 2],
     timer: Option<Instant>,
     is_busy: bool,
 }
 
-struct Answer {
+struct VersionNegotiation {
     datagram: Vec<u8>,
     from: SocketAddr,
     to: SocketAddr,
 }
 
 impl Server {
-    /// A server without connections, whose connection ids come from `seed`.
+    /// A server without connections, whose connection ids are derived from `seed`.
     pub fn new(
         settings: &Http3Settings,
         tls: &TlsSettings,
@@ -101,20 +102,20 @@ impl Server {
         Ok(Server {
             config: server_config(settings, tls, identity)?,
             settings: *settings,
-            ids: Ids::new(seed),
+            ids: ConnectionIds::new(seed),
             is_manual: false,
             next_number: 0,
             connections: BTreeMap::new(),
             routes: BTreeMap::new(),
             timers: BTreeSet::new(),
             busy: VecDeque::new(),
-            answers: VecDeque::new(),
+            negotiations: VecDeque::new(),
             ended: VecDeque::new(),
         })
     }
 
-    /// Takes a datagram that came from `from` to `to`, and decrypts it in place; returns whose it is. A number that
-    /// was not seen before is a new connection's.
+    /// Takes a datagram that was sent from `from` to `to`, and decrypts it in place. Returns the number of its
+    /// connection; a number not seen before is a new connection.
     pub fn receive(
         &mut self,
         datagram: &mut [u8],
@@ -133,19 +134,19 @@ impl Server {
         Some(number)
     }
 
-    /// Fills `batch` with what one connection has to send and returns whose it is, `None` if there is nothing now.
-    /// The marks in `inbox` are those of the batch: their time is when it leaves, [`Batch::delay`] after `now`. There
-    /// may be other news of that connection beside them, such as more of a body after [`Server::consume`], and then
-    /// the batch may be empty.
+    /// Fills `batch` with one connection's output and returns what produced it; `None` if there is no output now. The
+    /// marks in `inbox` belong to the batch: their time is when it leaves, [`Batch::delay`] after `now`. `inbox` may
+    /// also hold other events of that connection, such as more of a body after [`Server::consume`]; then the batch may
+    /// be empty.
     pub fn output(
         &mut self,
         now: Instant,
         batch: &mut Batch,
         inbox: &mut Inbox<ServerEvent>,
-    ) -> Option<Sender> {
-        if let Some(answer) = self.answers.pop_front() {
-            batch.hold(&answer.datagram, answer.from, answer.to);
-            return Some(Sender::Endpoint);
+    ) -> Option<BatchSource> {
+        if let Some(negotiation) = self.negotiations.pop_front() {
+            batch.hold(&negotiation.datagram, negotiation.from, negotiation.to);
+            return Some(BatchSource::Endpoint);
         }
         while let Some(number) = self.busy.pop_front() {
             let Some(slot) = self.connections.get_mut(&number) else {
@@ -154,25 +155,25 @@ impl Server {
             slot.is_busy = false;
             let known = (inbox.events.len(), inbox.frames.len());
             let has_output = slot.accepted.output(now, batch, inbox);
-            let has_news = known != (inbox.events.len(), inbox.frames.len());
+            let has_events = known != (inbox.events.len(), inbox.frames.len());
             if has_output {
                 slot.is_busy = true;
                 self.busy.push_back(number);
             }
-            self.settle_quiet(number);
-            if has_output || has_news {
-                return Some(Sender::Connection(number));
+            self.update_timer(number);
+            if has_output || has_events {
+                return Some(BatchSource::Connection(number));
             }
         }
         None
     }
 
-    /// How long after `now` [`Server::on_timeout`] is to be called, and then [`Server::output`].
+    /// How long after `now` to call [`Server::on_timeout`] and then [`Server::output`].
     pub fn timeout(&self, now: Instant) -> Option<Duration> {
         self.timers.first().map(|(at, _)| until(*at, now))
     }
 
-    /// Serves one connection whose time has come and returns which; call it until there is none.
+    /// Serves one connection whose timer has expired and returns its number; call it until it returns `None`.
     pub fn on_timeout(&mut self, now: Instant) -> Option<u32> {
         let (at, number) = *self.timers.first()?;
         if at > now {
@@ -184,8 +185,8 @@ impl Server {
         Some(number)
     }
 
-    /// The next connection that is gone. Ask after every other call.
-    pub fn take_ended(&mut self) -> Option<Ended> {
+    /// The next connection that is gone. Call this after every other call.
+    pub fn take_ended(&mut self) -> Option<EndedConnection> {
         self.ended.pop_front()
     }
 
@@ -199,18 +200,18 @@ impl Server {
         self.connections.is_empty()
     }
 
-    /// Whether a connection is fit for more, and why not: an error if it is over with exchanges in flight or by a
-    /// fault. A connection that is gone has no state.
+    /// Returns an error if a connection ended by a fault or with exchanges in flight. Always `Ok` for a connection that
+    /// is gone.
     pub fn state(&self, connection: u32) -> Result<(), ConnectionError> {
         self.find(connection).map_or(Ok(()), |accepted| {
             state(&accepted.connection, accepted.in_flight())
         })
     }
 
-    /// Answers a request whose head has come, once.
+    /// Answers a request whose head has arrived, once.
     ///
     /// # Errors
-    /// [`RespondError::NotWaiting`] is no fault of the caller's if the client has cancelled or is gone.
+    /// [`RespondError::NotWaiting`] is not the caller's fault if the client has cancelled or is gone.
     pub fn respond(
         &mut self,
         connection: u32,
@@ -222,65 +223,65 @@ impl Server {
             .get_mut(&connection)
             .ok_or(RespondError::NotWaiting(stream))?;
         slot.accepted.respond(stream, response)?;
-        self.wake(connection);
+        self.mark_busy(connection);
         Ok(())
     }
 
-    /// Sends an interim response before the final one. A stream that is gone or answered gets none. One for which there
-    /// is no room, because the client does not read, is dropped.
+    /// Sends an interim response before the final one. Does nothing if the stream is gone or already answered. Drops
+    /// the response if there is no room because the client is not reading.
     pub fn inform(&mut self, connection: u32, stream: StreamId, interim: &Interim) {
         self.change(connection, |accepted| accepted.inform(stream, interim));
     }
 
-    /// How many bytes of a streamed body would be taken now.
+    /// How many bytes of a streamed body could be taken now.
     pub fn body_room(&self, connection: u32, stream: StreamId) -> usize {
         self.find(connection)
             .map_or(0, |accepted| accepted.connection.body_room(stream.0))
     }
 
-    /// Takes some bytes of a streamed body and returns how many; none if the stream is gone.
+    /// Takes some bytes of a streamed body and returns how many; 0 if the stream is gone.
     pub fn send_body(&mut self, connection: u32, stream: StreamId, bytes: &[u8]) -> usize {
         self.change(connection, |accepted| accepted.send_body(stream, bytes))
             .unwrap_or(0)
     }
 
-    /// No more of a streamed body will come.
+    /// Completes a streamed body.
     pub fn end_body(&mut self, connection: u32, stream: StreamId) {
         self.change(connection, |accepted| accepted.end_body(stream));
     }
 
-    /// The same with trailers behind the body.
+    /// Completes a streamed body with trailers.
     pub fn end_body_with(&mut self, connection: u32, stream: StreamId, trailers: &Trailers) {
         self.change(connection, |accepted| {
             accepted.end_body_with(stream, trailers);
         });
     }
 
-    /// From now on new connections read bodies no further than 64 KiB ahead of [`Server::consume`]; what is not read
-    /// stays in the client's window.
+    /// Makes new connections read bodies at most 64 KiB ahead of [`Server::consume`]. Unread bytes stay in the client's
+    /// window.
     pub fn set_manual_consumption(&mut self) {
         self.is_manual = true;
     }
 
-    /// The owner is done with `n` bytes of a body. The next call of `receive` or `output` for the connection may bring
-    /// more of it.
+    /// Marks `n` bytes of a body as consumed. The next call of `receive` or `output` for the connection may report more
+    /// of the body.
     pub fn consume(&mut self, connection: u32, stream: StreamId, n: u64) {
         self.change(connection, |accepted| {
             accepted.connection.consume(stream.0, n);
         });
     }
 
-    /// Gives up an exchange, with an HTTP/3 code.
+    /// Abandons an exchange with an HTTP/3 code.
     pub fn reset(&mut self, connection: u32, stream: StreamId, code: u64) {
         self.change(connection, |accepted| accepted.reset(stream, code));
     }
 
-    /// Says GOAWAY: requests that have not come yet are not served on this connection.
+    /// Sends GOAWAY: requests that have not arrived yet are not served on this connection.
     pub fn go_away(&mut self, connection: u32) {
-        self.change(connection, Accepted::go_away);
+        self.change(connection, AcceptedConnection::go_away);
     }
 
-    /// Ends a connection with an HTTP/3 code, [`super::code::NO_ERROR`] for none.
+    /// Ends a connection with an HTTP/3 code, [`super::code::NO_ERROR`] if there is no error.
     pub fn close(&mut self, connection: u32, code: u64) {
         self.change(connection, |accepted| accepted.connection.close(code, ""));
     }
@@ -304,36 +305,40 @@ impl Server {
             .is_some_and(|accepted| accepted.connection.quic().is_resumed())
     }
 
-    /// What quiche counts of a connection, `None` if it is gone.
+    /// A connection's path statistics from quiche; `None` if it is gone.
     pub fn path(&self, connection: u32) -> Option<QuicPath> {
         self.find(connection)
             .map(|accepted| path(&accepted.connection))
     }
 
-    /// What both sides of a connection announced and gave up so far, `None` if it is gone.
-    pub fn announced(&self, connection: u32) -> Option<Announced> {
+    /// The settings that both sides of a connection announced, and counts of GOAWAYs and resets; `None` if it is gone.
+    pub fn announced(&self, connection: u32) -> Option<Announcements> {
         self.find(connection)
             .map(|accepted| accepted.connection.announced())
     }
 
-    /// How many bytes of responses a connection's windows have let go, 0 if it is gone.
+    /// How many bytes of responses a connection's windows have let through; 0 if it is gone.
     pub fn sent_bytes(&self, connection: u32) -> u64 {
         self.find(connection)
             .map_or(0, |accepted| accepted.connection.sent_bytes())
     }
 
-    fn find(&self, connection: u32) -> Option<&Accepted> {
+    fn find(&self, connection: u32) -> Option<&AcceptedConnection> {
         self.connections.get(&connection).map(|slot| &slot.accepted)
     }
 
-    fn change<T>(&mut self, connection: u32, change: impl FnOnce(&mut Accepted) -> T) -> Option<T> {
+    fn change<T>(
+        &mut self,
+        connection: u32,
+        change: impl FnOnce(&mut AcceptedConnection) -> T,
+    ) -> Option<T> {
         let slot = self.connections.get_mut(&connection)?;
         let result = change(&mut slot.accepted);
-        self.wake(connection);
+        self.mark_busy(connection);
         Some(result)
     }
 
-    /// Makes a connection of a client's first packet, or answers one of another version.
+    /// Accepts a connection from a client's first packet, or answers one of another version.
     fn accept(
         &mut self,
         header: &Header<'_>,
@@ -345,7 +350,7 @@ impl Server {
             return None;
         }
         if !quiche::version_is_supported(header.version) {
-            self.answer_version(header, from, to);
+            self.negotiate_version(header, from, to);
             return None;
         }
         if header.ty != Type::Initial || self.connections.len() >= MAX_CONNECTIONS {
@@ -360,7 +365,7 @@ impl Server {
         }
         let number = self.next_number;
         self.next_number += 1;
-        // Until the client has heard from us it uses an id of its own.
+        // Until it hears from us, the client uses an id that it chose itself.
         let ids = [id.to_vec(), header.dcid.to_vec()];
         for id in &ids {
             self.routes.insert(id.clone(), number);
@@ -368,7 +373,7 @@ impl Server {
         self.connections.insert(
             number,
             Slot {
-                accepted: Accepted::new(connection),
+                accepted: AcceptedConnection::new(connection),
                 ids,
                 timer: None,
                 is_busy: false,
@@ -377,15 +382,15 @@ impl Server {
         Some(number)
     }
 
-    fn answer_version(&mut self, header: &Header<'_>, from: SocketAddr, to: SocketAddr) {
-        if self.answers.len() >= MAX_ANSWERS {
+    fn negotiate_version(&mut self, header: &Header<'_>, from: SocketAddr, to: SocketAddr) {
+        if self.negotiations.len() >= MAX_NEGOTIATIONS {
             return;
         }
         let mut datagram = vec![0; MIN_INITIAL_BYTES];
         if let Ok(len) = quiche::negotiate_version(&header.scid, &header.dcid, &mut datagram) {
             datagram.truncate(len);
-            // What came from the client goes back to it.
-            self.answers.push_back(Answer {
+            // The reply goes in the opposite direction.
+            self.negotiations.push_back(VersionNegotiation {
                 datagram,
                 from: to,
                 to: from,
@@ -393,14 +398,14 @@ impl Server {
         }
     }
 
-    /// Something happened to a connection.
+    /// Updates a connection after something happened to it.
     fn settle(&mut self, number: u32) {
-        self.wake(number);
-        self.settle_quiet(number);
+        self.mark_busy(number);
+        self.update_timer(number);
     }
 
-    /// It may have something to send.
-    fn wake(&mut self, number: u32) {
+    /// Queues a connection that may have output.
+    fn mark_busy(&mut self, number: u32) {
         if let Some(slot) = self.connections.get_mut(&number)
             && !slot.is_busy
         {
@@ -409,13 +414,13 @@ impl Server {
         }
     }
 
-    /// Sets its timer anew, or removes it if it is over.
-    fn settle_quiet(&mut self, number: u32) {
+    /// Resets a connection's timer, or removes the connection if it is over.
+    fn update_timer(&mut self, number: u32) {
         let Some(slot) = self.connections.get_mut(&number) else {
             return;
         };
         let is_closed = slot.accepted.connection.quic().is_closed();
-        let timer = slot.accepted.connection.wake_at().filter(|_| !is_closed);
+        let timer = slot.accepted.connection.next_timer().filter(|_| !is_closed);
         if timer != slot.timer {
             if let Some(at) = slot.timer.take() {
                 self.timers.remove(&(at, number));
@@ -431,7 +436,7 @@ impl Server {
             }
             let connection = slot.accepted.connection;
             if let Some(closing) = connection.closing() {
-                self.ended.push_back(Ended {
+                self.ended.push_back(EndedConnection {
                     connection: number,
                     closing,
                     path: path(&connection),

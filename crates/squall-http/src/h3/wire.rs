@@ -1,7 +1,7 @@
 //! HTTP/3 on a stream (RFC 9114, section 7): variable-length integers, frames, and the reader that finds them.
 //!
-//! Bytes only: what a frame means where it stands is decided in `inbound` and `control`, and by squall-observe, which
-//! reads the streams of other programs with the same reader.
+//! This module handles bytes only. Whether a frame is allowed and what it means is up to `inbound` and `control`, and
+//! to squall-observe, which reads the streams of other programs with the same reader.
 
 use bytes::Bytes;
 
@@ -20,16 +20,16 @@ pub const GOAWAY: u64 = 0x7;
 /// MAX_PUSH_ID.
 pub const MAX_PUSH_ID: u64 = 0xd;
 
-/// Stream ids of requests are multiples of it (RFC 9000, section 2.1).
+/// Ids of request streams are multiples of this (RFC 9000, section 2.1).
 pub const STREAM_STEP: u64 = 4;
 
-/// The longest payload of a frame that is kept whole: as long as a head may be in HTTP/1.1 and HTTP/2.
+/// The longest frame payload that is buffered whole; the limit for heads in HTTP/1.1 and HTTP/2 is the same.
 pub const MAX_KEPT_BYTES: u64 = 64 * 1024;
 
 /// The largest variable-length integer (RFC 9000, section 16).
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// A frame type that HTTP/2 had and HTTP/3 forbids (RFC 9114, section 7.2.8).
+/// Whether this is a frame type of HTTP/2 that HTTP/3 forbids (RFC 9114, section 7.2.8).
 pub fn is_of_http2(kind: u64) -> bool {
     matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
 }
@@ -49,7 +49,7 @@ pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     out[first] |= mark;
 }
 
-/// The integer at the start of `bytes` and how long it is, `None` if it is not all there.
+/// The integer at the start of `bytes` and its length in bytes; `None` if it is incomplete.
 pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let len = 1 << (bytes.first()? >> 6);
     let value = bytes
@@ -59,7 +59,7 @@ pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((value & (MAX_VARINT >> (62 - (8 * len - 2))), len))
 }
 
-/// The header of a frame.
+/// A frame header.
 pub fn frame_header(kind: u64, length: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(16);
     put_varint(&mut out, kind);
@@ -74,31 +74,31 @@ pub fn frame(kind: u64, payload: &[u8]) -> Bytes {
     out.into()
 }
 
-/// What stands in a stream.
+/// An item found in a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A frame's header is complete.
+    /// A complete frame header.
     Header(Header),
     /// Bytes of DATA.
     Data(&'a [u8]),
-    /// A frame that is kept is complete.
+    /// The complete payload of a buffered frame.
     Payload(Header, Vec<u8>),
-    /// A frame that is kept is too long for that.
+    /// A frame that would be buffered, but is too long.
     TooLong(Header),
 }
 
-/// The header of a frame that was read.
+/// A frame header that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its type.
+    /// The frame's type.
     pub kind: u64,
-    /// Offset of its first byte in its stream.
+    /// Offset of the frame's first byte in its stream.
     pub offset: u64,
-    /// Bytes of its payload.
+    /// Payload length in bytes.
     pub length: u64,
 }
 
-/// Finds frames in the bytes of a stream, however they are cut.
+/// Finds frames in the bytes of a stream, which may arrive in any pieces.
 #[derive(Debug)]
 pub struct Reader {
     /// Offset of the next byte.
@@ -108,13 +108,13 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum State {
-    /// In a header, of which so many bytes have come.
+    /// In a header, of which `len` bytes have arrived.
     Header { bytes: [u8; 16], len: usize },
     /// In the payload of DATA.
     Data { left: u64 },
-    /// In a payload that is kept.
+    /// In a payload that is buffered.
     Kept { header: Header, bytes: Vec<u8> },
-    /// In a payload that says nothing to us.
+    /// In a payload that is ignored.
     Skipped { left: u64 },
 }
 
@@ -124,7 +124,7 @@ const BETWEEN: State = State::Header {
 };
 
 impl Reader {
-    /// A reader of what begins at byte `at` of its stream.
+    /// A reader whose input begins at byte `at` of its stream.
     pub fn new(at: u64) -> Reader {
         Reader { at, state: BETWEEN }
     }
@@ -134,12 +134,12 @@ impl Reader {
         self.at
     }
 
-    /// Whether the stream may end here: not within a frame.
+    /// Whether the stream may end here, which it must not do inside a frame.
     pub fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header { len: 0, .. })
     }
 
-    /// The next item in `input`, which it is taken from; `None` if more bytes are needed.
+    /// Takes the next item from `input`; `None` if more bytes are needed.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Item<'a>> {
         loop {
             match &mut self.state {
@@ -197,7 +197,7 @@ fn read_header(
             });
         }
         let (next, rest) = input.split_first()?;
-        // Two integers of 8 bytes at most are complete before the array is full.
+        // Two integers of at most 8 bytes are complete before the array is full.
         bytes[*len] = *next;
         *len += 1;
         *at += 1;
@@ -205,7 +205,7 @@ fn read_header(
     }
 }
 
-/// Whether what is in it says something to us, other than DATA.
+/// Whether a frame's payload is buffered because it is interpreted; DATA is not.
 pub fn is_kept(kind: u64) -> bool {
     matches!(
         kind,
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_of_the_rfc() {
+    fn integers_match_the_examples_of_the_rfc() {
         // RFC 9000, appendix A.1.
         for (value, bytes) in [
             (37, &[0x25][..]),
@@ -261,10 +261,10 @@ mod tests {
         }
     }
 
-    /// Headers, bytes of DATA, and payloads that are kept.
+    /// Headers, bytes of DATA, and buffered payloads.
     type Found = (Vec<(u64, u64, u64)>, Vec<u8>, Vec<Vec<u8>>);
 
-    /// What a reader finds if the bytes come in pieces of `step`.
+    /// What a reader finds if the bytes arrive in pieces of `step`.
     fn read(bytes: &[u8], step: usize) -> Found {
         let (mut headers, mut data, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
         let mut reader = Reader::new(0);
@@ -286,12 +286,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_make_no_difference(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1_usize..40) {
+        fn splitting_the_input_makes_no_difference(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1_usize..40) {
             prop_assert_eq!(read(&bytes, step), read(&bytes, bytes.len()));
         }
 
         #[test]
-        fn frames_are_found(lens in proptest::collection::vec((0_u64..6, 0_usize..200), 0..10), step in 1_usize..90) {
+        fn written_frames_are_read_back(lens in proptest::collection::vec((0_u64..6, 0_usize..200), 0..10), step in 1_usize..90) {
             let mut bytes = Vec::new();
             let mut expected = Vec::new();
             for (kind, len) in lens {

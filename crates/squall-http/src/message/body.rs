@@ -1,15 +1,15 @@
-//! What a message carries: bytes that are there already, or bytes that will come.
+//! The body of a message: bytes already available, or bytes still to come.
 
 use bytes::Bytes;
 
-/// The body of a message that is sent.
+/// The body of an outgoing message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// All of it, shared by everybody who sends it; empty for none.
+    /// The complete body, shared by everything that sends it; empty for no body.
     Whole(Bytes),
-    /// Given piece by piece to the connection that sends it.
+    /// A body passed piece by piece to the connection that sends it.
     Streamed {
-        /// How long it will be, if that is known: sent as its content-length.
+        /// Its length, if known: sent as its content-length.
         length: Option<u64>,
     },
 }
@@ -18,7 +18,7 @@ impl Body {
     /// No body.
     pub const EMPTY: Body = Body::Whole(Bytes::new());
 
-    /// How long it is, if that is known.
+    /// Its length, if known.
     pub fn length(&self) -> Option<u64> {
         match self {
             Body::Whole(bytes) => Some(bytes.len() as u64),
@@ -26,12 +26,12 @@ impl Body {
         }
     }
 
-    /// Whether there certainly is none.
+    /// Whether it is known to be empty.
     pub fn is_empty(&self) -> bool {
         self.length() == Some(0)
     }
 
-    /// The bytes that are there already.
+    /// The bytes, if they are already available.
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match self {
             Body::Whole(bytes) => Some(bytes),

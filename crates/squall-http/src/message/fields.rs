@@ -1,5 +1,5 @@
-//! Checks the header fields of a message, by the rules of the plan or by those of messages that are passed on, and
-//! brings them into the forms of HTTP/1.1 and nghttp2.
+//! Validates the header fields of a message, by the plan's rules or by those for relayed messages, and converts them to
+//! the forms of HTTP/1.1 and nghttp2.
 
 use bytes::Bytes;
 use squall_base::plan::message::{
@@ -13,7 +13,7 @@ use crate::event::Field;
 use crate::h1::CHUNKED_LINE;
 use crate::section;
 
-/// Checks every field by itself, and all together.
+/// Checks every field individually, then their number and total length.
 pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
     for (name, value) in headers {
         if !is_header_name(name) {
@@ -39,8 +39,8 @@ pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
     Ok(())
 }
 
-/// Checks every field of a message that is passed on: it may hold what the plan does not send itself, such as obs-text (RFC
-/// 9110, section 5.5) and `te: trailers`, but nothing that another version would read as something else.
+/// Checks every field of a relayed message. It may contain what a plan cannot, such as obs-text (RFC 9110, section 5.5)
+/// and `te: trailers`, but nothing that another HTTP version would interpret differently.
 pub(super) fn check_relayed(fields: &[Field]) -> Result<(), MessageError> {
     for field in fields {
         let (name, value) = (&*field.name, &*field.value);
@@ -58,7 +58,7 @@ pub(super) fn check_relayed(fields: &[Field]) -> Result<(), MessageError> {
     Ok(())
 }
 
-/// What `is_header_name` says of text, as a table: a proxy asks of every field.
+/// `is_header_name` as a table, because a proxy checks every field.
 const IN_NAMES: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -71,7 +71,7 @@ const IN_NAMES: [bool; 256] = {
     table
 };
 
-/// Whether it is a field's name as HTTP/2 and HTTP/3 have it (RFC 9110, section 5.1).
+/// Whether this is a field name in HTTP/2's and HTTP/3's form (RFC 9110, section 5.1).
 pub(crate) fn is_name_in_lower_case(name: &[u8]) -> bool {
     let are_in = |all, b: &u8| all & IN_NAMES[usize::from(*b)];
     !name.is_empty() && name.iter().fold(true, are_in)
@@ -80,14 +80,14 @@ pub(crate) fn is_name_in_lower_case(name: &[u8]) -> bool {
 /// RFC 9110, section 5.5.
 fn is_relayed_value(value: &[u8]) -> bool {
     let is_blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
-    // Without a way out, so that the compiler takes 16 bytes or more at a time.
+    // No early exit, so that the compiler can process 16 bytes or more at a time.
     let are_fine = value.iter().fold(true, |fine, b| {
         fine & ((*b >= b' ') & (*b != 0x7f) | (*b == b'\t'))
     });
     are_fine && !is_blank(value.first()) && !is_blank(value.last())
 }
 
-/// What has a reservation, but for `trailer`, which is passed on.
+/// Whether the plan reserves the name; except `trailer`, which is relayed.
 fn is_reserved(name: &[u8]) -> bool {
     matches!(
         name,
@@ -103,15 +103,15 @@ fn is_reserved(name: &[u8]) -> bool {
     )
 }
 
-/// Fields as they are kept.
-pub(super) fn kept(headers: &[(String, String)]) -> Vec<Field> {
+/// Converts fields to their stored form.
+pub(super) fn owned_fields(headers: &[(String, String)]) -> Vec<Field> {
     let pairs = headers
         .iter()
         .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    section::together(pairs)
+    section::build_section(pairs)
 }
 
-/// The field that states a length.
+/// The content-length field.
 pub(super) fn content_length(length: u64) -> Field {
     Field {
         name: Bytes::from_static(b"content-length"),
@@ -119,12 +119,12 @@ pub(super) fn content_length(length: u64) -> Field {
     }
 }
 
-/// `(name, value)` as the engines want it.
+/// The fields as `(name, value)` pairs for the engines.
 pub(super) fn pairs(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
     fields.iter().map(|field| (&*field.name, &*field.value))
 }
 
-/// Adds the fields to an HTTP/1.1 head.
+/// Appends the fields to an HTTP/1.1 head.
 pub(super) fn write_lines(head: &mut Vec<u8>, fields: &[Field]) {
     for field in fields {
         for part in [&*field.name, b": ", &*field.value, b"\r\n"] {
@@ -133,13 +133,13 @@ pub(super) fn write_lines(head: &mut Vec<u8>, fields: &[Field]) {
     }
 }
 
-/// How long [`write_lines`] makes it.
+/// How many bytes [`write_lines`] appends.
 pub(super) fn lines_len(fields: &[Field]) -> usize {
     let line = |field: &Field| field.name.len() + field.value.len() + 4;
     fields.iter().map(line).sum()
 }
 
-/// Adds the line of an HTTP/1.1 head that says where the body ends: that of its length, if the message states one.
+/// Appends the line of an HTTP/1.1 head that delimits the body: its length, or chunked if the length is unknown.
 pub(super) fn write_framing(head: &mut Vec<u8>, length: Option<&Field>, body: &Body) {
     match length {
         Some(length) => write_lines(head, std::slice::from_ref(length)),
@@ -148,12 +148,12 @@ pub(super) fn write_framing(head: &mut Vec<u8>, length: Option<&Field>, body: &B
     }
 }
 
-/// The header section of a message whose parts were checked.
+/// The header section of a message whose parts have been checked.
 pub(super) fn block<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> HeaderBlock {
     HeaderBlock::of_bytes(fields, |_| false).expect(SHORT)
 }
 
-/// The same of a request that is passed on, whose ids are another in each.
+/// The header section of a relayed request. Its ids differ from request to request, so they are marked as such.
 pub(super) fn relayed_block<'a>(
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
 ) -> HeaderBlock {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_plan() {
+    fn relayed_names_follow_the_rules_of_the_plan() {
         for byte in 0..=u8::MAX {
             let text = char::from(byte).to_string();
             let is_ascii_name = byte.is_ascii() && is_header_name(&text);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn values_hold_visible_characters_and_blanks_within() {
+    fn relayed_values_allow_blanks_only_inside() {
         let long = [b'x'; 100];
         for value in [&b""[..], b"a", b"a\t b", b"\xe9\xff", &long] {
             assert!(is_relayed_value(value), "{value:?}");

@@ -1,6 +1,6 @@
-//! An interim response that is passed on (RFC 9110, section 15.2): a status and fields, without a body.
+//! A relayed interim response (RFC 9110, section 15.2): a status and fields, without a body.
 //!
-//! Our own 100 (Continue) over HTTP/1.1 is not made here: `h1::Server` says it by itself.
+//! Our own 100 (Continue) over HTTP/1.1 does not come from here: `h1::Server` sends it by itself.
 
 use squall_nghttp2::HeaderBlock;
 
@@ -9,7 +9,7 @@ use super::response::reason;
 use crate::error::MessageError;
 use crate::event::Field;
 
-/// An interim response, checked.
+/// A validated interim response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interim {
     /// The status in digits.
@@ -19,11 +19,11 @@ pub struct Interim {
 }
 
 impl Interim {
-    /// One of these fields, without those of one hop. 101 (Switching Protocols) is of one connection and cannot be
-    /// passed on.
+    /// An interim response with these fields, which must not include hop-by-hop fields. 101 (Switching Protocols)
+    /// belongs to one connection and cannot be relayed.
     ///
     /// # Errors
-    /// If the status is not that of an interim response, or a field is not one that is passed on.
+    /// If the status is not that of an interim response, or if a field may not be relayed.
     pub fn relayed(status: u16, fields: Vec<Field>) -> Result<Interim, MessageError> {
         if !matches!(status, 100 | 102..=199) {
             return Err(MessageError::Status(status));
@@ -42,19 +42,19 @@ impl Interim {
         std::iter::once(status).chain(fields::pairs(&self.fields))
     }
 
-    /// As nghttp2 takes it.
+    /// In nghttp2's form.
     pub(crate) fn block(&self) -> HeaderBlock {
         fields::block(self.pairs())
     }
 
-    /// About how long it is.
+    /// Its approximate length.
     pub(crate) fn len_bytes(&self) -> usize {
         self.pairs()
             .map(|(name, value)| name.len() + value.len())
             .sum()
     }
 
-    /// As HTTP/1.1 has it.
+    /// In HTTP/1.1's form.
     pub(crate) fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for part in ["HTTP/1.1 ", &self.code, " ", reason(self.status), "\r\n"] {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_head_without_a_body() {
+    fn an_interim_is_a_head_without_a_body() {
         let interim = Interim::relayed(103, vec![Field::new("link", "</a>")]).unwrap();
         assert_eq!(
             interim.lines(),

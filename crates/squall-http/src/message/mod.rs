@@ -1,6 +1,6 @@
-//! The messages that a station sends, checked and serialised once and then shared.
+//! The messages that a station sends, validated and serialised once and then shared.
 //!
-//! Nothing of a message that arrives is kept here: events say what was heard.
+//! Received messages are not represented here; events report them.
 
 mod body;
 mod fields;
@@ -13,7 +13,7 @@ mod wire;
 pub use body::Body;
 pub(crate) use fields::is_name_in_lower_case;
 pub use interim::Interim;
-pub use request::{Line, Request, Scheme};
+pub use request::{Request, RequestLine, Scheme};
 pub use response::Response;
 pub use trailers::Trailers;
 pub(crate) use wire::Wire;

@@ -1,4 +1,4 @@
-//! A request that a client sends, many times.
+//! A request that a client sends many times.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,13 +16,12 @@ use crate::event::Field;
 use crate::h1::{MAX_FIELDS, MAX_HEAD_BYTES};
 use crate::section;
 
-/// The longest authority: a host name of 253 characters (RFC 1035, section 2.3.4, without its final dot)
-/// and a port.
+/// The longest authority: a host name of 253 characters (RFC 1035, section 2.3.4, without its final dot) and a port.
 const MAX_AUTHORITY_LEN_BYTES: usize = 259;
 
-// What is not refused fits our own HTTP/1.1 side, and nghttp2, whose limit is 64 KiB as well. A kilobyte is
-// for the names of the pseudo-header fields, the content-length, and the 12 bytes that nghttp2 counts for
-// each field that we add.
+// Every request that passes the checks fits our own HTTP/1.1 server, and nghttp2, whose limit is also 64 KiB. The extra
+// kilobyte covers the names of pseudo-header fields, the content-length, and the 12 bytes that nghttp2 counts for each
+// field we add.
 const _: () = assert!(
     MAX_HEADERS + 2 <= MAX_FIELDS
         && MAX_HEADERS_BYTES
@@ -33,21 +32,21 @@ const _: () = assert!(
             <= MAX_HEAD_BYTES
 );
 
-/// What a head has at most besides its line's words and its fields: ` HTTP/1.1`, `host`, `connection: te`,
-/// `transfer-encoding: chunked` and ends of lines.
+/// Upper bound on the length of a head without the variable parts of its request line and its fields: ` HTTP/1.1`,
+/// `host`, `connection: te`, `transfer-encoding: chunked` and line ends.
 const MOST_FIXED_BYTES: usize = 80;
 
-/// How a request's target is reached (RFC 9110, section 4.2): what HTTP/2 and HTTP/3 state as `:scheme`.
+/// How a request's target is reached (RFC 9110, section 4.2); HTTP/2 and HTTP/3 send it as `:scheme`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// In the clear.
+    /// Cleartext.
     Http,
     /// Over TLS.
     Https,
 }
 
 impl Scheme {
-    /// Its word.
+    /// The scheme's name.
     pub const fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -56,7 +55,7 @@ impl Scheme {
     }
 }
 
-/// A request, checked, and serialised for every protocol that asks for it. Share it by `Arc`.
+/// A validated request, serialised on demand for each protocol. Share it with `Arc`.
 #[derive(Debug)]
 pub struct Request {
     body: Body,
@@ -65,22 +64,22 @@ pub struct Request {
     authority: String,
     target: String,
     fields: Vec<Field>,
-    /// Whether the last field is a content-length, which was set here.
+    /// Whether the last field is a content-length added here.
     has_length: bool,
-    /// Whether it is passed on for somebody else, or has another reason to have ids that no other has.
+    /// Whether it is relayed, or otherwise carries ids that no other request has.
     is_relayed: bool,
     h1: OnceLock<Arc<Wire>>,
     h2: OnceLock<HeaderBlock>,
 }
 
-/// Where a request that is passed on leads: its request line.
+/// The request line of a relayed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct RequestLine {
     /// The method.
     pub method: String,
     /// How the target is reached.
     pub scheme: Scheme,
-    /// Whom it is for.
+    /// The host it is for, with its port.
     pub authority: String,
     /// The path and query, or `*` for OPTIONS.
     pub target: String,
@@ -88,11 +87,10 @@ pub struct Line {
 
 impl Request {
     /// A request of `method` for `target` (a path and query, or `*` for OPTIONS) at `authority`. Names of `headers`
-    /// are in lower case; `host`, `content-length` and the fields of one hop are set here. What a message
-    /// may hold is in [`squall_base::plan::message`].
+    /// must be in lower case; `host`, `content-length` and hop-by-hop fields are added here.
+    /// [`squall_base::plan::message`] documents what a message may contain.
     ///
-    /// A content-length is sent with every body and with every POST, PUT and PATCH (RFC 9110,
-    /// section 8.6).
+    /// A content-length is sent with every body and with every POST, PUT and PATCH (RFC 9110, section 8.6).
     pub fn new(
         method: &str,
         scheme: Scheme,
@@ -102,19 +100,23 @@ impl Request {
         body: impl Into<Body>,
     ) -> Result<Request, MessageError> {
         fields::check(headers)?;
-        let line = Line {
+        let line = RequestLine {
             method: method.to_owned(),
             scheme,
             authority: authority.to_owned(),
             target: target.to_owned(),
         };
-        Request::of(line, fields::kept(headers), body.into())
+        Request::of(line, fields::owned_fields(headers), body.into())
     }
 
-    /// A request that an intermediary passes on. `fields` are those of the message without the ones of one hop (RFC 9110,
-    /// section 7.6.1), `host` and `content-length`, which are set here as by [`Request::new`]; `te: trailers` may be
-    /// among them. They are not limited in number.
-    pub fn relayed(line: Line, fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
+    /// A request that an intermediary relays. `fields` are the message's fields without hop-by-hop ones (RFC 9110,
+    /// section 7.6.1), and without `host` and `content-length`, which are added here as in [`Request::new`]. `te:
+    /// trailers` is allowed. The number of fields is not limited.
+    pub fn relayed(
+        line: RequestLine,
+        fields: Vec<Field>,
+        body: Body,
+    ) -> Result<Request, MessageError> {
         fields::check_relayed(&fields)?;
         Ok(Request {
             is_relayed: true,
@@ -122,8 +124,8 @@ impl Request {
         })
     }
 
-    /// The same request with a `traceparent` that names it, by its place in the schedule; `None` if it has one already,
-    /// or no room for another field. It is serialised by itself, for no other has that field.
+    /// A copy of this request with a `traceparent` that identifies it by its position in the schedule. `None` if it
+    /// already has one, or no room for another field. Each copy is serialised separately, because its field is unique.
     pub fn traced(&self, request: u64) -> Option<Request> {
         let has_one = |field: &Field| *field.name == *TRACEPARENT.as_bytes();
         // `host` is a field too.
@@ -151,8 +153,8 @@ impl Request {
         })
     }
 
-    fn of(line: Line, mut fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
-        let Line {
+    fn of(line: RequestLine, mut fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
+        let RequestLine {
             method,
             scheme,
             authority,
@@ -197,7 +199,7 @@ impl Request {
         &self.method
     }
 
-    /// Whether its response has no body whatever its header fields say.
+    /// Whether its response has no body regardless of its header fields.
     pub(crate) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -214,9 +216,9 @@ impl Request {
         pseudo.into_iter().chain(fields::pairs(&self.fields))
     }
 
-    /// All fields, pseudo-header fields first, for those who show what was sent.
+    /// All fields, pseudo-header fields first, for displaying what was sent.
     pub fn sent_fields(&self) -> Vec<Field> {
-        section::together(self.pairs())
+        section::build_section(self.pairs())
     }
 
     pub(crate) fn h1(&self) -> &Arc<Wire> {
@@ -250,14 +252,17 @@ impl Request {
     }
 
     pub(crate) fn h2(&self) -> &HeaderBlock {
-        self.h2.get_or_init(|| match self.is_relayed {
-            true => fields::relayed_block(self.pairs()),
-            false => fields::block(self.pairs()),
+        self.h2.get_or_init(|| {
+            if self.is_relayed {
+                fields::relayed_block(self.pairs())
+            } else {
+                fields::block(self.pairs())
+            }
         })
     }
 }
 
-/// Visible ASCII characters that cannot begin another part of a URI.
+/// Whether this consists of visible ASCII characters that cannot begin another part of a URI.
 fn is_authority(text: &str) -> bool {
     (1..=MAX_AUTHORITY_LEN_BYTES).contains(&text.len())
         && text
@@ -287,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_what_one_would_write() {
+    fn a_request_head_has_host_fields_and_length() {
         let request = request("POST", "server:80", "/a?b", ("accept", "*/*")).unwrap();
         let text = String::from_utf8_lossy(request.h1().piece_from(0)).into_owned();
         assert_eq!(
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traced_request_is_the_same_with_one_more_field() {
+    fn tracing_a_request_only_adds_a_traceparent() {
         let request = request("POST", "a", "/", ("accept", "*/*")).unwrap();
         let traced = request.traced(7).unwrap();
         let text = String::from_utf8_lossy(traced.h1().piece_from(0)).into_owned();
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_smuggle_is_refused() {
+    fn inputs_that_could_smuggle_a_request_are_refused() {
         let fine = ("accept", "*/*");
         for (method, authority, target, header) in [
             ("", "a", "/", fine),

@@ -1,4 +1,4 @@
-//! A response that a server sends, many times.
+//! A response that a server sends many times.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,10 +9,10 @@ use super::{Body, Wire};
 use crate::error::MessageError;
 use crate::event::Field;
 
-/// What a head has at most besides its fields: the status line, `transfer-encoding: chunked` and ends of lines.
+/// Upper bound on the length of a head without its fields: the status line, `transfer-encoding: chunked` and line ends.
 const MOST_FIXED_BYTES: usize = 80;
 
-/// A response, checked, and serialised for every protocol that asks for it. Share it by `Arc`.
+/// A validated response, serialised on demand for each protocol. Share it with `Arc`.
 #[derive(Debug)]
 pub struct Response {
     body: Body,
@@ -20,29 +20,29 @@ pub struct Response {
     /// The status in digits.
     code: String,
     fields: Vec<Field>,
-    /// Whether the last field is a content-length, which was set here.
+    /// Whether the last field is a content-length added here.
     has_length: bool,
-    /// Made when it is first sent so, as it repeats the first bytes of the body.
+    /// Built on first use, because it copies the first bytes of the body.
     h1: OnceLock<Arc<Wire>>,
     h2: OnceLock<HeaderBlock>,
 }
 
 impl Response {
-    /// A final response. Names of `headers` are in lower case; `content-length` is set here, but for status 204, which
-    /// must not have it, and 304, for which it would be that of another response (RFC 9110, section 8.6). What a
-    /// message may hold is in [`squall_base::plan::message`].
+    /// A final response. Names of `headers` must be in lower case. `content-length` is added here, except for status
+    /// 204, which must not have it, and 304, where it would be the length of another response (RFC 9110, section 8.6).
+    /// [`squall_base::plan::message`] documents what a message may contain.
     pub fn new(
         status: u16,
         headers: &[(String, String)],
         body: impl Into<Body>,
     ) -> Result<Response, MessageError> {
         fields::check(headers)?;
-        Response::of(status, fields::kept(headers), body.into())
+        Response::of(status, fields::owned_fields(headers), body.into())
     }
 
-    /// A response that an intermediary passes on. `fields` are those of the message without the ones of one hop (RFC
-    /// 9110, section 7.6.1) and `content-length`, which is set here as by [`Response::new`]. They are not limited in
-    /// number.
+    /// A response that an intermediary relays. `fields` are the message's fields without hop-by-hop ones (RFC 9110,
+    /// section 7.6.1) and without `content-length`, which is added here as in [`Response::new`]. Their number is not
+    /// limited.
     pub fn relayed(status: u16, fields: Vec<Field>, body: Body) -> Result<Response, MessageError> {
         fields::check_relayed(&fields)?;
         Response::of(status, fields, body)
@@ -108,7 +108,8 @@ impl Response {
     }
 }
 
-/// The usual phrase of the statuses that a test server sends; empty is as good (RFC 9112, section 4).
+/// The usual reason phrase of the statuses that a test server sends; an empty one works just as well (RFC 9112, section
+/// 4).
 pub(super) fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_what_one_would_write() {
+    fn heads_have_a_status_line_and_a_length_unless_204_or_304() {
         assert_eq!(
             head(200, b"hi"),
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"

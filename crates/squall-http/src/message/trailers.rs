@@ -1,6 +1,6 @@
-//! The trailer section of a message that is passed on (RFC 9110, section 6.5).
+//! The relayed trailer section of a message (RFC 9110, section 6.5).
 //!
-//! HTTP/1.1 has a place for it only behind chunks: elsewhere it is left out, as everybody must expect of it.
+//! HTTP/1.1 can only carry trailers after chunks. Otherwise they are dropped, which every recipient must tolerate.
 
 use squall_nghttp2::HeaderBlock;
 
@@ -8,15 +8,15 @@ use super::fields;
 use crate::error::MessageError;
 use crate::event::Field;
 
-/// Trailers, checked.
+/// Validated trailers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
     fields: Vec<Field>,
 }
 
 impl Trailers {
-    /// Trailers of these fields. Those of one hop, and those that say where a message ends or whom it is for, cannot be
-    /// among them (RFC 9110, section 6.5.1).
+    /// Trailers with these fields. Hop-by-hop fields, and fields for message framing or routing, are refused (RFC 9110,
+    /// section 6.5.1).
     pub fn relayed(fields: Vec<Field>) -> Result<Trailers, MessageError> {
         fields::check_relayed(&fields)?;
         Ok(Trailers { fields })
@@ -39,7 +39,7 @@ impl Trailers {
         lines
     }
 
-    /// As nghttp2 takes them.
+    /// In nghttp2's form.
     pub(crate) fn block(&self) -> HeaderBlock {
         fields::block(self.pairs())
     }

@@ -1,14 +1,14 @@
 //! An HTTP/1.1 message as bytes: one contiguous piece for small messages, two for large ones.
 //!
-//! A small body is stored again behind its head, so that head and body leave in one write and one packet; of a large
-//! body only the first bytes are, and the rest is sent from the shared body without a copy. A connection that has to
-//! send another head, because it ends or chunks bodies, makes one of its own from this one.
+//! A small body is copied after its head, so that both leave in one write and one packet. Of a large body only the
+//! first bytes are copied; the rest is sent from the shared body without a copy. A connection that needs a different
+//! head, because it will close or must chunk the body, derives one from this.
 
 use bytes::Bytes;
 
 use super::Body;
 
-/// How much of a body is stored behind its head: as much as one HTTP/2 DATA frame holds.
+/// How much of a body is copied after its head: as much as fits into one HTTP/2 DATA frame.
 const INLINE_BODY_BYTES: usize = 16 * 1024;
 
 const LINE_END: &str = "\r\n";
@@ -18,15 +18,15 @@ const LINE_END: &str = "\r\n";
 pub(crate) struct Wire {
     /// The head and the first bytes of the body.
     first: Vec<u8>,
-    /// Where in the head the start line and the message's own fields end, and the framing begins.
+    /// Offset in the head where the start line and the message's own fields end and the framing begins.
     framing_at: usize,
     head_len: usize,
     body: Body,
 }
 
 impl Wire {
-    /// `head` is the start line and the fields, and from `framing_at` on the field that says where the body ends, each
-    /// with the ends of its lines. Nothing is moved if there is [`Wire::room_for`] all.
+    /// `head` holds the start line and the fields; from `framing_at` on, the field that delimits the body. All lines
+    /// include their ends. Nothing is reallocated if `head` has the capacity of [`Wire::room_for`].
     pub(crate) fn new(head: Vec<u8>, framing_at: usize, body: &Body) -> Wire {
         let mut first = head;
         first.extend_from_slice(LINE_END.as_bytes());
@@ -40,7 +40,7 @@ impl Wire {
         }
     }
 
-    /// The room that a head of `len` bytes and what is stored behind it take.
+    /// The capacity needed for a head of `len` bytes and what is copied after it.
     pub(crate) fn room_for(len: usize, body: &Body) -> usize {
         len + LINE_END.len() + inline(body).len()
     }
@@ -55,14 +55,14 @@ impl Wire {
         Wire::new(with, self.framing_at, &self.body)
     }
 
-    /// The same head with another `framing`, and with `extra` fields.
+    /// The same head with a different `framing` and with `extra` fields.
     pub(crate) fn head_with(&self, framing: &str, extra: &str) -> Vec<u8> {
         let start = &self.first[..self.framing_at];
         let rest = [framing, extra, LINE_END].map(str::as_bytes);
         [start, rest[0], rest[1], rest[2]].concat()
     }
 
-    /// Bytes of the head and of what is there of the body.
+    /// The length of the head and the available body.
     pub(crate) fn len(&self) -> usize {
         self.head_len + self.body.whole().map_or(0, Bytes::len)
     }
@@ -77,7 +77,7 @@ impl Wire {
         &self.body
     }
 
-    /// A piece that begins at byte `at`; empty only at the end.
+    /// The piece that begins at byte `at`; empty only at the end.
     pub(crate) fn piece_from(&self, at: usize) -> &[u8] {
         match (self.first.get(at..), self.body.whole()) {
             (Some(rest), _) if !rest.is_empty() => rest,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn other_heads_are_made_from_it() {
+    fn heads_with_other_fields_and_framing_are_derived() {
         let wire = Wire::new(
             b"start\r\nlength\r\n".to_vec(),
             7,

@@ -1,7 +1,7 @@
-//! What the connections of one side share: BoringSSL's context, and a client's sessions to resume.
+//! What the connections of one side share: BoringSSL's context, and a client's sessions for resumption.
 //!
-//! A context is made once and begins any number of connections, from any thread. QUIC has contexts of its own; what
-//! they need from here is [`Identity::install`] and [`Trust::install`].
+//! A context is created once and begins any number of connections, from any thread. QUIC has separate contexts, which
+//! use only [`Identity::install`] and [`Trust::install`] from here.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,23 +23,23 @@ use super::identity::Identity;
 use super::sizes;
 use super::tickets::Tickets;
 
-/// Which certificates a client trusts.
+/// The certificates that a client trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Any, whatever its name and validity: nothing is checked.
+    /// Any certificate, whatever its name and validity: nothing is checked.
     Anyone,
-    /// Those that the system trusts: `/etc/ssl/cert.pem` and `/etc/ssl/certs`, or where SSL_CERT_FILE and
-    /// SSL_CERT_DIR point. BoringSSL reads them itself.
+    /// Those that the system trusts: `/etc/ssl/cert.pem` and `/etc/ssl/certs`, or the paths in SSL_CERT_FILE and
+    /// SSL_CERT_DIR. BoringSSL reads them itself.
     System,
-    /// These, as PEM.
+    /// These certificates, as PEM.
     Pem(Vec<u8>),
 }
 
 impl Trust {
-    /// Makes a context check certificates in this way. Names are a connection's matter.
+    /// Makes a context check certificates in this way. Names are checked per connection.
     ///
     /// # Errors
-    /// [`SetupError::NoRoots`], or what BoringSSL refuses.
+    /// [`SetupError::NoRoots`], or an error from BoringSSL.
     pub fn install(&self, builder: &mut SslContextBuilder) -> Result<(), SetupError> {
         match self {
             Trust::Anyone => {
@@ -56,7 +56,7 @@ impl Trust {
                 for root in roots {
                     store.add_cert(root)?;
                 }
-                // A server's own certificate may be among them, and is enough.
+                // A server's own certificate may be among them, and is sufficient.
                 store.try_set_flags(X509VerifyFlags::PARTIAL_CHAIN)?;
             }
         }
@@ -65,12 +65,12 @@ impl Trust {
     }
 }
 
-/// Has a connection that has not begun offer a session of its own context: `SslRef::set_session`, which boring has as
-/// an unsafe function only, because it trusts its caller that both are of the same context. They are: a
-/// [`ClientContext`] offers what its own connections were given.
+/// Makes a connection that has not begun offer a session from the same context. This is `SslRef::set_session`, which
+/// boring declares unsafe because it relies on the caller that both belong to the same context. They do: a
+/// [`ClientContext`] offers only sessions that its own connections received.
 pub type OfferSession = fn(&mut SslRef, &SslSessionRef) -> Result<(), ErrorStack>;
 
-/// What all connections of a client share. A clone is the same context.
+/// What all connections of a client share. Clones are the same context.
 #[derive(Clone)]
 pub struct ClientContext {
     context: SslContext,
@@ -80,7 +80,7 @@ pub struct ClientContext {
     is_resuming: bool,
 }
 
-/// What all connections of a server share. A clone is the same context.
+/// What all connections of a server share. Clones are the same context.
 #[derive(Clone)]
 pub struct ServerContext {
     context: SslContext,
@@ -91,7 +91,7 @@ impl ClientContext {
     /// A client that offers the application protocols `alpn`, the preferred one first.
     ///
     /// # Errors
-    /// [`SetupError`] names the setting that cannot be.
+    /// [`SetupError`] names the impossible setting.
     pub fn new(
         settings: &TlsSettings,
         alpn: &[&str],
@@ -100,10 +100,10 @@ impl ClientContext {
         ClientContext::with_identity(settings, alpn, trust, None)
     }
 
-    /// The same, which shows `identity` to servers that ask who it is (RFC 8446, section 4.3.2).
+    /// A client that also presents `identity` to servers that request it (RFC 8446, section 4.3.2).
     ///
     /// # Errors
-    /// As of [`ClientContext::new`].
+    /// As for [`ClientContext::new`].
     pub fn with_identity(
         settings: &TlsSettings,
         alpn: &[&str],
@@ -125,9 +125,9 @@ impl ClientContext {
                 SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL,
             );
             builder.set_new_session_callback(move |ssl, session| {
-                called_from_c((), || {
-                    if let Some(notes) = notes(ssl) {
-                        kept.put(&notes.server_name, session);
+                catch_panic((), || {
+                    if let Some(callback_state) = callback_state(ssl) {
+                        kept.put(&callback_state.server_name, session);
                     }
                 });
             });
@@ -141,7 +141,8 @@ impl ClientContext {
         })
     }
 
-    /// Resumes sessions, if the settings say so, in the way of `offer`. Without it sessions are only gathered.
+    /// Resumes sessions with `offer`, if the settings enable resumption. Without it sessions are collected but not
+    /// offered.
     #[must_use]
     pub fn resuming_with(self, offer: OfferSession) -> ClientContext {
         ClientContext {
@@ -150,14 +151,14 @@ impl ClientContext {
         }
     }
 
-    /// A connection's state that has not begun, and the sizes of its records.
+    /// The state of a new connection, and the sizes of its records.
     pub(super) fn begin(
         &self,
         server_name: Option<&str>,
     ) -> Result<(Ssl, RecordSizes), SetupError> {
         let mut ssl = begin(&self.context, server_name.unwrap_or_default())?;
         if let Some(name) = server_name {
-            name_server(&mut ssl, name)?;
+            set_server_name(&mut ssl, name)?;
         }
         if let Some(offer) = self.offer.filter(|_| self.is_resuming)
             && let Some(session) = self.tickets.take(server_name.unwrap_or_default())
@@ -169,11 +170,11 @@ impl ClientContext {
 }
 
 impl ServerContext {
-    /// A server that speaks the application protocols `alpn` and chooses the first of them that the client offers. A
-    /// client that offers none of them is refused (RFC 7301, section 3.2), one that knows no ALPN is not.
+    /// A server that supports the application protocols `alpn` and chooses the first one that the client offers. A
+    /// client that offers none of them is refused (RFC 7301, section 3.2); a client without ALPN is accepted.
     ///
     /// # Errors
-    /// [`SetupError`] names the setting that cannot be.
+    /// [`SetupError`] names the impossible setting.
     pub fn new(
         settings: &TlsSettings,
         alpn: &[&str],
@@ -181,13 +182,13 @@ impl ServerContext {
     ) -> Result<ServerContext, SetupError> {
         let mut builder = builder(settings)?;
         identity.install(&mut builder)?;
-        // Sessions are in the tickets alone: nothing grows with the number of clients.
+        // Sessions exist only in tickets, so memory does not grow with the number of clients.
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
         builder.set_session_id_context(b"squall")?;
         if !alpn.is_empty() {
             let preferred = alpn_list(alpn)?;
             builder.set_alpn_select_callback(move |_, offered| {
-                called_from_c(None, || choose(&preferred, offered)).ok_or(AlpnError::ALERT_FATAL)
+                catch_panic(None, || choose(&preferred, offered)).ok_or(AlpnError::ALERT_FATAL)
             });
         }
         Ok(ServerContext {
@@ -196,7 +197,7 @@ impl ServerContext {
         })
     }
 
-    /// As for clients.
+    /// The state of a new connection, and the sizes of its records.
     pub(super) fn begin(&self) -> Result<(Ssl, RecordSizes), SetupError> {
         Ok((begin(&self.context, "")?, self.records))
     }
@@ -214,55 +215,66 @@ impl fmt::Debug for ServerContext {
     }
 }
 
-/// What BoringSSL's callbacks need to know of a connection, and what they leave for it.
-pub(super) struct Notes {
-    /// Whose sessions these are; empty if the server has no name.
+/// Data of a connection that BoringSSL's callbacks need, and what they store for it.
+pub(super) struct CallbackState {
+    /// The server that its sessions belong to; empty if the server has no name.
     server_name: String,
     key_log: Mutex<Vec<String>>,
 }
 
-static NOTES: LazyLock<Result<Index<Ssl, Notes>, ErrorStack>> =
-    LazyLock::new(Ssl::new_ex_index::<Notes>);
+static CALLBACK_STATE: LazyLock<Result<Index<Ssl, CallbackState>, ErrorStack>> =
+    LazyLock::new(Ssl::new_ex_index::<CallbackState>);
 
-fn notes(ssl: &SslRef) -> Option<&Notes> {
-    ssl.ex_data(*NOTES.as_ref().ok()?)
+fn callback_state(ssl: &SslRef) -> Option<&CallbackState> {
+    ssl.ex_data(*CALLBACK_STATE.as_ref().ok()?)
 }
 
-/// The lines of the key log that came since the last call.
+/// The lines of the key log since the last call.
 pub(super) fn take_key_log(ssl: &SslRef) -> Vec<String> {
-    let Some(notes) = notes(ssl) else {
+    let Some(callback_state) = callback_state(ssl) else {
         return Vec::new();
     };
-    let mut lines = notes.key_log.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lines = callback_state
+        .key_log
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     std::mem::take(&mut *lines)
 }
 
-fn keep_key_line(ssl: &SslRef, line: &str) {
-    called_from_c((), || {
-        if let Some(notes) = notes(ssl) {
-            let mut lines = notes.key_log.lock().unwrap_or_else(PoisonError::into_inner);
+fn store_key_line(ssl: &SslRef, line: &str) {
+    catch_panic((), || {
+        if let Some(callback_state) = callback_state(ssl) {
+            let mut lines = callback_state
+                .key_log
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             lines.push(line.to_owned());
         }
     });
 }
 
-/// What a callback does; `otherwise` if that panics. A panic must not go through BoringSSL: it would end the process.
-fn called_from_c<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+/// Runs the work of a callback; returns `otherwise` if it panics. A panic must not unwind through BoringSSL, because it
+/// would abort the process.
+fn catch_panic<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
 }
 
 fn begin(context: &SslContext, server_name: &str) -> Result<Ssl, ErrorStack> {
     let mut ssl = Ssl::new(context)?;
-    let notes = Notes {
+    let callback_state = CallbackState {
         server_name: server_name.to_owned(),
         key_log: Mutex::default(),
     };
-    ssl.set_ex_data(NOTES.as_ref().copied().map_err(Clone::clone)?, notes);
+    ssl.set_ex_data(
+        CALLBACK_STATE.as_ref().copied().map_err(Clone::clone)?,
+        callback_state,
+    );
     Ok(ssl)
 }
 
-/// The name that the certificate must have, and that the server is told: an address is not (RFC 6066, section 3).
-pub(crate) fn name_server(ssl: &mut SslRef, name: &str) -> Result<(), SetupError> {
+/// Sets the name that the certificate must have and that is sent to the server. An address is not sent (RFC 6066,
+/// section 3).
+pub(crate) fn set_server_name(ssl: &mut SslRef, name: &str) -> Result<(), SetupError> {
     let named = match name.parse::<IpAddr>() {
         Ok(address) => ssl.verify_param_mut().set_ip(address),
         Err(_) => ssl
@@ -274,7 +286,7 @@ pub(crate) fn name_server(ssl: &mut SslRef, name: &str) -> Result<(), SetupError
     })
 }
 
-/// What both sides set.
+/// The settings that both sides share.
 fn builder(settings: &TlsSettings) -> Result<SslContextBuilder, SetupError> {
     let (min, max) = (settings.min_version, settings.max_version);
     if min > max {
@@ -291,7 +303,7 @@ fn builder(settings: &TlsSettings) -> Result<SslContextBuilder, SetupError> {
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
         builder.set_options(SslOptions::NO_TICKET);
     }
-    builder.set_keylog_callback(keep_key_line);
+    builder.set_keylog_callback(store_key_line);
     Ok(builder)
 }
 
@@ -302,12 +314,13 @@ fn version(version: TlsVersion) -> SslVersion {
     }
 }
 
-/// Sets the list, or says which of its names is wrong, which BoringSSL does not.
+/// Sets the list, or reports which of its names is wrong, which BoringSSL does not.
 fn set_ciphers(builder: &mut SslContextBuilder, list: &str) -> Result<(), SetupError> {
     if builder.set_strict_cipher_list(list).is_ok() {
         return Ok(());
     }
-    // The grammar of SSL_CTX_set_cipher_list in BoringSSL's ssl.h: names in `:`, groups in `[a|b]`, operators before.
+    // The grammar of SSL_CTX_set_cipher_list in BoringSSL's ssl.h: names separated by `:`, groups in `[a|b]`, operators
+    // as prefixes.
     let names = list
         .split([':', '|', '[', ']', ' ', ',', ';'])
         .map(|name| name.trim_start_matches(['!', '-', '+']))
@@ -325,7 +338,7 @@ fn set_ciphers(builder: &mut SslContextBuilder, list: &str) -> Result<(), SetupE
     })
 }
 
-/// The protocols as ALPN writes them, each after its length (RFC 7301, section 3.1).
+/// The protocols in ALPN's encoding, each preceded by its length (RFC 7301, section 3.1).
 fn alpn_list(names: &[&str]) -> Result<Vec<u8>, SetupError> {
     let mut list = Vec::new();
     for name in names {
@@ -342,7 +355,7 @@ fn alpn_list(names: &[&str]) -> Result<Vec<u8>, SetupError> {
     Ok(list)
 }
 
-/// The first of `preferred` that is in `offered`, as a part of that.
+/// The first of `preferred` that is in `offered`, as a slice of `offered`.
 fn choose<'a>(preferred: &[u8], offered: &'a [u8]) -> Option<&'a [u8]> {
     protocols(preferred).find_map(|wanted| protocols(offered).find(|name| *name == wanted))
 }

@@ -1,7 +1,7 @@
-//! What can go wrong in TLS, by who is to blame.
+//! TLS errors, grouped by which side caused them.
 //!
 //! [`TlsError`] ends a connection: the peer broke the protocol, refused us, or was refused. [`SetupError`] and
-//! [`IdentityError`] are the caller's: settings and certificates that cannot be used.
+//! [`IdentityError`] are the caller's fault: settings and certificates that cannot be used.
 
 use std::fmt;
 
@@ -11,37 +11,37 @@ use boring::x509::X509VerifyResult;
 use squall_base::plan::TlsVersion;
 use thiserror::Error;
 
-/// BoringSSL reports an alert of the peer's as this number plus the alert's (SSL_AD_REASON_OFFSET of its ssl.h).
+/// BoringSSL reports the peer's alerts as this number plus the alert's (SSL_AD_REASON_OFFSET in its ssl.h).
 const ALERT_REASON_OFFSET: i32 = 1_000;
 
-/// The connection is over. If it was us who refused, the alert that says so is the last output.
+/// The connection is over. If we refused the peer, the alert that says so is the last output.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TlsError {
-    /// The byte stream ended without the peer's close_notify: what was cut off nobody knows (RFC 8446, section 6.1).
+    /// The byte stream ended without the peer's close_notify, so data may be missing (RFC 8446, section 6.1).
     #[error("the peer ended the connection without close_notify")]
     Truncated,
-    /// What came first is no TLS.
+    /// The first bytes are not TLS.
     #[error("the peer does not speak TLS")]
     NotTls,
-    /// The peer gave up, and said why.
+    /// The peer sent a fatal alert.
     #[error("the peer refused: alert {0}")]
     Alert(Alert),
     /// We do not trust the server's certificate.
     #[error("the server's certificate is not trusted: {reason}")]
     Certificate {
-        /// Why, in BoringSSL's words.
+        /// The reason, in BoringSSL's words.
         reason: &'static str,
     },
-    /// The client offers no application protocol of the server's: we are the server.
+    /// As the server: the client offers none of our application protocols.
     #[error("the client offers no application protocol that this server speaks")]
     NoCommonProtocol,
-    /// The peer speaks no version that we allow.
+    /// The peer supports no version that we allow.
     #[error("the peer speaks no TLS version that is allowed here")]
     NoCommonVersion,
-    /// The client offers no cipher suite that we allow: we are the server.
+    /// As the server: the client offers no cipher suite that we allow.
     #[error("the client offers no cipher suite that is allowed here")]
     NoCommonCipher,
-    /// A record that was not encrypted with the connection's keys, or was changed on its way.
+    /// A record that was not encrypted with the connection's keys, or was modified in transit.
     #[error("a record cannot be decrypted")]
     BadRecord,
     /// A record larger than TLS allows (RFC 8446, section 5.2).
@@ -50,13 +50,13 @@ pub enum TlsError {
     /// The peer broke the protocol in another way.
     #[error("the peer broke the TLS protocol: {reason}")]
     Protocol {
-        /// How, in BoringSSL's words.
+        /// The reason, in BoringSSL's words.
         reason: String,
     },
 }
 
 impl TlsError {
-    /// What BoringSSL reported; `verified` is what became of the peer's certificate.
+    /// Converts an error from BoringSSL; `verified` is the result of verifying the peer's certificate.
     pub(super) fn new(error: &ssl::Error, verified: X509VerifyResult) -> TlsError {
         let Some(first) = error.ssl_error().and_then(|stack| stack.errors().first()) else {
             return TlsError::Protocol {
@@ -90,7 +90,7 @@ impl TlsError {
 pub struct Alert(pub u8);
 
 impl Alert {
-    /// Its name in RFC 8446, section 6; `None` for one that is not there.
+    /// Its name in RFC 8446, section 6; `None` if it is not listed there.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
             0 => "close_notify",
@@ -134,7 +134,7 @@ impl fmt::Display for Alert {
     }
 }
 
-/// Settings from which no connection can begin.
+/// Settings with which no connection can begin.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// No version is allowed.
@@ -142,9 +142,9 @@ pub enum SetupError {
         "TLS from {min} to {max} is no version at all: the oldest must not be newer than the newest"
     )]
     Versions {
-        /// The oldest one allowed.
+        /// The oldest version allowed.
         min: TlsVersion,
-        /// The newest one allowed.
+        /// The newest version allowed.
         max: TlsVersion,
     },
     /// A name in the cipher list that BoringSSL does not know for TLS 1.2.
@@ -153,7 +153,7 @@ pub enum SetupError {
         /// The name.
         name: String,
     },
-    /// Every name in the cipher list is known, but nothing is left of it.
+    /// Every name in the cipher list is known, but the resulting list is empty.
     #[error("the cipher list {list:?} allows no cipher suite")]
     NoCiphers {
         /// The list.
@@ -165,33 +165,33 @@ pub enum SetupError {
         /// The name.
         name: String,
     },
-    /// A record size that TLS cannot have.
+    /// A record size that TLS does not allow.
     #[error("records of {bytes} bytes: expected 1 to 16,384")]
     RecordSize {
         /// The size.
         bytes: u64,
     },
-    /// The trusted certificates are none.
+    /// The PEM text of trusted certificates contains none.
     #[error("there is no certificate in the trusted ones: expected PEM")]
     NoRoots,
-    /// A name that no server has.
+    /// An invalid server name.
     #[error("{name:?} is not a server name: expected a host name or an IP address")]
     ServerName {
         /// The name.
         name: String,
     },
-    /// BoringSSL refused something else.
+    /// Any other error from BoringSSL.
     #[error("BoringSSL refused: {0}")]
     Boring(#[from] ErrorStack),
 }
 
-/// A certificate or key that cannot be used or made.
+/// A certificate or key that cannot be used or generated.
 #[derive(Debug, Error)]
 pub enum IdentityError {
-    /// A certificate for nobody.
+    /// A certificate without names.
     #[error("a certificate needs at least one name")]
     NoNames,
-    /// A name that a certificate cannot have.
+    /// An invalid name for a certificate.
     #[error("{name:?} is not a name for a certificate: expected a host name or an IP address")]
     Name {
         /// The name.
@@ -200,24 +200,24 @@ pub enum IdentityError {
     /// A validity that cannot be expressed.
     #[error("a certificate cannot be valid for {days} days from {not_before_unix_s} s after 1970")]
     Validity {
-        /// Its beginning.
+        /// The start of the validity.
         not_before_unix_s: i64,
-        /// Its length.
+        /// The length of the validity.
         days: u32,
     },
     /// The chain cannot be read.
     #[error("the certificate chain cannot be read as PEM: {0}")]
     Chain(ErrorStack),
-    /// There is none.
+    /// The chain contains no certificate.
     #[error("there is no certificate in the chain: expected PEM")]
     NoCertificate,
     /// The key cannot be read.
     #[error("the private key cannot be read: expected PEM without a passphrase: {0}")]
     Key(ErrorStack),
-    /// They do not belong together.
+    /// The key and the first certificate do not belong together.
     #[error("the private key is not that of the first certificate in the chain")]
     KeyMismatch,
-    /// BoringSSL refused something else.
+    /// Any other error from BoringSSL.
     #[error("BoringSSL refused: {0}")]
     Boring(#[from] ErrorStack),
 }

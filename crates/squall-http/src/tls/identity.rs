@@ -1,6 +1,6 @@
-//! Who a server is, or a client that is asked: a certificate chain and its private key.
+//! The identity of a server, or of a client that is asked for one: a certificate chain and its private key.
 //!
-//! Made here for a trial, or read from PEM. No files are opened: paths are the caller's.
+//! It is generated for a trial or read from PEM. No files are opened; that is up to the caller.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,40 +19,40 @@ use boring::x509::{X509, X509Builder, X509Name, X509Ref};
 
 use super::error::IdentityError;
 
-/// The longest name of DNS in text (RFC 1035, section 2.3.4).
+/// The longest DNS name in text form (RFC 1035, section 2.3.4).
 const MAX_NAME_BYTES: usize = 253;
 
 /// The longest common name (ub-common-name of RFC 5280, appendix A.1).
 const MAX_COMMON_NAME_BYTES: usize = 64;
 
-/// X.509 counts its versions from 0 (RFC 5280, section 4.1.2.1).
+/// X.509 numbers its versions from 0 (RFC 5280, section 4.1.2.1).
 const X509_VERSION_3: i32 = 2;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A certificate chain, its owner's own certificate first, and the key of that. A clone shares both.
+/// A certificate chain, leaf first, and the leaf's private key. Clones share both.
 #[derive(Clone)]
 pub struct Identity {
     chain: Vec<X509>,
     key: PKey<Private>,
 }
 
-/// From when and for how long a certificate is valid.
+/// When a certificate becomes valid, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Its beginning, in seconds since 1970.
+    /// Start of the validity, in seconds since 1970.
     pub not_before_unix_s: i64,
-    /// Its length.
+    /// Length of the validity.
     pub days: u32,
 }
 
 impl Identity {
-    /// A new key (EC P-256) and a self-signed certificate for `names`: names of DNS, which may begin with `*.`, and IP
-    /// addresses. It is no certificate authority, so it vouches for itself only.
+    /// Generates a key (EC P-256) and a self-signed certificate for `names`: DNS names, which may begin with `*.`, and
+    /// IP addresses. It is not a certificate authority, so it vouches only for itself.
     ///
     /// # Errors
-    /// [`IdentityError`]'s variants about names and validity.
-    pub fn self_made(names: &[&str], validity: Validity) -> Result<Identity, IdentityError> {
+    /// The variants of [`IdentityError`] about names and validity.
+    pub fn self_signed(names: &[&str], validity: Validity) -> Result<Identity, IdentityError> {
         let subject = subject_name(names)?;
         let (not_before, not_after) = times(validity)?;
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
@@ -77,10 +77,10 @@ impl Identity {
         })
     }
 
-    /// Reads a chain, its owner's own certificate first, and its key without a passphrase. Both may be in one text.
+    /// Reads a chain, leaf first, and its key without a passphrase. Both may be in the same text.
     ///
     /// # Errors
-    /// [`IdentityError`] if one of them cannot be read, or they do not belong together.
+    /// [`IdentityError`] if one of them cannot be read, or if they do not belong together.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Identity, IdentityError> {
         let chain = X509::stack_from_pem(chain).map_err(IdentityError::Chain)?;
         let key = PKey::private_key_from_pem(key).map_err(IdentityError::Key)?;
@@ -91,10 +91,11 @@ impl Identity {
         Ok(Identity { chain, key })
     }
 
-    /// Gives a context this chain and key: TLS over TCP does so itself, the context of QUIC is its maker's.
+    /// Installs this chain and key in a context. TLS over TCP calls this itself; for QUIC, the creator of the context
+    /// does.
     ///
     /// # Errors
-    /// What BoringSSL refuses.
+    /// If BoringSSL rejects the chain or the key.
     pub fn install(&self, builder: &mut SslContextBuilder) -> Result<(), ErrorStack> {
         let (leaf, rest) = self.split();
         builder.set_certificate(leaf)?;
@@ -104,7 +105,7 @@ impl Identity {
         builder.set_private_key(&self.key)
     }
 
-    /// The server's own certificate.
+    /// The owner's own certificate.
     pub fn certificate(&self) -> &X509Ref {
         self.split().0
     }
@@ -114,10 +115,10 @@ impl Identity {
         &self.key
     }
 
-    /// The chain as PEM, the server's own certificate first.
+    /// The chain as PEM, leaf first.
     ///
     /// # Errors
-    /// What BoringSSL refuses.
+    /// If BoringSSL cannot encode it.
     pub fn chain_pem(&self) -> Result<Vec<u8>, ErrorStack> {
         let mut pem = Vec::new();
         for certificate in &self.chain {
@@ -129,16 +130,16 @@ impl Identity {
     /// The private key as PEM (PKCS #8).
     ///
     /// # Errors
-    /// What BoringSSL refuses.
+    /// If BoringSSL cannot encode it.
     pub fn key_pem(&self) -> Result<Vec<u8>, ErrorStack> {
         self.key.private_key_to_pem_pkcs8()
     }
 
-    /// SHA-256 of the public key with its algorithm (SubjectPublicKeyInfo) in base64, as Chromium's
-    /// `--ignore-certificate-errors-spki-list` takes it.
+    /// SHA-256 of the public key with its algorithm (SubjectPublicKeyInfo) in base64, in the form of Chromium's
+    /// `--ignore-certificate-errors-spki-list`.
     ///
     /// # Errors
-    /// What BoringSSL refuses.
+    /// If BoringSSL cannot encode the key.
     pub fn fingerprint(&self) -> Result<String, ErrorStack> {
         let info = self.certificate().public_key()?.public_key_to_der()?;
         Ok(boring::base64::encode_block(&sha256(&info)))
@@ -159,7 +160,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The first name that fits, for people who look at the certificate: what counts is subjectAltName (RFC 9525).
+/// The first name that fits, for people who inspect the certificate: only subjectAltName matters (RFC 9525).
 fn subject_name(names: &[&str]) -> Result<X509Name, IdentityError> {
     if names.is_empty() {
         return Err(IdentityError::NoNames);
@@ -209,8 +210,8 @@ fn times(validity: Validity) -> Result<(Asn1Time, Asn1Time), IdentityError> {
     }
 }
 
-/// No keyUsage among them: one that cannot sign certificates keeps BoringSSL and OpenSSL from finding a self-signed
-/// certificate as its own issuer, and one that can is not for CA:FALSE (RFC 5280, section 4.2.1.9).
+/// Without keyUsage. One that excludes signing certificates keeps BoringSSL and OpenSSL from accepting a self-signed
+/// certificate as its own issuer, and one that includes it is not allowed with CA:FALSE (RFC 5280, section 4.2.1.9).
 fn append_extensions(builder: &mut X509Builder, names: &[&str]) -> Result<(), ErrorStack> {
     let mut alternatives = SubjectAlternativeName::new();
     for name in names {
@@ -239,9 +240,9 @@ mod tests {
     };
 
     #[test]
-    fn a_self_made_certificate_is_for_its_names() {
+    fn a_generated_certificate_is_valid_for_its_names() {
         let names = ["server.test", "*.many.test", "10.0.0.2", "::1"];
-        let identity = Identity::self_made(&names, VALIDITY).unwrap();
+        let identity = Identity::self_signed(&names, VALIDITY).unwrap();
         let certificate = identity.certificate();
         assert!(certificate.check_host("server.test").unwrap());
         assert!(certificate.check_host("one.many.test").unwrap());
@@ -260,8 +261,8 @@ mod tests {
     }
 
     #[test]
-    fn pem_comes_back_as_it_was() {
-        let identity = Identity::self_made(&["server.test"], VALIDITY).unwrap();
+    fn an_identity_survives_a_round_trip_through_pem() {
+        let identity = Identity::self_signed(&["server.test"], VALIDITY).unwrap();
         let (chain, key) = (identity.chain_pem().unwrap(), identity.key_pem().unwrap());
         let again = Identity::from_pem(&chain, &key).unwrap();
         assert_eq!(again.chain_pem().unwrap(), chain);
@@ -272,7 +273,7 @@ mod tests {
         // SHA-256 in base64.
         assert_eq!(identity.fingerprint().unwrap().len(), 44);
 
-        let other = Identity::self_made(&["server.test"], VALIDITY).unwrap();
+        let other = Identity::self_signed(&["server.test"], VALIDITY).unwrap();
         assert!(matches!(
             Identity::from_pem(&chain, &other.key_pem().unwrap()),
             Err(IdentityError::KeyMismatch)
@@ -288,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn names_and_times_that_cannot_be_are_refused() {
+    fn invalid_names_and_validities_are_refused() {
         for name in ["", "a b", "a..b", "*", "server.test,DNS:other", "a\0b"] {
-            let made = Identity::self_made(&[name], VALIDITY);
+            let made = Identity::self_signed(&[name], VALIDITY);
             assert!(matches!(made, Err(IdentityError::Name { .. })), "{name:?}");
         }
         assert!(matches!(
-            Identity::self_made(&[], VALIDITY),
+            Identity::self_signed(&[], VALIDITY),
             Err(IdentityError::NoNames)
         ));
         for not_before_unix_s in [i64::MAX, i64::MAX / 2, i64::MIN] {
@@ -303,7 +304,7 @@ mod tests {
                 days: 1,
             };
             assert!(matches!(
-                Identity::self_made(&["a"], validity),
+                Identity::self_signed(&["a"], validity),
                 Err(IdentityError::Validity { .. })
             ));
         }

@@ -1,19 +1,19 @@
 //! TLS over TCP as a sans-IO layer on BoringSSL: ciphertext in, plaintext out, one TLS record at a time.
 //!
-//! A [`Session`] is one connection; the [`ClientContext`] or [`ServerContext`] that it begins from is shared by all of
-//! a side. HTTP above it and TCP below it belong to the owner:
+//! A [`Session`] is one connection; all connections of a side share the [`ClientContext`] or [`ServerContext`] from
+//! which they begin. HTTP above it and TCP below it belong to the owner:
 //!
-//! 1. what was read from the socket goes to [`Session::receive`], which hands on plaintext as [`Record`]s;
-//! 2. plaintext goes to [`Session::encrypt`], which cuts it into records of the sizes asked for;
-//! 3. [`Session::output`] goes to the socket, and [`Session::advance_output`] hears how much the socket took.
+//! 1. bytes read from the socket go to [`Session::receive`], which passes plaintext on as [`Record`]s;
+//! 2. plaintext goes to [`Session::encrypt`], which splits it into records of the configured sizes;
+//! 3. [`Session::output`] goes to the socket, and [`Session::advance_output`] records how much the socket took.
 //!
-//! Both byte streams of each direction are counted from 0, and [`Session::locate`] says which record, and so which
-//! bytes of TCP's payload, carry a byte of plaintext.
+//! Both byte streams of each direction are counted from 0. [`Session::locate`] maps a byte of plaintext to its record,
+//! and so to bytes of the TCP payload.
 //!
-//! A client shows a certificate if it has one and is asked; a server does not ask. Deliberately not here: early data,
-//! renegotiation, and any switch of context by server name.
-//! BoringSSL itself reads the system's clock and randomness (validity of certificates and tickets, keys); nothing that
-//! is recorded as a time comes from it.
+//! A client presents a certificate if it has one and is asked for it; a server does not ask. Deliberately not
+//! supported: early data, renegotiation, and switching contexts by server name. BoringSSL itself uses the system's
+//! clock and randomness (for the validity of certificates and tickets, and for keys); no recorded time is derived from
+//! them.
 //!
 //! Where to go next: `session` for one connection, `context` for what connections share, `identity` for certificates,
 //! `records` for the map between plaintext and wire, `sizes` for how large records are.
@@ -30,9 +30,9 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use context::name_server;
+pub(crate) use context::set_server_name;
 pub use context::{ClientContext, OfferSession, ServerContext, Trust};
 pub use error::{Alert, IdentityError, SetupError, TlsError};
 pub use identity::{Identity, Validity};
-pub use records::{Place, Record};
-pub use session::{Secured, Session};
+pub use records::{Record, RecordLocation};
+pub use session::{HandshakeOutcome, Session};

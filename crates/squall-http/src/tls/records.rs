@@ -1,7 +1,7 @@
-//! TLS records: their headers, and the map between offsets of plaintext and of the wire.
+//! TLS records: their headers, and the map between plaintext offsets and wire offsets.
 //!
-//! Nothing here decrypts. A record's header is in the clear, so its length is known beforehand; how much plaintext it
-//! held is known afterwards.
+//! Nothing is decrypted here. A record's header is not encrypted, so its length is known in advance; how much plaintext
+//! it held is known only after decryption.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,40 +12,40 @@ pub(super) const HEADER_BYTES: usize = 5;
 /// The longest payload of any version: 2^14 + 2048 in TLS 1.2 (RFC 5246, section 6.2.3), less in TLS 1.3.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 16_384 + 2_048;
 
-/// How many records a direction remembers if the owner forgets none: 256 MiB of the largest, in 400 KB.
+/// How many records a direction remembers if the owner forgets none: 256 MiB of the largest ones, in 400 KB of memory.
 const REMEMBERED_RECORDS: usize = 16_384;
 
-/// A TLS record with application data that was received.
+/// A received TLS record with application data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number among those with application data of its direction, from 0.
+    /// Its number among the records with application data in its direction, from 0.
     pub number: u64,
-    /// Where it lies, header included, in TCP's byte stream of its direction.
+    /// Its position, header included, in the TCP byte stream of its direction.
     pub wire: Range<u64>,
-    /// Where its plaintext lies in the plaintext's byte stream.
+    /// The position of its plaintext in the plaintext's byte stream.
     pub plain: Range<u64>,
     /// The plaintext.
     pub bytes: &'a [u8],
 }
 
-/// Where a byte of plaintext travels.
+/// The record that carries a byte of plaintext.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The record, by number among those with application data, from 0.
+pub struct RecordLocation {
+    /// The record, numbered among those with application data, from 0.
     pub record: u64,
-    /// Where that record lies, header included, in TCP's byte stream.
+    /// The position of that record, header included, in the TCP byte stream.
     pub wire: Range<u64>,
 }
 
-/// The whole length of the record whose header this is; `None` if it is no header of TLS, or of more than TLS allows.
-/// A type that does not exist is BoringSSL's to refuse.
+/// The total length of the record with this header. `None` if this is not a TLS header or the length exceeds what TLS
+/// allows. Unknown record types are left for BoringSSL to refuse.
 pub(super) fn record_len(header: [u8; HEADER_BYTES]) -> Option<usize> {
     let [_kind, major, _minor, high, low] = header;
     let payload = usize::from(u16::from_be_bytes([high, low]));
     (major == 3 && payload <= MAX_PAYLOAD_BYTES).then_some(HEADER_BYTES + payload)
 }
 
-/// Where the last of the whole records in `wire` begins; 0 if there is none.
+/// The offset of the last record in `wire`; 0 if it is the only one.
 pub(super) fn last_record(wire: &[u8]) -> usize {
     let mut at = 0;
     while let Some(len) = wire[at..]
@@ -60,19 +60,19 @@ pub(super) fn last_record(wire: &[u8]) -> usize {
     0
 }
 
-/// The records with application data of one direction, oldest first; plaintext has no gaps between them.
+/// The records with application data in one direction, oldest first; their plaintext is contiguous.
 #[derive(Debug, Default)]
 pub(super) struct RecordMap {
     entries: VecDeque<Entry>,
-    /// How many were forgotten: the number of the first entry.
+    /// How many records were forgotten, which is the number of the first entry.
     forgotten: u64,
-    /// Where the plaintext of the first entry begins.
+    /// Offset at which the plaintext of the first entry begins.
     plain_start: u64,
-    /// Where the plaintext of the next record will begin.
+    /// Offset at which the plaintext of the next record will begin.
     plain_end: u64,
 }
 
-/// A record in the map. Its plaintext begins where that of the one before ends.
+/// A record in the map. Its plaintext begins where that of the previous one ends.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) plain_end: u64,
@@ -80,7 +80,7 @@ pub(super) struct Entry {
 }
 
 impl RecordMap {
-    /// Adds a record; returns its number and where its plaintext lies.
+    /// Adds a record; returns its number and the position of its plaintext.
     pub(super) fn push(&mut self, plain_len: usize, wire: Range<u64>) -> (u64, Range<u64>) {
         if self.entries.len() == REMEMBERED_RECORDS {
             self.forget_first();
@@ -95,7 +95,7 @@ impl RecordMap {
         (number, start..self.plain_end)
     }
 
-    /// How much plaintext its records held.
+    /// The total plaintext of all records so far.
     pub(super) fn plain_end(&self) -> u64 {
         self.plain_end
     }
@@ -106,15 +106,15 @@ impl RecordMap {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// The record that carries the plaintext's byte at `offset`; `None` if it is forgotten or yet to come.
-    pub(super) fn locate(&self, offset: u64) -> Option<Place> {
+    /// The record that carries the plaintext byte at `offset`; `None` if it is forgotten or still to come.
+    pub(super) fn locate(&self, offset: u64) -> Option<RecordLocation> {
         if offset < self.plain_start {
             return None;
         }
         let index = self
             .entries
             .partition_point(|entry| entry.plain_end <= offset);
-        self.entries.get(index).map(|entry| Place {
+        self.entries.get(index).map(|entry| RecordLocation {
             record: self.forgotten + index as u64,
             wire: entry.wire.clone(),
         })
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_says_how_long_its_record_is() {
+    fn a_header_states_the_length_of_its_record() {
         assert_eq!(record_len([23, 3, 3, 1, 2]), Some(5 + 258));
         assert_eq!(record_len([23, 3, 3, 0x48, 0]), Some(5 + 18_432));
         assert_eq!(record_len([23, 3, 3, 0x48, 1]), None);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_is_found_behind_others() {
+    fn the_last_of_several_records_is_found() {
         let wire = [22, 3, 3, 0, 1, 9, 23, 3, 3, 0, 2, 8, 8];
         assert_eq!(last_record(&wire), 6);
         assert_eq!(last_record(&wire[6..]), 0);
@@ -161,11 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn a_map_locates_until_told_to_forget() {
+    fn a_map_locates_bytes_until_they_are_forgotten() {
         let mut map = RecordMap::default();
         assert_eq!(map.push(10, 100..130), (0, 0..10));
         assert_eq!(map.push(1, 150..170), (1, 10..11));
-        let place = |record, wire| Some(Place { record, wire });
+        let place = |record, wire| Some(RecordLocation { record, wire });
         assert_eq!(map.locate(0), place(0, 100..130));
         assert_eq!(map.locate(9), place(0, 100..130));
         assert_eq!(map.locate(10), place(1, 150..170));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_nobody_empties_stays_small() {
+    fn a_map_that_is_never_emptied_is_limited() {
         let mut map = RecordMap::default();
         for at in 0..2 * REMEMBERED_RECORDS as u64 {
             map.push(1, at..at + 1);

@@ -1,9 +1,9 @@
 //! One connection's TLS: the handshake, then records in and out.
 //!
-//! BoringSSL is given one whole record at a time, so what it returns after that is the plaintext of that record, and
-//! is asked to encrypt no more than one record holds, so what it writes then ends with that record. Handshake messages
-//! that follow the handshake (tickets, key updates) look the same on the wire but hold no plaintext: they are not
-//! counted. A server's tickets travel with its first record of plaintext, because BoringSSL holds them back until then.
+//! BoringSSL receives one complete record at a time, so what it returns next is that record's plaintext. It is asked to
+//! encrypt at most one record's worth, so what it writes then ends with that record. Handshake messages after the
+//! handshake (tickets, key updates) look the same on the wire but hold no plaintext, so they are not counted. A
+//! server's tickets are sent with its first record of plaintext, because BoringSSL holds them back until then.
 
 use std::fmt;
 
@@ -14,30 +14,30 @@ use squall_base::time::Time;
 
 use super::context::{self, ClientContext, ServerContext};
 use super::error::{SetupError, TlsError};
-use super::records::{Place, Record, RecordMap, last_record};
-use super::sizes::Sizes;
-use super::wire::{Gathered, Wire};
+use super::records::{Record, RecordLocation, RecordMap, last_record};
+use super::sizes::RecordSizer;
+use super::wire::{RecordProgress, Wire};
 
-/// No more is encrypted when so much output waits: enough for one write, little enough that the socket, not this
-/// buffer, is where data waits. One record may go beyond.
+/// Stop encrypting while this much output is waiting: enough for one write, but little enough that data waits in the
+/// socket rather than here. One record may exceed it.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// One TLS connection over TCP.
 pub struct Session {
     stream: SslStream<Wire>,
-    sizes: Sizes,
-    /// Where BoringSSL puts the plaintext of a record: as long as the longest record yet.
+    record_sizer: RecordSizer,
+    /// Buffer for the plaintext of a record, as long as the longest record so far.
     plain: Vec<u8>,
     received: RecordMap,
     sent: RecordMap,
-    /// Where the record that is being gathered begins in the byte stream from the peer.
+    /// Offset in the peer's byte stream at which the record being gathered begins.
     record_start: u64,
-    /// The first record that the socket has not wholly taken.
+    /// The first record that the socket has not completely taken.
     next_to_write: u64,
     plain_written: u64,
-    secured: Option<Secured>,
+    secured: Option<HandshakeOutcome>,
     state: State,
-    /// Whether close_notify was asked for.
+    /// Whether the owner has called `close_notify`.
     is_closing: bool,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What still comes from the peer.
+/// What can still arrive from the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -59,29 +59,29 @@ enum State {
     Failed(TlsError),
 }
 
-/// What the handshake came to.
+/// The outcome of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Secured {
+pub struct HandshakeOutcome {
     /// The version.
     pub version: TlsVersion,
-    /// The cipher suite, by its name in the standard.
+    /// The cipher suite, by its standard name.
     pub cipher: &'static str,
     /// The group of the key exchange.
     pub group: Option<&'static str>,
     /// The application protocol, if one was negotiated.
     pub alpn: Option<String>,
-    /// The name of the server that the client asked for, if it did.
+    /// The server name that the client requested, if any.
     pub server_name: Option<String>,
     /// Whether an earlier session was resumed.
     pub is_resumed: bool,
 }
 
 impl Session {
-    /// A client's connection, with the first message of the handshake in [`Session::output`]. The server's certificate
-    /// must be for `server_name`, if it is checked at all.
+    /// A client's connection, with the first handshake message in [`Session::output`]. The server's certificate must be
+    /// for `server_name`, if certificates are checked at all.
     ///
     /// # Errors
-    /// [`SetupError::ServerName`], or what BoringSSL refuses.
+    /// [`SetupError::ServerName`], or an error from BoringSSL.
     pub fn client(
         context: &ClientContext,
         server_name: Option<&str>,
@@ -96,7 +96,7 @@ impl Session {
     /// A server's connection, which waits for the client.
     ///
     /// # Errors
-    /// What BoringSSL refuses.
+    /// If BoringSSL cannot create it.
     pub fn server(context: &ServerContext) -> Result<Session, SetupError> {
         let (ssl, sizes) = context.begin()?;
         let mut session = Session::new(ssl, sizes)?;
@@ -108,7 +108,7 @@ impl Session {
     fn new(ssl: Ssl, sizes: RecordSizes) -> Result<Session, SetupError> {
         Ok(Session {
             stream: SslStream::new(ssl, Wire::default())?,
-            sizes: Sizes::new(sizes),
+            record_sizer: RecordSizer::new(sizes),
             plain: vec![0; 1],
             received: RecordMap::default(),
             sent: RecordMap::default(),
@@ -121,17 +121,16 @@ impl Session {
         })
     }
 
-    /// Takes bytes from the peer, in any pieces, and hands on the plaintext of each record that they complete, with what the
-    /// handshake came to. What
-    /// comes after the peer's close_notify is ignored (RFC 8446, section 6.1).
+    /// Takes bytes from the peer, in any pieces. Passes on the plaintext of each record that they complete, together
+    /// with the outcome of the handshake. Anything after the peer's close_notify is ignored (RFC 8446, section 6.1).
     ///
     /// # Errors
-    /// The connection is over: what is in [`Session::output`] is the last that can be sent, and every later call
-    /// returns the same error.
+    /// The connection is over: [`Session::output`] holds the last bytes that can be sent, and every later call returns
+    /// the same error.
     pub fn receive(
         &mut self,
         wire: &[u8],
-        mut on_plain: impl FnMut(&Secured, Record<'_>),
+        mut on_plain: impl FnMut(&HandshakeOutcome, Record<'_>),
     ) -> Result<(), TlsError> {
         let mut rest = wire;
         loop {
@@ -142,17 +141,17 @@ impl Session {
                 State::Open => {}
             }
             match self.stream.get_mut().gather(&mut rest) {
-                Gathered::Partial => {}
-                Gathered::Whole => self.open_record(&mut on_plain),
-                Gathered::NoRecord => self.refuse_record(),
+                RecordProgress::Partial => {}
+                RecordProgress::Whole => self.open_record(&mut on_plain),
+                RecordProgress::NoRecord => self.refuse_record(),
             }
         }
     }
 
-    /// The peer closed its side of the TCP connection.
+    /// Handles the peer closing its side of the TCP connection.
     ///
     /// # Errors
-    /// [`TlsError::Truncated`] if it did not say so in TLS first; the error that ended the connection earlier.
+    /// [`TlsError::Truncated`] if no close_notify preceded it, or the error that ended the connection earlier.
     pub fn receive_end(&mut self) -> Result<(), TlsError> {
         if self.state == State::Open {
             self.state = State::Failed(TlsError::Truncated);
@@ -163,39 +162,39 @@ impl Session {
         }
     }
 
-    /// Encrypts as much of `plain` as there is room for, and returns how much that is: nothing before the handshake is
-    /// done, after [`Session::close_notify`] and after an error.
+    /// Encrypts as much of `plain` as there is room for, and returns how much. Encrypts nothing before the handshake is
+    /// complete, after [`Session::close_notify`] and after an error.
     pub fn encrypt(&mut self, plain: &[u8], now: Time) -> usize {
         if plain.is_empty() || !self.can_send() {
             return 0;
         }
         if self.output().is_empty() {
-            self.sizes.wake(now);
+            self.record_sizer.resume(now);
         }
         let mut rest = plain;
         while !rest.is_empty() && self.output().len() < OUTPUT_BYTES {
-            let (record, after) = rest.split_at(self.sizes.next().min(rest.len()));
+            let (record, after) = rest.split_at(self.record_sizer.next().min(rest.len()));
             if !self.seal_record(record) {
                 break;
             }
-            self.sizes.sent(record.len());
+            self.record_sizer.sent(record.len());
             rest = after;
         }
         if rest.is_empty() {
-            self.sizes.rest(now);
+            self.record_sizer.mark_idle(now);
         } else {
-            self.sizes.stay_awake();
+            self.record_sizer.mark_busy();
         }
         plain.len() - rest.len()
     }
 
-    /// Bytes for the socket, empty if there are none now.
+    /// Bytes for the socket; empty if there are none now.
     pub fn output(&self) -> &[u8] {
         self.stream.get_ref().output()
     }
 
-    /// The socket took the first `n` bytes of [`Session::output`]; at most its length counts. Returns how many bytes of
-    /// plaintext are wholly written by that: those of the records that ended in these bytes.
+    /// Records that the socket took the first `n` bytes of [`Session::output`], capped at its length. Returns how many
+    /// bytes of plaintext are now completely written: those of the records that end in these bytes.
     pub fn advance_output(&mut self, n: usize) -> u64 {
         self.stream.get_mut().advance(n);
         let taken = self.stream.get_ref().total_taken();
@@ -209,27 +208,27 @@ impl Session {
         self.plain_written - before
     }
 
-    /// How many bytes of plaintext came.
+    /// How many bytes of plaintext have been received.
     pub fn plain_received(&self) -> u64 {
         self.received.plain_end()
     }
 
-    /// Up to which offset of the plaintext the socket took whole records.
+    /// The plaintext offset up to which the socket has taken complete records.
     pub fn plain_written(&self) -> u64 {
         self.plain_written
     }
 
-    /// The record that carries the byte of plaintext at `offset`: for the end of a message ask for the byte before.
-    /// `None` if that was not yet encrypted or received, or is forgotten: because the owner said so, or because 16,384
-    /// records came after it.
-    pub fn locate(&self, way: Way, offset: u64) -> Option<Place> {
+    /// The record that carries the plaintext byte at `offset`; for the end of a message, pass the offset of its last
+    /// byte. `None` if the byte has not been encrypted or received yet. Also `None` if its record was forgotten, either
+    /// on the owner's request or because 16,384 records followed it.
+    pub fn locate(&self, way: Way, offset: u64) -> Option<RecordLocation> {
         match way {
             Way::Received => self.received.locate(offset),
             Way::Sent => self.sent.locate(offset),
         }
     }
 
-    /// The owner will not ask for records whose plaintext ends at or before `offset`.
+    /// Forgets records whose plaintext ends at or before `offset`; they can no longer be located.
     pub fn forget_before(&mut self, way: Way, offset: u64) {
         match way {
             Way::Received => self.received.forget_before(offset),
@@ -237,31 +236,31 @@ impl Session {
         }
     }
 
-    /// Whether the handshake is done.
+    /// Whether the handshake is complete.
     pub fn is_secured(&self) -> bool {
         self.secured.is_some()
     }
 
-    /// What the handshake came to, once it is done.
-    pub fn info(&self) -> Option<&Secured> {
+    /// The outcome of the handshake, once it is complete.
+    pub fn handshake_outcome(&self) -> Option<&HandshakeOutcome> {
         self.secured.as_ref()
     }
 
-    /// The lines of the key log (NSS's SSLKEYLOGFILE) that came since the last call.
+    /// The lines of the key log (NSS's SSLKEYLOGFILE) since the last call.
     pub fn take_key_log(&mut self) -> Vec<String> {
         context::take_key_log(self.stream.ssl())
     }
 
-    /// Says to the peer that nothing follows. In the middle of a handshake nothing is said.
+    /// Sends close_notify to the peer. During a handshake nothing is sent.
     pub fn close_notify(&mut self) {
         if self.can_send() {
-            // Can fail only where writing does, and `Wire` takes everything.
+            // This can only fail where writing does, and `Wire` accepts everything.
             let _ = self.stream.shutdown();
         }
         self.is_closing = true;
     }
 
-    /// Whether the peer said that nothing follows.
+    /// Whether the peer sent close_notify.
     pub fn received_close_notify(&self) -> bool {
         self.state == State::Closed
     }
@@ -278,8 +277,8 @@ impl Session {
         self.is_secured() && !self.is_closing && self.error().is_none()
     }
 
-    /// Has BoringSSL read the record that was gathered, and hands on its plaintext.
-    fn open_record(&mut self, on_plain: &mut impl FnMut(&Secured, Record<'_>)) {
+    /// Makes BoringSSL read the gathered record, and passes its plaintext on.
+    fn open_record(&mut self, on_plain: &mut impl FnMut(&HandshakeOutcome, Record<'_>)) {
         let len = self.stream.get_ref().gathered_len();
         if self.plain.len() < len {
             // Plaintext is always shorter than its record.
@@ -300,23 +299,23 @@ impl Session {
             on_plain(secured, record);
         }
         if !self.stream.get_ref().is_read() && self.state == State::Open {
-            // An SSL 2.0 hello can pass for a header of TLS, and BoringSSL would ask for more of it.
+            // An SSL 2.0 hello can pass for a TLS header, and BoringSSL would wait for more of it.
             self.state = State::Failed(TlsError::NotTls);
         }
         self.stream.get_mut().next_record();
     }
 
-    /// Has BoringSSL read a header that is none, so that it sends an alert if there is one for that.
+    /// Makes BoringSSL read an invalid header, so that it sends an alert where one is defined.
     fn refuse_record(&mut self) {
         self.read_record();
         self.state = State::Failed(match &self.state {
             State::Failed(error) if self.record_start > 0 => error.clone(),
-            // Nothing sensible ever came.
+            // No valid record has ever arrived.
             _ => TlsError::NotTls,
         });
     }
 
-    /// Reads what was gathered into `plain`; `None` if it holds no plaintext.
+    /// Reads the gathered record into `plain`; `None` if it holds no plaintext.
     fn read_record(&mut self) -> Option<usize> {
         let read = self.stream.ssl_read(&mut self.plain);
         if self.secured.is_none() && self.stream.ssl().is_init_finished() {
@@ -325,7 +324,7 @@ impl Session {
         self.settle(read)
     }
 
-    /// Encrypts plaintext of one record.
+    /// Encrypts the plaintext of one record.
     fn seal_record(&mut self, plain: &[u8]) -> bool {
         let wire = self.stream.get_ref();
         let (start, before) = (wire.total_written(), wire.output().len());
@@ -340,7 +339,7 @@ impl Session {
         true
     }
 
-    /// What a call of BoringSSL came to; if it was no success, the state says what that means.
+    /// Evaluates the result of a BoringSSL call; updates the state unless the call succeeded.
     fn settle<T>(&mut self, result: Result<T, boring::ssl::Error>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -358,12 +357,12 @@ impl Session {
     }
 }
 
-fn secured(ssl: &SslRef) -> Secured {
+fn secured(ssl: &SslRef) -> HandshakeOutcome {
     let cipher = ssl.current_cipher();
-    Secured {
+    HandshakeOutcome {
         version: match ssl.version2() {
             Some(SslVersion::TLS1_2) => TlsVersion::Tls12,
-            // A context allows these two only.
+            // A context allows only these two.
             _ => TlsVersion::Tls13,
         },
         cipher: cipher.map_or("", |cipher| cipher.standard_name().unwrap_or(cipher.name())),

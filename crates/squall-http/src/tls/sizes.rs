@@ -1,38 +1,38 @@
-//! How much plaintext the next record holds, by [`RecordSizes`].
+//! Determines how much plaintext the next record holds, according to [`RecordSizes`].
 //!
-//! `Dynamic` does what nghttpx does (shrpx_connection.cc: get_tls_write_limit, update_tls_warmup_writelen): a size is
-//! that of the plaintext, nothing is subtracted for headers and tags; a record is small as long as fewer than `warmup`
-//! bytes were sent, so the last small one may go beyond; and after more than `idle` with nothing to send the count
-//! begins at 0 again. nghttpx is idle from when the socket took everything; here, where plaintext waits encrypted for
-//! the socket, from the last record, unless plaintext was left over then or output is still waiting.
+//! `Dynamic` does what nghttpx does (shrpx_connection.cc: get_tls_write_limit, update_tls_warmup_writelen). Sizes are
+//! those of the plaintext; nothing is subtracted for headers and tags. Records are small until `warmup` bytes have been
+//! sent, so the last small one may exceed it. After more than `idle` with nothing to send, the count restarts at 0.
+//! nghttpx is idle from the moment the socket has taken everything. Here, encrypted plaintext waits for the socket, so
+//! the idle time runs from the last record, unless plaintext was left over then or output is still waiting.
 
 use squall_base::plan::RecordSizes;
 use squall_base::time::Time;
 
 use super::error::SetupError;
 
-/// The sizes of a connection's records, and what they depend on.
+/// The record sizes of a connection, and the state they depend on.
 #[derive(Debug)]
-pub(super) struct Sizes {
+pub(super) struct RecordSizer {
     sizes: RecordSizes,
-    /// Bytes sent since the connection began or was idle; no further than `warmup` is of interest.
+    /// Bytes sent since the connection began or was idle; only whether it has reached `warmup` matters.
     warm_bytes: u64,
     /// When the last record was made, if nothing was left to send then.
     idle_since: Option<Time>,
 }
 
-impl Sizes {
-    /// For a new connection, with sizes that passed [`check`].
-    pub(super) fn new(sizes: RecordSizes) -> Sizes {
-        Sizes {
+impl RecordSizer {
+    /// For a new connection; the sizes must have passed [`check`].
+    pub(super) fn new(sizes: RecordSizes) -> RecordSizer {
+        RecordSizer {
             sizes,
             warm_bytes: 0,
             idle_since: None,
         }
     }
 
-    /// Plaintext came to be sent while nothing was waiting for the socket.
-    pub(super) fn wake(&mut self, now: Time) {
+    /// Handles new plaintext while no output is waiting for the socket.
+    pub(super) fn resume(&mut self, now: Time) {
         let RecordSizes::Dynamic { idle, .. } = self.sizes else {
             return;
         };
@@ -41,7 +41,7 @@ impl Sizes {
         }
     }
 
-    /// How much plaintext the next record holds at most.
+    /// The most plaintext that the next record may hold.
     pub(super) fn next(&self) -> usize {
         let size = match self.sizes {
             RecordSizes::Fixed(size) => size,
@@ -51,18 +51,18 @@ impl Sizes {
         usize::try_from(size.get()).unwrap_or(usize::MAX)
     }
 
-    /// A record with so much plaintext was made.
+    /// Counts a record with this much plaintext.
     pub(super) fn sent(&mut self, plain_len: usize) {
         self.warm_bytes = self.warm_bytes.saturating_add(plain_len as u64);
     }
 
-    /// Everything that there was to send was sent.
-    pub(super) fn rest(&mut self, now: Time) {
+    /// Records that everything has been sent.
+    pub(super) fn mark_idle(&mut self, now: Time) {
         self.idle_since = Some(now);
     }
 
-    /// Not everything was.
-    pub(super) fn stay_awake(&mut self) {
+    /// Records that plaintext is left over.
+    pub(super) fn mark_busy(&mut self) {
         self.idle_since = None;
     }
 }

@@ -1,17 +1,17 @@
-//! The sessions that a client may resume, by the name of the server.
+//! The sessions that a client can resume, by server name.
 //!
-//! A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4), a session of TLS 1.2 as often as the server lets it.
-//! Whether one is too old is BoringSSL's to judge.
+//! A TLS 1.3 ticket is used once (RFC 8446, appendix C.4), a TLS 1.2 session as often as the server allows. BoringSSL
+//! decides whether a session is too old.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use boring::ssl::{SslSession, SslVersion};
 
-/// Sessions kept of one server, the newest ones: a server gives two with each connection (BoringSSL, OpenSSL).
+/// How many sessions to keep per server, newest first: BoringSSL and OpenSSL issue two per connection.
 const PER_SERVER: usize = 16;
 
-/// Servers whose sessions are kept.
+/// How many servers to keep sessions for.
 const SERVERS: usize = 256;
 
 /// The sessions of a client.
@@ -21,7 +21,7 @@ pub(super) struct Tickets {
 }
 
 impl Tickets {
-    /// Keeps a session.
+    /// Stores a session.
     pub(super) fn put(&self, server: &str, session: SslSession) {
         let mut by_server = self.lock();
         if !by_server.contains_key(server) {
@@ -51,7 +51,7 @@ impl Tickets {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, VecDeque<SslSession>>> {
-        // No update leaves the map halfway.
+        // No update leaves the map in an inconsistent state.
         self.by_server
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

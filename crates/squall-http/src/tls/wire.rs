@@ -1,60 +1,60 @@
-//! The two buffers between BoringSSL and the owner: the record that is being gathered, and output.
+//! The two buffers between BoringSSL and the owner: the record being gathered, and the output.
 //!
-//! BoringSSL reads and writes this as if it were a socket that never has more than one record to read and takes
-//! whatever is written.
+//! To BoringSSL this looks like a socket that never has more than one record to read, and that accepts everything
+//! written to it.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 
 use super::records::{HEADER_BYTES, record_len};
 
-/// glibc copies 2 KiB and more with `rep movsb`, which AMD's Zen does at a fraction of its speed if the two places lie
-/// alike within their pages, as large buffers do: a tenth of all time over TLS. Shorter pieces are copied by loads and
-/// stores.
+/// glibc copies 2 KiB and more with `rep movsb`. AMD's Zen runs that at a fraction of its speed if source and
+/// destination have similar offsets within their pages, as large buffers do; it took a tenth of the total time over
+/// TLS. Shorter pieces are copied with loads and stores.
 const PIECE_BYTES: usize = 1024;
 
-/// Output that was taken is moved out of the way when it is so much.
+/// Taken output is removed from the buffer once there is this much of it.
 const COMPACT_BYTES: usize = 64 * 1024;
 
 /// The buffers of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
-    /// The record that is being gathered, or was.
+    /// The record being gathered, or the last one gathered.
     input: Vec<u8>,
     /// How much of it BoringSSL has read.
     read: usize,
     output: Vec<u8>,
-    /// How much of `output` the socket took.
+    /// How much of `output` the socket has taken.
     taken: usize,
-    /// How much the socket took in all.
+    /// How much the socket has taken in total.
     total_taken: u64,
 }
 
-/// What a call of [`Wire::gather`] came to.
+/// The result of [`Wire::gather`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gathered {
+pub(super) enum RecordProgress {
     /// More bytes are needed.
     Partial,
     /// A record is complete.
     Whole,
-    /// A header that is none of TLS: what follows cannot be told apart.
+    /// The header is not a TLS header, so record boundaries are unknown from here on.
     NoRecord,
 }
 
 impl Wire {
     /// Moves bytes from the front of `wire` into the record, up to the record's end.
-    pub(super) fn gather(&mut self, wire: &mut &[u8]) -> Gathered {
+    pub(super) fn gather(&mut self, wire: &mut &[u8]) -> RecordProgress {
         self.take_until(HEADER_BYTES, wire);
         let Some(header) = self.input.first_chunk() else {
-            return Gathered::Partial;
+            return RecordProgress::Partial;
         };
         let Some(len) = record_len(*header) else {
-            return Gathered::NoRecord;
+            return RecordProgress::NoRecord;
         };
         self.take_until(len, wire);
         if self.input.len() < len {
-            Gathered::Partial
+            RecordProgress::Partial
         } else {
-            Gathered::Whole
+            RecordProgress::Whole
         }
     }
 
@@ -68,7 +68,7 @@ impl Wire {
         *wire = rest;
     }
 
-    /// How long the gathered record is as yet.
+    /// The length of the record gathered so far.
     pub(super) fn gathered_len(&self) -> usize {
         self.input.len()
     }
@@ -89,17 +89,17 @@ impl Wire {
         &self.output[self.taken..]
     }
 
-    /// How many bytes were ever written, whether taken or not.
+    /// How many bytes were written in total, whether taken or not.
     pub(super) fn total_written(&self) -> u64 {
         self.total_taken + self.output().len() as u64
     }
 
-    /// How many the socket took.
+    /// How many bytes the socket has taken in total.
     pub(super) fn total_taken(&self) -> u64 {
         self.total_taken
     }
 
-    /// The socket took so many; at most all count.
+    /// Records that the socket took `n` bytes, capped at the length of the output.
     pub(super) fn advance(&mut self, n: usize) {
         let n = n.min(self.output().len());
         self.taken += n;

@@ -1,21 +1,21 @@
-//! Alternative services (RFC 7838): where else a server says that it can be asked, and over which protocol.
+//! Alternative services (RFC 7838): other endpoints and protocols through which a server can be reached.
 //!
-//! Only the field's value, parsed; whether an alternative is taken its user decides. Early drafts' forms without
-//! quotation marks are refused, as section 3 has them quoted.
+//! Only the field value is parsed; the caller decides whether to use an alternative. The unquoted forms of early drafts
+//! are refused, because section 3 requires quotation marks.
 
 use thiserror::Error;
 
 use super::percent::decoded;
 
-/// How long an alternative is fresh if its `ma` does not say (RFC 7838, section 3.1): 24 hours.
+/// How long an alternative stays fresh if it has no `ma` parameter (RFC 7838, section 3.1): 24 hours.
 const DEFAULT_MAX_AGE_S: u64 = 86_400;
 
-/// What one or more Alt-Svc fields said, in their order.
+/// The content of one or more Alt-Svc fields, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AltSvc {
-    /// There is no alternative any more.
+    /// All previous alternatives are withdrawn.
     Clear,
-    /// These, the preferred one first.
+    /// The alternatives, the preferred one first.
     Services(Vec<Alternative>),
 }
 
@@ -24,34 +24,34 @@ pub enum AltSvc {
 pub struct Alternative {
     /// Its ALPN protocol, percent-decoded.
     pub protocol: Vec<u8>,
-    /// Its host, if that is another one than the origin's; of IPv6 without brackets.
+    /// Its host, if it differs from the origin's. IPv6 addresses have no brackets.
     pub host: Option<String>,
     /// Its port, never 0.
     pub port: u16,
-    /// How long it is fresh, in seconds.
+    /// How long it stays fresh, in seconds.
     pub max_age_s: u64,
-    /// Whether it outlives a change of the network.
+    /// Whether it stays valid when the network changes.
     pub persist: bool,
 }
 
-/// A value that is no Alt-Svc.
+/// An invalid Alt-Svc value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AltSvcError {
-    /// Something else is where a part should be.
+    /// A part was expected but something else was found.
     #[error("expected {expected} at byte {at}")]
     Expected {
-        /// What should be there.
+        /// What was expected.
         expected: &'static str,
-        /// Where, in bytes from the beginning.
+        /// Where, in bytes from the start.
         at: usize,
     },
-    /// `clear` is an alternative of nothing else.
+    /// `clear` appears alongside alternatives.
     #[error("\"clear\" together with alternatives")]
     ClearAndMore,
 }
 
 impl AltSvc {
-    /// Parses the value of a field, or of several, joined by commas.
+    /// Parses the value of one field, or of several joined by commas.
     pub fn parse(value: &str) -> Result<AltSvc, AltSvcError> {
         // Case-sensitive (section 3).
         if value.trim_matches([' ', '\t']) == "clear" {
@@ -74,9 +74,10 @@ impl AltSvc {
                 return Err(reader.expected("a comma"));
             }
         }
-        match services.is_empty() {
-            true => Err(reader.expected("an alternative")),
-            false => Ok(AltSvc::Services(services)),
+        if services.is_empty() {
+            Err(reader.expected("an alternative"))
+        } else {
+            Ok(AltSvc::Services(services))
         }
     }
 
@@ -163,7 +164,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Unknown ones are passed over, and so is a value of `persist` that is not 1 (section 3.1).
+    /// Ignores unknown parameters, and a `persist` value other than 1 (section 3.1).
     fn parameter(&mut self, of: &mut Alternative) -> Result<(), AltSvcError> {
         let name = self.token()?.to_ascii_lowercase();
         if !self.take(b'=') {
@@ -176,7 +177,7 @@ impl<'a> Reader<'a> {
         };
         match name.as_str() {
             "ma" if value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() => {
-                // More than fits is for ever (RFC 9111, section 1.2.2).
+                // A value that overflows means forever (RFC 9111, section 1.2.2).
                 of.max_age_s = value.parse().unwrap_or(u64::MAX);
             }
             "ma" => {
@@ -191,7 +192,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// RFC 9110, section 5.6.2.
+    /// A token (RFC 9110, section 5.6.2).
     fn token(&mut self) -> Result<&'a str, AltSvcError> {
         let start = self.at;
         let is_token =
@@ -199,13 +200,14 @@ impl<'a> Reader<'a> {
         while self.peek().is_some_and(is_token) {
             self.at += 1;
         }
-        match start == self.at {
-            true => Err(self.expected("a word")),
-            false => Ok(&self.text[start..self.at]),
+        if start == self.at {
+            Err(self.expected("a word"))
+        } else {
+            Ok(&self.text[start..self.at])
         }
     }
 
-    /// RFC 9110, section 5.6.4, without its quotation marks and backslashes.
+    /// A quoted string (RFC 9110, section 5.6.4), returned without its quotation marks and backslashes.
     fn quoted(&mut self) -> Result<String, AltSvcError> {
         if !self.take(b'"') {
             return Err(self.expected("a quotation mark"));
@@ -273,7 +275,7 @@ mod tests {
 
     /// RFC 7838, sections 3 and 3.1.
     #[test]
-    fn the_examples_of_the_standard_are_understood() {
+    fn examples_of_the_rfc_are_parsed() {
         assert_eq!(services("h2=\":8000\""), [service("h2", None, 8000)]);
         let other = service("h2", Some("new.example.org"), 80);
         assert_eq!(services("h2=\"new.example.org:80\""), [other]);
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_really_send_is_understood() {
+    fn values_from_real_servers_are_parsed() {
         let google = services("h3=\":443\"; ma=2592000,h3-29=\":443\"; ma=2592000");
         assert_eq!(google.len(), 2);
         let found = AltSvc::parse("h2=\":443\", h3-29=\":1\" , h3=\"[2001:db8::1]:8443\" ;v=\"1\"");
@@ -321,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_alternative_and_another_protocol_are_not_taken() {
+    fn http3_skips_stale_alternatives_and_other_protocols() {
         for value in ["h3=\":443\"; ma=0", "h2=\":443\"", "H3=\":443\"", "clear"] {
             assert_eq!(AltSvc::parse(value).unwrap().http3(), None, "{value}");
         }
     }
 
     #[test]
-    fn what_is_no_alternative_is_refused() {
+    fn invalid_values_are_refused() {
         for value in [
             "",
             " , ",

@@ -1,7 +1,6 @@
-//! Values of fields and of targets that are more than words: Alt-Svc, Range, percent-encoding.
+//! Structured values of fields and targets: Alt-Svc, Range, percent-encoding.
 //!
-//! They are read here and nothing is done about them: an engine needs none of it. `fuzz/src/drive_values.rs` says what
-//! holds whatever they are.
+//! These modules only parse; the engines use none of it. `fuzz/src/drive_values.rs` states what holds for any input.
 
 pub mod alt_svc;
 pub mod percent;

@@ -1,8 +1,8 @@
-//! Percent-encoding (RFC 3986, section 2.1), undone.
+//! Decodes percent-encoding (RFC 3986, section 2.1).
 //!
-//! What the bytes mean, and whether they are text, is for others to say.
+//! Whether the bytes are text, and what they mean, is up to the caller.
 
-/// The bytes that `text` stands for; `None` if a percent sign is not followed by two hexadecimal digits.
+/// Decodes `text`; `None` if a percent sign is not followed by two hexadecimal digits.
 pub fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut rest = text.as_bytes();
     let mut found = Vec::with_capacity(rest.len());
@@ -25,7 +25,7 @@ mod tests {
     use super::decoded;
 
     #[test]
-    fn two_digits_are_a_byte() {
+    fn percent_and_two_hex_digits_decode_to_a_byte() {
         assert_eq!(decoded("a%20b%fF").as_deref(), Some(&b"a b\xff"[..]));
         for bad in ["%", "%2", "a%", "%2g", "%+1", "%-1", "% 1"] {
             assert_eq!(decoded(bad), None, "{bad}");

@@ -1,24 +1,25 @@
 //! The Range field of a request for a file (RFC 9110, section 14).
 //!
-//! One range of bytes is understood; of several, and of other units, the whole file is the answer that a server may give.
+//! Only a single byte range is supported. For several ranges or other units a server may send the whole file, so the
+//! result is then the whole file.
 
-/// What part of a file is asked for.
+/// Which part of a file is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// These bytes, at least one.
     Part {
-        /// The first one's place.
+        /// Offset of the first byte.
         start: u64,
-        /// The place after the last one.
+        /// Offset after the last byte.
         end: u64,
     },
-    /// Bytes that it does not have: status 416.
+    /// No byte of the file is in the range: status 416.
     Unsatisfiable,
 }
 
-/// Reads the value of a Range field for a file of `length` bytes. What is not a range is ignored.
+/// Parses the value of a Range field for a file of `length` bytes. An invalid value is ignored.
 pub fn parse(value: &[u8], length: u64) -> Range {
     let text = std::str::from_utf8(value).unwrap_or_default();
     let Some((first, last)) = text
@@ -31,7 +32,7 @@ pub fn parse(value: &[u8], length: u64) -> Range {
     if !is_number(first) || !is_number(last) {
         return Range::Whole;
     }
-    // More digits than 64 bits hold are a position beyond every file.
+    // A number too large for 64 bits is a position beyond any file.
     let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
     let (start, end) = match (first, last) {
         ("", "") => return Range::Whole,
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_ten_bytes() {
+    fn range_values_resolve_against_a_ten_byte_file() {
         let part = |start, end| Range::Part { start, end };
         for (value, range) in [
             ("bytes=0-0", part(0, 1)),

@@ -1,4 +1,4 @@
-//! An HTTP/2 client and server of ours joined in memory, with every frame in sight.
+//! Our HTTP/2 client and server joined in memory, with every frame recorded.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::{FrameFacts, Way};
 use squall_http::h2::{Client, Server};
 use squall_http::{
-    Body, ClientEvent, Inbox, Request, Response, Scheme, ServerEvent, StreamId, Wants,
+    Body, ClientEvent, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent, StreamId,
 };
 
-pub const ALL: Wants = Wants {
+pub const ALL: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
     frames: true,
@@ -20,10 +20,10 @@ pub struct H2Pair {
     pub server: Server,
     pub client_inbox: Inbox<ClientEvent>,
     pub server_inbox: Inbox<ServerEvent>,
-    /// What went each way.
+    /// All bytes that went each way.
     pub up: Vec<u8>,
     pub down: Vec<u8>,
-    /// How many bytes move at a time, in turn.
+    /// How many bytes move at a time, used in rotation.
     pub steps: Vec<usize>,
     turn: usize,
 }
@@ -71,7 +71,7 @@ impl H2Pair {
         piece.len()
     }
 
-    /// Moves everything, both ways, until nothing moves.
+    /// Moves bytes both ways until none are left.
     pub fn settle(&mut self) {
         while self.up() + self.down() > 0 {}
     }
@@ -104,7 +104,7 @@ impl H2Pair {
     }
 }
 
-/// The frames of one kind that a side sent, of which the other must have the same record.
+/// The frames of one kind that a side sent; checks that the other side recorded the same.
 fn recorded(sender: &[FrameFacts], receiver: &[FrameFacts], kind: u64) -> Vec<FrameFacts> {
     let of = |frames: &[FrameFacts], way| -> Vec<FrameFacts> {
         let is = |frame: &&FrameFacts| frame.way == way && frame.kind == kind;
@@ -123,7 +123,7 @@ fn increments(updates: &[FrameFacts]) -> Vec<(u64, u64)> {
     updates.iter().map(pair).collect()
 }
 
-/// A POST whose body will be streamed.
+/// A POST with a streamed body.
 pub fn streamed_request(length: Option<u64>) -> Arc<Request> {
     let body = Body::Streamed { length };
     Arc::new(Request::new("POST", Scheme::Http, "server", "/", &[], body).unwrap())

@@ -1,9 +1,9 @@
-//! A client and a server joined in memory, with bytes moved in pieces of the test's choice.
+//! A client and a server joined in memory; the test chooses the pieces in which bytes move.
 //!
-//! There is no network and no time here. Each test file uses what it needs of it.
-// Every test file compiles this module for itself and uses its own share.
+//! No network and no time is involved. Each test file uses the parts it needs.
+// Every test file compiles this module separately and uses only part of it.
 #![allow(dead_code, unreachable_pub)]
-// The helpers stop at the first surprise, as the tests themselves do.
+// The helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 pub mod h2;
@@ -20,14 +20,14 @@ use squall_http::{
 /// The protocols whose messages are the same over TLS.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::H1, Protocol::H2c];
 
-/// When the server of a [`Pair`] answers.
+/// When the server of a [`Pair`] responds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// As soon as it knows the request's head.
+    /// As soon as it has the request's head.
     Early,
     /// When the request is complete.
     AtTheEnd,
-    /// When the test does it.
+    /// When the test makes it.
     Never,
 }
 
@@ -38,7 +38,7 @@ pub struct Pair {
     pub server_inbox: Inbox<ServerEvent>,
     pub response: Arc<Response>,
     pub answers: Answers,
-    /// How many bytes move at a time, in turn.
+    /// How many bytes move at a time, used in rotation.
     pub steps: Vec<usize>,
     turn: usize,
 }
@@ -64,7 +64,7 @@ pub fn windows(stream: u64, connection: u64) -> Http2Settings {
     }
 }
 
-/// A time that nothing here depends on: only TLS asks for it.
+/// An arbitrary time: only TLS uses it.
 pub const NOW: Time = Time::ZERO;
 
 pub fn side(http2: &Http2Settings) -> SideSettings {
@@ -143,12 +143,12 @@ impl Pair {
         piece.len()
     }
 
-    /// Moves everything, both ways, until nothing moves.
+    /// Moves bytes both ways until none are left.
     pub fn settle(&mut self) {
         while self.up() + self.down() > 0 {}
     }
 
-    /// Submits a request as soon as that is possible, moving bytes meanwhile.
+    /// Submits a request as soon as possible, moving bytes until then.
     pub fn submit(&mut self, request: &Arc<Request>) -> StreamId {
         while !self.client.is_ready() {
             assert!(self.up() + self.down() > 0, "never ready again");
@@ -156,14 +156,14 @@ impl Pair {
         self.client.submit(request).unwrap()
     }
 
-    /// The client's events of one stream, without offsets, and with adjacent body pieces merged.
+    /// The client's events for one stream, without offsets, and with adjacent body pieces merged.
     pub fn client_story(&self, stream: StreamId) -> Vec<ClientEvent> {
         let events = self.client_inbox.events.iter();
         let events = events.filter(|e| client_stream(e) == Some(stream)).cloned();
         merge_client(without_offsets(events))
     }
 
-    /// The server's.
+    /// The server's events for one stream, in the same form as [`Pair::client_story`].
     pub fn server_story(&self, stream: StreamId) -> Vec<ServerEvent> {
         let events = self.server_inbox.events.iter();
         let events = events.filter(|e| server_stream(e) == stream).cloned();
@@ -273,7 +273,7 @@ pub fn merge_server(events: impl IntoIterator<Item = ServerEvent>) -> Vec<Server
     merged
 }
 
-/// The head of a response whose fields nobody wanted.
+/// The head of a response without fields, as reported when the inbox does not want them.
 pub fn response_headers(stream: StreamId, status: u16) -> ClientEvent {
     ClientEvent::ResponseHeaders {
         stream,
@@ -282,7 +282,7 @@ pub fn response_headers(stream: StreamId, status: u16) -> ClientEvent {
     }
 }
 
-/// What a client hears of an exchange that goes well, without offsets, with one answer.
+/// The client's events for a successful exchange with one response, without offsets.
 pub fn whole_client_story(stream: StreamId, status: u16, body: u64) -> Vec<ClientEvent> {
     let mut story = vec![
         ClientEvent::RequestFirstByteWritten { stream, offset: 0 },
@@ -296,7 +296,7 @@ pub fn whole_client_story(stream: StreamId, status: u16, body: u64) -> Vec<Clien
     story
 }
 
-/// What a server hears of an exchange that goes well.
+/// The server's events for a successful exchange, without offsets.
 pub fn whole_server_story(stream: StreamId, method: &str, body: u64) -> Vec<ServerEvent> {
     let mut story = vec![
         ServerEvent::RequestFirstByte { stream, offset: 0 },

@@ -1,4 +1,4 @@
-//! Capacities: when a packet that is at the head of the queue has left it, each kind in a file.
+//! Capacities: when a packet at the head of the queue has left it. Each kind has its own file.
 //!
 //! A capacity knows no queue: the component that joins both is `bottleneck`.
 
@@ -14,7 +14,7 @@ use rate::Serialiser;
 use token_bucket::TokenBucket;
 use traced::Opportunities;
 
-/// One packet after the other gets through.
+/// Sends one packet after the other.
 #[derive(Clone, Debug)]
 pub(crate) enum Capacity {
     Unlimited,
@@ -24,7 +24,7 @@ pub(crate) enum Capacity {
 }
 
 impl Capacity {
-    /// A capacity that begins at `now`, with a full bucket.
+    /// A capacity that starts at `now`, with a full bucket.
     pub(crate) fn new(now: Time, settings: &settings::Capacity) -> Capacity {
         match settings {
             settings::Capacity::Unlimited => Capacity::Unlimited,
@@ -38,7 +38,7 @@ impl Capacity {
         }
     }
 
-    /// When the first byte of a packet goes that could go from `ready` on: until then it waits in the queue.
+    /// When the first byte of a packet is sent that could be sent from `ready` on; until then it waits in the queue.
     pub(crate) fn beginning(&self, ready: Time) -> Time {
         match self {
             Capacity::Trace(opportunities) => opportunities.beginning(ready),
@@ -46,8 +46,8 @@ impl Capacity {
         }
     }
 
-    /// When a packet of `len_bytes`, at the head of the queue from `ready` on, has left. `ready` never goes
-    /// back, and is not before the last answer.
+    /// When a packet of `len_bytes`, at the head of the queue from `ready` on, has left. `ready` must not go back, nor be
+    /// before the last result.
     pub(crate) fn departure(&mut self, ready: Time, len_bytes: u64) -> Time {
         match self {
             Capacity::Unlimited => ready,
@@ -58,8 +58,8 @@ impl Capacity {
     }
 }
 
-/// The time `span_ns` after `now`, at most 292 years after the clock's origin: so that delays which are added to it
-/// fit, however absurd rate and overhead are.
+/// The time `span_ns` after `now`, capped at 292 years after the clock's origin, so that delays can be added to it however
+/// absurd rate and overhead are.
 fn after(now: Time, span_ns: u128) -> Time {
     const LATEST_NS: u64 = u64::MAX / 2;
     let at_ns = u128::from(now.as_nanos()).saturating_add(span_ns);

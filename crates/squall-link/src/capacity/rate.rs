@@ -1,7 +1,7 @@
-//! A constant rate: a packet takes its bits divided by the rate, the next one begins when it is through.
+//! A constant rate: a packet takes its bits divided by the rate, and the next one starts when it is through.
 //!
-//! Exact over any number of packets: times within a busy period are computed from its beginning, so that no rounding
-//! adds up; each is rounded up to whole nanoseconds. A bucket that lets bursts through at once is `token_bucket`.
+//! It is exact over any number of packets: times within a busy period are computed from its beginning, so rounding errors
+//! do not add up; each time is rounded up to whole nanoseconds. A bucket that passes bursts at once is `token_bucket`.
 
 use squall_base::{BitRate, Time};
 
@@ -11,7 +11,7 @@ use super::{after, bits};
 #[derive(Clone, Debug)]
 pub(crate) struct Serialiser {
     rate: BitRate,
-    /// When the present busy period began, moved on by the whole seconds of it that are over.
+    /// When the current busy period began, advanced by its completed whole seconds.
     busy_since: Time,
     /// The bits sent since then; less than a second's, so that they never overflow.
     bits: u128,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_overflows() {
+    fn packets_of_any_size_do_not_overflow() {
         for bits_per_s in [1, 1_000_000_000_000, u64::MAX] {
             let rate = BitRate::new(bits_per_s).unwrap();
             let mut serialiser = Serialiser::new(Time::ZERO, rate);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition: a packet is through when all bits of its busy period are, rounded up.
+        /// Checked against the definition: a packet is through when all bits of its busy period are sent, rounded up.
         #[test]
         fn packets_leave_by_the_definition(
             bits_per_s in prop_oneof![1_u64..1_000_000, 1_u64..1_000_000_000_000],

@@ -1,26 +1,26 @@
-//! A token bucket: packets leave at once while there are tokens for all of their bytes, else when there are.
+//! A token bucket: a packet leaves as soon as there are tokens for all of its bytes.
 //!
-//! Tokens come at the rate, up to the depth, which is there at the beginning. A packet that is larger than the bucket
-//! leaves when the bucket is full, and takes the rest from tokens to come (Linux's tbf would drop it, tc-tbf(8)). So
-//! within any span of time at most depth (or one larger packet) plus rate times span gets through.
+//! Tokens arrive at the rate, up to the depth; the bucket starts full. A packet larger than the bucket leaves when the
+//! bucket is full, and takes the rest from future tokens (Linux's tbf would drop it, tc-tbf(8)). So within any span of time
+//! at most the depth (or one larger packet) plus rate times span gets through.
 //!
-//! Exact over any time: tokens are whole billionths of a bit, what comes at 1 bit/s in 1 ns. Departures are rounded up
-//! to whole nanoseconds, and what comes in the rest of that nanosecond is kept.
+//! It is exact over any time: a token is a billionth of a bit, which is what 1 bit/s yields in 1 ns. Departures are rounded
+//! up to whole nanoseconds, and the tokens of the remaining fraction of that nanosecond are kept.
 
 use squall_base::{BitRate, Bytes, Time};
 
 use super::{after, bits};
 
-/// Tokens of a bit.
+/// Tokens per bit.
 const PER_BIT: i128 = 1_000_000_000;
 
 /// A bucket of tokens; the unit is a billionth of a bit.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
-    /// What comes in a nanosecond, more than none.
+    /// Tokens per nanosecond; more than 0.
     tokens_per_ns: i128,
     depth: i128,
-    /// What was there at `counted_at`, below zero after a packet larger than the bucket.
+    /// Tokens at `counted_at`; negative after a packet larger than the bucket.
     tokens: i128,
     counted_at: Time,
 }
@@ -73,7 +73,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(bucket.departure(Time::ZERO, 1_000), Time::ZERO);
         }
-        // 1 byte a microsecond.
+        // 1 byte takes a microsecond.
         assert_eq!(bucket.departure(Time::ZERO, 1), Time::from_nanos(1_000));
         // After 20 ms of rest it is full again, not fuller.
         let rested = Time::from_nanos(20_001_000);
@@ -86,7 +86,7 @@ mod tests {
     fn a_packet_waits_for_all_of_its_tokens() {
         let mut bucket = bucket(8_000_000, 1_500);
         bucket.departure(Time::ZERO, 1_000);
-        // 500 are there, 700 at 200 us: the other 300 come until 500 us.
+        // 500 bytes of tokens are left, 700 at 200 us; the other 300 arrive by 500 us.
         let ready = Time::from_nanos(200_000);
         assert_eq!(bucket.departure(ready, 1_000), Time::from_nanos(500_000));
     }
@@ -95,17 +95,17 @@ mod tests {
     fn a_packet_larger_than_the_bucket_leaves_it_in_debt() {
         let mut bucket = bucket(8_000_000, 1_000);
         assert_eq!(bucket.departure(Time::ZERO, 3_000), Time::ZERO);
-        // 2,000 of debt and 1 of its own.
+        // 2,000 of debt and 1 for the packet itself.
         assert_eq!(bucket.departure(Time::ZERO, 1), Time::from_nanos(2_001_000));
         let mut empty = self::bucket(8_000_000, 0);
         assert_eq!(empty.departure(Time::ZERO, 100), Time::ZERO);
         assert_eq!(empty.departure(Time::ZERO, 100), Time::from_nanos(100_000));
     }
 
-    /// 7 Mbit/s and 1,500 bytes is no whole number of nanoseconds, and the depth is just one packet: a rounding that
-    /// adds up would show. 70,000 packets are 120 s.
+    /// At 7 Mbit/s, 1,500 bytes do not take a whole number of nanoseconds, and the depth is just one packet: accumulating
+    /// rounding errors would show. 70,000 packets take 120 s.
     #[test]
-    fn no_rounding_adds_up() {
+    fn rounding_errors_do_not_add_up() {
         let mut bucket = bucket(7_000_000, 1_500);
         let mut now = Time::ZERO;
         for _ in 0..=70_000 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_overflows() {
+    fn packets_of_any_size_do_not_overflow() {
         for (bits_per_s, depth) in [(1, 0), (1, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX)] {
             let mut bucket = bucket(bits_per_s, depth);
             let mut now = Time::ZERO;
@@ -129,9 +129,9 @@ mod tests {
     }
 
     proptest! {
-        /// Over every window that begins and ends with a packet; 1 ns more because departures are rounded.
+        /// Checked over every window that begins and ends with a packet; 1 ns is added because departures are rounded.
         #[test]
-        fn no_window_has_more_than_depth_and_rate(
+        fn no_window_carries_more_than_depth_plus_rate(
             bits_per_s in 1_000_u64..10_000_000_000,
             depth in 0_u64..20_000,
             packets in proptest::collection::vec((0_u64..3_000_000, 0_u64..3_000), 1..60),
@@ -156,7 +156,7 @@ mod tests {
             }
         }
 
-        /// And no less: while packets wait, the bucket is used up to the nanosecond.
+        /// And not less: while packets wait, the tokens are used up to the nanosecond.
         #[test]
         fn a_backlog_gets_exactly_the_rate(
             bits_per_s in 1_000_u64..10_000_000_000,

@@ -1,13 +1,13 @@
 //! A recorded link: packets leave at the delivery opportunities of a trace.
 //!
-//! Byte for byte what mahimahi does (`LinkQueue::rationalize` in its `src/frontend/link_queue.cc`): an opportunity
-//! carries 1,504 bytes, and a packet costs its own and the 4 of the TUN header, which mahimahi counts. A large packet
-//! takes several opportunities, several small ones share one, and what nobody who waits at that moment uses is lost. A
-//! packet that comes at the very time of an opportunity is too late for it.
+//! It does byte for byte what mahimahi does (`LinkQueue::rationalize` in its `src/frontend/link_queue.cc`). An opportunity
+//! carries 1,504 bytes, and a packet costs its own bytes plus the 4 of the TUN header, which mahimahi counts. A large
+//! packet takes several opportunities, several small ones share one, and capacity that no waiting packet uses at that
+//! moment is lost. A packet that arrives at the exact time of an opportunity is too late for it.
 //!
-//! It differs where mahimahi's clock of whole milliseconds is too coarse: packets come at nanoseconds here. And a
-//! packet that comes in the very nanosecond in which the one before it left, or in which the trace began, counts as
-//! one that waited: a capacity cannot tell the two apart.
+//! It differs where mahimahi's clock of whole milliseconds is too coarse: packets arrive at nanoseconds here. Also, a
+//! packet that arrives in the same nanosecond in which the one before it left, or in which the trace began, counts as one
+//! that waited, because a capacity cannot tell the two apart.
 //!
 //! The trace itself is `crate::trace`.
 
@@ -18,23 +18,23 @@ use squall_base::Time;
 use super::after;
 use crate::trace::Trace;
 
-/// What one opportunity carries: mahimahi's `PACKET_SIZE`, an MTU of 1,500 with its TUN header.
+/// The bytes of one opportunity: mahimahi's `PACKET_SIZE`, an MTU of 1,500 with its TUN header.
 const OPPORTUNITY_BYTES: u128 = 1_504;
 
-/// What mahimahi counts with each packet: flags and protocol of a TUN device.
+/// The bytes that mahimahi adds to each packet: flags and protocol of a TUN device.
 const TUN_HEADER_BYTES: u64 = 4;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// Where in the trace the link is.
+/// The link's position in the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Opportunities {
     trace: Arc<Trace>,
     /// When the trace began.
     start: Time,
-    /// The number of the opportunity that is being used, over all periods.
+    /// The number of the current opportunity, over all periods.
     current: u128,
-    /// What is left of it.
+    /// The bytes left in it.
     left_bytes: u128,
     /// When the last packet left.
     free_at: Time,
@@ -52,7 +52,7 @@ impl Opportunities {
         }
     }
 
-    /// When the first byte of a packet that is ready at `ready` goes.
+    /// When the first byte of a packet that is ready at `ready` is sent.
     pub(crate) fn beginning(&self, ready: Time) -> Time {
         let first = match self.first_after_idleness(ready) {
             Some(first) => first,
@@ -73,7 +73,7 @@ impl Opportunities {
         self.free_at
     }
 
-    /// The first opportunity of a packet before which nobody waited; `None` if the one before it has just left.
+    /// The first opportunity of a packet that arrives after an idle time; `None` if the packet before it has just left.
     fn first_after_idleness(&self, ready: Time) -> Option<u128> {
         let since_start_ms = ready.since(self.start).as_nanos() / NANOS_PER_MS;
         (ready > self.free_at).then(|| self.trace.count_until_ms(since_start_ms))
@@ -101,13 +101,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// A second model, step by step as mahimahi's: every opportunity in its turn, with a queue.
+    /// A second model, step by step like mahimahi's: every opportunity in turn, with a queue.
     #[derive(Default)]
     struct Mahimahi {
         schedule_ms: Vec<u64>,
         next_delivery: usize,
         base_ms: u64,
-        /// Bytes of packets that wait or are partly sent.
+        /// Bytes left of each packet that waits or is partly sent.
         queue: VecDeque<u64>,
         departures: Vec<Time>,
     }
@@ -192,7 +192,7 @@ mod tests {
             .prop_filter("lasts no time", |times: &Vec<u64>| times.last() > Some(&0))
     }
 
-    /// Gaps that are whole milliseconds as often as not, so that packets meet opportunities.
+    /// Gaps of which about half are whole milliseconds, so that packets meet opportunities.
     fn packets() -> impl Strategy<Value = Vec<(u64, u64)>> {
         let gap_ns = prop_oneof![
             3 => Just(0),
@@ -205,9 +205,9 @@ mod tests {
     }
 
     proptest! {
-        /// So delivery opportunities match cumulatively, not only within a packet but to the byte.
+        /// Delivery opportunities match cumulatively, to the byte, not only within a packet.
         #[test]
-        fn packets_leave_when_mahimahi_lets_them(times_ms in schedules(), packets in packets()) {
+        fn packets_leave_when_they_would_in_mahimahi(times_ms in schedules(), packets in packets()) {
             compare(&times_ms, &packets)?;
         }
     }
@@ -225,7 +225,7 @@ mod tests {
         let mut link = Opportunities::new(Time::ZERO, trace(&[5, 10, 10, 15, 20]));
         // Eight times 188 bytes are one opportunity.
         assert_eq!(departures_ms(&mut link, &[(1_000, 184); 9])[7..], [5, 10]);
-        // 1,504 and 1,316 bytes are left at 10 ms; 3,009 bytes end in the one after it.
+        // 1,504 and 1,316 bytes are left at 10 ms; the packet's 3,009 bytes end in the opportunity after that.
         assert_eq!(departures_ms(&mut link, &[(1_000, 3_005)]), [15]);
         // One MTU each, also over the end of the trace.
         let mtus = departures_ms(&mut link, &[(1_000, 1_500); 4]);
@@ -233,16 +233,16 @@ mod tests {
     }
 
     #[test]
-    fn opportunities_that_nobody_waits_for_are_lost() {
+    fn opportunities_without_a_waiting_packet_are_lost() {
         let mut link = Opportunities::new(Time::ZERO, trace(&[5, 10, 15]));
-        // Of 5 ms 1,460 bytes are left, but nobody waits then.
+        // 1,460 bytes are left of the opportunity at 5 ms, but no packet waits then.
         assert_eq!(
             departures_ms(&mut link, &[(4_999, 40), (5_001, 40)]),
             [5, 10]
         );
-        // 15 ms sharp is too late for the opportunity of 15 ms.
+        // Exactly 15 ms is too late for the opportunity at 15 ms.
         assert_eq!(departures_ms(&mut link, &[(15_000, 40)]), [20]);
-        // In the moment of the last departure it cannot be told from a packet that waited.
+        // At the moment of the last departure, a packet cannot be told from one that waited.
         assert_eq!(departures_ms(&mut link, &[(20_000, 40)]), [20]);
     }
 

@@ -1,10 +1,10 @@
-//! Loss in bursts of packets: Gilbert and Elliott's two states, for each flow, direction and class by itself.
+//! Loss in bursts of packets: Gilbert and Elliott's two states, separately for each flow, direction and class.
 //!
 //! Elliott, "Estimates of error rates for codes on burst-noise channels", BSTJ 42 (1963); the parameters are those of
-//! netem's gemodel. Before each packet the state may change, then the packet is lost with the state's probability.
-//! States that belong to a flow, and not to the link, keep one flow's fates from hanging on another's packets. The
-//! state at a flow's first packet is bad with the share that is bad in the long run: with a good one, as netem's
-//! single chain has, short flows would lose much less than was asked for, and SYNs hardly any.
+//! netem's gemodel. Before each packet the state may change, then the packet is lost with the state's probability. States
+//! belong to a flow rather than the link, so that one flow's fates do not depend on another's packets. A flow's first
+//! packet meets the bad state with its long-run share. If flows started in the good state, like netem's single chain, short
+//! flows would lose much less than configured, and SYNs hardly any.
 
 use std::collections::BTreeMap;
 
@@ -36,15 +36,15 @@ impl Bursts {
         let (to_bad, to_good) = (model.to_bad.get(), model.to_good.get());
         Bursts {
             model,
-            // p / (p + r). With neither there is no such share, and the state is good for ever.
+            // p / (p + r). If both are 0 there is no such share, and the state is good for ever.
             share_bad: Probability::new(to_bad / (to_bad + to_good)).unwrap_or(Probability::ZERO),
             luck,
             states: BTreeMap::new(),
         }
     }
 
-    /// Whether the packet with this key is lost. A copy that follows its packet meets the same state and the same
-    /// fate, and is no step of its own.
+    /// Whether the packet with this key is lost. A copy that follows its packet meets the same state and the same fate, and
+    /// is not a step of the chain.
     pub(crate) fn loses(&mut self, key: PacketKey) -> bool {
         let Bursts {
             model,
@@ -115,10 +115,10 @@ mod tests {
         (0..PACKETS).map(|n| bursts.loses(key(flow, n))).collect()
     }
 
-    /// What Markov's chain says of a model: share of packets lost, and the variance of their number in n packets,
-    /// divided by n. With s the share, d the difference between the losses in the two states, b the share of bad
-    /// states and x = 1 - p - r the correlation of neighbouring states, fates k packets apart have the covariance
-    /// d^2 b (1-b) x^k, and so the sum over all pairs is s (1-s) + 2 d^2 b (1-b) x / (1-x).
+    /// The Markov chain's predictions for a model: the share of packets lost, and the variance of their number in n
+    /// packets, divided by n. With s the share, d the difference between the losses in the two states, b the share of bad
+    /// states and x = 1 - p - r the correlation of neighbouring states, fates k packets apart have the covariance d^2 b
+    /// (1-b) x^k, and so the sum over all pairs is s (1-s) + 2 d^2 b (1-b) x / (1-x).
     fn share_and_variance(model: GilbertElliott) -> (f64, f64) {
         let (p, r) = (model.to_bad.get(), model.to_good.get());
         let (bad, x) = (p / (p + r), 1.0 - p - r);
@@ -128,8 +128,8 @@ mod tests {
         (share, share * (1.0 - share) + of_pairs)
     }
 
-    /// In the simple form a burst of losses is a stay in the bad state, so its length is geometric with r, and that
-    /// of a gap with p. Chi-squared at 0.1 %, and the mean within 5 standard errors.
+    /// In the simple form a burst of losses is a stay in the bad state, so its length is geometric with r, and the length
+    /// of a gap is geometric with p. Chi-squared at 0.1 %, and the mean within 5 standard errors.
     #[test]
     fn bursts_and_gaps_of_the_simple_form_are_geometric() {
         for (loss, mean_length) in [(0.03, 5.0), (0.03, 1.5), (0.2, 3.0), (0.5, 10.0)] {
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// The test above must be able to fail: independent losses are no bursts of 5, and bursts of 5 none of 6.
+    /// The test above must be able to fail: independent losses are not bursts of 5, and bursts of 5 are not bursts of 6.
     #[test]
     fn the_test_of_bursts_tells_models_apart() {
         let lengths = runs(&fates(simple(0.03, 5.0), 1, 0), true);
@@ -181,7 +181,7 @@ mod tests {
 
     /// Flows of one or a few packets lose their share too. Binomial bound over flows: 5 standard deviations.
     #[test]
-    fn each_packet_of_a_short_flow_is_lost_with_the_share() {
+    fn each_packet_of_a_short_flow_is_lost_with_the_long_run_share() {
         let flows = 100_000;
         let mut bursts = Bursts::new(simple(0.03, 5.0), Luck::new(1));
         let mut lost = [0_u32; 3];
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// Where two flows lose the same packet by chance: with s the share and c = s (1-s), the covariance of these
-    /// chances k packets apart is (s^2 + c x^k)^2 - s^4, summed over k as geometric series.
+    /// Whether two flows lose the same packet only by chance: with s the share and c = s (1-s), the covariance of these
+    /// coincidences k packets apart is (s^2 + c x^k)^2 - s^4, summed over k as geometric series.
     #[test]
     fn flows_are_independent() {
         let model = simple(0.2, 3.0);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn models_at_the_edges() {
+    fn models_with_probabilities_of_zero_and_one_are_exact() {
         let all = |model| fates(model, 1, 0).iter().all(|lost| *lost);
         let none = |model| fates(model, 1, 0).iter().all(|lost| !lost);
         assert!(none(general(0.0, 0.0, 1.0, 0.0)), "good for ever");

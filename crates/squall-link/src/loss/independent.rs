@@ -1,13 +1,13 @@
-//! Independent loss: each packet is lost by itself, with the same probability.
+//! Independent loss: each packet is lost independently, with the same probability.
 //!
-//! Bursts are `burst` (driven by packets) and `weather` (driven by time); the component that has one of the three is
-//! the folder's `mod.rs`.
+//! Bursts are `burst` (driven by packets) and `weather` (driven by time); the component that uses one of the three is the
+//! folder's `mod.rs`.
 
 use squall_base::Probability;
 
 use crate::random::{Luck, PacketKey, Purpose};
 
-/// Loss of each packet by itself.
+/// Independent loss of each packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndependentLoss {
     luck: Luck,
@@ -51,8 +51,8 @@ mod tests {
         assert!(fates(1.0, 7, 0, 10_000).iter().all(|lost| *lost));
     }
 
-    /// Binomial bound: over n = 10^5 packets the count lies within 5 standard deviations of n*p; by the
-    /// normal approximation a right generator fails one of these nine checks once in 190,000 seeds.
+    /// Binomial bound: over n = 10^5 packets the count lies within 5 standard deviations of n*p; by the normal
+    /// approximation a correct generator fails one of these nine checks for one seed in 190,000.
     #[test]
     fn the_share_lost_is_the_probability() {
         let n = 100_000;
@@ -87,8 +87,7 @@ mod tests {
         }
     }
 
-    /// Flows must not share their luck: where one flow loses a packet, another loses its own as rarely
-    /// as anywhere.
+    /// Flows must not share their draws: where one flow loses a packet, another loses its own no more often than elsewhere.
     #[test]
     fn flows_are_independent() {
         let n = 100_000;

@@ -1,6 +1,6 @@
-//! Random loss: the component, and the models that it can have, each in a file.
+//! Random loss: the component, and the models that it can use, each in its own file.
 //!
-//! It decides when a packet enters the link, before any queue, so that a packet's fate does not hang on the traffic
+//! It decides when a packet enters the link, before any queue, so that a packet's fate does not depend on the traffic
 //! around it. Losses by name are `drop_list`, those in windows of time `blackout`.
 
 mod burst;
@@ -79,8 +79,8 @@ impl Component for RandomLoss {
         }
     }
 
-    /// A model that stays the same keeps its states; another begins anew, but for the weather, which counts from the
-    /// link's start.
+    /// An unchanged model keeps its states. A new one starts afresh, except the weather, which counts from the link's
+    /// start.
     fn adopt(&mut self, _now: Time, settings: &LaneSettings, _exit: &mut Exit) {
         if settings.loss != self.settings {
             *self = RandomLoss::new(self.start, settings.loss, self.luck);
@@ -108,11 +108,11 @@ mod tests {
         of_state.map(|run| run.len() as u64).collect()
     }
 
-    /// How well lengths from 1 follow the geometric distribution that ends with probability `p` after each step.
+    /// How well lengths, counted from 1, follow the geometric distribution that ends with probability `p` after each step.
     #[derive(Debug)]
     pub(super) struct GeometricFit {
         chi_squared: f64,
-        /// What a right model exceeds once in 1,000 times.
+        /// The value that a correct model exceeds once in 1,000 times.
         critical: f64,
         /// Distance of the mean from 1/p in standard errors; the variance is (1-p)/p^2.
         mean_off_by: f64,
@@ -120,7 +120,7 @@ mod tests {
 
     impl GeometricFit {
         pub(super) fn of(lengths: &[u64], p: f64) -> GeometricFit {
-            // Cochran's rule asks for 5 expected in a class; 20 are on the safe side.
+            // Cochran's rule asks for 5 expected per class; 20 is on the safe side.
             const EXPECTED_AT_LEAST: f64 = 20.0;
             let n = lengths.len() as f64;
             let longer_than = |length: u64| n * (1.0 - p).powf(length as f64);
@@ -131,7 +131,7 @@ mod tests {
             let (mut chi_squared, mut classes, mut from) = (0.0, 0.0, 1);
             while from < u64::MAX {
                 let left = longer_than(from - 1);
-                // The least `to` so that enough lie from `from` to `to`, and enough beyond.
+                // The smallest `to` such that enough values lie from `from` to `to`, and enough beyond.
                 let to = f64::ln((left - EXPECTED_AT_LEAST) / n) / f64::ln(1.0 - p);
                 let mut to = (to.ceil() as u64).max(from);
                 let is_last = left < 2.0 * EXPECTED_AT_LEAST || longer_than(to) < EXPECTED_AT_LEAST;
@@ -163,7 +163,7 @@ mod tests {
         degrees * (1.0 - a + 3.0902 * a.sqrt()).powi(3)
     }
 
-    /// From the table of Abramowitz and Stegun, 26.8.
+    /// Values from the table of Abramowitz and Stegun, 26.8.
     #[test]
     fn critical_values_are_those_of_the_table() {
         for (degrees, value) in [(1.0, 10.828), (10.0, 29.588), (100.0, 149.449)] {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_leave_out_what_may_be_cut() {
+    fn runs_leave_out_the_first_and_last_which_may_be_cut() {
         let states = [true, false, false, true, true, true, false, true];
         assert_eq!(runs(&states, true), [3]);
         assert_eq!(runs(&states, false), [2, 1]);
@@ -197,8 +197,8 @@ mod tests {
         })
     }
 
-    /// The fates of 1,000 packets, a millisecond apart, with these settings adopted before the packets that they
-    /// stand with.
+    /// The fates of 1,000 packets, a millisecond apart, with each of these settings adopted before the packet it is listed
+    /// with.
     fn fates(first: Loss, adopted: &[(u64, Loss)]) -> Vec<Fate> {
         let start = Time::from_nanos(17);
         let mut loss = RandomLoss::new(start, first, Luck::new(1));
@@ -242,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn another_loss_holds_from_when_it_is_adopted() {
+    fn a_new_loss_applies_from_its_adoption() {
         let never = Loss::default();
         let bursts_then_none = fates(bursts(), &[(500, never)]);
         assert_eq!(bursts_then_none[..500], fates(bursts(), &[])[..500]);
         assert!(bursts_then_none[500..].iter().all(|f| *f == Fate::InFlight));
-        // Weather is where it would be had it been there all the time.
+        // The weather is where it would be if it had been set from the start.
         let none_then_weather = fates(never, &[(500, weather())]);
         assert!(
             none_then_weather[..500]

@@ -1,15 +1,14 @@
-//! Loss in bursts of time: good and bad spells that all flows of the link meet alike.
+//! Loss in bursts of time: good and bad spells that affect all flows of the link alike.
 //!
-//! The states are Gilbert and Elliott's, but they change with time, after exponential spells. The state at a time is
-//! a function of seed, direction, settings and the time since the link's start, and of nothing else: whatever is
-//! sent, and whenever these settings came to hold, the weather is the same. Bursts that hang on packets are `burst`.
+//! The states are Gilbert and Elliott's, but they change with time, after exponential spells. The state at a time depends
+//! only on seed, direction, settings and the time since the link's start. Whatever is sent, and whenever these settings
+//! took effect, the weather is the same. Bursts driven by packets are `burst`.
 //!
-//! Spells are not drawn one after the other: to catch up with a silence of hours in a weather of microseconds would
-//! stop the link. Time is cut into cells so long that the states at their ends do not know of each other (the
-//! correlation is below what a draw can tell). Within a cell the state in the middle is drawn, given those at the
-//! ends, then that in the middle of the half in question, and so on: a Markov chain's bridge, with the chain's exact
-//! distribution. So the state at any time costs the same few draws. It is Lévy's construction of Brownian motion,
-//! for a chain of two states.
+//! Spells are not drawn one after the other: catching up with hours of silence in a weather of microseconds would stop the
+//! link. Instead time is divided into cells so long that the states at their ends are independent (their correlation is
+//! below the resolution of a draw). Within a cell the state in the middle is drawn, given those at the ends, then the state
+//! in the middle of the relevant half, and so on: a Markov chain's bridge, with the chain's exact distribution. So the
+//! state at any time costs the same few draws. It is Lévy's construction of Brownian motion, for a chain of two states.
 
 use std::array;
 
@@ -19,11 +18,11 @@ use squall_base::{Duration, Probability, Time};
 use crate::random::{Luck, PacketKey, Purpose};
 use crate::settings::Weather;
 
-/// After so many relaxation times the correlation of the states, e^-45, is below 2^-64.
+/// After this many relaxation times the correlation of the states, e^-45, is below 2^-64.
 const CELL_IN_RELAXATIONS: f64 = 45.0;
 
-/// How often a cell is halved at most. What remains is less than a ten-thousandth of the shorter mean; a spell
-/// within it is not seen.
+/// How often a cell is halved at most. The rest is less than a ten-thousandth of the shorter mean; a spell within it is not
+/// seen.
 const HALVINGS: u32 = 20;
 
 /// The weather of one direction.
@@ -33,7 +32,7 @@ pub(crate) struct Spells {
     weather: Weather,
     luck: Luck,
     share_bad: Probability,
-    /// A cell lasts two to this power of nanoseconds.
+    /// A cell lasts 2^`cell_bits` nanoseconds.
     cell_bits: u32,
     /// For each halving, the probability of a bad middle: by whether the beginning is bad, and whether the end is.
     middles: Vec<[[Probability; 2]; 2]>,
@@ -42,13 +41,13 @@ pub(crate) struct Spells {
 impl Spells {
     /// The weather of a link that started at `start`.
     pub(crate) fn new(start: Time, weather: Weather, luck: Luck) -> Spells {
-        // No spell at all would leave nothing to divide by; it becomes 1 ns.
+        // A zero mean would lead to a division by zero; it becomes 1 ns.
         let mean_ns = |mean: Duration| mean.as_nanos().max(1) as f64;
         let (good_ns, bad_ns) = (mean_ns(weather.good), mean_ns(weather.bad));
         let shares = [good_ns / (good_ns + bad_ns), bad_ns / (good_ns + bad_ns)];
         // The correlation of the states falls by e in this time.
         let relaxation_ns = good_ns * shares[1];
-        // 2^63 ns are 292 years: no link lives to see that longer cells are cut.
+        // 2^63 ns are 292 years: no link runs long enough to notice that longer cells are cut.
         let cell_bits = (CELL_IN_RELAXATIONS * relaxation_ns).log2().ceil();
         let cell_bits = cell_bits.clamp(0.0, 63.0) as u32;
         let halves_ns = (0..cell_bits).rev().map(|bits| (1_u64 << bits) as f64);
@@ -65,7 +64,7 @@ impl Spells {
         }
     }
 
-    /// Whether the packet with this key is lost, if it comes at `now`.
+    /// Whether the packet with this key is lost if it arrives at `now`.
     pub(crate) fn loses(&self, now: Time, key: PacketKey) -> bool {
         let since_start_ns = now.since(self.start).as_nanos();
         let loss = if self.is_bad(since_start_ns, key.direction) {
@@ -100,7 +99,7 @@ impl Spells {
     }
 }
 
-/// Each point of time has its own draw: its nanoseconds stand where a packet's flow and number do.
+/// Each point in time has its own draw: its nanoseconds take the place of a packet's flow and number.
 fn point(direction: Direction, at_ns: u64) -> PacketKey {
     PacketKey {
         direction,
@@ -110,8 +109,8 @@ fn point(direction: Direction, at_ns: u64) -> PacketKey {
     }
 }
 
-/// The probability that the middle of a span is bad, by the states at its ends, if `shares` of all time are good and
-/// bad and half the span is so many relaxation times.
+/// The probability that the middle of a span is bad, by the states at its ends. `shares` are the long-run shares of good
+/// and bad, and `half` is half the span in relaxation times.
 fn bad_middles(shares: [f64; 2], half: f64) -> [[Probability; 2]; 2] {
     let forgotten = -(-half).exp_m1();
     let moves = |from: usize, to: usize| {
@@ -219,9 +218,10 @@ mod tests {
         }
     }
 
-    /// Two protocols that send other packets at other times: at times that they share, both or neither lose.
+    /// Two protocols send different packets at different times: at the times they have in common, both lose or neither
+    /// does.
     #[test]
-    fn the_weather_does_not_hang_on_what_is_sent() {
+    fn the_weather_does_not_depend_on_the_traffic() {
         let spells = spells(micros(900, 300), 7);
         let at = |micros: u64| Time::ZERO + Duration::from_micros(micros);
         let dense: Vec<bool> = (0..40_000)
@@ -254,7 +254,7 @@ mod tests {
 
     /// Points so far apart (20 relaxation times) that they are independent: binomial bound, 5 standard deviations.
     #[test]
-    fn both_directions_have_weather_of_their_own() {
+    fn the_two_directions_have_independent_weather() {
         let spells = spells(micros(100, 100), 1);
         let n = 20_000;
         let both = (0..n).filter(|n| {
@@ -297,7 +297,7 @@ mod tests {
 
     /// Hours and years of silence in a weather of nanoseconds, and weather of years, cost no more than any other.
     #[test]
-    fn any_means_and_any_time_are_answered_at_once() {
+    fn extreme_means_and_times_cost_no_more() {
         let means = [0, 1, 2, 1_000, 3_600_000_000_000, u64::MAX].map(Duration::from_nanos);
         for good in means {
             for bad in means {

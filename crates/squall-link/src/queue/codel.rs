@@ -1,9 +1,9 @@
 //! CoDel: packets are dropped at the head when every packet of an interval has waited longer than the target.
 //!
 //! The state machine is the pseudocode of RFC 8289 (sections 5.2 to 5.6) with the marks of Linux
-//! (include/net/codel_impl.h): a packet that can be marked is not dropped, and counts as if it were. It is shared with
-//! `fq_codel`, where each flow has a `State` and all share one `Law`. Not here: Linux's ce_threshold, a mark of
-//! all that waits longer than a fixed time, and its fixed-point square root.
+//! (include/net/codel_impl.h): a packet that can be marked is not dropped, but counts as a drop. `fq_codel` shares it:
+//! there each flow has a `State` and all share one `Law`. Not implemented: Linux's ce_threshold, which marks every packet
+//! that waits longer than a fixed time, and its fixed-point square root.
 
 use squall_base::record::Fate;
 use squall_base::{Duration, Time};
@@ -12,7 +12,7 @@ use super::fifo::Fifo;
 use super::{Depth, Discipline, Limit, MTU_BYTES, mark};
 use crate::component::{Exit, Packet};
 
-/// What stays the same while packets come and go.
+/// The parameters, which do not change from packet to packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Law {
     target: Duration,
@@ -46,18 +46,18 @@ impl Law {
 
 /// A packet from the head of the queue.
 #[derive(Debug)]
-pub(super) struct Taken {
-    /// When it came.
+pub(super) struct HeadPacket {
+    /// When it arrived.
     pub(super) since: Time,
     pub(super) packet: Packet,
-    /// Bytes that still wait.
+    /// Bytes still waiting.
     pub(super) backlog_bytes: u64,
 }
 
-/// What to think of the head of the queue.
+/// The verdict on the head of the queue.
 enum Head {
     Empty,
-    /// Waited less than the target, or not long enough after the first that did not.
+    /// It waited less than the target, or the queue has not been above the target for long enough.
     Good(Packet),
     /// The queue has been above the target for an interval (the pseudocode's ok_to_drop).
     Late(Packet),
@@ -72,14 +72,14 @@ impl Head {
     }
 }
 
-/// How CoDel stands towards one queue. The names are the pseudocode's.
+/// CoDel's state for one queue. The names are the pseudocode's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct State {
-    /// From when on packets may be dropped, if the wait stays above the target until then.
+    /// When packets may be dropped, if the wait stays above the target until then.
     first_above: Option<Time>,
     is_dropping: bool,
     drop_next: Time,
-    /// Drops since dropping began, from a start that may be more than 1.
+    /// Drops since dropping began, with a start value that may exceed 1.
     count: u32,
     /// `count` when dropping last began.
     last_count: u32,
@@ -92,7 +92,7 @@ impl State {
         now: Time,
         law: &mut Law,
         exit: &mut Exit,
-        mut take: impl FnMut() -> Option<Taken>,
+        mut take: impl FnMut() -> Option<HeadPacket>,
     ) -> Option<Packet> {
         let mut packet = match self.judge(now, law, take()) {
             Head::Late(packet) => packet,
@@ -129,7 +129,7 @@ impl State {
         law: &mut Law,
         exit: &mut Exit,
         mut late: Packet,
-        mut take: impl FnMut() -> Option<Taken>,
+        mut take: impl FnMut() -> Option<HeadPacket>,
     ) -> Option<Packet> {
         let next = if law.marks(&mut late) {
             Some(late)
@@ -138,7 +138,7 @@ impl State {
             self.judge(now, law, take()).packet()
         };
         self.is_dropping = true;
-        // The rate that controlled the queue not long ago is a good start for controlling it now.
+        // The rate that recently controlled the queue is a good start for controlling it now.
         self.count = if self.remembers(now, law) {
             self.count - self.last_count
         } else {
@@ -149,14 +149,15 @@ impl State {
         next
     }
 
-    /// Whether the drops of the last time still matter if dropping begins at `now`; once not, never again.
+    /// Whether the previous dropping phase still matters if dropping begins at `now`. Once it does not, it never will
+    /// again.
     pub(super) fn remembers(&self, now: Time, law: &Law) -> bool {
         let is_recent = now.since(self.drop_next).as_nanos() / 16 < law.interval.as_nanos();
         self.count - self.last_count > 1 && is_recent
     }
 
     /// The pseudocode's dodequeue (section 5.6).
-    fn judge(&mut self, now: Time, law: &mut Law, taken: Option<Taken>) -> Head {
+    fn judge(&mut self, now: Time, law: &mut Law, taken: Option<HeadPacket>) -> Head {
         let Some(taken) = taken else {
             self.first_above = None;
             return Head::Empty;
@@ -209,7 +210,7 @@ impl Discipline for CoDel {
         let waiting = &mut self.waiting;
         self.state.dequeue(now, &mut self.law, exit, || {
             let (since, packet) = waiting.pop()?;
-            Some(Taken {
+            Some(HeadPacket {
                 since,
                 packet,
                 backlog_bytes: waiting.depth().bytes,
@@ -236,8 +237,8 @@ mod tests {
         CoDel::new(UNLIMITED, Law::new(target, interval, marks_ecn))
     }
 
-    /// Puts 1,000 full packets in at `from` and takes one out each millisecond until `to`. Milliseconds at which
-    /// packets were dropped, and at which packets with a mark left.
+    /// Enqueues 1,000 full packets at `from` and dequeues one each millisecond until `to`. Returns the milliseconds at
+    /// which packets were dropped, and those at which marked packets left.
     fn signals(queue: &mut CoDel, from: u64, to: u64, make: fn(u32) -> Packet) -> [Vec<u64>; 2] {
         let mut signals = [Vec::new(), Vec::new()];
         let mut exit = Exit::default();
@@ -265,9 +266,9 @@ mod tests {
         ecn_packet(0, index, 1_500)
     }
 
-    /// The wait reaches 5 ms at 5, so the first drop is at 105 and the next at 205. From there on the n-th comes
-    /// 100/sqrt(n) after the (n-1)-th was due: 70.71, 57.74, 50, 44.72, 40.82, 37.80, 35.36 ms. Due at 275.71, 333.45,
-    /// 383.45, 428.17, 468.99, 506.79, 542.14; each happens at the next whole millisecond.
+    /// The wait reaches 5 ms at 5, so the first drop is at 105 and the next at 205. From there on the n-th is due
+    /// 100/sqrt(n) after the (n-1)-th: 70.71, 57.74, 50, 44.72, 40.82, 37.80, 35.36 ms. Due at 275.71, 333.45, 383.45,
+    /// 428.17, 468.99, 506.79, 542.14; each happens at the next whole millisecond.
     const SCHEDULE_MS: [u64; 9] = [105, 205, 276, 334, 384, 429, 469, 507, 543];
 
     #[test]
@@ -289,9 +290,9 @@ mod tests {
         );
     }
 
-    /// After the schedule above the count is 9, 8 more than at its beginning. Back within 16 intervals, the count
-    /// begins at 8: 100/sqrt(8) = 35.36 ms to the second drop, 100/sqrt(9) = 33.33 to the third, 100/sqrt(10) = 31.62
-    /// to the fourth. Later than that it begins at 1.
+    /// After the schedule above the count is 9, 8 more than at its beginning. If dropping resumes within 16 intervals, the
+    /// count begins at 8: 100/sqrt(8) = 35.36 ms to the second drop, 100/sqrt(9) = 33.33 to the third, 100/sqrt(10) = 31.62
+    /// to the fourth. If it resumes later, the count begins at 1.
     #[test]
     fn dropping_resumes_at_its_rate_if_it_stopped_not_long_ago() {
         for (back, expected) in [
@@ -306,7 +307,8 @@ mod tests {
         }
     }
 
-    /// However long they wait: with at most a packet behind the one that leaves, the line would else fall idle.
+    /// No drop, however long they wait: with at most a packet behind the one that leaves, the line would otherwise fall
+    /// idle.
     #[test]
     fn a_queue_of_one_packet_is_left_alone() {
         let mut queue = codel(false);
@@ -319,7 +321,7 @@ mod tests {
         assert!(exit.dropped.is_empty());
     }
 
-    /// One packet below the target, and the interval begins anew.
+    /// After one packet below the target, the interval starts anew.
     #[test]
     fn a_single_good_packet_resets_the_interval() {
         let mut queue = codel(false);

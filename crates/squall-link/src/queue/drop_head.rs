@@ -1,8 +1,8 @@
 //! Drop-head: first in, first out; the oldest packets are dropped to make room for a new one.
 //!
-//! Senders learn of a full queue sooner than by drop-tail, since what is missing is at its head (Lakshman, Neidhardt
-//! and Ott, "The drop from front strategy in TCP and in TCP over ATM", INFOCOM 1996; Linux has it as
-//! net/sched/sch_fifo.c's pfifo_head_drop).
+//! Senders learn of a full queue sooner than with drop-tail, since the missing packet is at its head (Lakshman, Neidhardt
+//! and Ott, "The drop from front strategy in TCP and in TCP over ATM", INFOCOM 1996; in Linux it is pfifo_head_drop of
+//! net/sched/sch_fifo.c).
 
 use squall_base::Time;
 use squall_base::record::Fate;
@@ -30,7 +30,7 @@ impl DropHead {
 impl Discipline for DropHead {
     fn enqueue(&mut self, now: Time, packet: Packet, exit: &mut Exit) {
         if !self.limit.can_ever_hold(&packet) {
-            // Nothing is gained by dropping others for it.
+            // Dropping others for it would gain nothing.
             return exit.drop(packet, Fate::QueueDrop);
         }
         while !self.limit.has_room(self.depth(), &packet) {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_go_and_what_never_fits_is_dropped_itself() {
+    fn the_oldest_are_dropped_and_an_oversized_packet_is_dropped_itself() {
         let mut queue = DropHead::new(limit_bytes(3_000));
         let mut exit = Exit::default();
         for (index, len) in [(0, 1_000), (1, 1_000), (2, 1_000), (3, 1_500), (4, 3_001)] {

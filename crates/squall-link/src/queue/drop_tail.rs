@@ -7,7 +7,7 @@ use super::fifo::Fifo;
 use super::{Depth, Discipline, Limit};
 use crate::component::{Exit, Packet};
 
-/// A queue that drops what does not fit.
+/// A queue that drops packets that do not fit.
 #[derive(Debug)]
 pub(crate) struct DropTail {
     limit: Limit,

@@ -1,4 +1,4 @@
-//! Packets in the order in which they came, with the times: what all disciplines are made of.
+//! Packets in order of arrival, with their times: the building block of all disciplines.
 //!
 //! It has no limit and drops nothing.
 
@@ -23,14 +23,14 @@ impl Fifo {
         self.waiting.push_back((now, packet));
     }
 
-    /// The oldest packet, and when it came.
+    /// The oldest packet, and when it arrived.
     pub(super) fn pop(&mut self) -> Option<(Time, Packet)> {
         let (since, packet) = self.waiting.pop_front()?;
         self.depth.remove(&packet);
         Some((since, packet))
     }
 
-    /// What waits.
+    /// How much is waiting.
     pub(super) fn depth(&self) -> Depth {
         self.depth
     }

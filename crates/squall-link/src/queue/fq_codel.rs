@@ -1,10 +1,10 @@
-//! FQ-CoDel: a queue for each flow, served in turn by bytes, new flows first, CoDel in each (RFC 8290).
+//! FQ-CoDel: a queue for each flow, served in turn by bytes, new flows first, with CoDel in each (RFC 8290).
 //!
-//! Flows are the link's own, by addresses, protocol and ports, not hashed into 1,024 queues: two flows never share a
-//! queue. When there is no room the fattest flow's head is dropped, as many packets as it takes (section 5.2.3), and
-//! not up to 64 at once, which saves Linux work (section 4.1; net/sched/sch_fq_codel.c also has CoDel count them). As
-//! there, CoDel's test for a small backlog is of all flows' bytes. Turns count the bytes of IP packets. The state
-//! machine of CoDel is `codel`.
+//! Flows are the link's, by addresses, protocol and ports, not hashed into 1,024 queues: two flows never share a queue.
+//! When there is no room, packets are dropped from the head of the fattest flow, as many as needed (section 5.2.3). Linux
+//! drops up to 64 at a time to save work (section 4.1; net/sched/sch_fq_codel.c also makes CoDel count them). As in Linux,
+//! CoDel's test for a small backlog uses all flows' bytes. Turns count the bytes of IP packets. CoDel's state machine is
+//! `codel`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, VecDeque};
 use squall_base::Time;
 use squall_base::record::Fate;
 
-use super::codel::{Law, State, Taken};
+use super::codel::{HeadPacket, Law, State};
 use super::fifo::Fifo;
 use super::{Depth, Discipline, Limit};
 use crate::component::{Exit, Packet};
 
-/// What waits of one flow.
+/// The queue of one flow.
 #[derive(Debug, Default)]
 struct Flow {
     waiting: Fifo,
     codel: State,
-    /// Bytes that it may still send in its turn; below zero if its last packet was longer than that.
+    /// Bytes that it may still send in its turn; negative if its last packet exceeded that.
     credit_bytes: i64,
-    /// Whether it is new or old, and has turns.
+    /// Whether it is in the list of new or old flows, and so has turns.
     is_listed: bool,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct FqCoDel {
     depth: Depth,
     /// Flows that have turns, or whose CoDel state may matter again.
     flows: BTreeMap<u32, Flow>,
-    /// Flows that came while they had nothing waiting, in the order of their turns.
+    /// Flows that became active with nothing waiting, in order of their turns.
     new: VecDeque<u32>,
-    /// Flows that have had a turn.
+    /// Flows that have already had a turn.
     old: VecDeque<u32>,
 }
 
@@ -57,7 +57,7 @@ impl FqCoDel {
         }
     }
 
-    /// The flow whose turn it is: the first of the new, or else of the old, that has credit (section 4.2).
+    /// The flow whose turn it is: the first with credit among the new flows, otherwise among the old (section 4.2).
     fn turn(&mut self) -> Option<u32> {
         loop {
             let list = if self.new.is_empty() {
@@ -76,8 +76,8 @@ impl FqCoDel {
         }
     }
 
-    /// Ends the turn of a flow that has nothing left. If it was new it has one turn more among the old, or it could
-    /// starve them by coming anew each time (section 4.2). Whether that was its last turn.
+    /// Ends the turn of a flow that has nothing left. A new flow gets one more turn among the old, because otherwise it
+    /// could starve them by returning as new each time (section 4.2). Returns whether that was its last turn.
     fn end_turn(&mut self, number: u32) -> bool {
         let was_new = self.new.pop_front().is_some();
         if was_new {
@@ -88,7 +88,7 @@ impl FqCoDel {
         !was_new
     }
 
-    /// Takes a flow from those that have turns; it is new when it comes again.
+    /// Removes a flow from those that have turns; it is new when it returns.
     fn retire(&mut self, now: Time, number: u32) {
         let flow = self.flows.entry(number).or_default();
         flow.is_listed = false;
@@ -97,7 +97,7 @@ impl FqCoDel {
         }
     }
 
-    /// Drops the oldest packet of the flow with the most bytes, of several the first.
+    /// Drops the oldest packet of the flow with the most bytes; among several, the first.
     fn drop_from_fattest(&mut self, exit: &mut Exit) {
         let busy = self
             .flows
@@ -115,7 +115,7 @@ impl FqCoDel {
 impl Discipline for FqCoDel {
     fn enqueue(&mut self, now: Time, packet: Packet, exit: &mut Exit) {
         if !self.limit.can_ever_hold(&packet) {
-            // Nothing is gained by dropping others for it.
+            // Dropping others for it would gain nothing.
             return exit.drop(packet, Fate::QueueDrop);
         }
         let number = packet.record.flow;
@@ -139,7 +139,7 @@ impl Discipline for FqCoDel {
             let next = flow.codel.dequeue(now, &mut self.law, exit, || {
                 let (since, packet) = waiting.pop()?;
                 depth.remove(&packet);
-                Some(Taken {
+                Some(HeadPacket {
                     since,
                     packet,
                     backlog_bytes: depth.bytes,
@@ -160,7 +160,7 @@ impl Discipline for FqCoDel {
         self.depth
     }
 
-    /// As if CoDel found nothing to drop.
+    /// In the order in which they would leave if CoDel dropped nothing.
     fn drain(&mut self) -> Vec<Packet> {
         let mut packets = Vec::new();
         while let Some(number) = self.turn() {
@@ -194,13 +194,13 @@ mod tests {
         FqCoDel::new(limit, law, QUANTUM)
     }
 
-    /// Without CoDel, since no packet waits that long.
+    /// Effectively without CoDel, since no packet waits as long as its target.
     fn round_robin() -> FqCoDel {
         fq(UNLIMITED, Duration::from_secs(1_000), false)
     }
 
-    /// At 1 ms for a full packet, 2 s of an overload by a bulk flow (flow 0), and a packet of 100 bytes of a thin flow
-    /// each 10 ms.
+    /// At 1 ms per full packet, a bulk flow (flow 0) overloads the queue for 2 s, and a thin flow sends a packet of 100
+    /// bytes every 10 ms.
     fn bulk_and_thin(make: fn(u32, u32, usize) -> Packet) -> Vec<(Time, Packet)> {
         let bulk =
             (0..4_000_u32).map(|i| (Time::from_nanos(u64::from(i) * 500_000), make(0, i, 1_500)));
@@ -212,8 +212,8 @@ mod tests {
 
     const NS_PER_BYTE: u64 = 667;
 
-    /// A thin flow waits for the packet that is being sent, and, if its last turn was among the old flows, for what
-    /// the bulk flow sends for a quantum: two full packets at most.
+    /// A thin flow waits for the packet being sent and, if its last turn was among the old flows, for a quantum of the bulk
+    /// flow: two full packets at most.
     #[test]
     fn a_bulk_flow_does_not_delay_a_thin_one() {
         let mut queue = round_robin();
@@ -247,17 +247,17 @@ mod tests {
         };
         arrive(&mut queue, 0);
         assert_eq!(next(&mut queue), 2);
-        // Its second packet finds it among the old: 0 and 1 first.
+        // For its second packet it is among the old flows: 0 and 1 go first.
         assert_eq!(next(&mut queue), 0);
         arrive(&mut queue, 1);
         let then: Vec<u32> = (0..2).map(|_| next(&mut queue)).collect();
         assert_eq!(then, [1, 2]);
     }
 
-    /// While all wait, a flow has sent the quanta of its ended turns and less than a packet more, and the number of
-    /// turns differs by one at most: so the bytes differ by less than a quantum and the largest packet.
+    /// While all flows have packets waiting, a flow has sent the quanta of its ended turns and less than a packet more, and
+    /// the numbers of turns differ by at most one. So the bytes differ by less than a quantum plus the largest packet.
     #[test]
-    fn flows_share_by_bytes_and_not_by_packets() {
+    fn flows_share_the_line_by_bytes_not_packets() {
         let mut queue = round_robin();
         let mut exit = Exit::default();
         let lens = [1_500, 500, 100];
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Only the flow that fills its queue meets CoDel; with ECN its packets are marked instead.
+    /// CoDel acts only on the flow that fills its queue; with ECN its packets are marked instead.
     #[test]
     fn codel_holds_the_bulk_flow_and_spares_the_thin_one() {
         let target = Duration::from_millis(5);
@@ -321,9 +321,9 @@ mod tests {
         );
     }
 
-    /// Nothing is kept of flows that are gone and that CoDel left alone.
+    /// No state is kept for flows that are gone and that CoDel left alone.
     #[test]
-    fn flows_are_forgotten() {
+    fn flows_without_packets_are_forgotten() {
         let mut queue = round_robin();
         let mut exit = Exit::default();
         for flow in 0..100 {

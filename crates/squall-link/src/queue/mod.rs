@@ -1,8 +1,9 @@
-//! Queues: which packets wait, in which order they leave, and which are dropped or marked; each discipline in a file.
+//! Queues: which packets wait, in which order they leave, and which are dropped or marked. Each discipline has its own
+//! file.
 //!
-//! A discipline knows no rate: when a packet may leave, `bottleneck` says. Limits hold for what waits, after every
-//! call. Whatever finds no room, or is thrown out to make some, is a `QueueDrop`; what a discipline drops although
-//! there was room is an `EarlyDrop`, and only there ECN marks take the place of drops (RFC 3168).
+//! A discipline knows no rate: `bottleneck` decides when a packet may leave. Limits apply to the waiting packets, after
+//! every call. A packet that finds no room, or is evicted to make room, is a `QueueDrop`. A packet that a discipline drops
+//! although there was room is an `EarlyDrop`; only there do ECN marks replace drops (RFC 3168).
 
 mod codel;
 mod drop_head;
@@ -32,10 +33,10 @@ use fq_codel::FqCoDel;
 use pie::Pie;
 use red::Red;
 
-/// The largest packet of the hosts' devices, which CoDel and PIE ask for.
+/// The largest packet of the hosts' devices, a parameter of CoDel and PIE.
 const MTU_BYTES: u64 = 1_500;
 
-/// What waits in a queue.
+/// How much is waiting in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Depth {
     pub(crate) packets: u64,
@@ -43,13 +44,13 @@ pub(crate) struct Depth {
 }
 
 impl Depth {
-    /// With `packet` besides.
+    /// Adds `packet`.
     pub(crate) fn add(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += packet.len();
     }
 
-    /// Without `packet`.
+    /// Removes `packet`.
     pub(crate) fn remove(&mut self, packet: &Packet) {
         self.packets -= 1;
         self.bytes -= packet.len();
@@ -71,17 +72,17 @@ impl Limit {
         }
     }
 
-    /// Whether `packet` may join what waits.
+    /// Whether `packet` may join the waiting packets.
     pub(crate) fn has_room(&self, waiting: Depth, packet: &Packet) -> bool {
         waiting.packets < self.packets && waiting.bytes + packet.len() <= self.bytes
     }
 
-    /// Whether `packet` may wait if nothing else does.
+    /// Whether `packet` fits into an empty queue.
     fn can_ever_hold(&self, packet: &Packet) -> bool {
         self.has_room(Depth::default(), packet)
     }
 
-    /// Whether no more waits than may.
+    /// Whether the queue is within the limit.
     fn holds(&self, waiting: Depth) -> bool {
         waiting.packets <= self.packets && waiting.bytes <= self.bytes
     }
@@ -95,14 +96,14 @@ pub(crate) trait Discipline: fmt::Debug + Send {
     /// The packet whose turn it is; some may be dropped on the way.
     fn dequeue(&mut self, now: Time, exit: &mut Exit) -> Option<Packet>;
 
-    /// What waits.
+    /// How much is waiting.
     fn depth(&self) -> Depth;
 
-    /// Gives up all packets, in the order in which they would leave, none dropped.
+    /// Removes and returns all packets, in the order in which they would leave, dropping none.
     fn drain(&mut self) -> Vec<Packet>;
 }
 
-/// Marks a packet instead of dropping it. `false`, and nothing done, if its flow is not ECN-capable.
+/// Marks a packet instead of dropping it. Returns `false`, and does nothing, if its flow is not ECN-capable.
 fn mark(packet: &mut Packet) -> bool {
     let is_capable = mark_congestion(&mut packet.bytes);
     packet.record.is_marked |= is_capable;

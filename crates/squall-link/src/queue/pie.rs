@@ -1,13 +1,13 @@
-//! PIE: arrivals are dropped with a probability that a controller moves so that the delay becomes the target.
+//! PIE: arrivals are dropped with a probability that a controller adjusts so that the delay approaches the target.
 //!
-//! RFC 8033 with all its safeguards: bursts are let through, small queues too, the controller is slower while the
-//! probability is small, and drops are spread. The delay is that of the packet that left last, by its time stamp, or
-//! none when nothing waits any more, as in Linux (net/sched/sch_pie.c without dq_rate_estimator): stamps are exact
-//! here, and the drain rate of a recorded link jumps too much to be estimated.
+//! It is RFC 8033 with all its safeguards: bursts and small queues pass, the controller is slower while the probability is
+//! small, and drops are spread out. The delay is that of the packet that left last, by its timestamp, or zero when nothing
+//! waits any more, as in Linux (net/sched/sch_pie.c without dq_rate_estimator): timestamps are exact here, and the drain
+//! rate of a recorded link varies too much to be estimated.
 //!
-//! No timer: the updates that are due are made before a packet comes or goes. Nothing that they hang on changes
-//! in between, so that is the same. Not here: Linux's extra step above 250 ms, the RFC's switching off of an idle
-//! PIE (section 5.3), gains that follow another update interval, and drops by packet size.
+//! There is no timer: due updates are made before a packet enters or leaves. Their inputs do not change in between, so the
+//! result is the same. Not implemented: Linux's extra step above 250 ms, the RFC's switching off of an idle PIE (section
+//! 5.3), gains that follow a different update interval, and drops by packet size.
 
 use squall_base::record::Fate;
 use squall_base::{Duration, Probability, Time};
@@ -40,10 +40,10 @@ const DECAY: f64 = 0.98;
 const MAX_MARKED: f64 = 0.1;
 /// No drop before the probabilities of the packets since the last one sum up to this (section 5.4).
 const FIRST_DROP: f64 = 0.85;
-/// A drop for certain when they do to this.
+/// A drop is certain when they sum up to this.
 const LAST_DROP: f64 = 8.5;
-/// The most updates that are made up for: 150 s of 15 ms. Only a controller that a stalled line leaves creeping has
-/// not come to rest by then; it stays where it is.
+/// The maximum number of missed updates to make up for: 150 s of 15 ms. By then every controller has come to rest, except
+/// one that creeps behind a stalled line; that one stays where it is.
 const MAX_UPDATES_AT_ONCE: u64 = 10_000;
 
 /// The controller: delays in, a probability out.
@@ -54,7 +54,7 @@ pub(super) struct Control {
     probability: f64,
     /// The delay at the last update.
     delay_before: Duration,
-    /// What is left of the time in which nothing is dropped.
+    /// The rest of the time in which nothing is dropped.
     burst_left: Duration,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Pie {
     marks_ecn: bool,
     luck: Luck,
     waiting: Fifo,
-    /// How long the packet that left last had waited; none, if nothing waited behind it.
+    /// How long the packet that left last had waited; zero if nothing waited behind it.
     delay: Duration,
     next_update: Time,
     /// Sum of the probabilities of all arrivals since the last drop or mark.
@@ -150,15 +150,15 @@ impl Pie {
             let before = self.control;
             self.control.step(self.delay);
             if self.control == before {
-                // At rest: all further updates would leave it there.
+                // At rest: further updates would change nothing.
                 break;
             }
         }
         self.next_update += Duration::from_nanos(due * update_ns);
     }
 
-    /// Whether an arrival meets an early drop or mark (section 4.1, and 5.4 for the sum). A couple of packets is two of
-    /// the MTU, as in Linux, and not of a mean size that would have to be guessed.
+    /// Whether an arrival is dropped or marked early (section 4.1, and 5.4 for the sum). "A couple of packets" means two of
+    /// the MTU, as in Linux, not two of a mean size, which would have to be guessed.
     fn strikes(&mut self, key: PacketKey) -> bool {
         let Control {
             probability,
@@ -295,9 +295,9 @@ mod tests {
         queue.catch_up(Time::from_nanos(u64::MAX / 2));
     }
 
-    /// Updates made late, all at once, are as good as updates made in time.
+    /// Updates made late, all at once, have the same result as updates made in time.
     #[test]
-    fn it_does_not_matter_when_updates_are_made_up_for() {
+    fn late_updates_have_the_same_result_as_punctual_ones() {
         let (mut late, mut in_time) = (loaded(false, 0.3), loaded(false, 0.3));
         for queue in [&mut late, &mut in_time] {
             queue.dequeue(at_ms(14), &mut Exit::default());
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(late.next_update, in_time.next_update);
     }
 
-    /// A queue that stands for long, then bursts: nothing is dropped in the first 150 ms of delay.
+    /// A queue that is empty for long, then bursts: nothing is dropped in the first 150 ms of delay.
     #[test]
     fn a_burst_is_let_through() {
         let mut queue = pie(false);
@@ -322,11 +322,11 @@ mod tests {
         assert!(!outcome.dropped.is_empty());
     }
 
-    /// Half of what comes must go, which takes a probability between 0.1 and 1: there the controller is an integrator
-    /// without a divisor, and over n updates the probability moves by n * 0.125/s * (mean delay - target) + 1.25/s *
-    /// (last - first delay). It moves by less than 1, so 3,333 updates bound the mean's distance by 2.4 ms, and the
-    /// second term adds 0.2 ms with delays below 60 ms. No step meets its cap: the delay grows by at most 7.5 ms
-    /// an update, which makes 0.0094 + 0.0056.
+    /// Half of the arrivals must be dropped, which takes a probability between 0.1 and 1. There the controller is an
+    /// integrator without a divisor, and over n updates the probability moves by n * 0.125/s * (mean delay - target) +
+    /// 1.25/s * (last - first delay). It moves by less than 1, so 3,333 updates bound the mean's distance by 2.4 ms, and
+    /// the second term adds 0.2 ms with delays below 60 ms. No step reaches its cap: the delay grows by at most 7.5 ms per
+    /// update, which makes 0.0094 + 0.0056.
     #[test]
     fn a_twofold_overload_is_held_at_the_target() {
         let mut queue = pie(false);
@@ -346,12 +346,12 @@ mod tests {
         );
     }
 
-    /// With the probability p packets are spared until the sum reaches 0.85, and then dropped by p each, for certain
-    /// when the sum reaches 8.5: p = 0.5 spares the first of each gap and gives a mean of 1 + 2 (the certain drop
-    /// after 17 takes 2^-15 of them). The variance of a geometric gap is (1-p)/p^2 = 2; so N arrivals have N/3 drops
-    /// with a variance of N * 2/27; the bound is 5 standard deviations.
+    /// With probability p, packets are spared until the sum reaches 0.85, then dropped with p each, and for certain when
+    /// the sum reaches 8.5. So p = 0.5 spares the first of each gap and has a mean gap of 1 + 2 (the certain drop after 17
+    /// changes this by 2^-15). The variance of a geometric gap is (1-p)/p^2 = 2, so N arrivals have N/3 drops with a
+    /// variance of N * 2/27; the bound is 5 standard deviations.
     #[test]
-    fn drops_are_spread() {
+    fn drops_are_spread_out() {
         let mut queue = loaded(false, 0.5);
         let (arrivals, mut exit) = (100_000_u32, Exit::default());
         for index in 0..arrivals {

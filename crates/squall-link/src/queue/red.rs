@@ -1,14 +1,14 @@
 //! Random early detection: arrivals are dropped with a probability that grows with the average queue.
 //!
 //! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM Transactions on Networking
-//! 1(4), 1993, with Floyd's gentle slope (note of March 2000; ns-2's gentle_): between max and twice max the
-//! probability rises from its maximum to 1 instead of jumping there. The average is in bytes, but a small packet is
-//! dropped as often as a large one, as in Linux (net/sched/sch_red.c). Not here: the adaptive variant.
+//! 1(4), 1993, with Floyd's gentle slope (note of March 2000; ns-2's gentle_): between max and twice max the probability
+//! rises from its maximum to 1 rather than jumping there. The average is in bytes, but a small packet is dropped as often
+//! as a large one, as in Linux (net/sched/sch_red.c). Not implemented: the adaptive variant.
 //!
-//! While the line is idle no arrivals age the average; the paper then ages it by as many packets as could have been
-//! sent. Linux wants the line's rate from the user for that (include/net/red.h, Stab). Here it is measured: a packet
-//! that leaves just after another that left others waiting shows how long one takes. The line is idle from the
-//! time at which it asks for a packet in vain.
+//! While the line is idle, no arrivals age the average; the paper then ages it by the number of packets that could have
+//! been sent. Linux needs the line's rate from the user for that (include/net/red.h, Stab). Here it is measured: when a
+//! packet leaves while others wait, the next departure shows how long one takes. The line counts as idle from the time at
+//! which it asks for a packet and gets none.
 
 use squall_base::record::Fate;
 use squall_base::{Duration, Probability, Time};
@@ -20,11 +20,10 @@ use crate::random::{Luck, PacketKey, Purpose};
 
 /// Weight of an arrival in the average (the paper's w_q, section 6).
 const WEIGHT: f64 = 0.002;
-/// Weight of a packet in the time that one takes: that of RFC 6298 for round trips, so that it follows a rate that
-/// changes.
+/// Weight of a packet in the average time per packet: that of RFC 6298 for round trips, so that it follows a changing rate.
 const PACKET_TIME_WEIGHT: f64 = 0.125;
 
-/// The probability of a drop over the average queue.
+/// The drop probability as a function of the average queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Curve {
     min_bytes: f64,
@@ -61,10 +60,10 @@ impl Curve {
     }
 }
 
-/// What the queue knows of the line behind it.
+/// The queue's view of the line behind it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    /// When it asked in vain; `None` while it is busy.
+    /// When it asked for a packet and got none; `None` while it is busy.
     idle_since: Option<Time>,
     /// When the last packet left, if others waited behind it.
     took_at: Option<Time>,
@@ -73,7 +72,7 @@ struct Line {
 }
 
 impl Line {
-    /// A packet leaves, and `waiting` is what stays behind.
+    /// A packet leaves, and `waiting` stays behind.
     fn takes(&mut self, now: Time, waiting: Depth) {
         if let Some(before) = self.took_at {
             let time_ns = now.since(before).as_nanos() as f64;
@@ -89,8 +88,8 @@ impl Line {
         self.idle_since.get_or_insert(now);
     }
 
-    /// How many packets it could have sent in `idle`: the paper's m. None, if it is not known how long one takes;
-    /// then hardly anything has ever waited, and the average has next to nothing to forget.
+    /// How many packets the line could have sent in `idle`: the paper's m. Zero if the time per packet is unknown; then
+    /// hardly anything has ever waited, and the average has almost nothing to forget.
     fn packets_in(&self, idle: Duration) -> f64 {
         self.packet_time_ns
             .map_or(0.0, |time_ns| idle.as_nanos() as f64 / time_ns.max(1.0))
@@ -125,7 +124,7 @@ impl Red {
         }
     }
 
-    /// Takes an arrival into the average, which does not count the arrival itself.
+    /// Updates the average for an arrival, which itself is not counted.
     fn average(&mut self, now: Time) {
         match self.line.idle_since.take() {
             Some(since) => {
@@ -139,8 +138,8 @@ impl Red {
         }
     }
 
-    /// Whether an arrival meets an early drop or mark. The count of those spared makes the gaps between drops
-    /// uniform instead of geometric (section 7 of the paper): 1 to 1/p_b packets from one to the next.
+    /// Whether an arrival is dropped or marked early. The count of those spared makes the gaps between drops uniform rather
+    /// than geometric (section 7 of the paper): 1 to 1/p_b packets from one to the next.
     fn strikes(&mut self, key: PacketKey) -> bool {
         let basic = self.curve.probability(self.average_bytes);
         if basic <= 0.0 {
@@ -205,8 +204,8 @@ mod tests {
         Red::new(UNLIMITED, curve, marks_ecn, Luck::new(5))
     }
 
-    /// Keeps `depth` packets in the queue while others come and go, long enough for the average to be that, and then
-    /// for `arrivals` more. For each of these, whether it was dropped early.
+    /// Keeps `depth` packets in the queue while others come and go, long enough for the average to reach `depth`, and then
+    /// for `arrivals` more. Returns for each of these whether it was dropped early.
     fn steady(queue: &mut Red, depth: u32, arrivals: u32) -> Vec<bool> {
         // 0.998^20,000 is 4e-18: nothing of the start is left.
         const WARM_UP: u32 = 20_000;
@@ -243,9 +242,9 @@ mod tests {
         assert!(chi_squared < 85.4, "{chi_squared}: {counts:?}");
     }
 
-    /// A gap is n with probability p_b for each n up to 1/p_b, and what is left over falls on the next n. By the
-    /// central limit theorem for renewals the number of drops in N arrivals has mean N/m and variance N s^2/m^3, with
-    /// m and s^2 of the gaps; the bound is 5 standard deviations.
+    /// A gap is n with probability p_b for each n up to 1/p_b, and the remainder falls on the next n. By the central limit
+    /// theorem for renewals the number of drops in N arrivals has mean N/m and variance N s^2/m^3, with m and s^2 of the
+    /// gaps; the bound is 5 standard deviations.
     #[test]
     fn the_share_dropped_follows_the_curve() {
         let arrivals = 200_000;
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(left.bytes[1] & 0b11, 0b11);
     }
 
-    /// Packets take 2 ms each; 1 s without any is as good as 500 of them on an empty queue: 0.998^500 = 0.36752.
+    /// Packets take 2 ms each; 1 s without any counts as 500 of them on an empty queue: 0.998^500 = 0.36752.
     #[test]
     fn the_average_ages_while_the_line_is_idle() {
         let mut queue = red(false);

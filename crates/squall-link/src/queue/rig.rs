@@ -1,4 +1,4 @@
-//! What the tests of the disciplines share: packets, and a server of constant rate.
+//! Helpers for the tests of the disciplines: packets, and a server of constant rate.
 
 use squall_base::record::{Direction, PacketClass};
 use squall_base::{Duration, Time};
@@ -48,14 +48,14 @@ pub(super) fn packet(flow: u32, index: u32, len: usize) -> Packet {
     )
 }
 
-/// The same, ECN-capable.
+/// As `packet`, but ECN-capable.
 pub(super) fn ecn_packet(flow: u32, index: u32, len: usize) -> Packet {
     let mut packet = packet(flow, index, len);
     packet.bytes[1] = 0b10;
     packet
 }
 
-/// What came out of a queue, in the order of time.
+/// The output of a queue, in order of time.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Packets with the time at which they left the queue.
@@ -64,8 +64,8 @@ pub(super) struct Outcome {
     pub(super) dropped: Vec<(Time, Packet)>,
 }
 
-/// Sends `arrivals`, which are in the order of time, through a queue before a server that takes `ns_per_byte`; as the
-/// bottleneck does, it asks for a packet when one is through, and when one comes while it is idle.
+/// Sends `arrivals`, which are in order of time, through a queue before a server that takes `ns_per_byte`. Like the
+/// bottleneck, the server asks for a packet when one is through, and when one arrives while it is idle.
 pub(super) fn serve(
     queue: &mut dyn Discipline,
     arrivals: impl Iterator<Item = (Time, Packet)>,
@@ -104,7 +104,7 @@ pub(super) fn serve(
 }
 
 impl Outcome {
-    /// How long each packet of `flow` waited that left.
+    /// How long each packet of `flow` that left had waited.
     pub(super) fn waits(&self, flow: u32) -> Vec<Duration> {
         let of_flow = self.left.iter().filter(|(_, p)| p.record.flow == flow);
         of_flow

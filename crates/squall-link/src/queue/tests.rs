@@ -1,4 +1,4 @@
-//! Laws that every discipline keeps, whatever comes; what each does besides is tested in its own file.
+//! Laws that every discipline keeps, whatever arrives; the rest of its behaviour is tested in its own file.
 
 use proptest::prelude::*;
 use squall_base::record::Fate;
@@ -10,7 +10,7 @@ use crate::component::{Exit, Packet};
 use crate::random::Luck;
 use crate::settings::{self, QueueSettings};
 
-/// Each discipline, with the numbers that its document gives.
+/// Each discipline, with its document's default parameters.
 fn disciplines() -> [settings::Discipline; 6] {
     let (target, interval) = (Duration::from_millis(5), Duration::from_millis(100));
     [
@@ -38,7 +38,7 @@ fn queue(settings: &QueueSettings) -> Box<dyn Discipline> {
     new(Time::ZERO, settings, Luck::new(1))
 }
 
-/// Bursts of five packets each 10 ms, 1 ms a packet: half the load, and 4 ms of waiting at most.
+/// A burst of five packets every 10 ms at 1 ms per packet: half the load, and 4 ms of waiting at most.
 #[test]
 fn nothing_is_dropped_or_marked_under_light_load() {
     for discipline in disciplines() {
@@ -59,9 +59,9 @@ fn nothing_is_dropped_or_marked_under_light_load() {
     }
 }
 
-/// Twice the load for 20 s, none of which gives way.
+/// Twice the load for 20 s, from senders that do not slow down.
 #[test]
-fn all_but_the_plain_ones_drop_early_under_overload() {
+fn only_active_queue_management_drops_early_under_overload() {
     for discipline in disciplines() {
         let mut queue = queue(&QueueSettings {
             discipline,
@@ -108,7 +108,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     proptest::collection::vec((gap_us, step), 0..400)
 }
 
-/// What a test knows of a queue from outside.
+/// A test's own account of a queue.
 #[derive(Default)]
 struct Books {
     arrived: Vec<Packet>,
@@ -124,7 +124,7 @@ impl Books {
         depth
     }
 
-    /// Whether all that came is gone, each packet once.
+    /// Whether everything that arrived is gone, each packet once.
     fn are_closed(&self) -> bool {
         let indices = |packets: &[Packet]| {
             let mut indices: Vec<u64> = packets.iter().map(|packet| packet.record.index).collect();
@@ -135,7 +135,7 @@ impl Books {
     }
 }
 
-/// Whether the packets of each flow are in the order in which they came.
+/// Whether each flow's packets are in order of arrival.
 fn are_in_order(left: &[Packet]) -> bool {
     (0..4).all(|flow| {
         let of_flow = left.iter().filter(|packet| packet.record.flow == flow);
@@ -145,7 +145,7 @@ fn are_in_order(left: &[Packet]) -> bool {
 
 proptest! {
     #[test]
-    fn every_discipline_keeps_its_books(
+    fn every_discipline_accounts_for_each_packet_once(
         discipline in proptest::sample::select(disciplines().to_vec()),
         limit_packets in proptest::option::of(0_u64..60),
         limit_bytes in proptest::option::of(0_u64..60_000),
@@ -192,7 +192,7 @@ proptest! {
         prop_assert!(are_in_order(&left));
     }
 
-    /// With no time passing nothing is dropped on the way out, so that draining and leaving are the same.
+    /// While no time passes, nothing is dropped on the way out, so draining and leaving are equivalent.
     #[test]
     fn packets_drain_in_the_order_in_which_they_would_leave(
         discipline in proptest::sample::select(disciplines().to_vec()),

@@ -1,14 +1,14 @@
-//! What can be wrong with the text of a setting, and how it is shown: the place, the words, the reason, and what
-//! would be right.
+//! What can be wrong with the text of a setting, and how it is shown: the place, the words, the reason, and what is
+//! expected.
 //!
-//! It finds no mistakes: `words` and those who read from it do.
+//! It does not find mistakes: `words` and its callers do.
 
 use std::fmt;
 
 use squall_base::ParseQuantityError;
 use thiserror::Error;
 
-/// More of a text than this is not repeated in a message.
+/// At most this much of a text is repeated in a message.
 const MAX_WORDS_CHARS: usize = 80;
 
 /// A mistake and its place.
@@ -22,7 +22,7 @@ pub struct TextError {
     pub words: String,
     /// What is wrong with it.
     pub mistake: Mistake,
-    /// What would be right.
+    /// What is expected instead.
     pub expected: String,
     /// The name that was probably meant.
     pub meant: Option<&'static str>,
@@ -40,31 +40,31 @@ pub enum Mistake {
     /// A word that has no place here.
     #[error("unexpected word")]
     Unexpected,
-    /// No plain number where one must stand.
+    /// A plain number is expected here.
     #[error("not a number")]
     NotANumber,
-    /// No two numbers with a hyphen between them where a range must stand.
+    /// Two numbers with a hyphen between them are expected here.
     #[error("not a range")]
     NotARange,
     /// A number that needs a unit.
     #[error("no unit")]
     NoUnit,
-    /// A number with a unit of something else.
+    /// A number with a unit of a different quantity.
     #[error("unknown unit {unit:?}")]
     UnknownUnit {
         /// The unit.
         unit: String,
     },
-    /// A value of the right kind that cannot be.
+    /// A value of the right kind that is not possible.
     #[error("out of range")]
     OutOfRange,
     /// A change that is earlier than the one before it.
     #[error("back in time")]
     BackInTime,
-    /// The caller could not give the trace.
+    /// The caller could not provide the trace.
     #[error("the trace cannot be used: {why}")]
     Trace {
-        /// What the caller says.
+        /// The caller's reason.
         why: String,
     },
 }
@@ -90,7 +90,7 @@ impl fmt::Display for TextError {
 }
 
 impl Mistake {
-    /// What is wrong with a quantity, and what would be right.
+    /// What is wrong with a quantity, and what is expected instead.
     pub(super) fn of(error: ParseQuantityError) -> (Mistake, &'static str) {
         match error {
             ParseQuantityError::NotANumber { expected, .. } => (Mistake::NotANumber, expected),

@@ -27,8 +27,8 @@
 //! Settings in a list stand between commas. A schedule has one change on a line, `at 10s: loss 3%` or
 //! `at 10s: link 2 down rate 2mbit, delay 80ms`, in the order of time; `#` begins a comment.
 //!
-//! What the words mean is `settings`. `Display` of a setting gives words that read back as the same value (`write`).
-//! Bounds without which a model would be unsound are checked here (`read`, `queue`); files are read by the caller.
+//! The meaning of the words is in `settings`. `Display` of a setting prints words that read back as the same value
+//! (`write`). Bounds without which a model would be unsound are checked here (`read`, `queue`); the caller reads files.
 
 mod error;
 mod queue;
@@ -45,7 +45,8 @@ use crate::trace::Trace;
 pub use error::{Mistake, TextError};
 use words::Words;
 
-/// Gives the trace of a name, or says why there is none. A trace that shall be written as it was read has that name.
+/// Returns the trace with a name, or the reason why there is none. A trace must have that name to be written as it was
+/// read.
 pub type Traces<'a> = dyn FnMut(&str) -> Result<Arc<Trace>, String> + 'a;
 
 /// Reads one setting, which is several values if it names several drops.
@@ -78,13 +79,14 @@ pub fn setting(text: &str, traces: &mut Traces<'_>) -> Result<Vec<Setting>, Text
 
 /// Reads a list of settings with commas between them; a blank text is an empty list.
 pub fn settings(text: &str, traces: &mut Traces<'_>) -> Result<Vec<Setting>, TextError> {
-    match text.trim().is_empty() {
-        true => Ok(Vec::new()),
-        false => list(text, None, 0, traces),
+    if text.trim().is_empty() {
+        Ok(Vec::new())
+    } else {
+        list(text, None, 0, traces)
     }
 }
 
-/// Reads a schedule: one change, or several of one time, on a line.
+/// Reads a schedule: one change, or several at one time, per line.
 pub fn schedule(text: &str, traces: &mut Traces<'_>) -> Result<Vec<Change>, TextError> {
     schedule::read(text, traces)
 }

@@ -1,7 +1,7 @@
-//! A queue from its words: discipline, what that can be told, limits, ECN.
+//! Reads a queue from its words: discipline, its parameters, limits, ECN.
 //!
-//! Behind the discipline the words may stand in any order. Sizes may be written `64k`, as people do, which is 64 KiB
-//! here and nowhere else.
+//! After the discipline the words may be in any order. Sizes may be written `64k`, as people do, which means 64 KiB here
+//! and nowhere else.
 
 use squall_base::{Bytes, Duration, Probability};
 
@@ -21,11 +21,11 @@ const PIE_TARGET: Duration = Duration::from_millis(15);
 const PIE_UPDATE: Duration = Duration::from_millis(15);
 /// RFC 8290, section 5.2.4: a packet of Ethernet with its header.
 const FQ_QUANTUM_BYTES: u32 = 1_514;
-/// What happens so often is repeated over a silence: a second has at most a million.
+/// An update this frequent is repeated over a silence: a second has at most a million.
 const MIN_TIME: Duration = Duration::from_micros(1);
 const MAX_TIME: Duration = Duration::from_secs(3_600);
 
-/// What stands behind `queue`.
+/// Reads what follows `queue`.
 pub(super) fn queue(words: &mut Words<'_>) -> Result<QueueSettings, TextError> {
     let mut settings = QueueSettings {
         discipline: discipline(words)?,
@@ -127,10 +127,10 @@ fn red(words: &mut Words<'_>) -> Result<Discipline, TextError> {
     })
 }
 
-/// The words that a discipline knows besides limits.
+/// The words that a discipline accepts in addition to limits.
 fn options(discipline: Discipline) -> Vec<&'static str> {
     match discipline {
-        // These never drop early, so there is nothing that they could mark instead.
+        // These never drop early, so there is nothing to mark instead.
         Discipline::DropTail | Discipline::DropHead => Vec::new(),
         Discipline::Red { .. } => vec!["ecn"],
         Discipline::CoDel { .. } => vec!["target", "interval", "ecn"],
@@ -164,7 +164,7 @@ fn limit(words: &mut Words<'_>, settings: &mut QueueSettings) -> Result<(), Text
     Ok(())
 }
 
-/// A size with its unit: of a bare number nobody knows whether it means bytes or packets.
+/// A size with its unit: a bare number could mean bytes or packets.
 fn size(words: &mut Words<'_>, what: &str) -> Result<u64, TextError> {
     let word = words.word(what)?;
     if word

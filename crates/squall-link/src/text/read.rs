@@ -1,6 +1,6 @@
-//! One setting from its words, each by a function of its own.
+//! Reads one setting from its words; each has its own function.
 //!
-//! Queues have more words than all others and are `queue`; the way back is `write`.
+//! Queues have more words than all others and are in `queue`; the inverse is `write`.
 
 use squall_base::record::PacketClass;
 use squall_base::{BitRate, Bytes, Duration, Probability};
@@ -15,10 +15,10 @@ use crate::settings::{
     Weather,
 };
 
-/// A setting, for messages that know nothing better.
+/// An example for messages that have no better one.
 pub(super) const EXAMPLE: &str = "delay 25ms";
 
-/// What can be set, and how it looks.
+/// The settings, each with an example.
 const SETTINGS: [(&str, &str); 12] = [
     ("delay", EXAMPLE),
     ("jitter", "jitter normal 5ms correlation 25%"),
@@ -34,11 +34,11 @@ const SETTINGS: [(&str, &str); 12] = [
     ("queue", "queue 64KiB"),
 ];
 
-/// No delay, and nothing that adds to one, is longer.
+/// The longest delay, and the longest addition to one.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
-/// The shortest mean: no packets come closer to each other.
+/// The shortest mean: packets are never closer together.
 const MIN_SPELL: Duration = Duration::from_micros(1);
-/// The longest mean: nobody holds a link up for so long.
+/// The longest mean: no link is kept up for longer.
 const MAX_SPELL: Duration = Duration::from_secs(24 * 3_600);
 /// Longer bursts are an outage, which blackouts and weather describe.
 const MAX_BURST_PACKETS: f64 = 1_000_000.0;
@@ -47,7 +47,7 @@ const MIN_BUCKET_BYTES: u64 = 1_500;
 /// More than any link layer adds to a packet.
 const MAX_OVERHEAD_BYTES: u64 = 1_500;
 
-/// All that `words` say.
+/// Reads the settings in `words`.
 pub(super) fn setting(
     mut words: Words<'_>,
     traces: &mut Traces<'_>,
@@ -146,7 +146,7 @@ fn bursts(words: &mut Words<'_>, share: Probability) -> Result<Loss, TextError> 
     }
 }
 
-/// A mean number of packets: the only number that may be broken and has no unit.
+/// A mean number of packets: the only number that may have a fraction and has no unit.
 fn mean_length(words: &mut Words<'_>) -> Result<f64, TextError> {
     let word = words.word("a mean length in packets")?;
     let is_plain = word
@@ -190,7 +190,7 @@ fn weather(words: &mut Words<'_>) -> Result<Loss, TextError> {
     }))
 }
 
-/// Loss in the bad and in the good state: everything and nothing, unless said otherwise.
+/// Loss in the bad and in the good state; by default everything and nothing.
 fn losses(words: &mut Words<'_>) -> Result<(Probability, Probability), TextError> {
     let mut share_or = |default: f64| match words.peek() {
         Some(_) => words.quantity("a share"),
@@ -210,7 +210,7 @@ fn drops(words: &mut Words<'_>) -> Result<Vec<Setting>, TextError> {
     }
 }
 
-/// A rule, and whether `and` stands behind it.
+/// A rule, and whether `and` follows it.
 fn drop_rule(words: &mut Words<'_>) -> Result<(DropRule, bool), TextError> {
     let (mut rule, mut options) = drop_subject(words)?;
     options.push("and");
@@ -231,15 +231,14 @@ fn drop_rule(words: &mut Words<'_>) -> Result<(DropRule, bool), TextError> {
     Ok((rule, false))
 }
 
-/// A rule without what may stand behind it, and what that is.
+/// A rule without its optional parts, and what those may be.
 fn drop_subject(words: &mut Words<'_>) -> Result<(DropRule, Vec<&'static str>), TextError> {
     let classes = PacketClass::ALL.map(PacketClass::name);
-    let name = match words.is_name_next() {
-        true => {
-            let names = [&["every", "seq"], &classes[..]].concat();
-            words.name(&names, "a packet's number, or")?
-        }
-        false => "",
+    let name = if words.is_name_next() {
+        let names = [&["every", "seq"], &classes[..]].concat();
+        words.name(&names, "a packet's number, or")?
+    } else {
+        ""
     };
     match name {
         "every" => {
@@ -316,7 +315,7 @@ fn rate(words: &mut Words<'_>) -> Result<Capacity, TextError> {
     Ok(Capacity::TokenBucket { rate, depth })
 }
 
-/// All that is left is the name, so that it may have spaces in it.
+/// The whole rest is the name, so that it may contain spaces.
 fn trace(words: &mut Words<'_>, traces: &mut Traces<'_>) -> Result<Capacity, TextError> {
     let name = words.rest("the name of a trace")?;
     traces(name).map(Capacity::Trace).map_err(|why| {

@@ -1,7 +1,7 @@
-//! Schedules: settings that change while the link is up, one time on a line.
+//! Schedules: settings that change while the link is up, one time per line.
 //!
-//! Times count from the link's start. How many stretches the link has is not known here, so whoever joins both
-//! checks the number behind `link`.
+//! Times count from the link's start. The number of stretches is not known here, so the caller that joins schedule and link
+//! checks the number after `link`.
 
 use squall_base::Duration;
 use squall_base::record::Direction;
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str, traces: &mut Traces<'_>) -> Result<Vec<Change>, T
     Ok(changes)
 }
 
-/// A comment begins with `#` at the start of a line or behind a space: `trace lte#2` has none.
+/// A comment begins with `#` at the start of a line or after a space: `trace lte#2` has no comment.
 fn without_comment(line: &str) -> &str {
     let begins = |at: usize| at == 0 || line[..at].ends_with(char::is_whitespace);
     let comment = line.match_indices('#').find(|(at, _)| begins(*at));
@@ -48,15 +48,16 @@ fn read_line(
         return Err(words.wrong(Mistake::BackInTime, &expected));
     }
     let Some(colon) = colon else {
-        // Whatever stands behind the time of `at 10s loss 3%`, the colon is missing.
+        // Whatever follows the time in `at 10s loss 3%`, the colon is missing.
         return Err(words.incomplete("`:` behind the time"));
     };
     words.end()?;
     let indent = head.chars().count() + 1;
     let mut words = Words::new(&line[colon + 1..], Some(number), indent, EXAMPLE);
-    let stretch = match words.skip("link") {
-        true => words.whole_u32(1)? - 1,
-        false => 0,
+    let stretch = if words.skip("link") {
+        words.whole_u32(1)? - 1
+    } else {
+        0
     };
     let direction = Direction::ALL.into_iter().find(|d| words.skip(d.name()));
     let (body, indent) = words.behind();

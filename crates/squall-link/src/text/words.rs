@@ -1,6 +1,6 @@
-//! The words of one setting, taken one after the other, with their places for whoever finds one wrong.
+//! The words of one setting, taken one after the other, with their places for error messages.
 //!
-//! It knows no setting; numbers with units are read by their own types (`squall_base::quantity`).
+//! It knows no settings; numbers with units are read by their own types (`squall_base::quantity`).
 
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use squall_base::{Duration, ParseQuantityError};
 
 use super::error::{Mistake, TextError, nearest};
 
-/// A text that is one setting, or the like, and how much of it has been taken.
+/// The text of one setting or similar, and how much of it has been taken.
 #[derive(Clone, Debug)]
 pub(super) struct Words<'t> {
     text: &'t str,
@@ -18,7 +18,7 @@ pub(super) struct Words<'t> {
     indent: usize,
     /// The bytes of the last word that was taken; empty before the first one.
     taken: Range<usize>,
-    /// How it looks when it is right.
+    /// What a correct text looks like.
     example: &'static str,
 }
 
@@ -38,17 +38,17 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// From now on messages show this example.
+    /// Sets the example that messages show from now on.
     pub(super) fn like(&mut self, example: &'static str) {
         self.example = example;
     }
 
-    /// The next word, which stays.
+    /// The next word, without taking it.
     pub(super) fn peek(&self) -> Option<&'t str> {
         self.text[self.taken.end..].split_whitespace().next()
     }
 
-    /// The word behind the next one, which stays.
+    /// The word after the next one, without taking either.
     pub(super) fn peek_second(&self) -> Option<&'t str> {
         self.text[self.taken.end..].split_whitespace().nth(1)
     }
@@ -79,7 +79,7 @@ impl<'t> Words<'t> {
         self.take().ok_or_else(|| self.incomplete(what))
     }
 
-    /// All that is left, as one word.
+    /// The rest of the text, as one word.
     pub(super) fn rest(&mut self, what: &str) -> Result<&'t str, TextError> {
         let first = self.word(what)?;
         let end = self.text.trim_end().len();
@@ -87,7 +87,7 @@ impl<'t> Words<'t> {
         Ok(&self.text[self.taken.clone()])
     }
 
-    /// What is left, and how many characters stand before it in its line.
+    /// The rest of the text, and how many characters precede it in its line.
     pub(super) fn behind(&self) -> (&'t str, usize) {
         let behind = &self.text[self.taken.end..];
         (behind, self.column_of(self.taken.end) - 1)
@@ -100,16 +100,17 @@ impl<'t> Words<'t> {
 
     /// Takes the next word, which must be `word`.
     pub(super) fn keyword(&mut self, word: &'static str) -> Result<(), TextError> {
-        match self.skip(word) {
-            true => Ok(()),
-            false => match self.take() {
+        if self.skip(word) {
+            Ok(())
+        } else {
+            match self.take() {
                 None => Err(self.incomplete(&format!("`{word}`"))),
                 Some(_) => Err(self.unexpected(&[word], &format!("`{word}`"))),
-            },
+            }
         }
     }
 
-    /// Takes the next word, which must be one of `names`; `what` is said before them.
+    /// Takes the next word, which must be one of `names`; messages show `what` before them.
     pub(super) fn name(
         &mut self,
         names: &[&'static str],
@@ -126,7 +127,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// Takes one of `options`, which is then no option any more; `None` at the end of the text.
+    /// Takes one of `options` and removes it from them; `None` at the end of the text.
     pub(super) fn option(
         &mut self,
         options: &mut Vec<&'static str>,
@@ -144,7 +145,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// Nothing may be left.
+    /// Fails if anything is left.
     pub(super) fn end(&mut self) -> Result<(), TextError> {
         self.option(&mut Vec::new()).map(|_| ())
     }
@@ -158,7 +159,7 @@ impl<'t> Words<'t> {
         self.quantity_of(word)
     }
 
-    /// The quantity that `text` is, which stands for the word that was taken last.
+    /// Reads `text` as a quantity; it stands for the word that was taken last.
     pub(super) fn quantity_of<T>(&self, text: &str) -> Result<T, TextError>
     where
         T: FromStr<Err = ParseQuantityError>,
@@ -195,7 +196,7 @@ impl<'t> Words<'t> {
         self.whole_u32_of(word, least)
     }
 
-    /// The whole number that `digits` is, which is a part of the word that was taken last.
+    /// Reads `digits`, a part of the word that was taken last, as a whole number.
     pub(super) fn whole_u32_of(&self, digits: &str, least: u32) -> Result<u32, TextError> {
         let number = self.whole_of(digits, u64::from(least)..=u64::from(u32::MAX))?;
         Ok(u32::try_from(number).unwrap_or(u32::MAX))
@@ -215,15 +216,16 @@ impl<'t> Words<'t> {
         })
     }
 
-    /// The word that was taken last is a value that cannot be, unless `is_possible`.
+    /// Fails unless `is_possible`: the word that was taken last is then an impossible value.
     pub(super) fn check(&self, is_possible: bool, expected: &str) -> Result<(), TextError> {
-        match is_possible {
-            true => Ok(()),
-            false => Err(self.wrong(Mistake::OutOfRange, expected)),
+        if is_possible {
+            Ok(())
+        } else {
+            Err(self.wrong(Mistake::OutOfRange, expected))
         }
     }
 
-    /// The word that was taken last is wrong.
+    /// The error that the word taken last is wrong.
     pub(super) fn wrong(&self, mistake: Mistake, expected: &str) -> TextError {
         TextError {
             line: self.line,
@@ -235,7 +237,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The word that was taken last has no place here.
+    /// The error that the word taken last is unexpected.
     fn unexpected(&self, options: &[&'static str], expected: &str) -> TextError {
         let expected = format!("{expected}, as in `{}`", self.example);
         let word = &self.text[self.taken.clone()];
@@ -245,7 +247,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// There is no next word.
+    /// The error that there is no next word.
     pub(super) fn incomplete(&self, what: &str) -> TextError {
         TextError {
             column: self.column_of(self.taken.end),
@@ -256,13 +258,13 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The character at a byte of the text, in its line, from 1.
+    /// The column, from 1 in its line, of a byte of the text.
     fn column_of(&self, byte: usize) -> usize {
         self.indent + self.text[..byte].chars().count() + 1
     }
 }
 
-/// Names as a sentence has them.
+/// Names joined as in a sentence.
 fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {

@@ -1,8 +1,8 @@
-//! The way back: settings as the words that `read` understands as the same values.
+//! The inverse of `read`: prints settings as words that it reads back as the same values.
 //!
-//! Defaults that may change are said (limits and times of queues), the others are not. A lane says only what differs
-//! from a lane that does nothing. A trace is its name; whoever names traces avoids commas, line breaks, spaces at the
-//! ends, and `#` behind a space.
+//! It prints defaults that may change (limits and times of queues), but no others. A lane prints only what differs from a
+//! lane that does nothing. A trace prints its name; callers that name traces must avoid commas, line breaks, spaces at the
+//! ends, and `#` after a space.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -14,7 +14,7 @@ use crate::settings::{
 };
 
 impl LaneSettings {
-    /// What makes a lane that does nothing into this one, in the order in which a packet meets it.
+    /// The settings that turn a lane that does nothing into this one, in the order in which a packet meets them.
     pub fn to_settings(&self) -> Vec<Setting> {
         let default = LaneSettings::default();
         let mut settings: Vec<Setting> = Vec::new();
@@ -162,7 +162,7 @@ fn write_loss(f: &mut Formatter<'_>, loss: Loss) -> fmt::Result {
     }
 }
 
-/// The share and the mean length of bursts that give exactly this model, if people would write them so.
+/// The share and mean burst length that yield exactly this model, if people would write it that way.
 fn as_bursts(model: GilbertElliott) -> Option<(Probability, f64)> {
     // 12 digits undo the rounding of the two divisions.
     let short = |value: f64| format!("{value:.11e}").parse::<f64>().ok();
@@ -219,7 +219,7 @@ fn write_queue(f: &mut Formatter<'_>, queue: QueueSettings) -> fmt::Result {
     match (queue.limit_bytes.map(Bytes::new), queue.limit_packets) {
         (Some(bytes), Some(packets)) => write!(f, " {bytes} {packets} packets")?,
         (Some(bytes), None) => write!(f, " {bytes}")?,
-        // A queue without a limit cannot be asked for in words, but for one that is never reached.
+        // Words cannot express a queue without a limit, so it gets one that is never reached.
         (None, packets) => write!(f, " {} packets", packets.unwrap_or(u64::MAX))?,
     }
     f.write_str(if queue.marks_ecn { " ecn" } else { "" })
@@ -242,34 +242,36 @@ fn write_jitter(f: &mut Formatter<'_>, jitter: Jitter) -> fmt::Result {
     })
 }
 
-/// A time to its nanosecond: beyond some weeks its usual words are not.
+/// Prints a time exactly: the usual notation rounds beyond some weeks.
 struct Exact(Duration);
 
 impl Display for Exact {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let short = self.0.to_string();
-        match short.parse() == Ok(self.0) {
-            true => f.write_str(&short),
-            false => write!(f, "{}ns", self.0.as_nanos()),
+        if short.parse() == Ok(self.0) {
+            f.write_str(&short)
+        } else {
+            write!(f, "{}ns", self.0.as_nanos())
         }
     }
 }
 
-/// A probability in percent to its last bit: its usual words are rounded.
+/// Prints a probability in percent to the last bit: the usual notation rounds.
 pub(super) struct Share(pub(super) Probability);
 
 impl Display for Share {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        /// Of a fraction; a percentage has two less, and 25 digits can be read (`squall_base::quantity`). No draw
-        /// sees a difference that small (2^-64).
+        /// Decimals of the fraction; the percentage has two less, and 25 digits can be read (`squall_base::quantity`). No
+        /// draw notices a difference that small (2^-64).
         const MAX_DECIMALS: usize = 27;
         let exact = self.0.get().to_string();
         let decimals = exact
             .split_once('.')
             .map_or(0, |(_, decimals)| decimals.len());
-        let fraction = match decimals > MAX_DECIMALS {
-            true => format!("{:.MAX_DECIMALS$}", self.0.get()),
-            false => exact,
+        let fraction = if decimals > MAX_DECIMALS {
+            format!("{:.MAX_DECIMALS$}", self.0.get())
+        } else {
+            exact
         };
         let (whole, decimals) = fraction.split_once('.').unwrap_or((&fraction, ""));
         // The point moves by two digits.

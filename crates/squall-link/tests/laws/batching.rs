@@ -1,4 +1,4 @@
-//! What a link does hangs on arrivals and seed, never on when and how often it is asked.
+//! A link's behaviour depends on arrivals and seed, never on when and how often it is called.
 
 use proptest::prelude::*;
 use squall_base::record::Direction;
@@ -20,14 +20,14 @@ proptest! {
     }
 
     #[test]
-    fn the_same_arrivals_and_seed_give_the_same(settings in link(), arrivals in traffic()) {
+    fn the_same_arrivals_and_seed_have_the_same_outcome(settings in link(), arrivals in traffic()) {
         let run = || drive(&settings, &arrivals, &Calls::WhenDue);
         prop_assert_eq!(run(), run());
     }
 
-    /// Over both directions together, also for a driver that takes them in one go.
+    /// Checked over both directions together, also for a driver that takes all packets in one go.
     #[test]
-    fn packets_that_leave_at_one_time_leave_in_the_order_of_coming(up_first in any::<bool>()) {
+    fn packets_that_leave_at_the_same_time_leave_in_order_of_arrival(up_first in any::<bool>()) {
         let mut directions = Direction::ALL;
         if !up_first {
             directions.reverse();
@@ -40,13 +40,13 @@ proptest! {
         let settings = LinkSettings::symmetric(LaneSettings::default(), 1);
         for calls in [Calls::AtTheEnd, Calls::WhenDue] {
             let outcome = drive(&settings, &arrivals, &calls);
-            let order: Vec<Direction> = outcome.left.iter().map(|taken| taken.record.direction).collect();
+            let order: Vec<Direction> = outcome.departed.iter().map(|taken| taken.record.direction).collect();
             prop_assert_eq!(order, directions.to_vec(), "{:?}", calls);
         }
     }
 }
 
-/// With 2^200 possible fates of 200 packets, two seeds that agree share their luck.
+/// 200 packets have 2^200 possible fates: two seeds that agree would share their draws.
 #[test]
 fn another_seed_gives_other_losses() {
     let arrivals: Vec<Arrival> = (0..200)
@@ -63,7 +63,7 @@ fn another_seed_gives_other_losses() {
     let lost = |seed| -> Vec<u64> {
         let settings = LinkSettings::symmetric(lane.clone(), seed);
         let outcome = drive(&settings, &arrivals, &Calls::AtTheEnd);
-        let dropped = outcome.left.iter().filter(|taken| !taken.is_release());
+        let dropped = outcome.departed.iter().filter(|taken| !taken.is_release());
         dropped.map(|taken| taken.record.index).collect()
     };
     assert_eq!(lost(1), lost(1));

@@ -1,4 +1,4 @@
-//! A link that waits for its beginning is from then on one that was made at that time.
+//! Once a waiting link has begun, it behaves like one that was made at that time.
 
 use proptest::prelude::*;
 use squall_base::record::{Direction, Fate};
@@ -9,7 +9,7 @@ use squall_link::{Link, text};
 
 use crate::traffic::{START, opening};
 
-/// What happens at times: blackouts, weather, a trace, and a schedule that brings another.
+/// Everything that depends on time: blackouts, weather, a trace, and a schedule that brings another trace.
 fn timed() -> LinkSettings {
     let mut traces = |name: &str| {
         let times = if name == "slow" {
@@ -31,7 +31,7 @@ fn timed() -> LinkSettings {
     settings
 }
 
-/// When each packet arrived, when it was to leave, and what became of it, by the times since `from`.
+/// When each packet arrived, when it was planned to leave, and its fate; times count from `from`.
 fn fates(mut link: Link, from: Time, gaps_us: &[u64]) -> Vec<String> {
     let mut at = from;
     for (n, gap) in gaps_us.iter().enumerate() {
@@ -55,7 +55,7 @@ fn fates(mut link: Link, from: Time, gaps_us: &[u64]) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn it_is_one_that_was_made_then(waits_us in 0_u64..200_000, gaps_us in prop::collection::vec(1_u64..20_000, 1..100)) {
+    fn a_begun_link_acts_as_a_new_one(waits_us in 0_u64..200_000, gaps_us in prop::collection::vec(1_u64..20_000, 1..100)) {
         let begins = START + Duration::from_micros(waits_us);
         let mut waiting = Link::waiting(&timed(), START);
         waiting.begin(begins);
@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn until_then_there_are_no_blackouts() {
+fn a_waiting_link_has_no_blackouts() {
     let mut link = Link::waiting(&timed(), START);
     let before = dark(&mut link, &[11, 15, 450]);
     assert_eq!(before, [false; 3]);
@@ -75,7 +75,7 @@ fn until_then_there_are_no_blackouts() {
 }
 
 #[test]
-fn it_begins_once() {
+fn a_link_begins_only_once() {
     let mut twice = Link::waiting(&timed(), START);
     twice.begin(START);
     twice.begin(START + Duration::from_millis(5));

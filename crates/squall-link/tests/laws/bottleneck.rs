@@ -1,8 +1,8 @@
-//! Queue limits and rates, found again from the records alone.
+//! Queue limits and rates, derived from the records alone.
 //!
-//! A stretch without changes sends one packet after the other: a packet begins to be sent when it has come and the one
-//! before it is served, whatever the discipline. Until then it waits. What was dropped out of the queue has no time
-//! of its own in the records and is left out, so limits are checked from below, but for drop-tail.
+//! A stretch without changes sends one packet after the other: a packet's transmission begins when it has arrived and the
+//! one before it is served, whatever the discipline. Until then it waits. A packet dropped from the queue has no drop time
+//! in the records and is left out, so except for drop-tail limits are only checked from below.
 
 use proptest::prelude::*;
 use squall_base::record::{Direction, Fate, PacketRecord};
@@ -39,38 +39,38 @@ fn drop_tail() -> BoxedStrategy<LaneSettings> {
 
 /// A packet that got through the bottleneck.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct ServedPacket {
     record: PacketRecord,
     began: Time,
     served: Time,
 }
 
-impl Sent {
-    /// Whether it waits when `other` has just come.
+impl ServedPacket {
+    /// Whether it is waiting when `other` has just arrived.
     fn waits_after(&self, other: &PacketRecord) -> bool {
         is_before(&self.record, other) && other.arrived < self.began
     }
 }
 
-/// Whether a packet came no later than another; a copy comes after its first.
+/// Whether a packet arrived no later than another; a copy arrives after its original.
 fn is_before(one: &PacketRecord, other: &PacketRecord) -> bool {
     (one.index, one.is_copy) <= (other.index, other.is_copy)
 }
 
-/// What a direction sent, in the order of sending.
-fn sent(outcome: &Outcome, direction: Direction) -> Vec<Sent> {
+/// The packets that a direction sent, in order of sending.
+fn sent(outcome: &Outcome, direction: Direction) -> Vec<ServedPacket> {
     let of_direction = outcome
         .records()
         .filter(|record| record.direction == direction);
     let served = of_direction.filter_map(|record| record.served.map(|served| (served, *record)));
     let mut served: Vec<(Time, PacketRecord)> = served.collect();
-    // Packets of no bytes take no time.
+    // Empty packets take no time.
     served.sort_by_key(|(served, record)| (*served, record.index, record.is_copy));
     let mut free = Time::ZERO;
     let begin = |(served, record): (Time, PacketRecord)| {
         let began = record.arrived.max(free);
         free = served;
-        Sent {
+        ServedPacket {
             record,
             began,
             served,
@@ -83,9 +83,9 @@ fn bits(record: &PacketRecord, lane: &LaneSettings) -> u64 {
     (u64::from(record.length) + u64::from(lane.overhead_bytes)) * 8
 }
 
-/// Between two times of serving no more passes than the rate allows and `burst_bits` besides; times are rounded up to
-/// the next nanosecond, so one belongs to each span.
-fn assert_rate_is_kept(sent: &[Sent], lane: &LaneSettings, rate: BitRate, burst_bits: u64) {
+/// Asserts that between two service times no more passes than the rate allows plus `burst_bits`. Times are rounded up to
+/// the next nanosecond, so each span is extended by one.
+fn assert_rate_is_kept(sent: &[ServedPacket], lane: &LaneSettings, rate: BitRate, burst_bits: u64) {
     for (n, first) in sent.iter().enumerate() {
         let mut bits_between = 0;
         for later in &sent[n + 1..] {
@@ -116,8 +116,8 @@ proptest! {
         }
     }
 
-    /// A bucket that has been emptied lets its depth pass once more besides the rate, and the packet for which tokens
-    /// are at hand is through when they are.
+    /// An emptied bucket passes its depth once more in addition to the rate, and a packet with enough tokens at hand is
+    /// through at once.
     #[test]
     fn a_token_bucket_lets_its_depth_pass_at_once(
         settings in one_stretch(limited(world::token_bucket())), arrivals in traffic()
@@ -130,9 +130,9 @@ proptest! {
         }
     }
 
-    /// A link that has something to send sends: no packet takes longer than its bits.
+    /// A link with packets to send does send: no packet takes longer than its bits.
     #[test]
-    fn a_rate_is_used(settings in one_stretch(serialised()), arrivals in traffic()) {
+    fn a_backlog_is_sent_at_the_full_rate(settings in one_stretch(serialised()), arrivals in traffic()) {
         let outcome = drive(&settings, &arrivals, &Calls::WhenDue);
         for (direction, lane) in each_lane(&settings) {
             let Capacity::Rate(rate) = lane.capacity else { unreachable!("by the strategy") };
@@ -149,7 +149,7 @@ proptest! {
         for (direction, lane) in each_lane(&settings) {
             let sent = sent(&outcome, direction);
             for record in outcome.records().filter(|record| record.direction == direction) {
-                let waiting: Vec<&Sent> = sent.iter().filter(|sent| sent.waits_after(record)).collect();
+                let waiting: Vec<&ServedPacket> = sent.iter().filter(|sent| sent.waits_after(record)).collect();
                 let bytes: u64 = waiting.iter().map(|sent| u64::from(sent.record.length)).sum();
                 let limit_bytes = lane.queue.limit_bytes.unwrap_or(u64::MAX);
                 let limit_packets = lane.queue.limit_packets.unwrap_or(u64::MAX);
@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// Drop-tail drops nothing but what comes, so its queue can be known exactly: who has room is never dropped.
+    /// Drop-tail drops only arriving packets, so its queue can be computed exactly: a packet that fits is never dropped.
     #[test]
     fn drop_tail_drops_only_what_finds_no_room(settings in one_stretch(drop_tail()), arrivals in traffic()) {
         let outcome = drive(&settings, &arrivals, &Calls::WhenDue);
@@ -185,10 +185,10 @@ proptest! {
     }
 }
 
-/// A packet that comes at the very time at which another has been sent finds the place that became free, whether it
-/// comes from the host or from the stretch before.
+/// A packet that arrives at the exact time at which another has been sent gets the place that became free, whether it comes
+/// from the host or from the previous stretch.
 #[test]
-fn a_place_that_becomes_free_is_free_at_once() {
+fn a_place_in_the_queue_is_usable_the_moment_it_is_freed() {
     let packet = || tcp_packet([40_000, 80], 0x10, 1_460, 0, 1);
     let sending_time = Duration::from_millis(1);
     let arrivals: Vec<Arrival> = [START, START, START + sending_time]

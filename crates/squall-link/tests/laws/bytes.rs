@@ -1,4 +1,4 @@
-//! Packets come out as they went in, but for what the link says that it did to them.
+//! Packets come out as they went in, except for the changes that the link reports.
 
 use proptest::prelude::*;
 use squall_base::record::Direction;
@@ -25,7 +25,7 @@ fn with_mark_of(packet: &[u8], marked: &[u8]) -> Vec<u8> {
 proptest! {
     #[test]
     fn packets_are_altered_only_as_their_records_say(settings in link(), arrivals in traffic()) {
-        for taken in drive(&settings, &arrivals, &Calls::WhenDue).left {
+        for taken in drive(&settings, &arrivals, &Calls::WhenDue).departed {
             let record = taken.record;
             let sent = &going(&arrivals, record.direction)[record.index as usize].packet;
             prop_assert_eq!(taken.packet.len(), sent.len());
@@ -37,7 +37,7 @@ proptest! {
                 sent.clone()
             };
             let flipped = differing_bits(&expected, &taken.packet) as usize;
-            // Each stretch flips one bit at most.
+            // Each stretch flips at most one bit.
             let most = if record.is_corrupted { settings.stretches.len() } else { 0 };
             prop_assert!(flipped <= most, "{} bits of {:?}", flipped, record);
         }
@@ -47,7 +47,7 @@ proptest! {
     fn corruption_flips_exactly_one_bit_behind_the_header(
         settings in world::one_stretch(world::lane()), arrivals in traffic()
     ) {
-        for taken in drive(&settings, &arrivals, &Calls::WhenDue).left {
+        for taken in drive(&settings, &arrivals, &Calls::WhenDue).departed {
             let record = taken.record;
             let sent = &going(&arrivals, record.direction)[record.index as usize].packet;
             let (before, after) = (&sent[sent.len().min(20)..], &taken.packet[sent.len().min(20)..]);
@@ -56,8 +56,8 @@ proptest! {
     }
 
     #[test]
-    fn marks_keep_checksums_right(settings in link(), arrivals in traffic()) {
-        for taken in drive(&settings, &arrivals, &Calls::WhenDue).left {
+    fn marks_keep_checksums_correct(settings in link(), arrivals in traffic()) {
+        for taken in drive(&settings, &arrivals, &Calls::WhenDue).departed {
             let sent = &going(&arrivals, taken.record.direction)[taken.record.index as usize].packet;
             if taken.record.is_marked && header_sum(sent) == 0xffff {
                 prop_assert_eq!(header_sum(&taken.packet), 0xffff);
@@ -78,5 +78,5 @@ fn both_directions_count_their_own_packets() {
         .collect();
     let settings = squall_link::LinkSettings::symmetric(squall_link::LaneSettings::default(), 1);
     let outcome = drive(&settings, &arrivals, &Calls::WhenDue);
-    assert!(outcome.left.iter().all(|taken| taken.record.index == 0));
+    assert!(outcome.departed.iter().all(|taken| taken.record.index == 0));
 }

@@ -1,4 +1,4 @@
-//! Every packet ends once: released, dropped, or in flight when the link is stopped; and its record says so.
+//! Every packet ends exactly once: released, dropped, or in flight when the link is stopped; and its record agrees.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::drive::{Calls, Outcome, drive, drive_for};
 use crate::traffic::{Arrival, going, traffic, traffic_of};
 use crate::world::{self, link};
 
-/// How often each index of a direction has a record: as the packet itself, and as copies of it.
+/// How many records each index of a direction has: of the packet itself, and of copies.
 fn count(outcome: &Outcome, direction: Direction) -> BTreeMap<u64, (u32, u32)> {
     let mut counts = BTreeMap::new();
     for record in outcome
@@ -25,7 +25,7 @@ fn count(outcome: &Outcome, direction: Direction) -> BTreeMap<u64, (u32, u32)> {
     counts
 }
 
-/// Duplication of a stretch doubles a packet and its copies at most.
+/// The duplication of one stretch at most doubles a packet and its copies.
 fn most_copies(settings: &LinkSettings, direction: Direction) -> u32 {
     let copies_now =
         |stretch: usize| settings.stretches[stretch].lane(direction).duplicate > Probability::ZERO;
@@ -38,7 +38,7 @@ fn most_copies(settings: &LinkSettings, direction: Direction) -> u32 {
     (1 << doubling.count()) - 1
 }
 
-/// What arrived is what the record says of it.
+/// Asserts that the record describes the packet that arrived.
 fn assert_describes(record: &PacketRecord, arrival: &Arrival) {
     assert_eq!(record.arrived, arrival.at, "{record:?}");
     assert_eq!(
@@ -71,7 +71,7 @@ proptest! {
         for record in outcome.records() {
             assert_describes(record, going(&arrivals, record.direction)[record.index as usize]);
         }
-        for taken in &outcome.left {
+        for taken in &outcome.departed {
             let record = &taken.record;
             prop_assert!(record.fate.is_drop() || record.fate == Fate::InFlight, "{:?}", record);
             prop_assert!(record.served <= record.planned || !taken.is_release(), "{:?}", record);
@@ -82,9 +82,9 @@ proptest! {
         }
     }
 
-    /// Without any loss, and with room for all, whatever comes is delivered, readable or not.
+    /// Without loss, and with room for all, every packet is delivered, readable or not.
     #[test]
-    fn nothing_is_lost_for_its_looks(
+    fn no_packet_is_lost_because_of_its_content(
         arrivals in traffic_of(crate::traffic::bytes()), delay in world::span(50), seed in any::<u64>()
     ) {
         let lane = LaneSettings { delay, ..LaneSettings::default() };
@@ -97,9 +97,9 @@ proptest! {
     }
 }
 
-/// A packet that has left, but was not taken, is given up with the others.
+/// A packet that has left but was not taken is returned with the others.
 #[test]
-fn stopping_gives_back_what_nobody_took() {
+fn stopping_returns_packets_that_were_not_taken() {
     let lane = LaneSettings {
         delay: Duration::from_millis(1),
         ..LaneSettings::default()

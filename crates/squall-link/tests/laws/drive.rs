@@ -1,7 +1,7 @@
-//! Drivers: ways of calling a link, from a lazy one to one that wakes whenever it is told to.
+//! Drivers: ways of calling a link, from a lazy one to one that always wakes on time.
 //!
-//! Whatever a driver does, `Driver::take` holds the link to what it said: nothing leaves before `next_departure` or
-//! before its planned time, and nothing that is due stays.
+//! Whatever a driver does, `Driver::take` checks the link's promises: no packet leaves before `next_departure` or before
+//! its planned time, and no due packet stays.
 
 use proptest::prelude::*;
 use squall_base::record::PacketRecord;
@@ -13,11 +13,11 @@ use crate::traffic::{Arrival, START};
 /// When a driver takes what is due.
 #[derive(Clone, Debug)]
 pub(crate) enum Calls {
-    /// After all packets have come.
+    /// After all packets have arrived.
     AtTheEnd,
-    /// At every `next_departure`, as the real one does when it is never late.
+    /// At every `next_departure`, like the real driver when it is never late.
     WhenDue,
-    /// So long after the start, in order, and at every second of these times no more than one packet.
+    /// At these times after the start, in order; at every second of them at most one packet.
     At(Vec<Duration>),
 }
 
@@ -29,9 +29,9 @@ pub(crate) fn random_calls() -> impl Strategy<Value = Calls> {
     })
 }
 
-/// A packet that left the link, and when the driver had it.
+/// A packet that left the link, and when the driver took it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct TakenPacket {
     pub(crate) at: Time,
     pub(crate) packet: Vec<u8>,
     pub(crate) record: PacketRecord,
@@ -41,33 +41,33 @@ pub(crate) struct Taken {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// In the order of taking.
-    pub(crate) left: Vec<Taken>,
-    /// What was still in the link in the end.
+    pub(crate) departed: Vec<TakenPacket>,
+    /// The records of packets still in the link at the end.
     pub(crate) in_flight: Vec<PacketRecord>,
 }
 
 impl Outcome {
     /// Packets for the other host, in order.
-    pub(crate) fn released(&self) -> impl Iterator<Item = &Taken> {
-        self.left.iter().filter(|taken| taken.is_release())
+    pub(crate) fn released(&self) -> impl Iterator<Item = &TakenPacket> {
+        self.departed.iter().filter(|taken| taken.is_release())
     }
 
     /// Every record, wherever its packet ended.
     pub(crate) fn records(&self) -> impl Iterator<Item = &PacketRecord> {
-        let left = self.left.iter().map(|taken| &taken.record);
-        left.chain(&self.in_flight)
+        let departed = self.departed.iter().map(|taken| &taken.record);
+        departed.chain(&self.in_flight)
     }
 
-    /// What must not hang on the driver: bytes and records in their order.
+    /// What must not depend on the driver: bytes and records in order.
     pub(crate) fn decisions(&self) -> Vec<(&[u8], &PacketRecord)> {
-        self.left
+        self.departed
             .iter()
             .map(|taken| (taken.packet.as_slice(), &taken.record))
             .collect()
     }
 }
 
-impl Taken {
+impl TakenPacket {
     pub(crate) fn is_release(&self) -> bool {
         !self.record.fate.is_drop()
     }
@@ -78,7 +78,7 @@ pub(crate) fn drive(settings: &LinkSettings, arrivals: &[Arrival], calls: &Calls
     drive_for(settings, arrivals, calls, None)
 }
 
-/// As `drive`, but it stops the link so long after the last packet came.
+/// As `drive`, but stops the link `linger` after the last packet arrived.
 pub(crate) fn drive_for(
     settings: &LinkSettings,
     arrivals: &[Arrival],
@@ -88,7 +88,7 @@ pub(crate) fn drive_for(
     let mut driver = Driver {
         link: Link::new(settings, START),
         now: START,
-        left: Vec::new(),
+        departed: Vec::new(),
     };
     let mut times = match calls {
         Calls::At(times) => times.as_slice(),
@@ -122,11 +122,11 @@ pub(crate) fn drive_for(
 struct Driver {
     link: Link,
     now: Time,
-    left: Vec<Taken>,
+    departed: Vec<TakenPacket>,
 }
 
 impl Driver {
-    /// Sleeps until the link has something, again and again until `until`.
+    /// Sleeps until the link has a packet, again and again until `until`.
     fn take_when_due(&mut self, until: Time) {
         while let Some(due) = self.link.next_departure().filter(|due| *due <= until) {
             self.take(due.max(self.now), usize::MAX);
@@ -148,7 +148,7 @@ impl Driver {
             };
             self.check(promised, &departure);
             let Departure { packet, record } = departure;
-            self.left.push(Taken {
+            self.departed.push(TakenPacket {
                 at: now,
                 packet,
                 record,
@@ -156,8 +156,8 @@ impl Driver {
         }
     }
 
-    /// Nothing may leave before it was promised and planned. A drop need not wake the driver, so its record may come
-    /// with the next packet.
+    /// Checks that no packet leaves before it was promised and planned. A drop need not wake the driver, so its record may
+    /// arrive with the next packet.
     fn check(&self, promised: Option<Time>, departure: &Departure) {
         let record = &departure.record;
         let promised = promised.expect("a link that has packets says when one leaves");
@@ -195,7 +195,7 @@ impl Driver {
         );
         assert!(self.link.next_departure().is_none() && self.link.abandon().is_empty());
         Outcome {
-            left: self.left,
+            departed: self.departed,
             in_flight,
         }
     }

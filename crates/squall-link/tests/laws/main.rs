@@ -1,8 +1,8 @@
 //! The laws of the link, over random settings, arrivals and ways of calling it.
 //!
-//! What a component does to which packet is tested in its own file; here stands what no setting may break. `world`
-//! makes up links and traffic, `drive` runs them, each other file is a family of laws. Traces are not among the
-//! random capacities: a recorded link has tests of its own.
+//! The effect of a component on each packet is tested in its own file; this folder has the laws that no setting may break.
+//! `world` generates links and traffic, `drive` runs them, each other file is a family of laws. Traces are not among the
+//! random capacities: a recorded link has its own tests.
 
 mod batching;
 mod beginning;

@@ -1,13 +1,13 @@
-//! Nothing is early, nothing oversleeps, and packets keep their order unless they were asked not to.
+//! No packet is early, no packet is forgotten, and packets keep their order unless configured otherwise.
 //!
-//! That `next_departure` is kept, and that nothing is given out before it is planned, `drive` checks in every test.
+//! `drive` checks in every test that `next_departure` holds and that no packet is returned before it is planned.
 
 use proptest::prelude::*;
 use squall_base::record::{Direction, PacketRecord};
 use squall_base::{Duration, Probability};
 use squall_link::settings::{Capacity, Discipline, LaneSettings, LinkSettings, Setting};
 
-use crate::drive::{Calls, Taken, drive};
+use crate::drive::{Calls, TakenPacket, drive};
 use crate::traffic::traffic;
 use crate::world::{self, link, link_of};
 
@@ -42,7 +42,7 @@ fn has_queues_by_flow(setting: &Setting) -> bool {
     matches!(setting, Setting::Queue(queue) if matches!(queue.discipline, Discipline::FqCoDel { .. }))
 }
 
-/// The delays that a packet meets in any case: those without jitter.
+/// The delays that every packet meets: those without jitter.
 fn constant_delay(settings: &LinkSettings, direction: Direction) -> Duration {
     let lanes = settings
         .stretches
@@ -72,7 +72,7 @@ fn lane_without_waiting() -> BoxedStrategy<LaneSettings> {
 }
 
 fn order<'a>(
-    taken: impl Iterator<Item = &'a Taken>,
+    taken: impl Iterator<Item = &'a TakenPacket>,
     direction: Direction,
     flow: Option<u32>,
 ) -> Vec<u64> {
@@ -102,7 +102,7 @@ proptest! {
         }
     }
 
-    /// Whoever wakes at every `next_departure` is in time for every packet.
+    /// A driver that wakes at every `next_departure` is in time for every packet.
     #[test]
     fn a_driver_that_wakes_when_told_is_never_late(settings in link(), arrivals in traffic()) {
         for taken in drive(&settings, &arrivals, &Calls::WhenDue).released() {
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn order_is_kept(settings in link(), arrivals in traffic()) {
+    fn packets_keep_their_order_without_reordering(settings in link(), arrivals in traffic()) {
         let outcome = drive(&settings, &arrivals, &Calls::AtTheEnd);
         for direction in Direction::ALL {
             if ever(&settings, direction, may_overtake) {
@@ -131,7 +131,7 @@ proptest! {
 
     /// Packets leave in the order of their times.
     #[test]
-    fn times_never_go_back(settings in link(), arrivals in traffic()) {
+    fn departure_times_never_go_back(settings in link(), arrivals in traffic()) {
         let outcome = drive(&settings, &arrivals, &Calls::AtTheEnd);
         prop_assert!(outcome.released().map(|taken| taken.record.planned).is_sorted());
     }

@@ -1,6 +1,6 @@
 //! Random traffic: packets of a few flows in both directions, with times that often coincide.
 //!
-//! Most packets are TCP with right checksums, so that marking can be checked; some are just bytes.
+//! Most packets are TCP with correct checksums, so that marking can be checked; some are just bytes.
 
 use proptest::prelude::*;
 use squall_base::record::Direction;
@@ -16,7 +16,7 @@ const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const FIN_ACK: u8 = 0x11;
 
-/// A packet that comes to the link.
+/// A packet that arrives at the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) at: Time,
@@ -24,7 +24,7 @@ pub(crate) struct Arrival {
     pub(crate) packet: Vec<u8>,
 }
 
-/// What a packet shall be; ports follow from its direction.
+/// The content of a packet; ports follow from its direction.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Tcp {
@@ -64,7 +64,7 @@ pub(crate) fn opening(flow: u16) -> Vec<u8> {
     tcp_packet([40_000 + flow, 80], SYN, 0, 0, 0)
 }
 
-/// An IPv4 TCP packet; the IP header's checksum is right, the segment's left zero.
+/// An IPv4 TCP packet; the IP header's checksum is correct, the segment's is left zero.
 pub(crate) fn tcp_packet(
     ports: [u16; 2],
     flags: u8,
@@ -89,7 +89,7 @@ pub(crate) fn tcp_packet(
     packet
 }
 
-/// The ones' complement sum over the first 20 bytes; all ones if the checksum is right (RFC 1071).
+/// The ones' complement sum over the first 20 bytes; all ones if the checksum is correct (RFC 1071).
 pub(crate) fn header_sum(packet: &[u8]) -> u16 {
     let words = packet[..20]
         .chunks(2)
@@ -101,7 +101,7 @@ pub(crate) fn header_sum(packet: &[u8]) -> u16 {
     sum as u16
 }
 
-/// A readable packet. Sequence numbers of SYNs vary, so that ports are used again by new flows.
+/// A readable packet. Sequence numbers of SYNs vary, so that new flows reuse ports.
 pub(crate) fn tcp() -> impl Strategy<Value = Content> {
     let kind = prop_oneof![
         1 => (Just(SYN), Just(0_u16)),
@@ -120,7 +120,7 @@ pub(crate) fn tcp() -> impl Strategy<Value = Content> {
     })
 }
 
-/// Bytes of any kind, some of which begin as IPv4 does.
+/// Arbitrary bytes, some of which begin like IPv4.
 pub(crate) fn bytes() -> impl Strategy<Value = Content> {
     let first = prop_oneof![any::<u8>(), Just(0x45), Just(0x4f), Just(0x40), Just(0x60)];
     (first, proptest::collection::vec(any::<u8>(), 0..90)).prop_map(|(first, mut bytes)| {
@@ -131,7 +131,7 @@ pub(crate) fn bytes() -> impl Strategy<Value = Content> {
     })
 }
 
-/// A gap in time: often none, or a multiple of 0.1 ms as the delays of `world` are, so that events coincide.
+/// A time gap: often zero, or a multiple of 0.1 ms like the delays of `world`, so that events coincide.
 fn gap() -> impl Strategy<Value = Duration> {
     prop_oneof![
         2 => Just(0_u64),
@@ -141,7 +141,7 @@ fn gap() -> impl Strategy<Value = Duration> {
     .prop_map(Duration::from_nanos)
 }
 
-/// Packets with `content`, in the order of their times, from a little after the start.
+/// Packets with `content`, in order of time, starting slightly after the start.
 pub(crate) fn traffic_of(
     content: impl Strategy<Value = Content>,
 ) -> impl Strategy<Value = Vec<Arrival>> {
@@ -165,7 +165,7 @@ pub(crate) fn traffic() -> impl Strategy<Value = Vec<Arrival>> {
     traffic_of(prop_oneof![8 => tcp(), 2 => bytes()])
 }
 
-/// Those packets of `arrivals` that go `direction`.
+/// The packets of `arrivals` that travel in `direction`.
 pub(crate) fn going(arrivals: &[Arrival], direction: Direction) -> Vec<&Arrival> {
     let goes = |arrival: &&Arrival| arrival.direction == direction;
     arrivals.iter().filter(goes).collect()

@@ -1,4 +1,4 @@
-//! Random links: every setting that there is, in one to three stretches, with changes while the link is up.
+//! Random links: every setting, in one to three stretches, with changes while the link is up.
 //!
 //! Sizes are such that queues fill, disciplines act and spells change within the tenth of a second that `traffic` lasts.
 
@@ -18,7 +18,7 @@ pub(crate) fn link() -> impl Strategy<Value = LinkSettings> {
     link_of(lane(), 0..6)
 }
 
-/// A link whose lanes are all as `lane`, and so are their changes.
+/// A link whose lanes, and their changes, all come from `lane`.
 pub(crate) fn link_of(
     lane: impl Strategy<Value = LaneSettings> + Clone,
     changes: std::ops::Range<usize>,
@@ -51,7 +51,7 @@ pub(crate) fn one_stretch(
     })
 }
 
-/// One setting of a lane becomes as `lane` has it.
+/// One setting of a lane changes to a value from `lane`.
 fn change(lane: impl Strategy<Value = LaneSettings>) -> impl Strategy<Value = Change> {
     let direction = proptest::option::of(direction());
     (span(1_000), 0_usize..3, direction, lane, 0_u8..11).prop_map(
@@ -112,7 +112,7 @@ pub(crate) fn lane() -> BoxedStrategy<LaneSettings> {
         .boxed()
 }
 
-/// Few blackouts and drop rules, or most packets would end there.
+/// Few blackouts and drop rules, because otherwise most packets would end there.
 fn harmless_losses() -> impl Strategy<Value = LaneSettings> {
     (
         proptest::option::weighted(0.2, blackout()),
@@ -125,7 +125,7 @@ fn harmless_losses() -> impl Strategy<Value = LaneSettings> {
         })
 }
 
-/// A span below so many tenths of a millisecond, often a multiple of one.
+/// A span below `below` tenths of a millisecond, often a multiple of one.
 pub(crate) fn span(below: u64) -> impl Strategy<Value = Duration> {
     let tenth_ns = 100_000;
     prop_oneof![
@@ -140,7 +140,7 @@ fn longer_than_none(below: u64) -> impl Strategy<Value = Duration> {
     span(below).prop_map(|span| span + Duration::from_micros(50))
 }
 
-/// Often never, else up to a third.
+/// Often never, otherwise up to a third.
 pub(crate) fn share() -> impl Strategy<Value = Probability> {
     prop_oneof![Just(0.0), 0.0..0.3].prop_map(probability)
 }
@@ -216,7 +216,8 @@ pub(crate) fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![3 => share().prop_map(Loss::Independent), 1 => bursts, 1 => weather]
 }
 
-/// From 0.5 to 100 Mbit/s, mostly slower than the traffic, sometimes such that 1,500 bytes take a whole number of tenths of milliseconds.
+/// From 0.5 to 100 Mbit/s, mostly slower than the traffic, sometimes such that 1,500 bytes take a whole number of tenths of
+/// milliseconds.
 pub(crate) fn rate() -> impl Strategy<Value = BitRate> {
     let bits_per_s = prop_oneof![
         1 => Just(12_000_000_u64),
@@ -226,7 +227,7 @@ pub(crate) fn rate() -> impl Strategy<Value = BitRate> {
     bits_per_s.prop_map(|bits_per_s| BitRate::new(bits_per_s).expect("more than none"))
 }
 
-/// A token bucket that holds a large packet at least.
+/// A token bucket that holds at least one large packet.
 pub(crate) fn token_bucket() -> impl Strategy<Value = Capacity> {
     (rate(), 1_600_u64..10_000).prop_map(|(rate, depth)| Capacity::TokenBucket {
         rate,

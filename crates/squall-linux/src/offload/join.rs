@@ -1,39 +1,40 @@
-//! Wire packets that follow each other into one super-packet, so that the receiving host takes them in one go.
+//! Joins consecutive wire packets into one super-packet, so that the receiving host takes them in one go.
 //!
-//! Only what the receiver's own receive offload would join: the same flow and headers, one right behind the other, all
-//! of one size but the last, and with right checksums, because the receiver does not look at the checksums of a
-//! super-packet. Splitting a joined packet gives the same bytes again. It holds no payload: who writes it has the packets.
+//! It joins only what the receiver's own receive offload would join: packets of the same flow with the same headers, in
+//! sequence, all of one size except the last, and with correct checksums, because the receiver does not verify the
+//! checksums of a super-packet. Splitting a joined packet restores the same bytes. It holds no payload: the caller that
+//! writes it has the packets.
 
 use super::{
     ACK, CWR, FIN, Layout, NEEDS_CHECKSUM, PSH, RST, SYN, Transport, URG, VirtioHeader, fold, long,
     put, sum, word,
 };
 
-/// The most bytes of an IPv4 packet.
-const LEN_AT_MOST: usize = 65_535;
-/// The most packets of a super-packet: what the kernel takes of UDP (UDP_MAX_SEGMENTS, include/linux/udp.h), and far below
-/// the pieces of one write (IOV_MAX, 1,024). Packets of 1,500 bytes do not get there.
-const PACKETS_AT_MOST: usize = 128;
-/// The most bytes of the headers of IPv4 and TCP, with all options.
-const HEADERS_AT_MOST: usize = 120;
+/// The maximum length of an IPv4 packet.
+const MAX_LEN: usize = 65_535;
+/// The maximum number of packets in a super-packet: the kernel's limit for UDP (UDP_MAX_SEGMENTS, include/linux/udp.h), and
+/// far below the pieces of one write (IOV_MAX, 1,024). Packets of 1,500 bytes do not reach it.
+const MAX_PACKETS: usize = 128;
+/// The maximum length of IPv4 and TCP headers with all options.
+const MAX_HEADERS_LEN: usize = 120;
 
 /// The headers of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Headers {
-    bytes: [u8; HEADERS_AT_MOST],
+    bytes: [u8; MAX_HEADERS_LEN],
     len: usize,
 }
 
 impl Headers {
     fn of(packet: &[u8], layout: Layout) -> Headers {
         let len = layout.headers_len;
-        let mut bytes = [0; HEADERS_AT_MOST];
+        let mut bytes = [0; MAX_HEADERS_LEN];
         bytes[..len].copy_from_slice(&packet[..len]);
         Headers { bytes, len }
     }
 
-    /// Without what differs from packet to packet of a run: lengths, identification, checksums, sequence number, and
-    /// the flags that only the last one has.
+    /// The headers without the fields that differ within a run: lengths, identification, checksums, sequence number, and
+    /// the flags that only the last packet has.
     fn common(mut self, layout: Layout) -> Headers {
         let ip_len = layout.ip_len;
         put(&mut self.bytes, 2, [0; 4]);
@@ -52,16 +53,16 @@ impl Headers {
     }
 }
 
-/// Packets that are to be one super-packet.
+/// Consecutive packets to be joined into one super-packet.
 #[derive(Debug)]
-pub struct Run {
+pub struct PacketRun {
     layout: Layout,
-    /// The first packet's.
+    /// The first packet's headers.
     headers: Headers,
     common: Headers,
-    /// Bytes of payload in each packet but the last.
+    /// Bytes of payload in each packet except the last.
     size: usize,
-    /// Bytes of the super-packet.
+    /// Length of the super-packet.
     len: usize,
     packets: usize,
     next_id: u16,
@@ -72,15 +73,15 @@ pub struct Run {
     is_full: bool,
 }
 
-impl Run {
-    /// A run of this packet alone. `None` if it cannot be in one.
-    pub fn begin(packet: &[u8]) -> Option<Run> {
+impl PacketRun {
+    /// Starts a run with this packet. `None` if the packet cannot be joined.
+    pub fn begin(packet: &[u8]) -> Option<PacketRun> {
         let layout = Layout::of(packet)?;
         if !may_join(packet, layout) || !has_right_checksums(packet, layout) {
             return None;
         }
         let headers = Headers::of(packet, layout);
-        let mut run = Run {
+        let mut run = PacketRun {
             layout,
             headers,
             common: headers.common(layout),
@@ -96,7 +97,7 @@ impl Run {
         Some(run)
     }
 
-    /// Takes one more packet, if it is the next. If not, nothing changes.
+    /// Adds a packet if it is the next in sequence; otherwise nothing changes.
     pub fn add(&mut self, packet: &[u8]) -> bool {
         let is_next = !self.is_full
             && Layout::of(packet) == Some(self.layout)
@@ -116,7 +117,7 @@ impl Run {
             Transport::Udp => true,
         };
         payload_len <= self.size
-            && self.len + payload_len <= LEN_AT_MOST
+            && self.len + payload_len <= MAX_LEN
             && word(packet, 4) == self.next_id
             && is_next_by_seq
             && Headers::of(packet, self.layout)
@@ -136,16 +137,16 @@ impl Run {
             self.last_flags = packet[ip_len + 13] & (FIN | PSH);
         }
         self.is_full =
-            payload_len < self.size || self.last_flags != 0 || self.packets == PACKETS_AT_MOST;
+            payload_len < self.size || self.last_flags != 0 || self.packets == MAX_PACKETS;
     }
 
-    /// Bytes of headers at the start of each packet, which the super-packet has once.
+    /// Bytes of headers at the start of each packet; the super-packet has them once.
     pub fn headers_len(&self) -> usize {
         self.headers.len
     }
 
-    /// The driver's header and the super-packet's, to stand before the payloads of all packets. Its checksum is left to
-    /// the receiver's kernel, which knows by that that it need not look.
+    /// The driver's header and the super-packet's headers, to be written before the payloads of all packets. The checksum
+    /// is left incomplete; the driver's header says so, and the receiver's kernel does not verify it.
     pub fn headers(&self) -> (VirtioHeader, impl AsRef<[u8]> + use<>) {
         let (layout, len) = (self.layout, self.len);
         let mut headers = self.headers;
@@ -160,7 +161,7 @@ impl Run {
         }
         let pseudo = layout.pseudo_sum(bytes, len);
         put(bytes, layout.checksum_at(), pseudo.to_be_bytes());
-        // None of these exceeds the 65,535 bytes of an IP packet.
+        // Each of these fits: none exceeds the 65,535 bytes of an IP packet.
         let virtio = VirtioHeader {
             flags: NEEDS_CHECKSUM,
             gso_type: layout.transport.gso_type(),
@@ -179,7 +180,7 @@ impl AsRef<[u8]> for Headers {
     }
 }
 
-/// Whether a packet of this kind can be in a super-packet at all.
+/// Whether this kind of packet can be in a super-packet at all.
 fn may_join(packet: &[u8], layout: Layout) -> bool {
     let transport = &packet[layout.ip_len..];
     let has_payload = packet.len() > layout.headers_len;
@@ -193,8 +194,8 @@ fn may_join(packet: &[u8], layout: Layout) -> bool {
         }
 }
 
-/// A sum over right bytes and their checksum is all ones (RFC 1071). Zero can be written in two ways; only the one that
-/// `split` writes is right here, so that a datagram without a checksum does not get one.
+/// The sum over intact bytes and their checksum is all ones (RFC 1071). Zero can be written in two ways. Only the one that
+/// `split` writes counts as correct here, so that a datagram without a checksum does not acquire one.
 fn has_right_checksums(packet: &[u8], layout: Layout) -> bool {
     if word(packet, 10) == 0xffff || word(packet, layout.checksum_at()) == 0 {
         return false;

@@ -1,4 +1,4 @@
-//! Why a socket could not be made as asked, with what to try.
+//! Why a socket could not be made as requested, and what to try.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,15 +8,15 @@ use squall_base::Bytes;
 use squall_base::plan::PortRange;
 use thiserror::Error;
 
-/// A socket that could not be made as asked.
+/// A socket could not be made as requested.
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// The kernel does not have, or does not allow, this congestion control.
     #[error("cannot use TCP congestion control {name}: {source}. {}", congestion_control_advice(name, *source))]
     CongestionControl {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: Errno,
     },
     /// The kernel refused an option.
@@ -24,14 +24,14 @@ pub enum SocketError {
     Option {
         /// Its name, as in tcp(7) and socket(7).
         option: &'static str,
-        /// The value asked for, in the option's own unit.
+        /// The requested value, in the option's own unit.
         value: u64,
-        /// Which values there are.
+        /// Which values are valid.
         advice: &'static str,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: Errno,
     },
-    /// The kernel gives a smaller buffer than was asked for, and this user may not exceed its limit.
+    /// The kernel grants a smaller buffer than requested, and this user may not exceed its limit.
     #[error(
         "cannot set {option} to {asked}: this machine allows {allowed}. Ask for less, or allow more with \
          `sudo sysctl -w {limit}={}`",
@@ -40,32 +40,32 @@ pub enum SocketError {
     Buffer {
         /// SO_SNDBUF or SO_RCVBUF.
         option: &'static str,
-        /// The size asked for, before the kernel doubles it.
+        /// The requested size, before the kernel doubles it.
         asked: Bytes,
-        /// The size that there would be, before the kernel doubles it.
+        /// The size that the kernel would grant, before it doubles it.
         allowed: Bytes,
         /// The sysctl that limits it.
         limit: &'static str,
     },
-    /// The kernel has no local port left for another connection to this address, or no local address at all from which
-    /// it could be made (EADDRNOTAVAIL of connect(2), EADDRINUSE of bind(2) to any port).
+    /// The kernel has no free local port for another connection to this address, or no local address to make it from
+    /// (EADDRNOTAVAIL of connect(2), EADDRINUSE of bind(2) to any port).
     #[error(
         "cannot {action} {address}: no local port is free, or no local address leads there: {source}"
     )]
     NoLocalPort {
         /// What was being done.
         action: &'static str,
-        /// To which address.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// Connections cannot be confined to these local ports.
     #[error("cannot begin from the ports {ports}: {reason}. {advice}")]
     LocalPorts {
-        /// The ports that were asked for.
+        /// The requested ports.
         ports: PortRange,
-        /// What the kernel said or did.
+        /// The kernel's error, or what it did instead.
         reason: String,
         /// What to try.
         advice: &'static str,
@@ -75,15 +75,15 @@ pub enum SocketError {
     System {
         /// What was being done.
         action: &'static str,
-        /// To which address.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
 }
 
 impl SocketError {
-    /// What to try, where the text of the error, which may be told of each request, does not say it itself.
+    /// What to try, for errors whose text does not say so itself because it may be printed for each request.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             SocketError::NoLocalPort { .. } => Some(
@@ -94,12 +94,12 @@ impl SocketError {
         }
     }
 
-    /// Whether it was for want of a local port.
+    /// Whether the cause was a lack of local ports.
     pub fn lacks_port(&self) -> bool {
         matches!(self, SocketError::NoLocalPort { .. })
     }
 
-    /// Wraps what the kernel said while a connection to `address` was begun from any local port.
+    /// Wraps the kernel's error from connecting to `address` from any local port.
     pub(crate) fn connecting<E: Into<io::Error>>(
         action: &'static str,
         address: SocketAddr,
@@ -119,7 +119,7 @@ impl SocketError {
         }
     }
 
-    /// Wraps what the kernel said while `action` was being done to `address`.
+    /// Wraps the kernel's error from doing `action` to `address`.
     pub(crate) fn system<E: Into<io::Error>>(
         action: &'static str,
         address: SocketAddr,
@@ -132,7 +132,7 @@ impl SocketError {
     }
 }
 
-/// A user without CAP_NET_ADMIN in the socket's namespace may use the allowed ones only (tcp(7)).
+/// A user without CAP_NET_ADMIN in the socket's namespace may use only the allowed ones (tcp(7)).
 fn congestion_control_advice(name: &str, refusal: Errno) -> String {
     match refusal {
         Errno::EPERM => format!(

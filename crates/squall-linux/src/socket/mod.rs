@@ -1,7 +1,7 @@
-//! TCP sockets as the stations use them: non-blocking, with every option of `TcpSettings` set, and read back.
+//! TCP sockets as the stations use them: non-blocking, with every option of `TcpSettings` set and read back.
 //!
-//! Which options there are and what the kernel makes of them is in `options`; UDP for QUIC is in `udp`. What holds for
-//! a whole host and not for a socket, `Host::configure_tcp` sets.
+//! The options, and the values the kernel really uses, are in `options`; UDP for QUIC is in `udp`. Settings for a whole
+//! host rather than a socket are set by `Host::configure_tcp`.
 
 mod error;
 mod options;
@@ -22,18 +22,18 @@ pub use error::SocketError;
 pub use options::{TcpOptions, read_back};
 pub(crate) use options::{check_local_port, set_buffers, set_local_ports};
 
-/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+/// The accept backlog; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
-/// Starts to connect to `address`, IPv4 or IPv6. The socket is writable when the handshake is done or has failed: see
-/// `TcpStream::take_error`.
+/// Starts connecting to `address`, IPv4 or IPv6. The socket becomes writable when the handshake has succeeded or failed:
+/// see `TcpStream::take_error`.
 pub fn start_connect(
     address: SocketAddr,
     settings: &TcpSettings,
 ) -> Result<TcpStream, SocketError> {
     let failed = SocketError::connecting("connect to", address);
     let fd = open(address, SockType::Stream).map_err(failed)?;
-    // Before the handshake, which settles the window scaling by the buffer (RFC 7323, section 2).
+    // Before the handshake, because the buffer size determines the window scaling (RFC 7323, section 2).
     options::set(&fd, settings)?;
     if let Some(ports) = settings.local_ports {
         set_local_ports(&fd, ports)?;
@@ -52,15 +52,15 @@ pub fn start_connect(
     Ok(stream)
 }
 
-/// Listens on `address`, IPv4 or IPv6. Accepted sockets inherit all of `settings`; only where a route names a
-/// congestion control (`Tun::use_congestion_control`), that one wins for them.
+/// Listens on `address`, IPv4 or IPv6. Accepted sockets inherit all of `settings`, with one exception: a congestion control
+/// set on a route (`Tun::use_congestion_control`) overrides theirs.
 pub fn start_listening(
     address: SocketAddr,
     settings: &TcpSettings,
 ) -> Result<TcpListener, SocketError> {
     let failed = SocketError::system("listen on", address);
     let fd = open(address, SockType::Stream).map_err(failed)?;
-    // Before listening: the kernel answers SYNs by the listener's buffer.
+    // Before listening, because the kernel answers SYNs according to the listener's buffer.
     options::set(&fd, settings)?;
     setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(failed)?;
     bind(fd.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
@@ -68,7 +68,7 @@ pub fn start_listening(
     Ok(TcpListener::from(fd))
 }
 
-/// Accepts one connection, non-blocking, with the listener's options. `None` if there is none.
+/// Accepts one connection, non-blocking, with the listener's options. `None` if no connection is waiting.
 pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
     match listener.accept() {
         Ok((stream, _)) => {
@@ -80,36 +80,36 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
     }
 }
 
-/// Takes what has come, as far as there is room. 0 is the end. As `Reactor`, without the C library.
+/// Reads the received bytes that fit into `buffer`; 0 means the end of the stream. It bypasses the C library, for the
+/// reason given in `reactor`.
 pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     let (count, _) = rustix::net::recv(stream, buffer, RecvFlags::empty())?;
     Ok(count)
 }
 
-/// Gives the socket what it has room for. A peer that is gone is an error, and no signal.
+/// Writes as many bytes as the socket has room for. If the peer is gone, this returns an error and raises no signal.
 pub fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
 }
 
-/// The congestion control that this socket really uses.
+/// The congestion control that this socket actually uses.
 pub fn congestion_control(socket: impl AsFd) -> io::Result<String> {
     let name = getsockopt(&socket, sockopt::TcpCongestion)?;
     Ok(name.to_string_lossy().trim_end_matches('\0').to_owned())
 }
 
-/// Closes with a reset instead of a FIN: nothing of the connection stays in the kernel, and nothing of it
-/// is sent again later.
+/// Closes with a reset instead of a FIN, so that no state remains in the kernel and nothing is retransmitted later.
 pub fn close_abruptly(stream: TcpStream) {
     let at_once = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    // If it is refused, the kernel closes in its usual, slower way.
+    // If the option is refused, the kernel closes in its usual, slower way.
     let _ = setsockopt(&stream, sockopt::Linger, &at_once);
     drop(stream);
 }
 
-/// A non-blocking socket of the address's family. One of IPv6 takes IPv6 only, whatever net.ipv6.bindv6only says.
+/// A non-blocking socket of the address's family. An IPv6 socket accepts IPv6 only, whatever net.ipv6.bindv6only is.
 pub(crate) fn open(address: SocketAddr, kind: SockType) -> Result<OwnedFd, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::Inet,

@@ -1,6 +1,6 @@
-//! `TcpSettings` as socket options (tcp(7), socket(7)), and what the kernel made of them.
+//! `TcpSettings` as socket options (tcp(7), socket(7)), and the values the kernel actually uses.
 //!
-//! `tcp_slow_start_after_idle` and a cap of the congestion window are no options of a socket: see `Host::configure_tcp` and
+//! `tcp_slow_start_after_idle` and a cap of the congestion window are not socket options: see `Host::configure_tcp` and
 //! `cwnd_cap`.
 
 use std::io;
@@ -15,7 +15,7 @@ use squall_base::{BitRate, Bytes, Duration};
 use super::{SocketError, congestion_control};
 
 sockopt_impl!(
-    /// TCP_NOTSENT_LOWAT, which nix lacks; 0 means the host's.
+    /// TCP_NOTSENT_LOWAT, which nix lacks; 0 means the host's default.
     NotSentLowat,
     Both,
     libc::IPPROTO_TCP,
@@ -24,7 +24,7 @@ sockopt_impl!(
 );
 
 sockopt_impl!(
-    /// SO_MAX_PACING_RATE, which nix lacks: payload in bytes a second, an unsigned long; all ones mean no limit.
+    /// SO_MAX_PACING_RATE, which nix lacks: payload in bytes per second, as an unsigned long; all ones means no limit.
     MaxPacingRate,
     Both,
     libc::SOL_SOCKET,
@@ -32,12 +32,12 @@ sockopt_impl!(
     usize
 );
 
-/// IP_LOCAL_PORT_RANGE of include/uapi/linux/in.h, which libc lacks.
+/// IP_LOCAL_PORT_RANGE from include/uapi/linux/in.h, which libc lacks.
 const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
 
 sockopt_impl!(
-    /// The ports from which a socket may begin: the lowest in the lower 16 bits, the highest in the upper ones. For
-    /// sockets of IPv6 too.
+    /// The local ports that a socket may use: the lowest in the lower 16 bits, the highest in the upper 16. It applies to
+    /// IPv6 sockets too.
     LocalPortRange,
     SetOnly,
     libc::IPPROTO_IP,
@@ -47,26 +47,27 @@ sockopt_impl!(
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What the kernel really uses for a socket.
+/// The options that the kernel actually uses for a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
     /// TCP_CONGESTION.
     pub congestion_control: String,
     /// TCP_NODELAY.
     pub no_delay: bool,
-    /// TCP_NOTSENT_LOWAT; `None`: the host's net.ipv4.tcp_notsent_lowat.
+    /// TCP_NOTSENT_LOWAT; `None` means the host's net.ipv4.tcp_notsent_lowat.
     pub notsent_lowat: Option<Bytes>,
-    /// SO_SNDBUF now: twice what was asked for (the half is for bookkeeping), or where the automatic one has got to.
+    /// The current SO_SNDBUF: twice the requested size (half of it is for bookkeeping), or the size that automatic tuning
+    /// has reached.
     pub send_buffer: Bytes,
-    /// SO_RCVBUF now, likewise.
+    /// The current SO_RCVBUF, likewise.
     pub receive_buffer: Bytes,
-    /// TCP_KEEPIDLE if SO_KEEPALIVE is on.
+    /// TCP_KEEPIDLE, if SO_KEEPALIVE is on.
     pub keep_alive: Option<Duration>,
-    /// SO_MAX_PACING_RATE, in whole bytes a second.
+    /// SO_MAX_PACING_RATE, in whole bytes per second.
     pub max_pacing_rate: Option<BitRate>,
 }
 
-/// What the kernel really uses for this socket, connected or listening.
+/// Reads the options that the kernel actually uses for this socket, connected or listening.
 pub fn read_back(socket: impl AsFd) -> io::Result<TcpOptions> {
     let notsent_lowat = match getsockopt(&socket, NotSentLowat)? {
         0 => None,
@@ -93,7 +94,7 @@ pub fn read_back(socket: impl AsFd) -> io::Result<TcpOptions> {
     })
 }
 
-/// Sets every option that `settings` asks for. Call it before `connect` or `listen`.
+/// Sets every option in `settings`. Call it before `connect` or `listen`.
 pub(super) fn set(socket: &impl AsFd, settings: &TcpSettings) -> Result<(), SocketError> {
     setsockopt(socket, sockopt::TcpNoDelay, &settings.no_delay).map_err(refused(
         "TCP_NODELAY",
@@ -133,7 +134,7 @@ fn refused(
     }
 }
 
-/// An i32 in the kernel, where 0 is "the host's" and less than 0 is no limit: neither is a number of bytes.
+/// The kernel stores an i32, where 0 means the host's default and a negative value no limit: neither is a number of bytes.
 fn set_notsent_lowat(socket: &impl AsFd, bytes: Bytes) -> Result<(), SocketError> {
     let failed = refused(
         "TCP_NOTSENT_LOWAT",
@@ -146,7 +147,7 @@ fn set_notsent_lowat(socket: &impl AsFd, bytes: Bytes) -> Result<(), SocketError
     }
 }
 
-/// In whole bytes a second, rounded down.
+/// In whole bytes per second, rounded down.
 fn set_max_pacing_rate(socket: &impl AsFd, rate: BitRate) -> Result<(), SocketError> {
     let bytes = rate.bits_per_s() / 8;
     let failed = refused(
@@ -154,7 +155,7 @@ fn set_max_pacing_rate(socket: &impl AsFd, rate: BitRate) -> Result<(), SocketEr
         bytes,
         "Take 8 bits a second or more, or leave it out for no limit",
     );
-    // The kernel takes 0 for a connection that never sends.
+    // With 0, the connection would never send.
     match usize::try_from(bytes) {
         Ok(value @ 1..) => setsockopt(socket, MaxPacingRate, &value).map_err(failed),
         _ => Err(failed(Errno::EINVAL)),
@@ -175,7 +176,7 @@ fn set_keep_alive(socket: &impl AsFd, idle: Duration) -> Result<(), SocketError>
     setsockopt(socket, sockopt::KeepAlive, &true).map_err(failed)
 }
 
-/// Lets a socket begin from these ports only. Call it before `connect`, and `bind` to port 0.
+/// Restricts a socket to these local ports. Call it before `connect`, or before `bind` to port 0.
 pub(crate) fn set_local_ports(socket: &impl AsFd, ports: PortRange) -> Result<(), SocketError> {
     let value = u32::from(ports.last()) << 16 | u32::from(ports.first());
     setsockopt(socket, LocalPortRange, &value).map_err(|source| SocketError::LocalPorts {
@@ -188,8 +189,8 @@ pub(crate) fn set_local_ports(socket: &impl AsFd, ports: PortRange) -> Result<()
     })
 }
 
-/// Refuses a port outside of those that were asked for: where the host's range lacks them, the kernel takes others
-/// without a word (inet_sk_get_local_port_range of net/ipv4/inet_connection_sock.c).
+/// Refuses a port outside the requested range. Where the host's range lacks the requested ports, the kernel silently uses
+/// others (inet_sk_get_local_port_range in net/ipv4/inet_connection_sock.c).
 pub(crate) fn check_local_port(port: u16, ports: PortRange) -> Result<(), SocketError> {
     if ports.contains(port) {
         return Ok(());
@@ -201,12 +202,12 @@ pub(crate) fn check_local_port(port: u16, ports: PortRange) -> Result<(), Socket
     })
 }
 
-/// The options of one of a socket's two buffers.
+/// The options for one of a socket's two buffers.
 struct Buffer<Usual, Forced> {
     name: &'static str,
     limit: &'static str,
     usual: Usual,
-    /// Beyond the limit, for which it takes CAP_NET_ADMIN.
+    /// Exceeds the limit, which takes CAP_NET_ADMIN.
     forced: Forced,
 }
 
@@ -223,7 +224,8 @@ const RECEIVE: Buffer<sockopt::RcvBuf, sockopt::RcvBufForce> = Buffer {
     forced: sockopt::RcvBufForce,
 };
 
-/// The kernel cuts a large buffer without a word, so what it gave is read back. Less than it has at least it raises.
+/// The kernel silently truncates a large buffer, so the granted size is read back. A size below the kernel's minimum is
+/// raised, which is fine.
 fn set_buffer<Usual, Forced>(
     socket: &impl AsFd,
     buffer: &Buffer<Usual, Forced>,
@@ -233,7 +235,7 @@ where
     Usual: SetSockOpt<Val = usize> + GetSockOpt<Val = usize> + Copy,
     Forced: SetSockOpt<Val = usize> + Copy,
 {
-    // The kernel doubles it, in an i32.
+    // The kernel doubles the size in an i32.
     let failed = refused(buffer.name, asked.get(), "Take 1 byte to 1 GiB - 1");
     let value = match usize::try_from(asked.get()) {
         Ok(value) if value <= i32::MAX as usize / 2 => value,
@@ -252,7 +254,7 @@ where
     })
 }
 
-/// Sets the buffers that are asked for.
+/// Sets the requested buffers.
 pub(crate) fn set_buffers(
     socket: &impl AsFd,
     send: Option<Bytes>,
@@ -294,7 +296,7 @@ mod tests {
         (Ipv4Addr::LOCALHOST, 0).into()
     }
 
-    /// The one congestion control that every user may set everywhere, and nothing else.
+    /// Only the one congestion control that every user may set everywhere.
     fn reno() -> TcpSettings {
         TcpSettings {
             congestion_control: "reno".to_owned(),
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_the_kernels() {
+    fn unset_options_keep_the_kernels_defaults() {
         let settings = TcpSettings::default();
         let listener = match start_listening(localhost(), &settings) {
             Ok(listener) => listener,
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_is_the_same() {
+    fn options_are_set_on_ipv6_sockets_too() {
         let settings = everything();
         let listener = match start_listening((Ipv6Addr::LOCALHOST, 0).into(), &settings) {
             Ok(listener) => listener,
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_begin_from_the_ports_that_were_asked_for_until_there_are_none() {
+    fn connections_use_the_requested_local_ports_until_none_is_left() {
         let settings = TcpSettings {
             local_ports: PortRange::new(41_000, 41_002),
             ..reno()
@@ -459,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_beyond_the_limit_is_had_or_refused_never_cut() {
+    fn a_buffer_beyond_the_limit_is_granted_or_refused_never_truncated() {
         let asked = Bytes::new(64 << 20);
         let settings = TcpSettings {
             receive_buffer: Some(asked),

@@ -1,7 +1,7 @@
-//! The closed load: users, each of whom asks again when the answer has come and the think time is over.
+//! The closed load: each user sends its next request once the previous response has arrived and the think time is over.
 //!
-//! Without think time a request is due the moment its user is free, so there is no time to be late for: what such a
-//! load measures is the system's speed, not the latency that independent users would see.
+//! Without think time a request is due the moment its user is free, so it can never be late. Such a load measures the
+//! system's speed, not the latency that independent users would see.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,32 +10,32 @@ use squall_base::Time;
 use squall_base::plan::{ClosedLoad, ThinkTime, Urgency};
 
 use super::mix::Draw;
-use super::users::{Numbers, Phases, Thinking, starts};
-use super::{Arrival, Chance, Share, later, seed_of};
+use super::users::{Numbers, Phases, ThinkTimes, starts};
+use super::{Arrival, Purpose, Share, later, seed_of};
 
-/// A closed load under way.
+/// A closed load in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
     start: Time,
-    /// From when on nothing is begun.
+    /// No request starts at or after this time.
     end: Option<Time>,
     deadline: Option<Time>,
     numbers: Numbers,
     phases: Phases,
     draw: Draw,
     /// `None` if users do not think.
-    thinking: Option<Thinking>,
-    /// Users who ask as soon as somebody looks.
+    think_times: Option<ThinkTimes>,
+    /// Free users without a think time: their next request is due immediately.
     idle: VecDeque<u32>,
-    /// Users who ask at their time.
+    /// Users waiting for their next request's time.
     waiting: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl Closed {
     pub(super) fn new(load: &ClosedLoad, start: Time, share: Share) -> Closed {
-        let seed = seed_of(Chance::ThinkTimes, load.seed);
-        let thinking = (load.think != ThinkTime::None)
-            .then(|| Thinking::new(load.think, seed, load.users, share));
+        let seed = seed_of(Purpose::ThinkTimes, load.seed);
+        let think_times = (load.think != ThinkTime::None)
+            .then(|| ThinkTimes::new(load.think, seed, load.users, share));
         let end = load.duration.map(|duration| later(start, duration));
         let mut closed = Closed {
             start,
@@ -43,12 +43,12 @@ impl Closed {
             deadline: end.map(|end| later(end, load.drain)),
             numbers: Numbers::new(load.users, share, load.requests),
             phases: Phases::new(load.warmup, start),
-            draw: Draw::new(&load.mix, seed_of(Chance::What, load.seed)),
-            thinking,
+            draw: Draw::new(&load.mix, seed_of(Purpose::What, load.seed)),
+            think_times,
             idle: VecDeque::new(),
             waiting: BinaryHeap::new(),
         };
-        if closed.thinking.is_none() && load.starts_over.is_zero() {
+        if closed.think_times.is_none() && load.starts_over.is_zero() {
             closed.idle = share.members(load.users).collect();
         } else {
             for (time, user) in starts(load.users, share, start, load.starts_over) {
@@ -62,7 +62,7 @@ impl Closed {
         if self.numbers.is_empty() {
             return None;
         }
-        // Those with a time first: it has passed, and those without get this one.
+        // Timed users go first: their time has already passed, whereas an idle user's request is intended for `now`.
         let (intended, user) = match self.waiting.peek() {
             Some(Reverse(first)) if first.0 <= now => {
                 let first = *first;
@@ -84,10 +84,10 @@ impl Closed {
     }
 
     pub(super) fn ended(&mut self, user: u32, now: Time) {
-        match &mut self.thinking {
+        match &mut self.think_times {
             None => self.idle.push_back(user),
-            Some(thinking) => {
-                let time = later(now, thinking.next(user));
+            Some(think_times) => {
+                let time = later(now, think_times.next(user));
                 self.wait(time, user);
             }
         }
@@ -111,7 +111,7 @@ impl Closed {
         time >= self.start && self.end.is_none_or(|end| time < end)
     }
 
-    /// Lets `user` ask at `time`, unless the load is over by then.
+    /// Schedules the next request of `user` at `time`, unless the load is over by then.
     fn wait(&mut self, time: Time, user: u32) {
         if self.may_begin(time) {
             self.waiting.push(Reverse((time, user)));

@@ -1,14 +1,15 @@
-//! What each request of a load asks for: drawn by the request's number, so that no thread count changes it.
+//! What each request of a load asks for. The draw depends only on the request's number, so the thread count does not change
+//! it.
 
 use squall_base::plan::Mix;
 use squall_base::splitmix::splitmix64;
 
-/// A mix, ready to be drawn from.
+/// A mix, prepared for drawing.
 #[derive(Clone, Debug)]
 pub(super) struct Draw {
-    /// Sums of the weights, each up to and with its own; empty if there is nothing to choose.
+    /// Cumulative sums of the weights; empty if there is nothing to choose from.
     sums: Vec<u64>,
-    /// What is always asked for then.
+    /// What every request asks for in that case.
     only: u32,
     seed: u64,
 }
@@ -39,7 +40,8 @@ impl Draw {
         let Some(sum) = self.sums.last() else {
             return self.only;
         };
-        // The high half of the product: each number below the sum, within one of 2^64 / sum times of the outputs.
+        // The high half of the product: each number below the sum comes from 2^64 / sum of the generator's outputs, give or
+        // take one.
         let drawn = (u128::from(splitmix64(self.seed, n)) * u128::from(*sum)) >> 64;
         self.sums.partition_point(|sum| u128::from(*sum) <= drawn) as u32
     }
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_follows_the_weights() {
+    fn draws_follow_the_weights() {
         let draw = Draw::new(&Mix::new(vec![0, 1, 3, 0, 4, 0]).unwrap(), 5);
         let mut counts = [0_i32; 6];
         for n in 0..80_000 {
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_choice_nothing_is_drawn() {
+    fn a_single_choice_is_always_drawn() {
         let draw = Draw::new(&Mix::new(vec![0, 0, 9, 0]).unwrap(), 5);
         assert!((0..100).all(|n| draw.what(n) == 2));
         assert_eq!(Draw::new(&Mix::default(), 0).what(7), 0);

@@ -1,13 +1,13 @@
-//! When requests are due, and for whom: every kind of load behind one contract.
+//! When requests are due, and for which user: every kind of load behind one contract.
 //!
-//! The caller asks with [`Arrivals::take_due`] what is due and says with [`Arrivals::ended`] what has ended; between
-//! two such calls the load changes only when [`Arrivals::next_change`] says so. Three laws hold for every kind: a
-//! request comes once, times never decrease, and however late the caller asks, no request is skipped or moved by that.
-//! Time must not run backwards from call to call. Nothing is sent here and no connection chosen (`pool` does that).
+//! The caller takes due requests with [`Arrivals::take_due`] and reports finished ones with [`Arrivals::ended`]; between
+//! two such calls the load changes only when [`Arrivals::next_change`] says so. Three laws hold for every kind: each
+//! request is taken exactly once, times never decrease, and a late caller neither skips nor moves a request. Time must not
+//! run backwards from call to call. This module sends nothing and chooses no connection (`pool` does that).
 //!
-//! `open` is the load with a rate, over `profile`, the integral of it; `closed` the one of users who wait; `script` a
-//! replay; `pages` requests that wait for each other; `users` what closed loads and pages share; `mix` what is asked
-//! for.
+//! `open` is the load with a rate, built on `profile`, the integral of that rate. `closed` is the load of users that wait
+//! for their responses, `script` a replay, `pages` requests that wait for each other. `users` holds what closed loads and
+//! pages share, `mix` what is asked for.
 
 mod closed;
 mod mix;
@@ -31,13 +31,13 @@ use script::Replay;
 /// One request of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its number, from 0; no other request of the load has it, whichever share it is in.
+    /// Its number, from 0, unique in the whole load, across all shares.
     pub request: u64,
-    /// When it shall be sent.
+    /// When it is meant to be sent.
     pub intended: Time,
-    /// The part of the load.
+    /// The part of the load that it belongs to.
     pub phase: Phase,
-    /// The virtual client whose request it is; 0 in an open load, which has none.
+    /// The virtual client whose request it is; 0 in an open load, which has no clients.
     pub user: u32,
     /// Which of the caller's requests it is.
     pub what: u32,
@@ -45,18 +45,18 @@ pub struct Arrival {
     pub urgency: Urgency,
 }
 
-/// A request that was taken, at its end.
+/// The end of a request that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct RequestEnd {
     /// Its [`Arrival::request`].
     pub request: u64,
     /// Its [`Arrival::user`].
     pub user: u32,
-    /// Whether it got what it asked for: what waits for it on its page is asked for only then.
+    /// Whether it succeeded. Requests on the same page that wait for it are sent only in that case.
     pub succeeded: bool,
 }
 
-/// A thread's part of a load: of so many parts, this one.
+/// A thread's part of a load: part `index` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     index: u32,
@@ -64,10 +64,10 @@ pub struct Share {
 }
 
 impl Share {
-    /// All of it.
+    /// The whole load.
     pub const WHOLE: Share = Share { index: 0, of: 1 };
 
-    /// Part `index`, from 0, `of` so many; `None` if there is no such part.
+    /// Part `index`, counted from 0, of `of` parts; `None` if `index` is out of range.
     pub const fn new(index: u32, of: u32) -> Option<Share> {
         if index < of {
             Some(Share { index, of })
@@ -76,28 +76,28 @@ impl Share {
         }
     }
 
-    /// The number among all parts of what is `n`th in this one.
+    /// The number in the whole load of this part's `n`th item.
     pub const fn number(self, n: u64) -> u64 {
         n * self.of as u64 + self.index as u64
     }
 
-    /// How many of `count` things, dealt out one by one, this part gets.
+    /// How many of `count` items, dealt out one by one, this part gets.
     pub fn count(self, count: u32) -> u32 {
         count.saturating_sub(self.index).div_ceil(self.of)
     }
 
-    /// The things that this part gets, of so many that are numbered from 0.
+    /// The items that this part gets, out of `count` items numbered from 0.
     pub fn members(self, count: u32) -> impl Iterator<Item = u32> {
         (self.index..count).step_by(self.of as usize)
     }
 
-    /// The place of a `member` among this part's.
+    /// The index of `member` among this part's members.
     fn place(self, member: u32) -> usize {
         (member / self.of) as usize
     }
 }
 
-/// A load under way, or a share of it.
+/// A load in progress, or a share of one.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     kind: Kind,
@@ -114,7 +114,7 @@ enum Kind {
 }
 
 impl Arrivals {
-    /// The `share` of a `workload` that starts at `start`. The shares of one load together are the load.
+    /// The given share of a `workload` that starts at `start`. All shares of a load together make up the whole load.
     pub fn new(workload: &Workload, start: Time, share: Share) -> Arrivals {
         let kind = match workload {
             Workload::Open(load) => Kind::Open(Open::new(load, start, share)),
@@ -142,13 +142,13 @@ impl Arrivals {
         Some(arrival)
     }
 
-    /// Whether [`Arrivals::take_due`] would give one.
+    /// Whether [`Arrivals::take_due`] would return a request.
     pub fn has_due(&self, now: Time) -> bool {
         self.next_due(now).is_some_and(|due| due <= now)
     }
 
-    /// Says that a request that was taken has ended at `now`, for whatever reason. To be said once of each.
-    pub fn ended(&mut self, ended: Ended, now: Time) {
+    /// Reports that a taken request ended at `now`, for whatever reason. Call this exactly once per request.
+    pub fn ended(&mut self, ended: RequestEnd, now: Time) {
         self.unfinished -= 1;
         match &mut self.kind {
             Kind::Open(_) | Kind::Script(_) => {}
@@ -157,15 +157,14 @@ impl Arrivals {
         }
     }
 
-    /// When the load next changes by itself: a request is due, or nobody waits any more. A time that has passed means
-    /// that a request is due now; `None` that only the end of a request changes anything.
+    /// When the load next changes by itself: a request becomes due, or the drain time is over. A time in the past means
+    /// that a request is due now; `None` means that only the end of a request changes anything.
     pub fn next_change(&self, now: Time) -> Option<Time> {
         let both = [self.next_due(now), self.deadline()];
         both.into_iter().flatten().min()
     }
 
-    /// Whether the load is over: nothing more will come and nothing is unfinished, or the time to wait for it has
-    /// passed.
+    /// Whether the load is over: no request is still to come or unfinished, or the drain time has passed.
     pub fn is_over(&self, now: Time) -> bool {
         let is_done = self.unfinished == 0 && self.next_due(now).is_none();
         is_done || self.deadline().is_some_and(|deadline| now >= deadline)
@@ -176,13 +175,13 @@ impl Arrivals {
         self.begun
     }
 
-    /// Requests taken whose end has not been said.
+    /// Requests taken whose end has not been reported.
     pub fn unfinished(&self) -> u64 {
         self.unfinished
     }
 
-    /// Requests in all, if that is known in advance: of open loads with constant spacing, and of scripts that only
-    /// their rounds end.
+    /// The total number of requests, if it is known in advance: for open loads with constant spacing, and for scripts that
+    /// only their rounds end.
     pub fn total(&self) -> Option<u64> {
         match &self.kind {
             Kind::Open(open) => open.total(),
@@ -201,7 +200,7 @@ impl Arrivals {
         }
     }
 
-    /// Pages that have ended since this was last asked; none unless the load is one of pages.
+    /// Pages that have ended since the last call; always empty unless the load is one of pages.
     pub fn take_ended_pages(&mut self) -> Vec<PageEnd> {
         match &mut self.kind {
             Kind::Pages(pages) => pages.take_ended(),
@@ -209,7 +208,7 @@ impl Arrivals {
         }
     }
 
-    /// Pages that have begun and not ended, as if they had ended at `now`: what is cut off when the load is over.
+    /// Pages that have begun but not ended, reported as if they ended at `now`: these are cut off when the load is over.
     pub fn unfinished_pages(&self, now: Time) -> Vec<PageEnd> {
         match &self.kind {
             Kind::Pages(pages) => pages.unfinished(now),
@@ -217,7 +216,7 @@ impl Arrivals {
         }
     }
 
-    /// When the next request is due, as far as is known before another one ends.
+    /// When the next request is due, as far as is known before another request ends.
     fn next_due(&self, now: Time) -> Option<Time> {
         match &self.kind {
             Kind::Open(open) => open.next_due(),
@@ -228,20 +227,20 @@ impl Arrivals {
     }
 }
 
-/// What is random in a load, each with seeds of its own.
+/// What a load's random numbers are for. Each purpose has its own seed.
 #[derive(Clone, Copy)]
-enum Chance {
+enum Purpose {
     Gaps,
     What,
     ThinkTimes,
 }
 
-/// The seed of one kind of chance in a load with this seed.
-fn seed_of(chance: Chance, seed: u64) -> u64 {
-    splitmix64(seed, chance as u64)
+/// The seed for one purpose, derived from the load's seed.
+fn seed_of(purpose: Purpose, seed: u64) -> u64 {
+    splitmix64(seed, purpose as u64)
 }
 
-/// A number from the `n`-th output of `seed` that is in (0, 1], all of 2^53 values as likely.
+/// The `n`-th output of `seed` as a number in (0, 1]; all 2^53 values are equally likely.
 fn unit(seed: u64, n: u64) -> f64 {
     ((splitmix64(seed, n) >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }

@@ -1,18 +1,18 @@
-//! The open load: requests come at their times whatever becomes of earlier ones.
+//! The open load: requests are due at their times whatever becomes of earlier ones.
 //!
-//! Request n is due where the integrated rate is n, or, if spaced at random, where it is the sum of n + 1 exponential
-//! gaps with mean 1, which makes a Poisson process also of a rate that changes (Cinlar, "Introduction to Stochastic
-//! Processes", 1975, section 4.7). Both are sums of whole ticks (`profile`): no rounding adds up. A share walks all gaps
-//! and takes its own requests, so that the load is the same however many threads there are.
+//! Request n is due where the integrated rate reaches n or, with random spacing, where it reaches the sum of n + 1
+//! exponential gaps with mean 1. The latter makes a Poisson process even when the rate changes (Cinlar, "Introduction to
+//! Stochastic Processes", 1975, section 4.7). Both are sums of whole ticks (`profile`), so rounding errors do not add up. A
+//! share walks all gaps and takes its own requests, so that the load does not depend on the number of threads.
 
 use squall_base::Time;
 use squall_base::plan::{OpenLoad, Spacing, Urgency};
 
 use super::mix::Draw;
 use super::profile::Profile;
-use super::{Arrival, Chance, Share, later, phase, seed_of, unit};
+use super::{Arrival, Purpose, Share, later, phase, seed_of, unit};
 
-/// An open load under way.
+/// An open load in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     start: Time,
@@ -38,7 +38,7 @@ impl Open {
         let walk = match load.spacing {
             Spacing::Constant => Walk::Constant,
             Spacing::Poisson => Walk::Poisson {
-                seed: seed_of(Chance::Gaps, load.seed),
+                seed: seed_of(Purpose::Gaps, load.seed),
                 at: 0,
             },
         };
@@ -48,7 +48,7 @@ impl Open {
             deadline: later(later(start, load.stages.duration()), load.drain),
             profile: Profile::new(&load.stages),
             walk,
-            draw: Draw::new(&load.mix, seed_of(Chance::What, load.seed)),
+            draw: Draw::new(&load.mix, seed_of(Purpose::What, load.seed)),
             share,
             next: None,
         };

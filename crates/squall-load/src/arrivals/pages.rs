@@ -1,8 +1,8 @@
-//! The load of pages: users who load one page after the other, with requests that wait for each other.
+//! The load of pages: users that load one page after the other, with requests that wait for each other.
 //!
-//! A request is due its delay after the one that it waits for has ended well, or after the page's start; if that one
-//! failed, it is never asked for. A page ends when nothing of it is outstanding, and begins when its user's last one
-//! has ended and the think time is over. Request n belongs to page n / nodes, and is its node n % nodes.
+//! A request is due its delay after its parent has succeeded, or after the page's start if it has no parent. If the parent
+//! failed, it is never sent. A page ends when none of its requests is outstanding. A user begins its next page when the
+//! last one has ended and the think time is over. Request n belongs to page n / nodes, and is its node n % nodes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,68 +11,68 @@ use squall_base::Time;
 use squall_base::plan::{PageLoad, PageNode};
 use squall_base::record::Phase;
 
-use super::users::{Numbers, Phases, Thinking, starts};
-use super::{Arrival, Chance, Ended, Share, later, seed_of};
+use super::users::{Numbers, Phases, ThinkTimes, starts};
+use super::{Arrival, Purpose, RequestEnd, Share, later, seed_of};
 
 /// A page that was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageEnd {
-    /// Its number, from 0; no other page of the load has it, whichever share it is in.
+    /// Its number, from 0, unique in the whole load, across all shares.
     pub page: u64,
-    /// Who loaded it.
+    /// The user that loaded it.
     pub user: u32,
-    /// The part of the load, for all of its requests.
+    /// The part of the load that all of its requests belong to.
     pub phase: Phase,
     /// When it was meant to begin.
     pub start: Time,
     /// When its last request ended.
     pub end: Time,
-    /// Requests that were asked for.
+    /// Requests that were sent.
     pub requests: u32,
-    /// Those of them that failed.
+    /// Requests that failed.
     pub failed: u32,
 }
 
-/// A load of pages under way.
+/// A load of pages in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     tree: Tree,
     share: Share,
-    /// From when on no page is begun.
+    /// No page starts at or after this time.
     end: Option<Time>,
     deadline: Option<Time>,
     numbers: Numbers,
     phases: Phases,
-    thinking: Thinking,
-    /// Requests whose time is known: it, the request's number, its user.
+    think_times: ThinkTimes,
+    /// Requests whose time is known: the time, the request's number, its user.
     waiting: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    /// What each user of the share is doing, by its place in it.
+    /// What each user of the share is doing, by its index in the share.
     visits: Vec<Visit>,
     ended: Vec<PageEnd>,
 }
 
-/// The page that a user loads, or will load next, or has loaded last.
+/// The page that a user is loading, will load next, or loaded last.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     page: PageEnd,
-    /// Requests that wait for their time or for their end; without any, the visit is over.
+    /// Requests that are not yet due or not yet finished; at 0 the visit is over.
     outstanding: u32,
 }
 
-/// A page's nodes and who waits for whom.
+/// A page's nodes and their dependencies.
 #[derive(Clone, Debug)]
 struct Tree {
     nodes: Vec<PageNode>,
-    /// Nodes that wait for others, by whom they wait for.
+    /// Nodes that have a parent, grouped by parent.
     children: Vec<u32>,
-    /// Where in `children` each node's begin and end.
+    /// The range in `children` of each node's children.
     ranges: Vec<(u32, u32)>,
     roots: Vec<u32>,
 }
 
 impl Pages {
     pub(super) fn new(load: &PageLoad, start: Time, share: Share) -> Pages {
-        let seed = seed_of(Chance::ThinkTimes, load.seed);
+        let seed = seed_of(Purpose::ThinkTimes, load.seed);
         let end = load.duration.map(|duration| later(start, duration));
         let mut pages = Pages {
             tree: Tree::new(load.page.nodes()),
@@ -81,7 +81,7 @@ impl Pages {
             deadline: end.map(|end| later(end, load.drain)),
             numbers: Numbers::new(load.users, share, load.pages),
             phases: Phases::new(load.warmup, start),
-            thinking: Thinking::new(load.think, seed, load.users, share),
+            think_times: ThinkTimes::new(load.think, seed, load.users, share),
             waiting: BinaryHeap::new(),
             visits: share.members(load.users).map(Visit::nothing).collect(),
             ended: Vec::new(),
@@ -111,7 +111,7 @@ impl Pages {
         })
     }
 
-    pub(super) fn ended(&mut self, ended: Ended, now: Time) {
+    pub(super) fn ended(&mut self, ended: RequestEnd, now: Time) {
         let node = self.tree.node_of(ended.request);
         let visit = &mut self.visits[self.share.place(ended.user)];
         visit.outstanding -= 1;
@@ -129,7 +129,7 @@ impl Pages {
         if visit.outstanding == 0 {
             visit.page.end = now;
             self.ended.push(visit.page);
-            let next = later(now, self.thinking.next(ended.user));
+            let next = later(now, self.think_times.next(ended.user));
             self.begin(ended.user, next);
         }
     }
@@ -157,7 +157,7 @@ impl Pages {
             .collect()
     }
 
-    /// Lets `user` load a page from `start` on, if there is still one to load then.
+    /// Starts a page for `user` at `start`, if there is still one to load then.
     fn begin(&mut self, user: u32, start: Time) {
         if self.end.is_some_and(|end| start >= end) {
             return;

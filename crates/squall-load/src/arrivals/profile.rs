@@ -1,37 +1,37 @@
 //! The integral of a rate over time, and its inverse: when the count of requests reaches a number, to the nanosecond.
 //!
-//! Counts are in ticks, of which two common periods of the rates (`Stages::period`), in nanoseconds, make a request: in
-//! ticks every stage begins and ends at a whole number, also a ramp, so that nothing is rounded from stage to stage.
-//! What is at `ticks` is due in the only nanosecond t with count(t) <= ticks < count(t + 1). At a constant rate that is
-//! floor(ticks / rate); in a ramp it is the floor of a root, which is guessed in floating point and then settled with
-//! integers of 192 bits: the guess decides how long it takes, never what comes out.
+//! Counts are in ticks. One request is as many ticks as two common periods of the rates (`Stages::period`) have
+//! nanoseconds. Every stage, including a ramp, then begins and ends at a whole number of ticks, so that nothing is rounded
+//! from stage to stage. An event at `ticks` is due in the one nanosecond t with count(t) <= ticks < count(t + 1). At a
+//! constant rate that is floor(ticks / rate). In a ramp it is the floor of a root, which is guessed in floating point and
+//! then settled with 192-bit integers: the guess decides how long this takes, never the result.
 
 use squall_base::Duration;
 use squall_base::plan::Stages;
 
-/// An integrated rate, walked from the start to the end.
+/// An integrated rate, walked from start to end.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     segments: Vec<Segment>,
     ticks_per_request: u128,
-    /// Ticks of the whole.
+    /// Ticks in the whole profile.
     total: u128,
-    /// The segment of the last answer.
+    /// The segment that the last call found.
     current: usize,
 }
 
-/// A stage with requests.
+/// A stage that has requests.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// Nanoseconds before it.
+    /// Nanoseconds before this stage.
     begin: u64,
-    /// Ticks before it and up to its end.
+    /// Ticks before this stage and up to its end.
     before: u128,
     end: u128,
-    /// Half of the ticks a nanosecond at its beginning and end.
+    /// Half of the ticks per nanosecond at its beginning and at its end.
     from: u64,
     to: u64,
-    /// Nanoseconds.
+    /// Length in nanoseconds.
     length: u64,
 }
 
@@ -45,7 +45,7 @@ impl Profile {
                 stages.requests_per_period(stage.from),
                 stages.requests_per_period(stage.to),
             );
-            // `Stages` has checked that all of this fits.
+            // `Stages` has checked that none of this overflows.
             let end = before + (u128::from(from) + u128::from(to)) * u128::from(length);
             if end > before {
                 segments.push(Segment {
@@ -73,14 +73,14 @@ impl Profile {
         self.ticks_per_request
     }
 
-    /// Requests n that are due at n times [`Profile::ticks_per_request`].
+    /// The number of requests, if request n is due at n times [`Profile::ticks_per_request`].
     pub(super) fn requests(&self) -> u64 {
         // `Stages` has checked that it fits.
         self.total.div_ceil(self.ticks_per_request) as u64
     }
 
-    /// When what is at `ticks` is due, from the start; `None` if it is not before the end. Ticks must not decrease from
-    /// call to call.
+    /// When an event at `ticks` is due, counted from the start; `None` if that is not before the end. Ticks must not
+    /// decrease from call to call.
     pub(super) fn time_at(&mut self, ticks: u128) -> Option<Duration> {
         while self.segments.get(self.current)?.end <= ticks {
             self.current += 1;
@@ -92,7 +92,8 @@ impl Profile {
 }
 
 impl Segment {
-    /// The nanosecond of `ticks` that are counted from the beginning and below the end.
+    /// The nanosecond at which the segment's count reaches `ticks`; both count from the segment's beginning, and `ticks`
+    /// lies below its end.
     fn offset(&self, ticks: u128) -> u64 {
         let length = self.length;
         if self.from == self.to {
@@ -102,8 +103,8 @@ impl Segment {
             let growth = Growth::new(self.from, self.to, length);
             return growth.last_within(Wide::product(length, ticks), ticks);
         }
-        // Seen from its end, a falling ramp rises: the last nanosecond whose count is within `ticks` is the first one,
-        // from the end, that has all that remains behind it.
+        // Seen from its end, a falling ramp rises. The last nanosecond whose count is within `ticks` is, counted from the
+        // end, the first one that has all remaining ticks behind it.
         let remaining = self.end - self.before - ticks;
         let growth = Growth::new(self.to, self.from, length);
         let below = Wide::product(length, remaining).less_one();
@@ -111,7 +112,7 @@ impl Segment {
     }
 }
 
-/// A rising ramp: x (2 low length + (high - low) x) is its count of ticks after x nanoseconds, times its length.
+/// A rising ramp. After x nanoseconds, its count of ticks times its length is x (2 low length + (high - low) x).
 struct Growth {
     low: u64,
     rise: u64,
@@ -135,10 +136,10 @@ impl Growth {
         Wide::product(x, factor)
     }
 
-    /// The last whole x before the end with `count(x) <= limit`, which is about `ticks` times the length.
+    /// The last whole x before the end with `count(x) <= limit`, where `limit` is about `ticks` times the length.
     fn last_within(&self, limit: Wide, ticks: u128) -> u64 {
         let (low, ticks) = (self.low as f64, ticks as f64);
-        // The root of the quadratic, in the form in which nothing cancels.
+        // The root of the quadratic, in the form without cancellation.
         let slope = self.rise as f64 / self.length as f64;
         let guess = ticks / (low + (low * low + slope * ticks).sqrt());
         let mut within = (guess as u64).min(self.length - 1);
@@ -162,7 +163,7 @@ impl Growth {
     }
 }
 
-/// A whole number of 192 bits: the high 128 and the low 64.
+/// A 192-bit integer: the high 128 bits and the low 64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Wide(u128, u64);
 
@@ -175,7 +176,7 @@ impl Wide {
         Wide(high, low as u64)
     }
 
-    /// One less; it must be more than 0.
+    /// One less. The number must not be 0.
     fn less_one(self) -> Wide {
         match self.1 {
             0 => Wide(self.0 - 1, u64::MAX),
@@ -211,7 +212,7 @@ mod tests {
     proptest! {
         /// count(t) <= ticks < count(t + 1), wherever the ticks are.
         #[test]
-        fn what_is_due_is_due_in_the_nanosecond_in_which_the_count_passes_it(
+        fn an_event_is_due_in_the_nanosecond_in_which_the_count_passes_its_ticks(
             from in 0_u64..1 << 36, to in 0_u64..1 << 36, length in 1_u64..1 << 44, at in any::<u64>()
         ) {
             let segment = segment(from, to, length);
@@ -223,9 +224,9 @@ mod tests {
             prop_assert!(slow_count(from, to, length, t + 1) > exact);
         }
 
-        /// The same in small, against a search of every nanosecond; and at both ends.
+        /// Small cases, checked against a linear search of every nanosecond, and at both ends.
         #[test]
-        fn in_small_the_slow_search_finds_the_same(from in 0_u64..50, to in 0_u64..50, length in 1_u64..200) {
+        fn a_linear_search_finds_the_same_nanosecond(from in 0_u64..50, to in 0_u64..50, length in 1_u64..200) {
             let segment = segment(from, to, length);
             for ticks in 0..segment.end {
                 let exact = ticks as i128 * i128::from(length);
@@ -249,7 +250,7 @@ mod tests {
             for ticks in [0, 1, segment.end / 3, segment.end - 1] {
                 assert!(segment.offset(ticks) < u64::MAX);
             }
-            // A ramp that ends at nothing needs two nanoseconds for its last tick.
+            // A ramp down to a rate of zero needs two nanoseconds for its last tick.
             assert!(segment.offset(segment.end - 1) >= u64::MAX - 2);
             assert_eq!(segment.offset(0), 0);
         }

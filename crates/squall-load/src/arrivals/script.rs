@@ -1,8 +1,8 @@
-//! A replay: clients that send what was recorded, at the recorded times.
+//! A replay: clients that send recorded requests at their recorded times.
 //!
-//! Step s of round r is due, for client k, at start + k * stagger + floor((r * every + at) / speed): each in closed
-//! form from the start, so that nothing slides. Its number is (r * steps + s) * clients + k. The clients are merged by
-//! a heap of one entry each.
+//! Step s of round r is due, for client k, at start + k * stagger + floor((r * every + at) / speed). Each time is computed
+//! in closed form from the start, so errors do not accumulate. The request's number is (r * steps + s) * clients + k. A
+//! heap with one entry per client merges the clients.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use squall_base::{Duration, Time};
 
 use super::{Arrival, Share, later, phase};
 
-/// A replay under way.
+/// A replay in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     times: Times,
@@ -22,13 +22,13 @@ pub(super) struct Replay {
     measured_from: Time,
     deadline: Option<Time>,
     total: Option<u64>,
-    /// The next step's time of each client of the share that has one.
+    /// When the next step is due, for each client of the share that still has one.
     next: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Which step that is, by the client's place in the share.
+    /// That step, by the client's index in the share.
     positions: Vec<Position>,
 }
 
-/// A step of a round.
+/// A step in a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     round: u64,
@@ -38,14 +38,14 @@ struct Position {
 /// When everything is due.
 #[derive(Clone, Debug)]
 struct Times {
-    /// By their times.
+    /// Sorted by time.
     steps: Vec<ScriptStep>,
     start: Time,
     stagger: Duration,
     speed: Speed,
     every: Duration,
     rounds: Option<u64>,
-    /// Nothing is due from then on.
+    /// Nothing is due at or after this time.
     end: Option<Time>,
 }
 
@@ -95,7 +95,7 @@ impl Replay {
         let steps = self.times.steps.len() as u64;
         let number = taken.round.wrapping_mul(steps) + u64::from(taken.step);
         Some(Arrival {
-            // Nobody lives to see 2^64 requests.
+            // No replay lasts long enough to reach 2^64 requests.
             request: number.wrapping_mul(u64::from(self.clients)) + u64::from(client),
             intended,
             phase: phase(intended < self.measured_from),
@@ -144,7 +144,7 @@ impl Times {
         }
     }
 
-    /// When a client's step is due; `None` if there is no such step, or not before the load's end.
+    /// When a client's step is due; `None` if the step does not exist or is not before the load's end.
     fn due(&self, client: u32, position: Position) -> Option<Time> {
         let is_over = self.rounds.is_some_and(|rounds| position.round >= rounds);
         let step = self

@@ -1,5 +1,5 @@
-//! What loads with users have in common: who they are, when they begin, how long they think, and the numbers of what
-//! they do.
+//! What loads with users have in common: the users, when they begin, how long they think, and how their requests or pages
+//! are numbered.
 //!
 //! What a user does is in `closed` and `pages`.
 
@@ -10,18 +10,18 @@ use squall_base::{Duration, Time};
 
 use super::{Share, later, phase, unit};
 
-/// The numbers of a share's requests or pages: those n with (n % users) % shares = its index, so that every share has
-/// as many as its users are worth.
+/// The numbers of a share's requests or pages: those n with (n % users) % shares = its index, so that each share gets
+/// numbers in proportion to its users.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     next: Option<u64>,
-    /// How many of this round, in which each user of the load has one, are still to come, with the next.
+    /// How many numbers are left in this round, including the next. Each user of the load has one number per round.
     left_in_round: u32,
     mine: u32,
     step: u64,
-    /// From the last one of a round to the first one of the next.
+    /// The step from the last number of a round to the first of the next.
     to_next_round: u64,
-    /// The numbers end before this one.
+    /// All numbers are below this one.
     end: u64,
 }
 
@@ -57,7 +57,7 @@ impl Numbers {
     }
 }
 
-/// When the users of a share begin: user k of n, k/n of `over` after the start.
+/// When the users of a share begin: user k of n starts k/n of `over` after the start.
 pub(super) fn starts(
     users: u32,
     share: Share,
@@ -82,7 +82,7 @@ impl Phases {
         Phases { warmup, start }
     }
 
-    /// The phase of what is number `n` and begins at `begin`.
+    /// The phase of item number `n`, which begins at `begin`.
     pub(super) fn of(&self, n: u64, begin: Time) -> Phase {
         phase(match self.warmup {
             Warmup::Time(span) => begin.since(self.start) < span,
@@ -93,19 +93,19 @@ impl Phases {
 
 /// The think times of a share's users.
 #[derive(Clone, Debug)]
-pub(super) struct Thinking {
+pub(super) struct ThinkTimes {
     think: ThinkTime,
     seed: u64,
     share: Share,
-    /// How often each of them has thought, where that matters.
+    /// How often each user has thought so far; empty unless the think times are random.
     turns: Vec<u64>,
 }
 
-impl Thinking {
-    pub(super) fn new(think: ThinkTime, seed: u64, users: u32, share: Share) -> Thinking {
+impl ThinkTimes {
+    pub(super) fn new(think: ThinkTime, seed: u64, users: u32, share: Share) -> ThinkTimes {
         let is_random = matches!(think, ThinkTime::Uniform { .. } | ThinkTime::Exponential(_));
         let turns = if is_random { share.count(users) } else { 0 };
-        Thinking {
+        ThinkTimes {
             think,
             seed,
             share,
@@ -113,7 +113,7 @@ impl Thinking {
         }
     }
 
-    /// How long `user` thinks now: decided by the seed, the user and how often it has thought before.
+    /// How long `user` thinks now. This depends only on the seed, the user and how often it has thought before.
     pub(super) fn next(&mut self, user: u32) -> Duration {
         match self.think {
             ThinkTime::None => Duration::ZERO,
@@ -132,7 +132,7 @@ impl Thinking {
         }
     }
 
-    /// The seed of a user, and which of its outputs comes now.
+    /// The seed of a user, and the index of the output to draw next.
     fn turn(&mut self, user: u32) -> (u64, u64) {
         let turns = &mut self.turns[self.share.place(user)];
         let turn = *turns;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_end_with_those_that_there_are() {
+    fn numbers_end_at_the_largest_integer() {
         let mut numbers = Numbers::new(1, Share::WHOLE, None);
         numbers.next = Some(u64::MAX - 1);
         assert_eq!((numbers.take(), numbers.take()), (Some(u64::MAX - 1), None));
@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn think_times_are_what_was_asked_for() {
+    fn think_times_have_the_requested_distribution() {
         const USERS: u32 = 4;
         const DRAWS: u64 = 10_000;
         let [from, to] = [10, 30].map(Duration::from_micros);
         let mean = |think, share| {
-            let mut thinking = Thinking::new(think, 9, USERS, share);
-            let drawn: Vec<Duration> = (0..DRAWS).map(|_| thinking.next(3)).collect();
+            let mut think_times = ThinkTimes::new(think, 9, USERS, share);
+            let drawn: Vec<Duration> = (0..DRAWS).map(|_| think_times.next(3)).collect();
             (
                 drawn.iter().map(|d| d.as_nanos()).sum::<u64>() / DRAWS,
                 drawn,
@@ -212,8 +212,8 @@ mod tests {
             ThinkTime::Exponential(most),
             ThinkTime::Constant(most),
         ] {
-            let mut thinking = Thinking::new(think, 1, 1, Share::WHOLE);
-            assert!((0..100).all(|_| thinking.next(0) <= most));
+            let mut think_times = ThinkTimes::new(think, 1, 1, Share::WHOLE);
+            assert!((0..100).all(|_| think_times.next(0) <= most));
         }
     }
 }

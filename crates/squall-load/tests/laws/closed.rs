@@ -1,4 +1,4 @@
-//! Closed loads: each user one request at a time, at its own times.
+//! Closed loads: each user has one request at a time, at its own times.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use squall_base::plan::{ClosedLoad, Mix, ThinkTime, Warmup, Workload};
 use squall_base::record::Phase;
 use squall_base::{Duration, Time};
-use squall_load::{Arrivals, Ended, Share};
+use squall_load::{Arrivals, RequestEnd, Share};
 
-use super::drive::{Caller, Done, START, callers, drive, drive_all, drive_shares};
+use super::drive::{Caller, FinishedRequest, START, callers, drive, drive_all, drive_shares};
 
-/// A hundred requests of two users who do not think.
+/// A hundred requests from two users without think time.
 fn plain() -> ClosedLoad {
     ClosedLoad {
         users: 2,
@@ -57,9 +57,9 @@ fn loads() -> impl Strategy<Value = ClosedLoad> {
         })
 }
 
-/// What each user did, in its order.
-fn by_user(done: &[Done]) -> BTreeMap<u32, Vec<Done>> {
-    let mut users: BTreeMap<u32, Vec<Done>> = BTreeMap::new();
+/// Each user's requests, in order.
+fn by_user(done: &[FinishedRequest]) -> BTreeMap<u32, Vec<FinishedRequest>> {
+    let mut users: BTreeMap<u32, Vec<FinishedRequest>> = BTreeMap::new();
     for done in done {
         users.entry(done.arrival.user).or_default().push(*done);
     }
@@ -68,7 +68,7 @@ fn by_user(done: &[Done]) -> BTreeMap<u32, Vec<Done>> {
 
 proptest! {
     #[test]
-    fn users_ask_one_by_one_and_all_requests_come(load in loads(), caller in callers()) {
+    fn each_user_sends_one_request_at_a_time_and_all_are_sent(load in loads(), caller in callers()) {
         let course = drive_all(&Workload::Closed(load.clone()), caller);
         let numbers: Vec<u64> = course.arrivals().iter().map(|a| a.request).collect();
         prop_assert_eq!(numbers, (0..load.requests.unwrap()).collect::<Vec<_>>());
@@ -89,14 +89,14 @@ proptest! {
         }
     }
 
-    /// A user thinks as long, turn for turn, whoever looks when, and in whichever share it is.
+    /// A user's think times, turn for turn, depend neither on when the caller polls nor on the share.
     #[test]
     fn think_times_depend_on_nothing_but_the_user_and_its_turn(load in loads(), caller in callers(), of in 1_u32..4) {
         prop_assume!(load.think != ThinkTime::None);
         let workload = Workload::Closed(ClosedLoad { requests: Some(60), ..load });
-        let thought = |done: &[Done]| -> BTreeMap<u32, Vec<Duration>> {
+        let thought = |done: &[FinishedRequest]| -> BTreeMap<u32, Vec<Duration>> {
             let users = by_user(done).into_iter();
-            let between = |pair: &[Done]| pair[1].arrival.intended.since(pair[0].ended);
+            let between = |pair: &[FinishedRequest]| pair[1].arrival.intended.since(pair[0].ended);
             users.map(|(user, done)| (user, done.windows(2).map(between).collect())).collect()
         };
         let prompt = thought(&drive_all(&workload, Caller::PROMPT).done);
@@ -111,7 +111,7 @@ proptest! {
         }
     }
 
-    /// The shares together have every request once, and each request asks for the same.
+    /// Together the shares have every request once, and each request asks for the same thing as in the whole load.
     #[test]
     fn shares_partition_the_load(load in loads(), of in 1_u32..8, seed in any::<u64>()) {
         let mix = Mix::new(vec![1, 2, 3]).unwrap();
@@ -124,9 +124,9 @@ proptest! {
         }
     }
 
-    /// Nothing is intended after the duration, and nothing before it is left out.
+    /// No request is intended after the duration, and none before it is left out.
     #[test]
-    fn a_duration_ends_it(load in loads(), nanos in 0_u64..3_000_000) {
+    fn no_request_starts_after_the_duration(load in loads(), nanos in 0_u64..3_000_000) {
         prop_assume!(load.think != ThinkTime::None);
         let caller = Caller { answer_at_most: 1_000_000, ..Caller::PROMPT };
         let requests = 300;
@@ -137,13 +137,13 @@ proptest! {
         let end = START + Duration::from_nanos(nanos);
         let until = endless.partition_point(|done| done.arrival.intended < end);
         prop_assert!(timed.iter().all(|done| done.arrival.intended < end));
-        // Answers' times are drawn in the order of taking, which is the same up to the end.
+        // Response times are drawn in the order of taking, and that order is identical up to the end.
         prop_assert_eq!(&timed[..], &endless[..until]);
     }
 }
 
 #[test]
-fn without_think_time_there_are_never_more_than_the_users() {
+fn without_think_time_each_user_has_at_most_one_request() {
     let workload = Workload::Closed(ClosedLoad {
         requests: Some(3),
         ..plain()
@@ -165,7 +165,7 @@ fn without_think_time_there_are_never_more_than_the_users() {
     );
     assert_eq!(take(&mut load), Some((1, 1, later)));
     assert_eq!((take(&mut load), load.next_change(later)), (None, None));
-    let ended = |request, user| Ended {
+    let ended = |request, user| RequestEnd {
         request,
         user,
         succeeded: false,
@@ -179,7 +179,7 @@ fn without_think_time_there_are_never_more_than_the_users() {
 }
 
 #[test]
-fn a_duration_without_think_time_ends_it_and_then_the_drain() {
+fn without_think_time_the_duration_ends_requests_and_the_drain_ends_the_load() {
     let second = Duration::from_secs(1);
     let workload = Workload::Closed(ClosedLoad {
         users: 1,
@@ -194,7 +194,7 @@ fn a_duration_without_think_time_ends_it_and_then_the_drain() {
     assert_eq!(load.next_change(START), Some(deadline));
     assert!(!load.is_over(end) && load.is_over(deadline));
     load.ended(
-        Ended {
+        RequestEnd {
             request: 0,
             user: 0,
             succeeded: true,
@@ -205,7 +205,7 @@ fn a_duration_without_think_time_ends_it_and_then_the_drain() {
 }
 
 #[test]
-fn every_user_takes_part_and_thinks_for_itself() {
+fn every_user_takes_part_with_its_own_think_times() {
     let think = ThinkTime::Exponential(Duration::from_millis(1));
     let workload = Workload::Closed(ClosedLoad {
         users: 50,
@@ -217,7 +217,7 @@ fn every_user_takes_part_and_thinks_for_itself() {
     assert!(first.iter().map(|arrival| arrival.user).eq(0..50));
     for arrival in first {
         let (request, user) = (arrival.request, arrival.user);
-        let ended = Ended {
+        let ended = RequestEnd {
             request,
             user,
             succeeded: true,
@@ -242,7 +242,7 @@ fn starts_are_spread_over_their_time() {
     let course = drive_all(&workload, Caller::PROMPT);
     let at = |a: &squall_load::Arrival| (a.user, a.intended.since(START).as_nanos());
     let starts: Vec<(u32, u64)> = course.arrivals().iter().map(at).collect();
-    // User 0's answer came at once, so it asks again and nobody else is left to.
+    // User 0 got its response at once and asks again, so no request is left for another user.
     assert_eq!(starts, [(0, 0), (0, 0), (0, 0), (0, 0)]);
     let slow = Caller {
         answer_at_most: u64::MAX >> 8,

@@ -1,11 +1,11 @@
-//! A caller of a load, whose looks and whose answers come at irregular times that a seed decides.
+//! A caller of a load that polls and completes requests at irregular times, decided by a seed.
 
 use std::collections::BTreeMap;
 
 use squall_base::plan::Workload;
 use squall_base::splitmix::splitmix64;
 use squall_base::{Duration, Time};
-use squall_load::{Arrival, Arrivals, Ended, PageEnd, Share};
+use squall_load::{Arrival, Arrivals, PageEnd, RequestEnd, Share};
 
 pub(crate) const START: Time = Time::from_nanos(1_000_003);
 
@@ -13,16 +13,16 @@ pub(crate) const START: Time = Time::from_nanos(1_000_003);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub seed: u64,
-    /// It looks up to so long after something is due.
+    /// How late it polls at most after something is due, in nanoseconds.
     pub late_at_most: u64,
-    /// An answer takes up to so long.
+    /// How long a response takes at most, in nanoseconds.
     pub answer_at_most: u64,
-    /// One in so many requests fails; 0: none.
+    /// One in this many requests fails; 0 means that none does.
     pub fails_one_in: u64,
 }
 
 impl Caller {
-    /// It looks at once and gets its answers at once.
+    /// It polls on time and gets its responses at once.
     pub(crate) const PROMPT: Caller = Caller {
         seed: 0,
         late_at_most: 0,
@@ -33,7 +33,7 @@ impl Caller {
 
 /// A request and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct FinishedRequest {
     pub arrival: Arrival,
     pub taken: Time,
     pub ended: Time,
@@ -44,7 +44,7 @@ pub(crate) struct Done {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Course {
     /// In the order in which they were taken.
-    pub done: Vec<Done>,
+    pub done: Vec<FinishedRequest>,
     pub pages: Vec<PageEnd>,
     pub most_at_once: usize,
 }
@@ -64,7 +64,7 @@ impl Course {
     }
 }
 
-/// Runs a share of a load to its end, or until it has had `requests`, and checks what holds for every load.
+/// Runs a share of a load to its end, or until it has taken `requests`, and checks what holds for every load.
 pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests: usize) -> Course {
     let mut load = Arrivals::new(workload, START, share);
     let mut course = Course::default();
@@ -85,7 +85,7 @@ pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests:
             assert!(START <= arrival.intended && arrival.intended <= now);
             let ended = now + Duration::from_nanos(random(caller.answer_at_most));
             under_way.push((ended, course.done.len()));
-            course.done.push(Done {
+            course.done.push(FinishedRequest {
                 arrival,
                 taken: now,
                 ended,
@@ -99,13 +99,13 @@ pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests:
         let answered = under_way.iter().map(|(time, _)| *time).min();
         let next = [by_itself.map(|time| time + late), answered];
         let next = next.into_iter().flatten().min();
-        // A load that waits for nothing would wait forever.
+        // A load without a next change would never end.
         now = now.max(next.expect("something will happen"));
         under_way.sort_unstable();
         let ended = under_way.partition_point(|(time, _)| *time <= now);
         for (time, index) in under_way.drain(..ended) {
             let done = course.done[index];
-            let ended = Ended {
+            let ended = RequestEnd {
                 request: done.arrival.request,
                 user: done.arrival.user,
                 succeeded: done.succeeded,
@@ -149,7 +149,7 @@ pub(crate) fn drive_shares(workload: &Workload, of: u32) -> BTreeMap<u64, Arriva
     all
 }
 
-/// Every laziness.
+/// Callers of every degree of lateness.
 pub(crate) fn callers() -> impl proptest::strategy::Strategy<Value = Caller> {
     use proptest::prelude::*;
     let spans = || {

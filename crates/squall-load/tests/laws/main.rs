@@ -1,8 +1,8 @@
-//! The laws of loads, over random settings and callers of every laziness: a request comes once, times never decrease,
-//! lateness moves nothing, and the shares of a load are the load.
+//! The laws of loads, over random settings and callers of every degree of lateness: each request is taken once, times never
+//! decrease, lateness moves nothing, and the shares of a load make up the load.
 //!
-//! One file for each kind of load; `statistics` has what can only be judged in number. What a module keeps inside is
-//! tested there.
+//! One file for each kind of load; `statistics` has what only many samples can show. Internals of a module are tested in
+//! that module.
 
 #![allow(clippy::unwrap_used)]
 

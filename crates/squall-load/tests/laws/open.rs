@@ -1,4 +1,4 @@
-//! Open loads: where the integrated rate says, never elsewhere.
+//! Open loads: requests are due exactly where the integrated rate says.
 
 use proptest::prelude::*;
 use squall_base::plan::{Load, Mix, OpenLoad, Spacing, Stage, Stages, Workload};
@@ -23,7 +23,7 @@ fn open(stages: Vec<Stage>, spacing: Spacing) -> OpenLoad {
     }
 }
 
-/// Rates a second, a minute or none, with up to some hundred requests a stage.
+/// Rates per second, per minute or zero, with up to some hundred requests per stage.
 fn stages() -> impl Strategy<Value = Vec<Stage>> {
     let rates = || (0_u64..200, prop_oneof![Just(1_u64), Just(60)]).prop_map(|(e, p)| rate(e, p));
     let durations = prop_oneof![Just(0_u64), 0_u64..50, 0_u64..2_000_000_000];
@@ -38,10 +38,10 @@ fn spacings() -> impl Strategy<Value = Spacing> {
     prop_oneof![Just(Spacing::Constant), Just(Spacing::Poisson)]
 }
 
-/// Units of the reference in a request: a whole number of them comes in each nanosecond at every rate here.
+/// The reference's units per request, chosen so that every rate here has a whole number of units per nanosecond.
 const UNITS: i128 = (2 * 60_000_000_000) << 31;
 
-/// The integrated rate, each stage rounded down to whole units: from the definition, by another way than the load's.
+/// The integrated rate, each stage rounded down to whole units: computed from the definition, not with the load's method.
 fn slow_count(stages: &[Stage], nanos: u64) -> i128 {
     let per_nano = |rate: Option<Rate>| {
         rate.map_or(0, |rate| {
@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(total, Some(course.done.len() as u64));
     }
 
-    /// However irregularly it is asked, the same requests come at the same times.
+    /// However irregularly the caller polls, the same requests are due at the same times.
     #[test]
     fn lateness_moves_no_request(stages in stages(), spacing in spacings(), caller in callers()) {
         let workload = Workload::Open(open(stages, spacing));
@@ -101,7 +101,7 @@ proptest! {
         prop_assert_eq!(late, prompt.arrivals());
     }
 
-    /// Thread k of T has the requests n with n % T = k, at the times that they have in the whole.
+    /// Thread k of T has the requests n with n % T = k, at the times that they have in the whole load.
     #[test]
     fn shares_partition_the_load(stages in stages(), spacing in spacings(), of in 1_u32..6) {
         let workload = Workload::Open(open(stages, spacing));
@@ -117,7 +117,7 @@ proptest! {
         }
     }
 
-    /// A load of one rate in closed form: request n is due at start + floor(n * period / events).
+    /// With one rate, a closed form holds: request n is due at start + floor(n * period / events).
     #[test]
     fn one_rate_is_a_formula(events in 1_u64..5_000, minute in any::<bool>(), warmup_ms in 0_u64..500, ms in 0_u64..1_500) {
         let rate = rate(events, if minute { 60 } else { 1 }).unwrap();
@@ -141,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn the_warm_up_is_the_first_part_and_the_drain_the_last() {
+fn the_warm_up_comes_first_and_the_drain_last() {
     let second = Duration::from_secs(1);
     let load = open(
         vec![Stage::constant(rate(10, 1).unwrap(), second)],
@@ -187,7 +187,7 @@ fn a_new_rate_begins_with_its_stage() {
 }
 
 #[test]
-fn the_end_of_time_does_not_wrap() {
+fn the_last_representable_time_does_not_wrap() {
     let second = Duration::from_secs(1);
     let workload = Workload::Open(open(
         vec![Stage::constant(rate(10, 1).unwrap(), second)],

@@ -1,4 +1,4 @@
-//! Pages: who waits for whom, and what a page's end says.
+//! Pages: which request waits for which, and what a page's end reports.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use squall_base::plan::{Page, PageLoad, PageNode, ThinkTime, Urgency, Warmup, Workload};
 use squall_base::record::Phase;
 use squall_base::{Duration, Time};
-use squall_load::{Arrivals, Ended, PageEnd, Share};
+use squall_load::{Arrivals, PageEnd, RequestEnd, Share};
 
-use super::drive::{Caller, Course, Done, START, callers, drive_all, drive_shares};
+use super::drive::{Caller, Course, FinishedRequest, START, callers, drive_all, drive_shares};
 
 fn load(page: Page) -> PageLoad {
     PageLoad {
@@ -60,9 +60,9 @@ fn loads() -> impl Strategy<Value = PageLoad> {
 }
 
 /// The requests of each page, by node.
-fn by_page(course: &Course, page: &Page) -> BTreeMap<u64, BTreeMap<usize, Done>> {
+fn by_page(course: &Course, page: &Page) -> BTreeMap<u64, BTreeMap<usize, FinishedRequest>> {
     let nodes = page.nodes().len() as u64;
-    let mut pages: BTreeMap<u64, BTreeMap<usize, Done>> = BTreeMap::new();
+    let mut pages: BTreeMap<u64, BTreeMap<usize, FinishedRequest>> = BTreeMap::new();
     for done in &course.done {
         let (page, node) = (done.arrival.request / nodes, done.arrival.request % nodes);
         let twice = pages.entry(page).or_default().insert(node as usize, *done);
@@ -72,9 +72,9 @@ fn by_page(course: &Course, page: &Page) -> BTreeMap<u64, BTreeMap<usize, Done>>
 }
 
 proptest! {
-    /// Each node is asked for once, when its time after its parent's good end has come, and never after a bad one.
+    /// Each node is requested once, its delay after its parent succeeded, and never if the parent failed.
     #[test]
-    fn who_waits_for_whom_is_respected(load in loads(), caller in callers()) {
+    fn a_node_is_requested_its_delay_after_its_parent_succeeds(load in loads(), caller in callers()) {
         let course = drive_all(&Workload::Pages(load.clone()), caller);
         let by_page = by_page(&course, &load.page);
         let ends: BTreeMap<u64, PageEnd> = course.pages.iter().map(|end| (end.page, *end)).collect();
@@ -101,7 +101,7 @@ proptest! {
         }
     }
 
-    /// A user loads one page at a time, and begins the next when it has thought.
+    /// A user loads one page at a time, and begins the next one after its think time.
     #[test]
     fn users_load_one_page_after_the_other(load in loads(), caller in callers()) {
         let course = drive_all(&Workload::Pages(load.clone()), caller);
@@ -128,7 +128,7 @@ proptest! {
 }
 
 #[test]
-fn tiles_are_asked_for_when_the_document_has_come() {
+fn tiles_are_requested_when_the_document_arrives() {
     let mut page = load(Page::tiles(0, 1, 180));
     page.users = 1;
     page.pages = Some(1);
@@ -139,7 +139,7 @@ fn tiles_are_asked_for_when_the_document_has_come() {
         (None, None)
     );
     let answered = START + Duration::from_millis(20);
-    let ended = |request, succeeded| Ended {
+    let ended = |request, succeeded| RequestEnd {
         request,
         user: 0,
         succeeded,
@@ -169,7 +169,7 @@ fn tiles_are_asked_for_when_the_document_has_come() {
 }
 
 #[test]
-fn a_held_request_does_not_hold_the_other() {
+fn a_held_request_does_not_hold_up_the_other() {
     let delay = Duration::from_millis(100);
     let mut page = load(Page::hold(0, 1, delay));
     (page.users, page.pages) = (1, Some(1));
@@ -206,7 +206,7 @@ fn a_page_that_has_begun_may_end_after_the_duration() {
     (page.pages, page.duration, page.drain) = (None, Some(second), second);
     let mut load = Arrivals::new(&Workload::Pages(page), START, Share::WHOLE);
     let end = START + second;
-    let ended = |request| Ended {
+    let ended = |request| RequestEnd {
         request,
         user: 0,
         succeeded: true,
@@ -220,7 +220,7 @@ fn a_page_that_has_begun_may_end_after_the_duration() {
 }
 
 #[test]
-fn pages_that_nobody_has_begun_are_not_unfinished() {
+fn pages_that_have_not_begun_are_not_unfinished() {
     let spread = PageLoad {
         starts_over: Duration::from_secs(3),
         ..load(Page::tiles(0, 1, 1))

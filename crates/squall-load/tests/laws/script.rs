@@ -68,7 +68,7 @@ fn loads() -> impl Strategy<Value = ScriptLoad> {
         )
 }
 
-/// Every request of the load as (time from the start, client, what), one loop inside the other.
+/// Every request of the load as (time from the start, client, what), computed with nested loops.
 fn slow(load: &ScriptLoad) -> Vec<(u64, u32, u32)> {
     let steps = &load.steps;
     let length = steps.last().unwrap().at;
@@ -101,10 +101,10 @@ fn slow(load: &ScriptLoad) -> Vec<(u64, u32, u32)> {
 }
 
 proptest! {
-    /// At any speed and stagger, exactly the script's requests at exactly its times.
+    /// At any speed and stagger, exactly the script's requests are due, at exactly their times.
     #[test]
     fn times_are_those_of_the_script(load in loads(), caller in callers()) {
-        // Whoever is later than the drain time has given up.
+        // A caller that is later than the drain time would have given up.
         let load = ScriptLoad { drain: Duration::from_secs(1_000), ..load };
         let expected = slow(&load);
         let workload = Workload::Script(load.clone());
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// 1,083 requests in 34 minutes, by 91 clients: the BBC's experiment.
+/// The BBC's experiment: 1,083 requests in 34 minutes, by 91 clients.
 #[test]
 fn a_media_script_for_many_clients_is_merged_in_order() {
     let times = (0..1_083_u64).map(|n| n * 2_040_000_000_000 / 1_083);
@@ -146,7 +146,7 @@ fn a_media_script_for_many_clients_is_merged_in_order() {
 }
 
 #[test]
-fn repeating_nothing_ends() {
+fn repetition_without_a_period_or_steps_ends() {
     let again = Rounds::Again {
         every: Duration::ZERO,
         at_most: None,
@@ -170,7 +170,7 @@ fn repeating_nothing_ends() {
 }
 
 #[test]
-fn rounds_without_an_end_go_on() {
+fn rounds_without_a_limit_go_on() {
     let again = Rounds::Again {
         every: Duration::from_nanos(10),
         at_most: None,
@@ -190,7 +190,7 @@ fn rounds_without_an_end_go_on() {
 }
 
 #[test]
-fn unsorted_steps_and_the_end_of_time_are_no_trouble() {
+fn steps_may_be_unsorted_and_late_times_do_not_wrap() {
     let late = Duration::from_nanos(u64::MAX);
     let workload = Workload::Script(ScriptLoad {
         stagger: late,

@@ -1,4 +1,4 @@
-//! What is random is distributed as it says. Seeds are fixed, so a bound holds always or never.
+//! Random quantities have the distributions they claim. Seeds are fixed, so a bound either always holds or never does.
 
 use squall_base::plan::{Mix, OpenLoad, Spacing, Stage, Stages, Workload};
 use squall_base::{Duration, Rate};
@@ -30,8 +30,8 @@ fn seconds(arrival: &Arrival) -> f64 {
     arrival.intended.since(START).as_secs_f64()
 }
 
-/// The largest distance between the samples' distribution and `expected`, times the root of their number
-/// (Kolmogorov). It is above 1.63 for one seed in 100.
+/// The largest distance between the samples' distribution and `expected`, times the square root of their number
+/// (Kolmogorov). It exceeds 1.63 for one seed in 100.
 fn distance(mut samples: Vec<f64>, expected: impl Fn(f64) -> f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     let count = samples.len() as f64;
@@ -87,7 +87,7 @@ fn poisson_gaps_are_exponential_and_independent() {
     }
 }
 
-/// Given their number, the times of a Poisson process are independent with the density of its rate.
+/// Given their number, the times of a Poisson process are independent, with a density proportional to its rate.
 #[test]
 fn poisson_times_in_a_ramp_follow_the_ramp() {
     let ten = Duration::from_secs(10);
@@ -109,7 +109,7 @@ fn poisson_times_in_a_ramp_follow_the_ramp() {
     }
 }
 
-/// What is asked for does not depend on when.
+/// What a request asks for does not depend on when it is due.
 #[test]
 fn the_mix_is_independent_of_the_gaps() {
     let arrivals = poisson(

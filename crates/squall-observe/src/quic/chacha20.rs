@@ -1,9 +1,10 @@
 //! One block of ChaCha20 (RFC 8439, section 2.3), for header protection only.
 //!
-//! BoringSSL's safe interface has ChaCha20 with Poly1305 only, which fixes the block counter; header protection takes the
-//! counter from the packet (RFC 9001, section 5.4.4). Packets are deciphered by `keys`, with BoringSSL.
+//! BoringSSL's safe interface offers ChaCha20 only together with Poly1305, which fixes the block counter. Header
+//! protection takes the counter from the packet (RFC 9001, section 5.4.4). Packets themselves are decrypted in `keys`,
+//! by BoringSSL.
 
-/// Key, counter and nonce as they are in the state's last twelve words.
+/// Computes a block. Key, counter and nonce fill the last twelve words of the initial state, in this order.
 pub(crate) fn block(key: &[u8; 32], counter_and_nonce: &[u8; 16]) -> [u8; 64] {
     let mut initial = [0_u32; 16];
     let constants = b"expand 32-byte k";
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_that_of_rfc_8439() {
+    fn block_matches_rfc_8439() {
         // Section 2.3.2.
         let key = std::array::from_fn(|at| at as u8);
         let rest = [1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0x4a, 0, 0, 0, 0];

@@ -1,7 +1,9 @@
-//! One QUIC connection at one end of the link: from datagrams to packets, and from packets to what reads their frames.
+//! One QUIC connection at one end of the link: from datagrams to packets, and from packets to the parsers of their
+//! frames.
 //!
-//! `protection` opens packets, `handshake` says by which secrets, `streams` puts bytes in order, `http3` reads them. Here
-//! are connection IDs, Retry, what waits for secrets, and the end. Which datagrams are its own is `connections`'s.
+//! `handshake` determines the secrets, `protection` opens packets, `streams` puts bytes in order, `http3` reads them.
+//! This module handles connection IDs, Retry, packets that wait for secrets, and the end of the connection. The parent
+//! module decides which datagrams belong to it.
 
 use std::collections::VecDeque;
 
@@ -14,33 +16,34 @@ use super::handshake::{Handshake, Level};
 use super::header::{LongPacket, LongType, Packet, Version, next_packet};
 use super::http3::Http3;
 use super::keys::PacketKeys;
-use super::protection::{Numbers, Opened, Opener};
+use super::protection::{DecryptedPacket, Opener, PacketNumbers};
 use super::streams::{Chunk, Streams};
-use crate::connection_record::{ConnectionRecord, Ending, Opaque, Traffic, Transport};
-use crate::exchange::{Observations, Sink, Ways, against};
+use crate::connection_record::{ConnectionRecord, Ending, OpaqueReason, Traffic, Transport};
+use crate::exchange::{Observations, PerWay, Sink, opposite};
 use crate::packet::Datagram;
 use crate::tls::{Keys, Suite};
 
-/// What waits for secrets, of both directions: as for TLS over TCP.
+/// Limit for packets of both directions that wait for secrets; the same as for TLS over TCP.
 const MAX_HELD_BYTES: usize = 4 << 20;
 
-/// What a packet that waits takes beyond its bytes, about.
+/// Approximate memory for a waiting packet beyond its bytes.
 const HELD_PACKET_BYTES: usize = 64;
 
-/// A longer packet with a short header certainly is several datagrams that their sender's device had not cut yet (UDP_SEGMENT).
+/// A longer packet with a short header must be several datagrams, captured before the sender's device split them
+/// (UDP_SEGMENT).
 const MAX_PACKET_BYTES: usize = 1_500;
 
-/// The shortest packet with a short header: one byte of header, and what header protection samples (RFC 9001, section
-/// 5.4.2).
-const LEAST_PACKET_BYTES: usize = 21;
+/// The shortest packet with a short header: one header byte and the 20 bytes that header protection needs to take its
+/// sample (RFC 9001, section 5.4.2).
+const MIN_PACKET_BYTES: usize = 21;
 
-/// How often the length of such a datagram is looked for in vain: each search takes some milliseconds.
+/// How many failed searches for the segment length of such a datagram are allowed; each takes some milliseconds.
 const MAX_SEARCHES: u32 = 8;
 
-/// How many connection IDs of an endpoint are known at once: more than any allows its peer.
+/// How many connection IDs of an endpoint are remembered: more than any endpoint allows its peer.
 const MAX_IDS: usize = 16;
 
-/// The kinds of packets that secrets protect, in the order of their secrets.
+/// The kinds of packets protected by logged secrets, in the order in which the secrets come into use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     ZeroRtt,
@@ -48,48 +51,48 @@ enum Kind {
     OneRtt,
 }
 
-/// A connection.
+/// A QUIC connection.
 pub(crate) struct Connection {
     record: ConnectionRecord,
     client: Way,
     version: Version,
-    lanes: Ways<Lane>,
+    halves: PerWay<QuicHalf>,
     handshake: Handshake,
     streams: Streams,
     http3: Http3,
-    /// Packets that wait for secrets, in the order in which they came.
-    held: VecDeque<Held>,
+    /// Packets that wait for secrets, in order of arrival.
+    held: VecDeque<SealedPacket>,
     held_bytes: usize,
-    /// Why its packets are not read.
-    opaque: Option<Opaque>,
-    /// Why its HTTP is not, though its packets are.
-    unread: Option<Opaque>,
+    /// Why its packets cannot be read.
+    opaque: Option<OpaqueReason>,
+    /// Why its HTTP cannot be read, although its packets can.
+    unread: Option<OpaqueReason>,
     counts: Counts,
-    /// It was closed, or nothing of it is to be learnt any more.
+    /// It was closed: later packets are only counted.
     is_over: bool,
-    /// Connection IDs that were learnt since [`Connection::take_ids`].
+    /// Connection IDs learned since the last [`Connection::take_ids`].
     fresh_ids: Vec<Vec<u8>>,
     facts: Vec<FrameFacts>,
 }
 
 /// One direction.
 #[derive(Default)]
-struct Lane {
+struct QuicHalf {
     initial: Option<Opener>,
     early: Option<Opener>,
     handshake: Option<Opener>,
     one_rtt: Option<Opener>,
-    /// Initial, Handshake, application data.
-    numbers: [Numbers; 3],
-    /// The IDs by which packets that go this way name their receiver.
+    /// One per packet number space: Initial, Handshake, application data.
+    numbers: [PacketNumbers; 3],
+    /// The destination connection IDs of packets in this direction.
     ids: VecDeque<Vec<u8>>,
-    /// How long its datagrams were when several were captured as one.
+    /// The length of each datagram the last time several were captured as one.
     segment_bytes: usize,
     failed_searches: u32,
     traffic: Traffic,
 }
 
-/// What became of packets.
+/// Counts of packets by how they fared.
 #[derive(Default)]
 struct Counts {
     initial_opened: u64,
@@ -99,8 +102,8 @@ struct Counts {
     has_gaps: bool,
 }
 
-/// A packet that waits to be opened.
-struct Held {
+/// A packet waiting to be opened.
+struct SealedPacket {
     way: Way,
     at: Time,
     kind: Kind,
@@ -108,8 +111,8 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-/// What a datagram is taken with.
-pub(crate) struct With<'a> {
+/// The context in which a datagram is processed.
+pub(crate) struct DatagramContext<'a> {
     pub(crate) now: Time,
     pub(crate) way: Way,
     pub(crate) keys: Keys<'a>,
@@ -130,7 +133,7 @@ impl Connection {
             record: ConnectionRecord::first_seen(number, Transport::Quic, now, way, ends),
             client: way,
             version: first.version,
-            lanes: Ways::default(),
+            halves: PerWay::default(),
             handshake: Handshake::new(way),
             streams: Streams::default(),
             http3: Http3::new(way),
@@ -144,44 +147,50 @@ impl Connection {
             facts: Vec::new(),
         };
         connection.learn_id(way, first.destination);
-        connection.learn_id(against(way), first.source);
+        connection.learn_id(opposite(way), first.source);
         connection.begin_initial(first.version, first.destination);
         connection
     }
 
-    /// When its last datagram came.
+    /// When its last datagram was seen.
     pub(crate) fn last(&self) -> Time {
         self.record.last
     }
 
-    /// Bytes that it keeps for later.
+    /// The number of bytes it buffers.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.held_bytes as u64 + self.streams.waiting_bytes()
     }
 
-    /// Connection IDs that were learnt since the last call.
+    /// The connection IDs learned since the last call.
     pub(crate) fn take_ids(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.fresh_ids)
     }
 
-    /// Every connection ID that is known of it.
+    /// All its known connection IDs.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &Vec<u8>> {
-        Way::ALL.into_iter().flat_map(|way| &self.lanes.of(way).ids)
+        Way::ALL
+            .into_iter()
+            .flat_map(|way| &self.halves.of(way).ids)
     }
 
-    /// Whether packets that go `way` name their receiver by this ID.
+    /// Whether this is a known destination connection ID of packets in the direction `way`.
     pub(crate) fn knows_id(&self, way: Way, id: &[u8]) -> bool {
-        self.lanes.of(way).ids.iter().any(|known| known == id)
+        self.halves.of(way).ids.iter().any(|known| known == id)
     }
 
-    /// Whether a packet with a short header that goes `way` begins with a known ID; an ID without bytes always does.
+    /// Whether a short-header packet in the direction `way` begins with a known ID; a zero-length ID always matches.
     pub(crate) fn knows_short(&self, way: Way, packet: &[u8]) -> bool {
         let rest = packet.get(1..).unwrap_or(&[]);
-        self.lanes.of(way).ids.iter().any(|id| rest.starts_with(id))
+        self.halves
+            .of(way)
+            .ids
+            .iter()
+            .any(|id| rest.starts_with(id))
     }
 
     fn learn_id(&mut self, way: Way, id: &[u8]) {
-        let ids = &mut self.lanes.of_mut(way).ids;
+        let ids = &mut self.halves.of_mut(way).ids;
         if !ids.iter().any(|known| known == id) {
             ids.push_back(id.to_vec());
             if ids.len() > MAX_IDS {
@@ -191,18 +200,18 @@ impl Connection {
         }
     }
 
-    /// Initial packets are protected by this ID of the server (RFC 9001, section 5.2).
+    /// Derives the keys of Initial packets from this ID of the server (RFC 9001, section 5.2).
     fn begin_initial(&mut self, version: Version, destination: &[u8]) {
         if let Some([client, server]) = Opener::initial(version, destination) {
-            self.lanes.of_mut(self.client).initial = Some(client);
-            self.lanes.of_mut(against(self.client)).initial = Some(server);
+            self.halves.of_mut(self.client).initial = Some(client);
+            self.halves.of_mut(opposite(self.client)).initial = Some(server);
         }
     }
 
-    /// Takes a datagram.
-    pub(crate) fn take(&mut self, datagram: &Datagram<'_>, with: &mut With<'_>) {
-        self.record.last = with.now;
-        let traffic = &mut self.lanes.of_mut(with.way).traffic;
+    /// Processes a datagram.
+    pub(crate) fn process(&mut self, datagram: &Datagram<'_>, context: &mut DatagramContext<'_>) {
+        self.record.last = context.now;
+        let traffic = &mut self.halves.of_mut(context.way).traffic;
         traffic.packets += 1;
         traffic.bytes += datagram.payload_bytes as u64;
         let mut rest = datagram.payload;
@@ -210,89 +219,91 @@ impl Connection {
             && let Some((packet, behind)) = next_packet(rest)
         {
             match packet {
-                Packet::Long(packet) => self.long(&packet, with),
-                Packet::Short(packet) => self.short(packet, with),
+                Packet::Long(packet) => self.long(&packet, context),
+                Packet::Short(packet) => self.short(packet, context),
             }
             rest = behind;
         }
-        self.work(with.keys, with.rows);
+        self.open_held(context.keys, context.rows);
     }
 
-    fn long(&mut self, packet: &LongPacket<'_>, with: &mut With<'_>) {
-        let way = with.way;
+    fn long(&mut self, packet: &LongPacket<'_>, context: &mut DatagramContext<'_>) {
+        let way = context.way;
         match packet.kind {
             LongType::Retry => {
-                // Its source is what the client names the server by from now on (RFC 9000, section 17.2.5).
+                // The Retry's source connection ID is the client's new destination connection ID (RFC 9000, section
+                // 17.2.5).
                 if way != self.client && self.handshake.suite.is_none() {
                     self.learn_id(self.client, packet.source);
                     self.handshake.restart();
                     self.begin_initial(packet.version, packet.source);
                 }
             }
-            LongType::Initial => self.initial(packet, with),
-            LongType::ZeroRtt => self.hold(packet.bytes, packet.number_at, Kind::ZeroRtt, with),
+            LongType::Initial => self.initial(packet, context),
+            LongType::ZeroRtt => self.hold(packet.bytes, packet.number_at, Kind::ZeroRtt, context),
             LongType::Handshake => {
-                self.hold(packet.bytes, packet.number_at, Kind::Handshake, with);
+                self.hold(packet.bytes, packet.number_at, Kind::Handshake, context);
             }
         }
     }
 
-    fn initial(&mut self, packet: &LongPacket<'_>, with: &mut With<'_>) {
-        let way = with.way;
+    fn initial(&mut self, packet: &LongPacket<'_>, context: &mut DatagramContext<'_>) {
+        let way = context.way;
         if packet.version != self.version {
-            // The server chose the other version (RFC 9368, section 2.3); the ID stays the client's first.
+            // The server chose the other version (RFC 9368, section 2.3). The keys still derive from the client's first
+            // ID.
             self.version = packet.version;
-            let first = self.lanes.of(self.client).ids.front().cloned();
+            let first = self.halves.of(self.client).ids.front().cloned();
             self.begin_initial(packet.version, &first.unwrap_or_default());
         }
-        let lane = self.lanes.of_mut(way);
-        let largest = lane.numbers[0].largest();
-        let opened = lane
+        let half = self.halves.of_mut(way);
+        let largest = half.numbers[0].largest();
+        let decrypted = half
             .initial
             .as_mut()
             .and_then(|opener| opener.open(packet.bytes, packet.number_at, largest));
-        let Some(opened) = opened else {
+        let Some(decrypted) = decrypted else {
             if self.counts.initial_opened == 0 {
                 self.counts.failed += 1;
             }
             return;
         };
         self.counts.initial_opened += 1;
-        self.learn_id(against(way), packet.source);
-        if self.lanes.of_mut(way).numbers[0].is_new(opened.number) {
+        self.learn_id(opposite(way), packet.source);
+        if self.halves.of_mut(way).numbers[0].insert(decrypted.number) {
             let level = Some(Level::Initial);
-            self.frames(way, with.now, level, &opened, with.rows);
+            self.frames(way, context.now, level, &decrypted, context.rows);
         }
     }
 
-    fn short(&mut self, packet: &[u8], with: &mut With<'_>) {
+    fn short(&mut self, packet: &[u8], context: &mut DatagramContext<'_>) {
         let rest = packet.get(1..).unwrap_or(&[]);
-        let ids = &self.lanes.of(with.way).ids;
+        let ids = &self.halves.of(context.way).ids;
         let known = ids.iter().rev().find(|id| rest.starts_with(id));
-        // The ID may have been issued in a packet that was not seen; an endpoint's are mostly of one length.
+        // The ID may have been issued in a packet that was not seen; an endpoint's IDs usually have one length.
         let Some(id) = known.or(ids.back()) else {
             return;
         };
-        self.hold(packet, 1 + id.len(), Kind::OneRtt, with);
+        self.hold(packet, 1 + id.len(), Kind::OneRtt, context);
     }
 
-    /// Queues a packet that is protected by secrets.
-    fn hold(&mut self, bytes: &[u8], number_at: usize, kind: Kind, with: &With<'_>) {
+    /// Queues a packet whose secrets come from the key log.
+    fn hold(&mut self, bytes: &[u8], number_at: usize, kind: Kind, context: &DatagramContext<'_>) {
         if self.opaque.is_some() {
             return;
         }
         self.held_bytes += bytes.len() + HELD_PACKET_BYTES;
-        self.held.push_back(Held {
-            way: with.way,
-            at: with.now,
+        self.held.push_back(SealedPacket {
+            way: context.way,
+            at: context.now,
             kind,
             number_at,
             bytes: bytes.to_vec(),
         });
     }
 
-    /// Opens the packets that can be, as after secrets came, in the order in which they came.
-    pub(crate) fn work(&mut self, keys: Keys<'_>, rows: &mut Observations) {
+    /// Opens all packets that can be opened now, in order of arrival. Called again after secrets were added.
+    pub(crate) fn open_held(&mut self, keys: Keys<'_>, rows: &mut Observations) {
         while !self.is_over
             && self.opaque.is_none()
             && let Some(held) = self.held.pop_front()
@@ -310,24 +321,24 @@ impl Connection {
             }
         }
         if self.held_bytes > MAX_HELD_BYTES {
-            self.give_up(Opaque::NoKeys, rows);
+            self.give_up(OpaqueReason::NoKeys, rows);
         }
     }
 
-    /// Opens a packet; false if it has to wait.
+    /// Opens a packet. Returns false if it has to wait.
     fn open(
         &mut self,
-        sealed: &Held,
+        sealed: &SealedPacket,
         keys: Keys<'_>,
         rows: &mut Observations,
-    ) -> Result<bool, Opaque> {
-        if self.lanes.of(sealed.way).opener(sealed.kind).is_none() {
+    ) -> Result<bool, OpaqueReason> {
+        if self.halves.of(sealed.way).opener(sealed.kind).is_none() {
             match self.opener(sealed.way, sealed.kind, keys)? {
-                Found::Opener(opener) => {
-                    *self.lanes.of_mut(sealed.way).opener_mut(sealed.kind) = Some(*opener);
+                KeyLookup::Opener(opener) => {
+                    *self.halves.of_mut(sealed.way).opener_mut(sealed.kind) = Some(*opener);
                 }
-                Found::Later => return Ok(false),
-                Found::Never => return Ok(true),
+                KeyLookup::Later => return Ok(false),
+                KeyLookup::Never => return Ok(true),
             }
         }
         let mut bytes = &sealed.bytes[..];
@@ -346,69 +357,74 @@ impl Connection {
         Ok(true)
     }
 
-    /// Opens the first of several datagrams that were captured as one, and says how long it was. All but the last are of
-    /// one length, which nothing in them tells: the one with which the packet opens is it.
-    fn segment(&mut self, sealed: &Held, bytes: &[u8], rows: &mut Observations) -> Option<usize> {
+    /// Opens the first of several datagrams that were captured as one, and returns its length. All but the last have
+    /// the same length, which none of them states: it is the length with which the first packet decrypts.
+    fn segment(
+        &mut self,
+        sealed: &SealedPacket,
+        bytes: &[u8],
+        rows: &mut Observations,
+    ) -> Option<usize> {
         if sealed.kind != Kind::OneRtt {
             return None;
         }
-        let known = self.lanes.of(sealed.way).segment_bytes;
+        let known = self.halves.of(sealed.way).segment_bytes;
         if (1..bytes.len()).contains(&known) && self.open_one(sealed, &bytes[..known], rows) {
             return Some(known);
         }
-        // What may be one packet is not looked into before the keys have opened another.
+        // Something short enough to be a single packet is searched only after the keys have opened another packet.
         let is_several = bytes.len() > MAX_PACKET_BYTES || self.counts.application_opened > 0;
-        if !is_several || self.lanes.of(sealed.way).failed_searches >= MAX_SEARCHES {
+        if !is_several || self.halves.of(sealed.way).failed_searches >= MAX_SEARCHES {
             return None;
         }
-        // Most often it is what fits a path's packets.
-        let lengths = (1_200..=MAX_PACKET_BYTES).chain((LEAST_PACKET_BYTES..1_200).rev());
+        // Most likely it fills the path's packets.
+        let lengths = (1_200..=MAX_PACKET_BYTES).chain((MIN_PACKET_BYTES..1_200).rev());
         let found = lengths
             .filter(|length| *length < bytes.len())
             .find(|length| self.open_one(sealed, &bytes[..*length], rows));
-        let lane = self.lanes.of_mut(sealed.way);
+        let half = self.halves.of_mut(sealed.way);
         match found {
-            Some(length) => lane.segment_bytes = length,
-            None => lane.failed_searches += 1,
+            Some(length) => half.segment_bytes = length,
+            None => half.failed_searches += 1,
         }
         found
     }
 
-    /// Opens one packet and reads its frames; false if it does not fit the keys.
-    fn open_one(&mut self, sealed: &Held, bytes: &[u8], rows: &mut Observations) -> bool {
+    /// Opens one packet and reads its frames. Returns false if the keys do not fit.
+    fn open_one(&mut self, sealed: &SealedPacket, bytes: &[u8], rows: &mut Observations) -> bool {
         let space = sealed.kind.space();
-        let lane = self.lanes.of_mut(sealed.way);
-        let largest = lane.numbers[space].largest();
-        let opened = lane
+        let half = self.halves.of_mut(sealed.way);
+        let largest = half.numbers[space].largest();
+        let decrypted = half
             .opener_mut(sealed.kind)
             .as_mut()
             .and_then(|opener| opener.open(bytes, sealed.number_at, largest));
-        let Some(opened) = opened else {
+        let Some(decrypted) = decrypted else {
             return false;
         };
         self.handshake.facts.deciphered = true;
         if sealed.kind == Kind::OneRtt {
             self.counts.application_opened += 1;
         }
-        if self.lanes.of_mut(sealed.way).numbers[space].is_new(opened.number) {
+        if self.halves.of_mut(sealed.way).numbers[space].insert(decrypted.number) {
             let level = (sealed.kind == Kind::Handshake).then_some(Level::Handshake);
-            self.frames(sealed.way, sealed.at, level, &opened, rows);
+            self.frames(sealed.way, sealed.at, level, &decrypted, rows);
         }
         true
     }
 
-    /// What opens the packets of a kind that go `way`.
-    fn opener(&self, way: Way, kind: Kind, keys: Keys<'_>) -> Result<Found, Opaque> {
+    /// Looks up the keys for packets of a kind in the direction `way`.
+    fn opener(&self, way: Way, kind: Kind, keys: Keys<'_>) -> Result<KeyLookup, OpaqueReason> {
         let (Some(hello), Some(suite)) = (&self.handshake.client_hello, self.handshake.suite)
         else {
-            return Ok(Found::Later);
+            return Ok(KeyLookup::Later);
         };
-        let suite = Suite::of(suite).ok_or(Opaque::Cipher(suite))?;
+        let suite = Suite::of(suite).ok_or(OpaqueReason::Cipher(suite))?;
         let absent = || {
             if keys.may_come {
-                Ok(Found::Later)
+                Ok(KeyLookup::Later)
             } else {
-                Err(Opaque::NoKeys)
+                Err(OpaqueReason::NoKeys)
             }
         };
         let Some(secrets) = keys.log.find(&hello.random) else {
@@ -423,26 +439,28 @@ impl Connection {
             (Kind::OneRtt, false) => &secrets.server_traffic,
         };
         let Some(secret) = secret else {
-            // Secrets are logged in the order of their use: one that later ones have overtaken does not come.
+            // Secrets are logged in the order of their use: a secret that is missing after a later one was logged will
+            // not come.
             let is_overtaken = match kind {
                 Kind::ZeroRtt => true,
                 Kind::Handshake => secrets.client_traffic.is_some(),
                 Kind::OneRtt => false,
             };
             return if is_overtaken {
-                Ok(Found::Never)
+                Ok(KeyLookup::Never)
             } else {
                 absent()
             };
         };
-        let keys = PacketKeys::new(self.version, suite, secret).ok_or(Opaque::Undeciphered)?;
+        let keys =
+            PacketKeys::new(self.version, suite, secret).ok_or(OpaqueReason::Undeciphered)?;
         let opener = match kind {
             Kind::OneRtt => Opener::updatable(keys),
             Kind::ZeroRtt | Kind::Handshake => Opener::fixed(keys),
         };
         opener
-            .map(|opener| Found::Opener(Box::new(opener)))
-            .ok_or(Opaque::Undeciphered)
+            .map(|opener| KeyLookup::Opener(Box::new(opener)))
+            .ok_or(OpaqueReason::Undeciphered)
     }
 
     /// Reads the frames of a packet.
@@ -451,15 +469,15 @@ impl Connection {
         way: Way,
         at: Time,
         level: Option<Level>,
-        opened: &Opened,
+        decrypted: &DecryptedPacket,
         rows: &mut Observations,
     ) {
-        let mut payload = Octets::with_slice(&opened.payload);
+        let mut payload = Octets::with_slice(&decrypted.payload);
         while payload.cap() > 0 && !self.is_over {
             let Ok(frame) = frames::next(&mut payload) else {
                 break;
             };
-            self.facts.push(frame.facts(way, opened.number));
+            self.facts.push(frame.facts(way, decrypted.number));
             if let Err(opaque) = self.frame(way, at, level, &frame, rows) {
                 self.stop_reading(opaque, rows);
             }
@@ -476,12 +494,12 @@ impl Connection {
         level: Option<Level>,
         frame: &Frame<'_>,
         rows: &mut Observations,
-    ) -> Result<(), Opaque> {
+    ) -> Result<(), OpaqueReason> {
         match (&frame.content, frame.stream, frame.value) {
             (Content::Crypto(data), ..) => {
                 if let Some(level) = level {
                     let offset = frame.offset.unwrap_or(0);
-                    self.handshake.take(way, level, offset, data, at)?;
+                    self.handshake.receive(way, level, offset, data, at)?;
                 }
             }
             (Content::Stream { data, fin }, Some(stream), _) => {
@@ -503,9 +521,9 @@ impl Connection {
                 let (mut sink, http3) = self.sink(rows);
                 http3.stop(way, stream, code, &mut sink);
             }
-            (Content::NewConnectionId(id), ..) => self.learn_id(against(way), id),
+            (Content::NewConnectionId(id), ..) => self.learn_id(opposite(way), id),
             (Content::Ack, _, Some(largest)) if level.is_none() => {
-                let seen = self.lanes.of(against(way)).numbers[2].largest();
+                let seen = self.halves.of(opposite(way)).numbers[2].largest();
                 self.counts.has_gaps |= seen.is_none_or(|seen| largest > seen);
             }
             (Content::ConnectionClose, ..) => {
@@ -522,16 +540,16 @@ impl Connection {
         chunk: &Chunk<'_>,
         at: Time,
         rows: &mut Observations,
-    ) -> Result<(), Opaque> {
+    ) -> Result<(), OpaqueReason> {
         let is_read = self.unread.is_none();
         if is_read && !self.handshake.is_http3() {
-            return Err(Opaque::NotHttp);
+            return Err(OpaqueReason::NotHttp);
         }
         let mut streams = std::mem::take(&mut self.streams);
         let (mut sink, http3) = self.sink(rows);
-        let taken = streams.take(chunk, at, |ordered| {
+        let outcome = streams.receive(chunk, at, |ordered| {
             if is_read {
-                http3.take(ordered, &mut sink)
+                http3.feed(ordered, &mut sink)
             } else {
                 Ok(())
             }
@@ -540,28 +558,28 @@ impl Connection {
         if is_read {
             self.record.protocol = Some(squall_base::plan::Protocol::H3);
         }
-        let taken = taken?;
-        let traffic = &mut self.lanes.of_mut(chunk.way).traffic;
-        traffic.repeated_bytes += taken.repeated_bytes;
-        traffic.refused_bytes += taken.refused_bytes;
-        traffic.early_segments += u64::from(taken.is_early);
+        let outcome = outcome?;
+        let traffic = &mut self.halves.of_mut(chunk.way).traffic;
+        traffic.repeated_bytes += outcome.repeated_bytes;
+        traffic.refused_bytes += outcome.refused_bytes;
+        traffic.early_segments += u64::from(outcome.is_early);
         Ok(())
     }
 
-    /// Its HTTP cannot be read any further; its packets can.
-    fn stop_reading(&mut self, opaque: Opaque, rows: &mut Observations) {
+    /// Its HTTP cannot be read any further, but its packets can.
+    fn stop_reading(&mut self, opaque: OpaqueReason, rows: &mut Observations) {
         self.unread.get_or_insert(opaque);
         let (mut sink, http3) = self.sink(rows);
         http3.abandon(&mut sink);
     }
 
     /// Its packets cannot be read any further.
-    pub(crate) fn give_up(&mut self, opaque: Opaque, rows: &mut Observations) {
+    pub(crate) fn give_up(&mut self, opaque: OpaqueReason, rows: &mut Observations) {
         self.opaque.get_or_insert(opaque);
         self.drop_content(rows);
     }
 
-    /// It was closed: what is open is written down, and late datagrams are only counted.
+    /// The connection was closed: writes the rows of what is open. Late datagrams are only counted.
     fn end(&mut self, rows: &mut Observations) {
         self.is_over = true;
         self.drop_content(rows);
@@ -574,34 +592,34 @@ impl Connection {
         self.held = VecDeque::new();
         self.held_bytes = 0;
         for way in Way::ALL {
-            self.lanes.of_mut(way).forget_keys();
+            self.halves.of_mut(way).forget_keys();
         }
     }
 
-    /// The observer has ended, or it was silent for long: its last rows.
+    /// The observer has finished, or the connection was silent for long: writes the last rows.
     pub(crate) fn finish(mut self, keys: Keys<'_>, rows: &mut Observations) {
         let keys = Keys {
             may_come: false,
             ..keys
         };
-        self.work(keys, rows);
-        // Without the ServerHello nobody knows which keys it would take.
+        self.open_held(keys, rows);
+        // Packets still held wait for a ServerHello, without which their keys cannot be chosen.
         let is_held = !self.held.is_empty();
         let lacks_bytes = self.counts.has_gaps && self.streams.waiting_bytes() > 0;
         self.drop_content(rows);
         self.record.opaque = if self.counts.initial_opened == 0 && self.counts.failed > 0 {
-            Some(Opaque::BeganBefore)
+            Some(OpaqueReason::BeganBefore)
         } else if self.opaque.is_some() {
             self.opaque.take()
         } else if self.counts.application_opened == 0 && self.counts.failed > 0 {
-            Some(Opaque::Undeciphered)
+            Some(OpaqueReason::Undeciphered)
         } else if is_held || lacks_bytes {
-            Some(Opaque::Gap)
+            Some(OpaqueReason::Gap)
         } else {
             self.unread.take()
         };
-        self.record.from_client = self.lanes.of(self.client).traffic;
-        self.record.from_server = self.lanes.of(against(self.client)).traffic;
+        self.record.from_client = self.halves.of(self.client).traffic;
+        self.record.from_server = self.halves.of(opposite(self.client)).traffic;
         self.record.tls = Some(self.handshake.facts.clone());
         rows.connections.push(self.record);
     }
@@ -628,12 +646,12 @@ impl Connection {
     }
 }
 
-/// What the key log has for a kind of packet.
-enum Found {
+/// The result of looking up keys.
+enum KeyLookup {
     Opener(Box<Opener>),
-    /// It may come.
+    /// Not known yet.
     Later,
-    /// It will not, and packets of this kind are passed over.
+    /// They will not come; packets of this kind are skipped.
     Never,
 }
 
@@ -647,7 +665,7 @@ impl Kind {
     }
 }
 
-impl Lane {
+impl QuicHalf {
     fn forget_keys(&mut self) {
         self.initial = None;
         self.early = None;

@@ -1,20 +1,20 @@
 //! The frames in a packet's payload (RFC 9000, section 19), with DATAGRAM (RFC 9221) and the acknowledgement frequency
 //! extension (draft-ietf-quic-ack-frequency).
 //!
-//! A frame says what its row in the record holds, and what `connection` acts on; the rest is stepped over. Nothing is
-//! judged: a frame that its peer would refuse was still on the wire.
+//! A frame is parsed as far as its row in the record and `connection` need it; the rest is skipped. Nothing is
+//! validated: a frame that the peer would refuse was still on the wire.
 
 use std::ops::RangeInclusive;
 
 use octets::{BufferTooShortError, Octets};
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
-/// Types that more than one place names.
+/// Frame types that are used in several places.
 pub(crate) const PADDING: u64 = 0x00;
 const ACK_ECN: u64 = 0x03;
 const STREAM: RangeInclusive<u64> = 0x08..=0x0f;
 
-/// Bits of STREAM's type (RFC 9000, section 19.8).
+/// Bits of the STREAM frame type (RFC 9000, section 19.8).
 const FIN: u64 = 0x01;
 const LEN: u64 = 0x02;
 const OFF: u64 = 0x04;
@@ -26,15 +26,15 @@ pub(crate) struct Frame<'a> {
     pub(crate) kind: u64,
     pub(crate) stream: Option<u64>,
     pub(crate) offset: Option<u64>,
-    /// Of STREAM, CRYPTO and DATAGRAM the bytes of data, of a run of PADDING its bytes, of any other the bytes behind its
-    /// type.
+    /// For STREAM, CRYPTO and DATAGRAM the bytes of data, for a run of PADDING its bytes, for any other frame the bytes
+    /// after its type.
     pub(crate) length: u64,
-    /// What it says in one number.
+    /// Its content as one number, for types that have such a number.
     pub(crate) value: Option<u64>,
     pub(crate) content: Content<'a>,
 }
 
-/// What somebody acts on.
+/// The content that `connection` acts on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content<'a> {
     Crypto(&'a [u8]),
@@ -47,12 +47,12 @@ pub(crate) enum Content<'a> {
     NewConnectionId(&'a [u8]),
     Ack,
     ConnectionClose,
-    /// Only its row is of interest.
+    /// Recorded as a row only.
     Other,
 }
 
 impl Frame<'_> {
-    /// Its row.
+    /// The frame's row.
     pub(crate) fn facts(&self, way: Way, packet: u64) -> FrameFacts {
         FrameFacts {
             way,
@@ -70,10 +70,10 @@ impl Frame<'_> {
     }
 }
 
-/// Takes the next frame from a payload that has one.
+/// Parses the next frame of a payload that is not empty.
 ///
 /// # Errors
-/// It ends within the frame, or the frame's type is unknown, so that nobody can tell where it ends.
+/// The payload ends within the frame, or the frame's type is unknown, so its end cannot be found.
 pub(crate) fn next<'a>(payload: &mut Octets<'a>) -> Result<Frame<'a>, BufferTooShortError> {
     let kind = payload.get_varint()?;
     let begin = payload.off();
@@ -148,7 +148,7 @@ fn stream<'a>(
     Ok(())
 }
 
-/// ACK (RFC 9000, section 19.3): its value is the largest packet number that it acknowledges.
+/// ACK (RFC 9000, section 19.3). Its value is the largest acknowledged packet number.
 fn ack(
     kind: u64,
     payload: &mut Octets<'_>,
@@ -171,7 +171,7 @@ fn ack(
     Ok(())
 }
 
-/// Frames that are a few integers.
+/// Frames that consist of a few integers.
 fn fields<'a>(
     kind: u64,
     payload: &mut Octets<'a>,
@@ -210,7 +210,7 @@ fn fields<'a>(
         }
         // PATH_CHALLENGE, PATH_RESPONSE.
         0x1a | 0x1b => payload.skip(8)?,
-        // CONNECTION_CLOSE of QUIC, which names a type of frame, and of the application.
+        // CONNECTION_CLOSE by QUIC, which names a frame type, and by the application.
         0x1c | 0x1d => {
             frame.value = Some(payload.get_varint()?);
             if kind == 0x1c {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_follow_one_another() {
+    fn consecutive_frames_are_parsed() {
         let payload = [
             &[0x02, 0x0a, 0x00, 0x01, 0x02, 0x01, 0x03][..], // ACK of 10..=8 and 4..=1
             &[0x11, 0x04, 0x40, 0x64],                       // MAX_STREAM_DATA
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_cut_within_a_frame_is_an_error() {
+    fn truncated_frame_is_an_error() {
         for frame in [
             &[0x02, 0x0a, 0x00, 0x01, 0x02, 0x01, 0x03][..],
             &[0x03, 0x0a, 0x00, 0x00, 0x02, 0x01, 0x01, 0x01],

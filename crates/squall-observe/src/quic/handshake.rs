@@ -1,27 +1,27 @@
-//! TLS in CRYPTO frames (RFC 9001, section 4): the messages that say which secrets a connection has, and when the
-//! handshake was done.
+//! TLS in CRYPTO frames (RFC 9001, section 4): the messages that determine a connection's secrets, and when the
+//! handshake was complete.
 //!
-//! Messages are those of TLS 1.3, which `tls::hello` reads. Nothing is verified, and what comes in 1-RTT packets, session
-//! tickets, is stepped over.
+//! The messages are those of TLS 1.3, which `tls::hello` parses. Nothing is verified, and messages in 1-RTT packets
+//! (session tickets) are skipped.
 
 use squall_base::Time;
 use squall_base::record::Way;
 
-use crate::connection_record::{Opaque, TlsFacts};
-use crate::exchange::Ways;
+use crate::connection_record::{OpaqueReason, TlsFacts};
+use crate::exchange::PerWay;
 use crate::tls::hello::{self, ClientHello, TLS13};
 use crate::tls::{CLIENT_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, SERVER_HELLO};
-use crate::waiting::Waiting;
+use crate::waiting::OutOfOrderQueue;
 
-/// How far CRYPTO data may be ahead of a gap, and how long a message that is read may be: certificates are longer only,
-/// which are not read.
+/// How far CRYPTO data may be ahead of a gap, and how long a message to be parsed may be. Only certificates are longer,
+/// and those are skipped.
 const MAX_AHEAD_BYTES: u64 = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// A message's type and length.
 const MESSAGE_HEADER_BYTES: usize = 4;
 
-/// The levels whose CRYPTO frames are read.
+/// The encryption levels whose CRYPTO frames are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Initial,
@@ -31,7 +31,7 @@ pub(crate) enum Level {
 /// The handshake of a connection.
 pub(crate) struct Handshake {
     client: Way,
-    lanes: Ways<[Lane; 2]>,
+    crypto_streams: PerWay<[CryptoStream; 2]>,
     pub(crate) facts: TlsFacts,
     pub(crate) client_hello: Option<ClientHello>,
     /// The cipher suite, once the ServerHello named it.
@@ -40,12 +40,12 @@ pub(crate) struct Handshake {
 
 /// CRYPTO data of one direction at one level.
 #[derive(Default)]
-struct Lane {
+struct CryptoStream {
     next: u64,
-    waiting: Waiting,
-    /// Bytes of the message that is not complete, as far as they are kept.
+    waiting: OutOfOrderQueue,
+    /// The kept bytes of the incomplete message.
     message: Vec<u8>,
-    /// Bytes of a message that are of no interest and still come.
+    /// How many more bytes of a skipped message will arrive.
     skipped: usize,
 }
 
@@ -53,56 +53,58 @@ impl Handshake {
     pub(crate) fn new(client: Way) -> Handshake {
         Handshake {
             client,
-            lanes: Ways::default(),
+            crypto_streams: PerWay::default(),
             facts: TlsFacts::default(),
             client_hello: None,
             suite: None,
         }
     }
 
-    /// A Retry came. The client has to send the same ClientHello again (RFC 9000, section 17.2.5.2), but quiche makes
-    /// another one.
+    /// A Retry arrived. The client must resend the same ClientHello (RFC 9000, section 17.2.5.2), but quiche builds a
+    /// new one.
     pub(crate) fn restart(&mut self) {
-        self.lanes = Ways::default();
+        self.crypto_streams = PerWay::default();
         self.client_hello = None;
     }
 
-    /// Takes the data of a CRYPTO frame that went `way`.
+    /// Takes the data of a CRYPTO frame.
     ///
     /// # Errors
-    /// A hello in it cannot be read.
-    pub(crate) fn take(
+    /// A hello in it cannot be parsed.
+    pub(crate) fn receive(
         &mut self,
         way: Way,
         level: Level,
         offset: u64,
         data: &[u8],
         at: Time,
-    ) -> Result<(), Opaque> {
-        let lane = &mut self.lanes.of_mut(way)[level as usize];
+    ) -> Result<(), OpaqueReason> {
+        let stream = &mut self.crypto_streams.of_mut(way)[level as usize];
         let end = offset.saturating_add(data.len() as u64);
-        if end <= lane.next || end - lane.next > MAX_AHEAD_BYTES {
+        if end <= stream.next || end - stream.next > MAX_AHEAD_BYTES {
             return Ok(());
         }
-        if offset > lane.next {
-            if !lane.waiting.is_full() {
-                lane.waiting.keep(at, offset, data);
+        if offset > stream.next {
+            if !stream.waiting.is_full() {
+                stream.waiting.insert(at, offset, data);
             }
             return Ok(());
         }
-        let fresh = (lane.next - offset) as usize;
-        lane.gather(&data[fresh..]);
-        while let Some((_, bytes)) = lane.waiting.pop(lane.next) {
-            lane.gather(&bytes);
+        let fresh = (stream.next - offset) as usize;
+        stream.gather(&data[fresh..]);
+        while let Some((_, bytes)) = stream.waiting.pop(stream.next) {
+            stream.gather(&bytes);
         }
-        while let Some((kind, body)) = self.lanes.of_mut(way)[level as usize].next_message() {
+        while let Some((kind, body)) =
+            self.crypto_streams.of_mut(way)[level as usize].next_message()
+        {
             self.message(way, kind, &body, at)?;
         }
         Ok(())
     }
 
-    fn message(&mut self, way: Way, kind: u8, body: &[u8], at: Time) -> Result<(), Opaque> {
-        let unreadable = || Opaque::Unclear("a hello of TLS cannot be read".to_owned());
+    fn message(&mut self, way: Way, kind: u8, body: &[u8], at: Time) -> Result<(), OpaqueReason> {
+        let unreadable = || OpaqueReason::Unclear("a hello of TLS cannot be read".to_owned());
         let is_client = way == self.client;
         match kind {
             CLIENT_HELLO if is_client && self.client_hello.is_none() => {
@@ -140,8 +142,8 @@ impl Handshake {
         Ok(())
     }
 
-    /// Whether HTTP/3 is spoken, as far as anybody can tell: ALPN names it, or nothing else was offered to a server whose
-    /// answer is not known (RFC 9114, section 3.1).
+    /// Whether HTTP/3 is spoken, as far as can be told: ALPN agreed on it, or the client offered nothing else and the
+    /// server's choice is unknown (RFC 9114, section 3.1).
     pub(crate) fn is_http3(&self) -> bool {
         let is_h3 = |name: &String| name == "h3" || name.starts_with("h3-");
         match &self.facts.alpn {
@@ -151,8 +153,8 @@ impl Handshake {
     }
 }
 
-impl Lane {
-    /// Takes bytes in order.
+impl CryptoStream {
+    /// Takes bytes that are in order.
     fn gather(&mut self, bytes: &[u8]) {
         self.next += bytes.len() as u64;
         let skipped = self.skipped.min(bytes.len());
@@ -160,7 +162,7 @@ impl Lane {
         self.message.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// Takes out the first message that is complete and read, and drops those before it that are not.
+    /// Removes and returns the first complete message that is of interest, and drops the others before it.
     fn next_message(&mut self) -> Option<(u8, Vec<u8>)> {
         loop {
             let [kind, high, middle, low] = *self.message.first_chunk()?;
@@ -207,7 +209,7 @@ mod tests {
         for step in [1, 7, 1_200, bytes.len()] {
             let mut handshake = Handshake::new(Way::Received);
             let pieces: Vec<(usize, &[u8])> = (0..).step_by(step).zip(bytes.chunks(step)).collect();
-            // The second piece comes before the first.
+            // The second piece arrives before the first.
             let mut order: Vec<usize> = (0..pieces.len()).collect();
             if order.len() > 1 {
                 order.swap(0, 1);
@@ -215,12 +217,12 @@ mod tests {
             for at in order {
                 let (offset, data) = pieces[at];
                 handshake
-                    .take(Way::Sent, Level::Handshake, offset as u64, data, Time::ZERO)
+                    .receive(Way::Sent, Level::Handshake, offset as u64, data, Time::ZERO)
                     .unwrap();
             }
             assert_eq!(handshake.facts.alpn.as_deref(), Some("h3"), "{step}");
-            let lane = &handshake.lanes.of(Way::Sent)[Level::Handshake as usize];
-            assert_eq!((lane.next, lane.message.len()), (bytes.len() as u64, 0));
+            let stream = &handshake.crypto_streams.of(Way::Sent)[Level::Handshake as usize];
+            assert_eq!((stream.next, stream.message.len()), (bytes.len() as u64, 0));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Packet headers of QUIC versions 1 and 2: long and short headers, header protection, packet numbers.
+//! Packet headers of QUIC versions 1 and 2: long and short headers, header protection, packet numbers (RFC 9000,
+//! sections 12 and 17; RFC 9369, section 3).
 //!
-//! RFC 9000, sections 12 and 17; RFC 9369, section 3. Only the fields that deciphering needs are read. Keys are
-//! `keys`'s, and what a payload holds is `frames`'s.
+//! Only the fields needed for decryption are parsed. `keys` computes the masks; `frames` parses the payload.
 
 use octets::Octets;
 
@@ -11,19 +11,19 @@ pub(crate) const MAX_CID_BYTES: usize = 20;
 /// Bytes of ciphertext that header protection samples (RFC 9001, section 5.4.2).
 pub(crate) const SAMPLE_BYTES: usize = 16;
 
-/// The sample begins this many bytes after the first byte of the packet number, however long the number is.
+/// The sample begins this many bytes after the start of the packet number, however long the number is.
 const SAMPLE_OFFSET: usize = 4;
 
-/// The first byte has this bit in long headers.
+/// Set in the first byte of long headers.
 const LONG_FORM: u8 = 0x80;
 
-/// The bit that has to be set in every packet of these versions.
+/// Set in every packet of these versions.
 const FIXED_BIT: u8 = 0x40;
 
-/// The key phase of a short header.
+/// The key phase bit of a short header.
 const KEY_PHASE: u8 = 0x04;
 
-/// A version of QUIC that can be read.
+/// A supported QUIC version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     /// RFC 9000.
@@ -54,7 +54,7 @@ pub(crate) enum LongType {
 impl LongType {
     fn of(version: Version, first: u8) -> LongType {
         let number = (first >> 4) & 0x03;
-        // Version 2 moved every type up by one (RFC 9369, section 3.2).
+        // Version 2 shifts every type up by one (RFC 9369, section 3.2).
         let number = match version {
             Version::V1 => number,
             Version::V2 => number.wrapping_sub(1) & 0x03,
@@ -75,22 +75,23 @@ pub(crate) struct LongPacket<'a> {
     pub(crate) kind: LongType,
     pub(crate) destination: &'a [u8],
     pub(crate) source: &'a [u8],
-    /// All of the packet; a Retry fills its datagram.
+    /// The whole packet; a Retry fills its datagram.
     pub(crate) bytes: &'a [u8],
     /// Where the packet number begins; meaningless for a Retry.
     pub(crate) number_at: usize,
 }
 
-/// A packet within a datagram.
+/// A packet in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packet<'a> {
     Long(LongPacket<'a>),
-    /// A short header says neither where its connection ID ends nor where the packet does: it is the datagram's last.
+    /// Always the datagram's last packet, because a short header has no length. It does not say where its connection ID
+    /// ends either.
     Short(&'a [u8]),
 }
 
-/// The first packet in the rest of a datagram, and what follows it. `None` if nothing more can be read there: padding
-/// behind the last packet, another version, or bytes that are no packet.
+/// Splits off the first packet in the rest of a datagram; also returns what follows it. `None` if nothing more can be
+/// read there: padding after the last packet, another version, or bytes that are not a packet.
 pub(crate) fn next_packet(datagram: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     let first = *datagram.first()?;
     if first & FIXED_BIT == 0 {
@@ -130,7 +131,7 @@ pub(crate) fn next_packet(datagram: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     Some((Packet::Long(packet), rest))
 }
 
-/// What header protection is removed with, if the packet is long enough to have it.
+/// The sample for header protection, if the packet is long enough to have one.
 pub(crate) fn sample(packet: &[u8], number_at: usize) -> Option<&[u8; SAMPLE_BYTES]> {
     packet
         .get(number_at.checked_add(SAMPLE_OFFSET)?..)?
@@ -140,15 +141,16 @@ pub(crate) fn sample(packet: &[u8], number_at: usize) -> Option<&[u8; SAMPLE_BYT
 /// A header without its protection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// As the AEAD authenticates it.
+    /// As authenticated by the AEAD.
     pub(crate) bytes: Vec<u8>,
     /// The packet number.
     pub(crate) number: u64,
-    /// Short headers only: the key phase.
+    /// The key phase, for short headers only.
     pub(crate) key_phase: bool,
 }
 
-/// Removes header protection (RFC 9001, section 5.4.1); `largest` is the largest packet number so far of that space.
+/// Removes header protection (RFC 9001, section 5.4.1). `largest` is the largest packet number so far in that packet
+/// number space.
 pub(crate) fn unprotect(
     packet: &[u8],
     number_at: usize,
@@ -173,7 +175,7 @@ pub(crate) fn unprotect(
     })
 }
 
-/// The packet number whose low bits are these, closest to the one that is expected (RFC 9000, appendix A.3).
+/// Expands a truncated packet number to the one closest to the expected number (RFC 9000, appendix A.3).
 fn decode_number(largest: Option<u64>, truncated: u64, bits: u32) -> u64 {
     let expected = largest.map_or(0, |largest| largest + 1);
     let window = 1_u64 << bits;
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_has_types_of_its_own() {
+    fn version_2_numbers_packet_types_differently() {
         for (bits, v1, v2) in [
             (0, LongType::Initial, LongType::Retry),
             (1, LongType::ZeroRtt, LongType::Initial),
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_cut_anywhere_is_no_packet() {
+    fn truncated_datagram_has_no_packet() {
         let datagram = [0xe0, 0, 0, 0, 1, 2, 7, 8, 1, 9, 3, 1, 2, 3];
         for end in 0..datagram.len() {
             assert_eq!(next_packet(&datagram[..end]), None, "{end}");

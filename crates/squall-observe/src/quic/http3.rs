@@ -1,8 +1,9 @@
-//! HTTP/3 on the streams of a connection (RFC 9114): frames, and the exchanges that they make.
+//! HTTP/3 on the streams of a connection (RFC 9114): frames, and the exchanges they form.
 //!
-//! squall-http finds the frames, `qpack` decodes header sections, of which only the status and the trace matter here.
-//! Nothing is judged: what a peer would refuse is still what was on the wire. Server pushes and bidirectional streams of
-//! a server, which only extensions open, are stepped over. Bytes come in order from `streams`.
+//! squall-http splits the frames; `qpack` decodes header sections, of which only the status and the trace context
+//! matter here. Nothing is validated: a frame that the peer would refuse was still on the wire. Server pushes are
+//! skipped, as are server-initiated bidirectional streams, which only extensions open. `streams` delivers the bytes in
+//! order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,95 +12,97 @@ use squall_base::record::{FrameFacts, FrameLayer, Way};
 use squall_base::traceparent::{TRACEPARENT, traced_request};
 use squall_http::h3::wire::{self, Header, Item, Reader};
 
-use super::qpack::{Decoder, Malformed, Section};
-use super::streams::Ordered;
-use crate::connection_record::Opaque;
-use crate::exchange::{Exchange, Sink, Ways, against};
+use super::qpack::{Decoder, QpackError, SectionOutcome};
+use super::streams::OrderedBytes;
+use crate::connection_record::OpaqueReason;
+use crate::exchange::{Exchange, PerWay, Sink, opposite};
 
-/// What of header sections waits for QPACK's instructions.
+/// Limit for header sections that wait for QPACK instructions.
 const MAX_BLOCKED_BYTES: usize = 4 << 20;
 
-/// How many streams are remembered whose exchange is over while bytes may still come.
-const MAX_OVER: usize = 1 << 16;
+/// How many streams are remembered whose exchange is over while bytes may still arrive.
+const MAX_ENDED: usize = 1 << 16;
 
-/// The request was not processed (RFC 9114, section 8.1): what a GOAWAY says of later ones.
+/// H3_REQUEST_REJECTED: the request was not processed (RFC 9114, section 8.1). Recorded for requests that a GOAWAY
+/// rejects.
 const REQUEST_REJECTED: u64 = 0x10b;
 
 /// SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204, section 5).
 const MAX_TABLE_CAPACITY: u64 = 0x01;
 
-/// Bits of a stream's ID (RFC 9000, section 2.1).
+/// Bits of a stream ID (RFC 9000, section 2.1).
 const OF_SERVER: u64 = 0x1;
 const UNIDIRECTIONAL: u64 = 0x2;
 
-/// A connection.
+/// The HTTP/3 of one connection.
 pub(crate) struct Http3 {
     client: Way,
-    requests: BTreeMap<u64, Request>,
-    /// Streams whose exchange is over, though not both directions have ended.
-    over: BTreeSet<u64>,
-    unidirectional: Ways<BTreeMap<u64, Unidirectional>>,
-    /// Of the header sections that go each way.
-    decoders: Ways<Decoder>,
-    blocked: Vec<Blocked>,
+    requests: BTreeMap<u64, RequestStream>,
+    /// Streams whose exchange is over although not both directions have ended.
+    ended: BTreeSet<u64>,
+    unidirectional: PerWay<BTreeMap<u64, Unidirectional>>,
+    /// By the direction of the header sections they decode.
+    decoders: PerWay<Decoder>,
+    blocked: Vec<BlockedSection>,
     blocked_bytes: usize,
     facts: Vec<FrameFacts>,
 }
 
 /// A request with its response.
-struct Request {
+struct RequestStream {
     exchange: Exchange,
-    lanes: Ways<Frames>,
-    /// The server asked the client to send no more.
+    readers: PerWay<FrameReader>,
+    /// The server asked the client to stop sending.
     is_stopped: bool,
-    /// The response has ended, and header sections are blocked.
+    /// The response has ended while header sections were blocked.
     has_ended: bool,
     blocked_sections: usize,
 }
 
 /// A unidirectional stream (RFC 9114, section 6.2).
 enum Unidirectional {
-    /// Its type has not come in full.
+    /// Its type has not arrived in full.
     Unknown(Vec<u8>),
-    Control(Frames),
+    Control(FrameReader),
     /// QPACK's encoder stream.
     Encoder,
-    /// Of no interest: QPACK's decoder stream, a push, an extension.
+    /// Irrelevant here: QPACK's decoder stream, a push, an extension.
     Other,
 }
 
-/// A header section that waits for instructions.
-struct Blocked {
+/// A header section that waits for QPACK instructions.
+struct BlockedSection {
     way: Way,
     stream: u64,
     block: Vec<u8>,
 }
 
 /// The frames of one direction of a stream.
-struct Frames {
+struct FrameReader {
     reader: Reader,
-    /// The frame whose payload comes, and where that ends.
+    /// The frame whose payload is arriving, and the offset where it ends.
     current: Option<(Header, u64)>,
 }
 
-/// What a frame brings.
+/// A part of a frame.
 enum Part<'a> {
     Data(u64),
     Payload(Header, &'a [u8]),
 }
 
-impl Frames {
-    fn new(at: u64) -> Frames {
-        Frames {
+impl FrameReader {
+    fn new(at: u64) -> FrameReader {
+        FrameReader {
             reader: Reader::new(at),
             current: None,
         }
     }
 
-    /// Reads the next bytes. A frame's row is written when its header is read, or its last byte sent.
+    /// Reads the next bytes. A received frame's row is written once its header is complete, a sent frame's row once its
+    /// last byte was sent.
     fn read(
         &mut self,
-        ordered: &Ordered<'_>,
+        ordered: &OrderedBytes<'_>,
         mut bytes: &[u8],
         facts: &mut Vec<FrameFacts>,
         mut on_part: impl FnMut(Part<'_>),
@@ -119,7 +122,7 @@ impl Frames {
         };
         loop {
             let item = self.reader.next(&mut bytes);
-            // The identifier of a GOAWAY is known with its payload.
+            // A GOAWAY waits for its payload, which has the identifier.
             let is_due = |header: Header| header.kind != wire::GOAWAY;
             if let Some((header, end)) = self.current
                 && (self.reader.at() >= end || matches!(item, Some(Item::Header(_))))
@@ -160,24 +163,24 @@ impl Http3 {
         Http3 {
             client,
             requests: BTreeMap::new(),
-            over: BTreeSet::new(),
-            unidirectional: Ways::default(),
-            decoders: Ways::default(),
+            ended: BTreeSet::new(),
+            unidirectional: PerWay::default(),
+            decoders: PerWay::default(),
             blocked: Vec::new(),
             blocked_bytes: 0,
             facts: Vec::new(),
         }
     }
 
-    /// Takes the next bytes of a stream.
+    /// Reads the next bytes of a stream.
     ///
     /// # Errors
-    /// Nothing more can be read of this connection's HTTP.
-    pub(crate) fn take(
+    /// Nothing more of this connection's HTTP can be read.
+    pub(crate) fn feed(
         &mut self,
-        ordered: &Ordered<'_>,
+        ordered: &OrderedBytes<'_>,
         sink: &mut Sink<'_>,
-    ) -> Result<(), Opaque> {
+    ) -> Result<(), OpaqueReason> {
         let result = match ordered.stream & (UNIDIRECTIONAL | OF_SERVER) {
             0 => self.message(ordered, sink),
             OF_SERVER => Ok(()),
@@ -187,23 +190,30 @@ impl Http3 {
         result
     }
 
-    fn message(&mut self, ordered: &Ordered<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
-        let &Ordered {
+    fn message(
+        &mut self,
+        ordered: &OrderedBytes<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), OpaqueReason> {
+        let &OrderedBytes {
             way, stream, at, ..
         } = ordered;
-        if self.over.contains(&stream) {
+        if self.ended.contains(&stream) {
             return Ok(());
         }
         let is_request = way == self.client;
-        let request = self.requests.entry(stream).or_insert_with(|| Request {
-            exchange: Exchange::default(),
-            lanes: Ways::new(Frames::new(0), Frames::new(0)),
-            is_stopped: false,
-            has_ended: false,
-            blocked_sections: 0,
-        });
-        let Request {
-            exchange, lanes, ..
+        let request = self
+            .requests
+            .entry(stream)
+            .or_insert_with(|| RequestStream {
+                exchange: Exchange::default(),
+                readers: PerWay::new(FrameReader::new(0), FrameReader::new(0)),
+                is_stopped: false,
+                has_ended: false,
+                blocked_sections: 0,
+            });
+        let RequestStream {
+            exchange, readers, ..
         } = request;
         let (passage, body_bytes) = if is_request {
             (&mut exchange.request, &mut exchange.request_body_bytes)
@@ -214,8 +224,8 @@ impl Http3 {
             passage.begin_in_stream(0, at);
         }
         let mut blocks = Vec::new();
-        let lane = lanes.of_mut(way);
-        lane.read(ordered, ordered.bytes, &mut self.facts, |part| match part {
+        let reader = readers.of_mut(way);
+        reader.read(ordered, ordered.bytes, &mut self.facts, |part| match part {
             Part::Data(bytes) => *body_bytes += bytes,
             Part::Payload(header, block) if header.kind == wire::HEADERS => {
                 blocks.push(block.to_vec());
@@ -234,8 +244,8 @@ impl Http3 {
         Ok(())
     }
 
-    /// Decodes a header section, or keeps it until it can be.
-    fn section(&mut self, way: Way, stream: u64, block: Vec<u8>) -> Result<(), Opaque> {
+    /// Decodes a header section, or keeps it while it is blocked.
+    fn section(&mut self, way: Way, stream: u64, block: Vec<u8>) -> Result<(), OpaqueReason> {
         let Some(request) = self.requests.get_mut(&stream) else {
             return Ok(());
         };
@@ -246,20 +256,20 @@ impl Http3 {
             is_request,
             &mut request.exchange,
         );
-        if section.map_err(unreadable)? == Section::Decoded {
+        if section.map_err(unreadable)? == SectionOutcome::Decoded {
             return Ok(());
         }
         request.blocked_sections += 1;
         self.blocked_bytes += block.len();
         if self.blocked_bytes > MAX_BLOCKED_BYTES {
-            return Err(Opaque::Overfull);
+            return Err(OpaqueReason::Overfull);
         }
-        self.blocked.push(Blocked { way, stream, block });
+        self.blocked.push(BlockedSection { way, stream, block });
         Ok(())
     }
 
-    /// Decodes the header sections that instructions have unblocked.
-    fn unblock(&mut self, way: Way, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    /// Decodes the header sections that new instructions have unblocked.
+    fn unblock(&mut self, way: Way, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
         for blocked in std::mem::take(&mut self.blocked) {
             if blocked.way != way {
                 self.blocked.push(blocked);
@@ -280,7 +290,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// The response has ended: writes the exchange down, once all header sections are read.
+    /// The response has ended: writes the row of the exchange as soon as no header section is blocked.
     fn end_response(&mut self, stream: u64, sink: &mut Sink<'_>) {
         let Some(request) = self.requests.get_mut(&stream) else {
             return;
@@ -301,26 +311,26 @@ impl Http3 {
             ..
         } = &request.exchange;
         if up.last.is_none() || down.last.is_none() {
-            self.over.insert(stream);
-            if self.over.len() > MAX_OVER {
-                self.over.pop_first();
+            self.ended.insert(stream);
+            if self.ended.len() > MAX_ENDED {
+                self.ended.pop_first();
             }
         }
         sink.exchange(stream, Protocol::H3, &request.exchange, reset);
     }
 
-    /// The sender of a direction of a stream has given it up (RESET_STREAM).
+    /// Handles a RESET_STREAM: the sender of a direction has abandoned the stream.
     pub(crate) fn reset(&mut self, way: Way, stream: u64, code: u64, sink: &mut Sink<'_>) {
         let Some(request) = self.requests.get(&stream) else {
             return;
         };
-        // A client that was asked to stop resets its request, and the response goes on (RFC 9114, section 4.1).
+        // A client that was asked to stop resets its request while the response continues (RFC 9114, section 4.1).
         if way != self.client || !request.is_stopped {
             self.finish(stream, Some(code), sink);
         }
     }
 
-    /// The sender of this direction asked its peer to stop sending on a stream (STOP_SENDING).
+    /// Handles a STOP_SENDING that was sent in this direction.
     pub(crate) fn stop(&mut self, way: Way, stream: u64, code: u64, sink: &mut Sink<'_>) {
         if way == self.client {
             self.finish(stream, Some(code), sink);
@@ -329,7 +339,11 @@ impl Http3 {
         }
     }
 
-    fn unidirectional(&mut self, ordered: &Ordered<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    fn unidirectional(
+        &mut self,
+        ordered: &OrderedBytes<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), OpaqueReason> {
         let way = ordered.way;
         let of_way = self.unidirectional.of_mut(way);
         if ordered.end.is_some() {
@@ -348,7 +362,7 @@ impl Http3 {
             };
             bytes = bytes.get(length - before..).unwrap_or(&[]);
             *stream = match kind {
-                0x00 => Unidirectional::Control(Frames::new(length as u64)),
+                0x00 => Unidirectional::Control(FrameReader::new(length as u64)),
                 0x02 => Unidirectional::Encoder,
                 _ => Unidirectional::Other,
             };
@@ -366,7 +380,7 @@ impl Http3 {
                     Part::Data(_) | Part::Payload(..) => {}
                 });
                 if let Some(capacity) = settings {
-                    self.decoders.of_mut(against(way)).set_limit(capacity);
+                    self.decoders.of_mut(opposite(way)).set_limit(capacity);
                 }
                 if let Some(id) = goaway {
                     self.go_away(way, id, sink);
@@ -382,7 +396,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// A client that reads GOAWAY gives up the requests that it does not cover (RFC 9114, section 5.2).
+    /// A client that reads GOAWAY abandons the requests from its identifier on (RFC 9114, section 5.2).
     fn go_away(&mut self, way: Way, id: u64, sink: &mut Sink<'_>) {
         if self.client != Way::Sent || way != Way::Received {
             return;
@@ -393,7 +407,7 @@ impl Http3 {
         }
     }
 
-    /// The connection is gone, or nothing more of it can be read: writes down what was open.
+    /// The connection is gone, or nothing more of it can be read: writes the rows of open exchanges.
     pub(crate) fn abandon(&mut self, sink: &mut Sink<'_>) {
         for (stream, request) in std::mem::take(&mut self.requests) {
             sink.exchange(stream, Protocol::H3, &request.exchange, None);
@@ -403,11 +417,11 @@ impl Http3 {
     }
 }
 
-fn unreadable(Malformed(what): Malformed) -> Opaque {
-    Opaque::Unclear(format!("header fields cannot be read: {what}"))
+fn unreadable(QpackError(what): QpackError) -> OpaqueReason {
+    OpaqueReason::Unclear(format!("header fields cannot be read: {what}"))
 }
 
-/// The setting for the largest dynamic table; without it there is no table.
+/// The value of SETTINGS_QPACK_MAX_TABLE_CAPACITY; 0 if it is absent, because there is no dynamic table then.
 fn table_capacity(mut payload: &[u8]) -> Option<u64> {
     while !payload.is_empty() {
         let (id, first) = wire::varint(payload)?;
@@ -420,13 +434,13 @@ fn table_capacity(mut payload: &[u8]) -> Option<u64> {
     Some(0)
 }
 
-/// Decodes a header section and notes what it says of its exchange; of several traces none counts.
+/// Decodes a header section and notes its status or trace in the exchange. Of several traces none counts.
 fn decode(
     decoder: &Decoder,
     block: &[u8],
     is_request: bool,
     exchange: &mut Exchange,
-) -> Result<Section, Malformed> {
+) -> Result<SectionOutcome, QpackError> {
     let (mut status, mut traces) = (None, Vec::new());
     let section = decoder.section(block, |name, value| {
         if name == b":status" {
@@ -438,7 +452,7 @@ fn decode(
     })?;
     if is_request {
         if let [traced] = traces[..] {
-            exchange.traced = exchange.traced.or(traced);
+            exchange.traced_request = exchange.traced_request.or(traced);
         }
     } else {
         let is_final = |status: &u16| *status >= 200;

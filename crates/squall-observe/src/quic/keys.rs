@@ -1,7 +1,7 @@
-//! Packet protection: keys from secrets, header protection masks, deciphering, key update (RFC 9001, sections 5 and 6;
-//! RFC 9369, section 3.3).
+//! Packet protection: derives keys from secrets and header protection masks, decrypts, updates keys (RFC 9001, sections
+//! 5 and 6; RFC 9369, section 3.3).
 //!
-//! BoringSSL does the cryptography. Which secret protects which packet is `connection`'s.
+//! BoringSSL does the cryptography. `connection` decides which secret protects which packet.
 
 use boring::aead::AeadCtx;
 use boring::hash::MessageDigest;
@@ -12,7 +12,7 @@ use super::chacha20;
 use super::header::{SAMPLE_BYTES, Version};
 use crate::tls::{Suite, expand_label};
 
-/// Bytes of the tag of every AEAD here.
+/// Length of the tag of every AEAD here.
 const TAG_BYTES: usize = 16;
 
 /// TLS_AES_128_GCM_SHA256, which protects Initial packets (RFC 9001, section 5.2).
@@ -53,7 +53,7 @@ fn labels(version: Version) -> Labels {
     }
 }
 
-/// The header protection key of one direction; a key update does not change it (RFC 9001, section 6.1).
+/// The header protection key of one direction. Key updates do not change it (RFC 9001, section 6.1).
 pub(crate) struct HeaderKey(Mask);
 
 enum Mask {
@@ -75,11 +75,11 @@ impl HeaderKey {
         Some(HeaderKey(Mask::Aes(crypter)))
     }
 
-    /// The mask for a header whose packet has this sample.
+    /// The header protection mask for this sample.
     pub(crate) fn mask(&mut self, sample: &[u8; SAMPLE_BYTES]) -> Option<[u8; 5]> {
         match &mut self.0 {
             Mask::Aes(crypter) => {
-                // `update` wants room for a block more than it writes.
+                // `update` requires room for one block more than it writes.
                 let mut block = [0; 2 * SAMPLE_BYTES];
                 crypter.update(sample, &mut block).ok()?;
                 block.first_chunk().copied()
@@ -99,7 +99,7 @@ pub(crate) struct PacketKeys {
 }
 
 impl PacketKeys {
-    /// By a traffic secret; `None` if it has another length than the suite's hash.
+    /// The keys of a traffic secret; `None` if its length is not that of the suite's hash.
     pub(crate) fn new(version: Version, suite: Suite, secret: &[u8]) -> Option<PacketKeys> {
         let hkdf = HkdfSuite::new(suite.digest());
         if secret.len() != hkdf.prk_size() {
@@ -116,7 +116,7 @@ impl PacketKeys {
         })
     }
 
-    /// The header protection key that belongs to the same secret.
+    /// The header protection key derived from the same secret.
     pub(crate) fn header_key(&self) -> Option<HeaderKey> {
         let hkdf = HkdfSuite::new(self.suite.digest());
         let length = self.suite.algorithm().key_length();
@@ -132,7 +132,7 @@ impl PacketKeys {
         PacketKeys::new(self.version, self.suite, &next)
     }
 
-    /// Deciphers what follows the header of a packet; `None` if it does not fit the keys.
+    /// Decrypts a packet's payload, the bytes after its header; `None` if the keys do not fit.
     pub(crate) fn open(&mut self, number: u64, header: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (text, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
         let mut text = text.to_vec();
@@ -143,7 +143,7 @@ impl PacketKeys {
         Some(text)
     }
 
-    /// The IV with the packet number in its end (RFC 9001, section 5.3).
+    /// The IV XORed with the packet number (RFC 9001, section 5.3).
     fn nonce(&self, number: u64) -> Vec<u8> {
         let mut nonce = self.iv.clone();
         let number = number.to_be_bytes();
@@ -154,8 +154,8 @@ impl PacketKeys {
     }
 }
 
-/// The client's and the server's Initial secrets for the destination connection ID of the client's first Initial packet,
-/// or of a Retry's source (RFC 9001, section 5.2).
+/// The client's and the server's Initial secrets. `destination` is the destination connection ID of the client's first
+/// Initial packet, or the source connection ID of a Retry (RFC 9001, section 5.2).
 pub(crate) fn initial_secrets(version: Version, destination: &[u8]) -> Option<[Vec<u8>; 2]> {
     let salt = match version {
         Version::V1 => &SALT_V1,

@@ -1,17 +1,17 @@
-//! Opening packets: header protection, the packet number, the AEAD, and the key phases of 1-RTT packets (RFC 9001,
+//! Opens packets: header protection, the packet number, the AEAD, and the key phases of 1-RTT packets (RFC 9001,
 //! sections 5.4 and 6).
 //!
-//! Where secrets come from is `connection`'s, the cryptography itself `keys`'s.
+//! `connection` supplies the secrets; `keys` does the cryptography.
 
 use super::header::{Header, Version, sample, unprotect};
 use super::keys::{HeaderKey, PacketKeys, initial_secrets, initial_suite};
 
-/// How far behind the largest packet number duplicates are told from late packets.
+/// How far behind the largest packet number a duplicate can be distinguished from a late packet.
 const WINDOW: u64 = 4096;
 
 /// A packet without its protection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct DecryptedPacket {
     pub(crate) number: u64,
     pub(crate) payload: Vec<u8>,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Opened {
 pub(crate) struct Opener {
     header: HeaderKey,
     current: PacketKeys,
-    /// Of 1-RTT packets only: the keys of the neighbouring phases.
+    /// For 1-RTT packets only: the keys of the neighbouring key phases.
     updates: Option<Updates>,
 }
 
@@ -32,7 +32,7 @@ struct Updates {
 }
 
 impl Opener {
-    /// With keys that are never updated.
+    /// An opener whose keys are never updated.
     pub(crate) fn fixed(keys: PacketKeys) -> Option<Opener> {
         Some(Opener {
             header: keys.header_key()?,
@@ -41,7 +41,7 @@ impl Opener {
         })
     }
 
-    /// Of 1-RTT packets.
+    /// An opener for 1-RTT packets.
     pub(crate) fn updatable(keys: PacketKeys) -> Option<Opener> {
         let updates = Updates {
             phase: false,
@@ -54,7 +54,7 @@ impl Opener {
         })
     }
 
-    /// Of Initial packets: the client's, then the server's.
+    /// The openers for Initial packets: the client's, then the server's.
     pub(crate) fn initial(version: Version, destination: &[u8]) -> Option<[Opener; 2]> {
         let suite = initial_suite()?;
         let [client, server] = initial_secrets(version, destination)?;
@@ -63,13 +63,13 @@ impl Opener {
         Some([opener(&client)?, opener(&server)?])
     }
 
-    /// Opens a packet whose number begins at `number_at`; `None` if it does not fit the keys.
+    /// Opens a packet whose number begins at `number_at`; `None` if the keys do not fit.
     pub(crate) fn open(
         &mut self,
         packet: &[u8],
         number_at: usize,
         largest: Option<u64>,
-    ) -> Option<Opened> {
+    ) -> Option<DecryptedPacket> {
         let mask = self.header.mask(sample(packet, number_at)?)?;
         let header = unprotect(packet, number_at, mask, largest)?;
         let sealed = packet.get(header.bytes.len()..)?;
@@ -82,14 +82,14 @@ impl Opener {
         } else {
             self.current.open(header.number, &header.bytes, sealed)?
         };
-        Some(Opened {
+        Some(DecryptedPacket {
             number: header.number,
             payload,
         })
     }
 
-    /// Opens a packet whose key phase is not the current one: a late one of the phase before, or the first one of the
-    /// next (RFC 9001, section 6.3).
+    /// Opens a packet whose key phase is not the current one: a late packet of the previous phase, or the first one of
+    /// the next (RFC 9001, section 6.3).
     fn open_other_phase(
         &mut self,
         header: &Header,
@@ -113,21 +113,21 @@ impl Opener {
     }
 }
 
-/// Which packet numbers of a space have come.
+/// The packet numbers seen in one packet number space.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct PacketNumbers {
     largest: Option<u64>,
-    /// Of the last [`WINDOW`] numbers, by number modulo.
+    /// One bit for each of the last [`WINDOW`] numbers, by number modulo [`WINDOW`].
     seen: Vec<u64>,
 }
 
-impl Numbers {
+impl PacketNumbers {
     pub(crate) fn largest(&self) -> Option<u64> {
         self.largest
     }
 
-    /// Records a packet number. Returns false for a duplicate, or a number too old to be checked.
-    pub(crate) fn is_new(&mut self, number: u64) -> bool {
+    /// Records a packet number. Returns false for a duplicate, and for a number too old to check.
+    pub(crate) fn insert(&mut self, number: u64) -> bool {
         if self.seen.is_empty() {
             self.seen = vec![0; (WINDOW / 64) as usize];
         }
@@ -146,14 +146,14 @@ impl Numbers {
     }
 
     fn has(&self, number: u64) -> bool {
-        let place = number % WINDOW;
-        self.seen[(place / 64) as usize] & (1 << (place % 64)) != 0
+        let index = number % WINDOW;
+        self.seen[(index / 64) as usize] & (1 << (index % 64)) != 0
     }
 
-    fn set(&mut self, number: u64, has_come: bool) {
-        let place = number % WINDOW;
-        let (word, bit) = (&mut self.seen[(place / 64) as usize], 1 << (place % 64));
-        if has_come {
+    fn set(&mut self, number: u64, is_seen: bool) {
+        let index = number % WINDOW;
+        let (word, bit) = (&mut self.seen[(index / 64) as usize], 1 << (index % 64));
+        if is_seen {
             *word |= bit;
         } else {
             *word &= !bit;
@@ -166,8 +166,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duplicate_is_told_from_a_late_packet() {
-        let mut numbers = Numbers::default();
+    fn duplicate_is_distinguished_from_late_packet() {
+        let mut numbers = PacketNumbers::default();
         for (number, is_new) in [
             (3, true),
             (3, false),
@@ -182,7 +182,7 @@ mod tests {
             (904, false),
             (5_001, true),
         ] {
-            assert_eq!(numbers.is_new(number), is_new, "{number}");
+            assert_eq!(numbers.insert(number), is_new, "{number}");
         }
         assert_eq!(numbers.largest(), Some(5_001));
     }

@@ -1,31 +1,31 @@
-//! The streams of a connection (RFC 9000, section 2): STREAM frames in whatever order and however often, bytes in order
-//! out.
+//! The streams of a connection (RFC 9000, section 2): takes STREAM frames in any order and repeated, and passes on
+//! bytes in order.
 //!
-//! Which stream carries what is `http3`'s. What waits for missing bytes is bounded, and a stream that has ended is
-//! forgotten but for the fact.
+//! `http3` interprets the streams. Bytes that wait for missing ones are bounded; of a stream that has ended only that
+//! fact is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::Time;
 use squall_base::record::Way;
 
-use crate::connection_record::Opaque;
-use crate::exchange::Ways;
-use crate::waiting::Waiting;
+use crate::connection_record::OpaqueReason;
+use crate::exchange::PerWay;
+use crate::waiting::OutOfOrderQueue;
 
-/// What waits beyond gaps in all streams of a connection is never more than this, whatever limits were announced.
+/// Limit for bytes waiting beyond gaps in all streams of a connection, whatever limits the endpoints announced.
 const MAX_WAITING_BYTES: u64 = 16 << 20;
 
-/// More streams than any endpoint allows at once.
+/// More streams than any endpoint allows open concurrently.
 const MAX_STREAMS: usize = 1 << 17;
 
-/// How many ended streams are remembered beyond the oldest that has not ended.
+/// How many ended streams are remembered individually, beyond the oldest one that has not ended.
 const MAX_ENDED: usize = 1 << 16;
 
-/// Stream IDs of a type are so far apart (RFC 9000, section 2.1).
+/// The distance between consecutive stream IDs of one type (RFC 9000, section 2.1).
 const TYPES: u64 = 4;
 
-/// Bytes of a stream in a STREAM frame.
+/// The stream bytes of a STREAM frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) way: Way,
@@ -35,58 +35,58 @@ pub(crate) struct Chunk<'a> {
     pub(crate) fin: bool,
 }
 
-/// Bytes that are in order.
+/// Stream bytes that are in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ordered<'a> {
+pub(crate) struct OrderedBytes<'a> {
     pub(crate) way: Way,
     pub(crate) stream: u64,
     pub(crate) bytes: &'a [u8],
-    /// When they were sent, or could be read.
+    /// When they were sent, or could first be read.
     pub(crate) at: Time,
     /// The stream's length, if it ends with them.
     pub(crate) end: Option<u64>,
 }
 
-/// What became of a frame's bytes.
+/// How a frame's bytes were taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct ChunkOutcome {
     pub(crate) repeated_bytes: u64,
     pub(crate) refused_bytes: u64,
     pub(crate) is_early: bool,
 }
 
-/// Both directions of all streams.
+/// All streams, in both directions.
 #[derive(Default)]
 pub(crate) struct Streams {
-    open: Ways<BTreeMap<u64, Lane>>,
-    ended: Ways<[Ended; TYPES as usize]>,
+    open: PerWay<BTreeMap<u64, StreamHalf>>,
+    ended: PerWay<[EndedStreams; TYPES as usize]>,
     waiting_bytes: u64,
 }
 
 /// One direction of a stream.
 #[derive(Default)]
-struct Lane {
+struct StreamHalf {
     next: u64,
-    waiting: Waiting,
-    /// Its length, once FIN came.
+    waiting: OutOfOrderQueue,
+    /// The stream's length, once FIN was seen.
     end: Option<u64>,
 }
 
-/// Which streams of a type have ended, by their place among those.
+/// The streams of one type that have ended, by their index within the type.
 #[derive(Debug, Default)]
-struct Ended {
-    /// All before it have.
+struct EndedStreams {
+    /// Every stream with a lower index has ended.
     below: u64,
     beyond: BTreeSet<u64>,
 }
 
-impl Ended {
-    fn has(&self, place: u64) -> bool {
-        place < self.below || self.beyond.contains(&place)
+impl EndedStreams {
+    fn has(&self, index: u64) -> bool {
+        index < self.below || self.beyond.contains(&index)
     }
 
-    fn add(&mut self, place: u64) {
-        self.beyond.insert(place);
+    fn add(&mut self, index: u64) {
+        self.beyond.insert(index);
         while self.beyond.remove(&self.below) {
             self.below += 1;
         }
@@ -100,95 +100,95 @@ impl Ended {
 }
 
 impl Streams {
-    /// Takes the bytes of a frame and hands on what is in order with them.
+    /// Takes the bytes of a frame, and passes on everything that is now in order.
     ///
     /// # Errors
     /// Those of `on_bytes`, or there are too many streams.
-    pub(crate) fn take(
+    pub(crate) fn receive(
         &mut self,
         chunk: &Chunk<'_>,
         now: Time,
-        mut on_bytes: impl FnMut(&Ordered<'_>) -> Result<(), Opaque>,
-    ) -> Result<Taken, Opaque> {
+        mut on_bytes: impl FnMut(&OrderedBytes<'_>) -> Result<(), OpaqueReason>,
+    ) -> Result<ChunkOutcome, OpaqueReason> {
         let &Chunk { way, stream, .. } = chunk;
         let length = chunk.data.len() as u64;
         if self.has_ended(way, stream) {
-            return Ok(Taken {
+            return Ok(ChunkOutcome {
                 repeated_bytes: length,
-                ..Taken::default()
+                ..ChunkOutcome::default()
             });
         }
         let open = self.open.of_mut(way);
         if open.len() >= MAX_STREAMS && !open.contains_key(&stream) {
-            return Err(Opaque::Unclear(
+            return Err(OpaqueReason::Unclear(
                 "more streams are open than anybody allows".to_owned(),
             ));
         }
-        let lane = open.entry(stream).or_default();
-        let waited = lane.waiting.bytes();
+        let half = open.entry(stream).or_default();
+        let waited = half.waiting.bytes();
         let room = MAX_WAITING_BYTES - (self.waiting_bytes - waited);
-        let (taken, is_in_order) = lane.take(chunk, now, room);
+        let (outcome, is_in_order) = half.receive(chunk, now, room);
         let result = if is_in_order {
-            lane.hand_on(chunk, now, &mut on_bytes)
+            half.deliver(chunk, now, &mut on_bytes)
         } else {
             Ok(())
         };
-        self.waiting_bytes = self.waiting_bytes - waited + lane.waiting.bytes();
-        if lane.end.is_some_and(|end| lane.next >= end) {
+        self.waiting_bytes = self.waiting_bytes - waited + half.waiting.bytes();
+        if half.end.is_some_and(|end| half.next >= end) {
             self.end(way, stream);
         }
-        result.map(|()| taken)
+        result.map(|()| outcome)
     }
 
     fn has_ended(&self, way: Way, stream: u64) -> bool {
         self.ended.of(way)[(stream % TYPES) as usize].has(stream / TYPES)
     }
 
-    /// One direction of a stream is over: it has ended, or was reset.
+    /// Closes one direction of a stream: it has ended or was reset.
     pub(crate) fn end(&mut self, way: Way, stream: u64) {
-        if let Some(lane) = self.open.of_mut(way).remove(&stream) {
-            self.waiting_bytes -= lane.waiting.bytes();
+        if let Some(half) = self.open.of_mut(way).remove(&stream) {
+            self.waiting_bytes -= half.waiting.bytes();
         }
         self.ended.of_mut(way)[(stream % TYPES) as usize].add(stream / TYPES);
     }
 
-    /// Bytes that wait for others.
+    /// The number of bytes waiting for missing ones.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }
 }
 
-impl Lane {
-    /// Takes the bytes of a frame, and says whether something is in order with them.
-    fn take(&mut self, chunk: &Chunk<'_>, now: Time, room: u64) -> (Taken, bool) {
-        let mut taken = Taken::default();
+impl StreamHalf {
+    /// Takes the bytes of a frame. Also returns whether anything is in order now.
+    fn receive(&mut self, chunk: &Chunk<'_>, now: Time, room: u64) -> (ChunkOutcome, bool) {
+        let mut outcome = ChunkOutcome::default();
         let length = chunk.data.len() as u64;
         let end = chunk.offset.saturating_add(length);
         if chunk.fin {
             self.end.get_or_insert(end);
         }
         if chunk.offset <= self.next {
-            taken.repeated_bytes = length.min(self.next - chunk.offset);
-            return (taken, end > self.next || chunk.fin);
+            outcome.repeated_bytes = length.min(self.next - chunk.offset);
+            return (outcome, end > self.next || chunk.fin);
         }
         if self.waiting.bytes().saturating_add(length) > room || self.waiting.is_full() {
-            taken.refused_bytes = length;
+            outcome.refused_bytes = length;
         } else if length > 0 {
-            let kept = self.waiting.keep(now, chunk.offset, chunk.data);
-            taken.repeated_bytes = length - kept;
-            taken.is_early = kept > 0;
+            let inserted = self.waiting.insert(now, chunk.offset, chunk.data);
+            outcome.repeated_bytes = length - inserted;
+            outcome.is_early = inserted > 0;
         }
-        (taken, false)
+        (outcome, false)
     }
 
-    fn hand_on(
+    fn deliver(
         &mut self,
         chunk: &Chunk<'_>,
         now: Time,
-        on_bytes: &mut impl FnMut(&Ordered<'_>) -> Result<(), Opaque>,
-    ) -> Result<(), Opaque> {
+        on_bytes: &mut impl FnMut(&OrderedBytes<'_>) -> Result<(), OpaqueReason>,
+    ) -> Result<(), OpaqueReason> {
         let &Chunk { way, stream, .. } = chunk;
-        // Who sent bytes behind these had sent these as well; who receives has them in order only now.
+        // A sender of later bytes had sent these as well; a receiver has them in order only now.
         let at = |earliest: Option<Time>| match earliest {
             Some(earliest) if way == Way::Sent => earliest.min(now),
             _ => now,
@@ -197,21 +197,21 @@ impl Lane {
         let fresh = &chunk.data[old as usize..];
         self.next += fresh.len() as u64;
         let first = at(self.waiting.earliest());
-        let mut ordered = |lane: &Lane, bytes: &[u8], at: Time| {
-            on_bytes(&Ordered {
+        let mut ordered = |half: &StreamHalf, bytes: &[u8], at: Time| {
+            on_bytes(&OrderedBytes {
                 way,
                 stream,
                 bytes,
                 at,
-                end: lane.end.filter(|end| *end <= lane.next),
+                end: half.end.filter(|end| *end <= half.next),
             })
         };
         if !fresh.is_empty() || self.end.is_some_and(|end| end <= self.next) {
             ordered(self, fresh, first)?;
         }
-        while let Some((came, bytes)) = self.waiting.pop(self.next) {
+        while let Some((arrived, bytes)) = self.waiting.pop(self.next) {
             self.next += bytes.len() as u64;
-            ordered(self, &bytes, at(Some(came)))?;
+            ordered(self, &bytes, at(Some(arrived)))?;
         }
         Ok(())
     }
@@ -231,12 +231,12 @@ mod tests {
         }
     }
 
-    /// Takes frames at times 0, 1, ...; what came out as text, with times, and where it ended.
+    /// Takes frames at times 0, 1, and so on. Returns the output as text with times, and where it ended.
     fn read(chunks: &[Chunk<'_>]) -> (Vec<(String, u64)>, Option<u64>, Streams) {
         let (mut streams, mut out, mut end) = (Streams::default(), Vec::new(), None);
         for (now, chunk) in (0..).zip(chunks) {
             streams
-                .take(chunk, Time::from_nanos(now), |ordered| {
+                .receive(chunk, Time::from_nanos(now), |ordered| {
                     let text = String::from_utf8_lossy(ordered.bytes).into_owned();
                     out.push((text, ordered.at.as_nanos()));
                     end = ordered.end;
@@ -263,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn an_end_may_come_alone() {
+    fn fin_may_arrive_without_data() {
         let (out, end, _) = read(&[chunk(0, b"ab", false), chunk(2, b"", true)]);
         assert_eq!(out, [("ab".to_owned(), 0), (String::new(), 1)]);
         assert_eq!(end, Some(2));
     }
 
     #[test]
-    fn a_sender_had_sent_what_is_before_a_later_byte() {
+    fn sent_bytes_carry_the_time_of_later_bytes_seen_first() {
         let mut early = chunk(2, b"c", false);
         let mut late = chunk(0, b"ab", false);
         (early.way, late.way) = (Way::Sent, Way::Sent);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_bytes_are_bounded() {
         let data = vec![0; 1 << 20];
         let chunks: Vec<Chunk<'_>> = (0..64)
             .map(|n| Chunk {
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn ended_streams_take_no_memory() {
-        let mut ended = Ended::default();
-        for place in 0..100_000 {
-            ended.add(place);
+    fn ended_streams_need_bounded_memory() {
+        let mut ended = EndedStreams::default();
+        for index in 0..100_000 {
+            ended.add(index);
         }
         assert_eq!((ended.below, ended.beyond.len()), (100_000, 0));
-        for place in 200_000..300_000 {
-            ended.add(place);
+        for index in 200_000..300_000 {
+            ended.add(index);
         }
         assert!(ended.beyond.len() <= MAX_ENDED && ended.has(299_999));
     }

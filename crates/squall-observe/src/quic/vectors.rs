@@ -3,14 +3,14 @@
 use super::frames;
 use super::header::{LongType, Packet, Version, next_packet};
 use super::keys::{PacketKeys, initial_secrets, initial_suite};
-use super::protection::{Opened, Opener};
+use super::protection::{DecryptedPacket, Opener};
 use crate::tls::Suite;
 use octets::Octets;
 
 /// The destination connection ID of both appendices.
 const DESTINATION: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
-/// The packet number of the packets with short headers.
+/// The packet number of the short-header packets.
 const SHORT_NUMBER: u64 = 654_360_564;
 
 fn hex(text: &str) -> Vec<u8> {
@@ -42,7 +42,7 @@ fn initial_secrets_are_those_of_the_rfcs() {
 }
 
 #[test]
-fn a_header_protection_mask_is_that_of_the_rfc() {
+fn header_protection_mask_matches_rfc_9001() {
     let [client, _] = initial_secrets(Version::V1, &DESTINATION).unwrap();
     let keys = PacketKeys::new(Version::V1, initial_suite().unwrap(), &client).unwrap();
     let sample = hex("d1b1c98dd7689fb8ec11d242b123dc9b");
@@ -51,7 +51,7 @@ fn a_header_protection_mask_is_that_of_the_rfc() {
 }
 
 #[test]
-fn a_servers_initial_packet_opens() {
+fn server_initial_packet_opens() {
     let payload = hex(
         "02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf73988cfc79825df566dc5430b9a045a1200
          130100002e00330024001d00209d3c940d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b
@@ -78,7 +78,7 @@ fn a_servers_initial_packet_opens() {
         assert_eq!((long.version, long.kind), (version, LongType::Initial));
         let [_, mut server] = Opener::initial(version, &DESTINATION).unwrap();
         let opened = server.open(long.bytes, long.number_at, None);
-        let expected = Opened {
+        let expected = DecryptedPacket {
             number: 1,
             payload: payload.clone(),
         };
@@ -91,7 +91,7 @@ fn a_servers_initial_packet_opens() {
 }
 
 #[test]
-fn a_short_header_with_chacha20_opens() {
+fn short_header_packet_with_chacha20_opens() {
     let secret = hex("9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b");
     let suite = Suite::of(0x1303).unwrap();
     for (version, packet) in [
@@ -101,7 +101,7 @@ fn a_short_header_with_chacha20_opens() {
         let keys = PacketKeys::new(version, suite, &secret).unwrap();
         let mut opener = Opener::updatable(keys).unwrap();
         let opened = opener.open(&hex(packet), 1, Some(SHORT_NUMBER - 1));
-        let expected = Opened {
+        let expected = DecryptedPacket {
             number: SHORT_NUMBER,
             payload: vec![0x01],
         };
@@ -110,7 +110,7 @@ fn a_short_header_with_chacha20_opens() {
 }
 
 #[test]
-fn a_retry_has_its_connection_ids() {
+fn retry_header_is_parsed() {
     let packet = hex("ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba");
     let Some((Packet::Long(long), [])) = next_packet(&packet) else {
         panic!("no long header");

@@ -1,5 +1,7 @@
-//! Deciphering records: TLS 1.3 (RFC 8446, section 5) and the AEAD suites of TLS 1.2 (RFC 5246, section 6.2.3.3; RFC
-//! 5288; RFC 7905). BoringSSL does the cryptography; which secret holds when is the caller's.
+//! Decrypts records: TLS 1.3 (RFC 8446, section 5) and the AEAD suites of TLS 1.2 (RFC 5246, section 6.2.3.3; RFC 5288;
+//! RFC 7905).
+//!
+//! BoringSSL does the cryptography; the caller decides which secret applies when.
 
 use boring::aead::{AeadCtx, Algorithm};
 use boring::hash::MessageDigest;
@@ -8,7 +10,7 @@ use boring::hmac::Hmac;
 
 use super::key_log::ClientRandom;
 
-/// Bytes of the tag of every AEAD here.
+/// Length of the tag of every AEAD here.
 const TAG_BYTES: usize = 16;
 
 /// The AEAD and hash of a cipher suite.
@@ -32,7 +34,7 @@ enum Hash {
 }
 
 impl Suite {
-    /// By its number (IANA's TLS Cipher Suites); `None` if it has no AEAD that is known here.
+    /// The suite with this number (IANA's TLS Cipher Suites); `None` if it has no AEAD that is known here.
     pub(crate) fn of(number: u16) -> Option<Suite> {
         let (aead, hash) = match number {
             // TLS 1.3; then TLS 1.2 with RSA, DHE-RSA, ECDHE-ECDSA and ECDHE-RSA.
@@ -44,7 +46,7 @@ impl Suite {
         Some(Suite { aead, hash })
     }
 
-    /// Whether it is ChaCha20-Poly1305's.
+    /// Whether its AEAD is ChaCha20-Poly1305.
     pub(crate) fn is_chacha20(self) -> bool {
         self.aead == Aead::ChaCha20Poly1305
     }
@@ -67,32 +69,33 @@ impl Suite {
     }
 }
 
-/// The keys of one direction.
+/// The keys and state of one direction.
 pub(crate) struct Cipher {
     suite: Suite,
     context: AeadCtx,
     iv: Vec<u8>,
-    /// The number of the next record.
+    /// The sequence number of the next record.
     number: u64,
     kind: Kind,
 }
 
 enum Kind {
-    /// With the traffic secret, from which the next one follows.
+    /// With the traffic secret, from which a KeyUpdate derives the next one.
     Tls13(Vec<u8>),
     Tls12,
 }
 
-/// What a record held.
+/// The content of a decrypted record.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
-    /// The type of its content.
+pub(crate) struct DecryptedRecord {
+    /// Its content type.
     pub(crate) kind: u8,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Cipher {
-    /// By a traffic secret of TLS 1.3 (RFC 8446, section 7.3); `None` if it has another length than the suite's hash.
+    /// The keys of a TLS 1.3 traffic secret (RFC 8446, section 7.3); `None` if its length is not that of the suite's
+    /// hash.
     pub(crate) fn tls13(suite: Suite, secret: &[u8]) -> Option<Cipher> {
         let hkdf = HkdfSuite::new(suite.digest());
         if secret.len() != hkdf.prk_size() {
@@ -109,7 +112,7 @@ impl Cipher {
         })
     }
 
-    /// Both directions' of TLS 1.2, the client's first, by the master secret (RFC 5246, section 6.3).
+    /// The keys of both directions in TLS 1.2, the client's first, from the master secret (RFC 5246, section 6.3).
     pub(crate) fn tls12(
         suite: Suite,
         master: &[u8],
@@ -142,7 +145,7 @@ impl Cipher {
         Some((cipher(0)?, cipher(1)?))
     }
 
-    /// The keys after a KeyUpdate (RFC 8446, section 7.2); none in TLS 1.2.
+    /// The keys after a KeyUpdate (RFC 8446, section 7.2); `None` in TLS 1.2.
     pub(crate) fn updated(&self) -> Option<Cipher> {
         let Kind::Tls13(secret) = &self.kind else {
             return None;
@@ -152,27 +155,27 @@ impl Cipher {
         Cipher::tls13(self.suite, &next)
     }
 
-    /// Deciphers the record with this header; `None` if it does not fit the keys, and then nothing has changed.
-    pub(crate) fn open(&mut self, header: [u8; 5], payload: &[u8]) -> Option<Opened> {
-        let opened = match self.kind {
+    /// Decrypts the record with this header. Returns `None`, and changes nothing, if the keys do not fit.
+    pub(crate) fn open(&mut self, header: [u8; 5], payload: &[u8]) -> Option<DecryptedRecord> {
+        let record = match self.kind {
             Kind::Tls13(_) => self.open_tls13(header, payload),
             Kind::Tls12 => self.open_tls12(header, payload),
         }?;
         self.number += 1;
-        Some(opened)
+        Some(record)
     }
 
-    fn open_tls13(&mut self, header: [u8; 5], payload: &[u8]) -> Option<Opened> {
+    fn open_tls13(&mut self, header: [u8; 5], payload: &[u8]) -> Option<DecryptedRecord> {
         let nonce = self.counted_nonce();
         let mut bytes = self.decipher(&nonce, payload, &header)?;
-        // Padding of zeros behind the type (RFC 8446, section 5.4).
+        // The type is followed by zero padding (RFC 8446, section 5.4).
         let kind_at = bytes.iter().rposition(|byte| *byte != 0)?;
         let kind = bytes[kind_at];
         bytes.truncate(kind_at);
-        Some(Opened { kind, bytes })
+        Some(DecryptedRecord { kind, bytes })
     }
 
-    fn open_tls12(&mut self, header: [u8; 5], payload: &[u8]) -> Option<Opened> {
+    fn open_tls12(&mut self, header: [u8; 5], payload: &[u8]) -> Option<DecryptedRecord> {
         let (nonce, sealed) = match self.suite.aead {
             Aead::Aes128Gcm | Aead::Aes256Gcm => {
                 let (explicit, sealed) = payload.split_at_checked(8)?;
@@ -183,13 +186,13 @@ impl Cipher {
         let length = u16::try_from(sealed.len().checked_sub(TAG_BYTES)?).ok()?;
         let number = self.number.to_be_bytes();
         let data = [&number[..], &header[..3], &length.to_be_bytes()].concat();
-        Some(Opened {
+        Some(DecryptedRecord {
             kind: header[0],
             bytes: self.decipher(&nonce, sealed, &data)?,
         })
     }
 
-    /// The IV with the record's number in its end (RFC 8446, section 5.3; RFC 7905, section 2).
+    /// The IV XORed with the record's sequence number (RFC 8446, section 5.3; RFC 7905, section 2).
     fn counted_nonce(&self) -> Vec<u8> {
         let mut nonce = self.iv.clone();
         for (byte, number) in nonce
@@ -229,7 +232,7 @@ pub(crate) fn expand_label(
     Some(out)
 }
 
-/// The pseudorandom function of TLS 1.2 (RFC 5246, section 5): fills `out`.
+/// The pseudorandom function of TLS 1.2 (RFC 5246, section 5); fills `out`.
 fn prf(
     digest: MessageDigest,
     secret: &[u8],
@@ -266,9 +269,9 @@ mod tests {
         digits.chunks(2).map(pair).collect()
     }
 
-    /// RFC 8448, section 3 ("Simple 1-RTT Handshake"): the client's application data and the alert behind it.
+    /// RFC 8448, section 3 ("Simple 1-RTT Handshake"): the client's application data and the alert after it.
     #[test]
-    fn the_records_of_the_rfc() {
+    fn records_of_rfc_8448_are_decrypted() {
         let secret = hex(
             "9e 40 64 6c e7 9a 7f 9d c0 5a f8 88 9b ce 65 52 87 5a fa 0b 06 df 00 87 f7 92 eb b7 c1 75 04 a5",
         );
@@ -279,20 +282,20 @@ mod tests {
         let alert = hex("c9 87 27 60 65 56 66 b7 4d 7f f1 15 3e fd 6d b6 d0 b0 e3");
         let mut cipher = Cipher::tls13(Suite::of(0x1301).unwrap(), &secret).unwrap();
         assert_eq!(cipher.open([23, 3, 3, 0, 0x43], &alert), None);
-        let opened = cipher.open([23, 3, 3, 0, 0x43], &data).unwrap();
+        let record = cipher.open([23, 3, 3, 0, 0x43], &data).unwrap();
         assert_eq!(
-            (opened.kind, opened.bytes),
+            (record.kind, record.bytes),
             (23, (0..50).collect::<Vec<u8>>())
         );
-        let opened = cipher.open([23, 3, 3, 0, 0x13], &alert).unwrap();
-        assert_eq!((opened.kind, opened.bytes), (21, vec![1, 0]));
+        let record = cipher.open([23, 3, 3, 0, 0x13], &alert).unwrap();
+        assert_eq!((record.kind, record.bytes), (21, vec![1, 0]));
         let mut updated = cipher.updated().unwrap();
         assert_eq!(updated.open([23, 3, 3, 0, 0x13], &alert), None);
     }
 
-    /// A vector of the TLS working group ("Test vectors for TLS 1.2 PRF with SHA-256", J. Luik, 2010).
+    /// A test vector of the TLS working group ("Test vectors for TLS 1.2 PRF with SHA-256", J. Luik, 2010).
     #[test]
-    fn the_prf_of_tls12() {
+    fn tls12_prf_matches_the_published_vector() {
         let secret = hex("9b be 43 6b a9 40 f0 17 b1 76 52 84 9a 71 db 35");
         let seed = hex("a0 ba 9f 93 6c da 31 18 27 a6 f7 96 ff d5 19 8c");
         let expected = hex(
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_without_aead_are_none() {
+    fn suites_without_aead_are_not_supported() {
         assert_eq!(Suite::of(0x002f), None, "TLS_RSA_WITH_AES_128_CBC_SHA");
         assert_eq!(
             Suite::of(0xc027),

@@ -1,9 +1,11 @@
-//! What of a handshake is needed to know its keys, and what it says of itself: ClientHello, ServerHello and
+//! The handshake messages that determine the keys and describe the connection: ClientHello, ServerHello and
 //! EncryptedExtensions (RFC 8446, section 4; RFC 5246, section 7.4.1).
+//!
+//! Parses complete messages only and verifies nothing; `lane` and `quic::handshake` assemble them.
 
 use super::key_log::ClientRandom;
 
-/// The random of a ServerHello that asks for another ClientHello (RFC 8446, section 4.1.3).
+/// The random that marks a ServerHello as a HelloRetryRequest (RFC 8446, section 4.1.3).
 const RETRY_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
@@ -16,7 +18,7 @@ const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// TLS 1.3's number.
+/// The version number of TLS 1.3.
 pub(crate) const TLS13: u16 = 0x0304;
 
 /// A ClientHello.
@@ -36,7 +38,7 @@ pub(crate) struct ServerHello {
     pub(crate) session_id: Vec<u8>,
     pub(crate) cipher: u16,
     pub(crate) version: u16,
-    /// TLS 1.2 says it here.
+    /// The ALPN protocol, in TLS 1.2.
     pub(crate) alpn: Option<String>,
     pub(crate) has_psk: bool,
 }
@@ -55,7 +57,7 @@ pub(crate) struct EncryptedExtensions {
     pub(crate) takes_early_data: bool,
 }
 
-/// Reads from the front of bytes.
+/// Reads fields from the front of a byte slice.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -74,19 +76,19 @@ impl<'a> Reader<'a> {
             .map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// A vector with a length of one byte.
+    /// A vector with a one-byte length.
     fn short(&mut self) -> Option<&'a [u8]> {
         let length = self.byte()?;
         self.take(usize::from(length))
     }
 
-    /// A vector with a length of two bytes.
+    /// A vector with a two-byte length.
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = self.word()?;
         self.take(usize::from(length))
     }
 
-    /// The extensions that fill the rest; a hello may have none.
+    /// The extensions, which fill the rest; a hello may have none.
     fn extensions(&mut self) -> Option<Vec<(u16, &'a [u8])>> {
         let mut extensions = Vec::new();
         if self.0.is_empty() {
@@ -100,7 +102,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the body of a ClientHello.
+/// Parses the body of a ClientHello.
 pub(crate) fn client_hello(body: &[u8]) -> Option<ClientHello> {
     let mut reader = Reader(body);
     reader.word()?;
@@ -126,7 +128,7 @@ pub(crate) fn client_hello(body: &[u8]) -> Option<ClientHello> {
     Some(hello)
 }
 
-/// Reads the body of a ServerHello.
+/// Parses the body of a ServerHello.
 pub(crate) fn server_hello(body: &[u8]) -> Option<ServerHello> {
     let mut reader = Reader(body);
     let version = reader.word()?;
@@ -153,7 +155,7 @@ pub(crate) fn server_hello(body: &[u8]) -> Option<ServerHello> {
     Some(hello)
 }
 
-/// Reads the body of EncryptedExtensions.
+/// Parses the body of EncryptedExtensions.
 pub(crate) fn encrypted_extensions(body: &[u8]) -> Option<EncryptedExtensions> {
     let mut read = EncryptedExtensions {
         alpn: None,
@@ -169,14 +171,14 @@ pub(crate) fn encrypted_extensions(body: &[u8]) -> Option<EncryptedExtensions> {
     Some(read)
 }
 
-/// The first host name of a list (RFC 6066, section 3).
+/// The first host name of a server name list (RFC 6066, section 3).
 fn server_name(data: &[u8]) -> Option<String> {
     let mut list = Reader(Reader(data).long()?);
     let _host_name = list.byte()?;
     Some(String::from_utf8_lossy(list.long()?).into_owned())
 }
 
-/// The names of a list (RFC 7301, section 3.1), as far as they can be read.
+/// The protocol names of a list (RFC 7301, section 3.1), as far as they can be read.
 fn protocols(data: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut list = Reader(Reader(data).long().unwrap_or(&[]));
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hello_cut_anywhere_is_none() {
+    fn truncated_client_hello_is_rejected() {
         let name = [&[0][..], &vector(2, b"example.org")].concat();
         let alpn = [vector(1, b"h2"), vector(1, b"http/1.1")].concat();
         let extensions = [
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_hello_and_a_retry() {
+    fn server_hello_and_hello_retry_request_are_distinguished() {
         let extensions = [
             extension(SUPPORTED_VERSIONS, &[3, 4]),
             extension(PRE_SHARED_KEY, &[0, 0]),
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_that_are_encrypted() {
+    fn encrypted_extensions_are_parsed() {
         let extensions = [
             extension(ALPN, &vector(2, &vector(1, b"h2"))),
             extension(EARLY_DATA, &[]),

@@ -1,16 +1,16 @@
-//! Secrets of TLS connections, as NSS, BoringSSL and OpenSSL log them (draft-ietf-tls-keylogfile).
+//! Secrets of TLS connections, as logged by NSS, BoringSSL and OpenSSL (draft-ietf-tls-keylogfile).
 //!
-//! Lines of other labels, comments and rubbish are passed over: a key log is whatever several programs appended to one
-//! file.
+//! Comments, garbage and lines with other labels are skipped, because several programs may append to one key log. Which
+//! secret applies when is decided in `tls` and `quic`.
 
 use std::collections::BTreeMap;
 
-/// The first random of a connection's client: what its secrets are found by.
+/// The random of a connection's first ClientHello, by which its secrets are found.
 pub(crate) type ClientRandom = [u8; 32];
 
 /// The secrets of one connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Secrets {
+pub(crate) struct TlsSecrets {
     /// TLS 1.2: the master secret.
     pub(crate) master: Option<Vec<u8>>,
     pub(crate) client_early: Option<Vec<u8>>,
@@ -23,11 +23,11 @@ pub(crate) struct Secrets {
 /// Secrets by connection.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLog {
-    secrets: BTreeMap<ClientRandom, Secrets>,
+    secrets: BTreeMap<ClientRandom, TlsSecrets>,
 }
 
 impl KeyLog {
-    /// Takes lines of a key log: how many had a secret.
+    /// Adds the lines of a key log. Returns how many had a secret.
     pub(crate) fn add(&mut self, text: &str) -> usize {
         text.lines()
             .filter(|line| self.add_line(line).is_some())
@@ -38,10 +38,10 @@ impl KeyLog {
         let mut words = line.split_ascii_whitespace();
         let (label, random, secret) = (words.next()?, words.next()?, words.next()?);
         let random: ClientRandom = bytes(random)?.try_into().ok()?;
-        // 48 bytes have SHA-384's and the master secret; none is longer than SHA-512's.
+        // SHA-384 secrets and the master secret have 48 bytes; none is longer than SHA-512's 64.
         let secret = bytes(secret).filter(|secret| (1..=64).contains(&secret.len()))?;
-        let field = |secrets: &mut Secrets, secret| {
-            let place = match label {
+        let field = |secrets: &mut TlsSecrets, secret| {
+            let slot = match label {
                 "CLIENT_RANDOM" => &mut secrets.master,
                 "CLIENT_EARLY_TRAFFIC_SECRET" => &mut secrets.client_early,
                 "CLIENT_HANDSHAKE_TRAFFIC_SECRET" => &mut secrets.client_handshake,
@@ -50,24 +50,24 @@ impl KeyLog {
                 "SERVER_TRAFFIC_SECRET_0" => &mut secrets.server_traffic,
                 _ => return None,
             };
-            *place = Some(secret);
+            *slot = Some(secret);
             Some(())
         };
-        let mut fresh = Secrets::default();
+        let mut fresh = TlsSecrets::default();
         field(self.secrets.get_mut(&random).unwrap_or(&mut fresh), secret)?;
         self.secrets.entry(random).or_insert(fresh);
         Some(())
     }
 
-    /// The secrets of a connection, as far as they have come.
-    pub(crate) fn find(&self, random: &ClientRandom) -> Option<&Secrets> {
+    /// The secrets known so far for a connection.
+    pub(crate) fn find(&self, random: &ClientRandom) -> Option<&TlsSecrets> {
         self.secrets.get(random)
     }
 }
 
-/// Bytes from hexadecimal digits.
+/// Decodes hexadecimal digits.
 fn bytes(text: &str) -> Option<Vec<u8>> {
-    // `from_str_radix` takes signs as well.
+    // `from_str_radix` accepts a sign as well.
     if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) || !text.len().is_multiple_of(2) {
         return None;
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_are_none_are_passed_over() {
+    fn lines_without_a_known_secret_are_skipped() {
         let random = "ab".repeat(32);
         let text = format!(
             "# comment\r\nCLIENT_RANDOM {random} 0102\nEXPORTER_SECRET {random} 00\nCLIENT_RANDOM {random}\n\

@@ -1,4 +1,6 @@
-//! One direction of TLS: gathers records and handshake messages, and knows which keys hold.
+//! One direction of TLS: assembles records and handshake messages, and tracks which keys apply.
+//!
+//! It decrypts nothing: `cipher` does, driven by the parent module.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,31 +9,31 @@ use squall_base::Time;
 use squall_base::record::Way;
 
 use super::cipher::Cipher;
-use crate::connection_record::Opaque;
+use crate::connection_record::OpaqueReason;
 use crate::trail::Carrier;
 
 /// A record's header: type, version, length.
 const HEADER_BYTES: usize = 5;
 
-/// The longest payload of any version (RFC 5246, section 6.2.3).
+/// The longest payload in any TLS version (RFC 5246, section 6.2.3).
 const MAX_PAYLOAD_BYTES: usize = 16_384 + 2_048;
 
-/// The longest handshake message: chains of certificates have some 10 KB.
+/// The longest handshake message accepted; certificate chains have some 10 KB.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// Which keys hold.
+/// Which keys apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Epoch {
-    /// None.
+    /// None: cleartext.
     #[default]
     Clear,
-    /// The client's early data may follow, if the server says that it takes it.
+    /// The client may send early data, but the server's decision is not known yet.
     Undecided,
-    /// Those of early data.
+    /// Early data.
     Early,
-    /// Those of the handshake.
+    /// Handshake.
     Handshake,
-    /// Those of the application's data.
+    /// Application data.
     Application,
 }
 
@@ -41,42 +43,42 @@ pub(super) struct Record {
     pub(super) header: [u8; HEADER_BYTES],
     pub(super) payload: Vec<u8>,
     pub(super) wire: Range<u64>,
-    /// How many pieces of either direction came before its last.
+    /// The number of pieces, in both directions, up to the one that completed it.
     pub(super) order: u64,
     pub(super) first: Time,
     pub(super) last: Time,
 }
 
-/// A direction.
+/// The state of one direction.
 #[derive(Default)]
-pub(super) struct Lane {
-    /// The record that is arriving, from its header, where it begins, and when its first byte was there.
-    gathered: Vec<u8>,
+pub(super) struct TlsHalf {
+    /// The record that is arriving, including its header; where it begins; and when its first byte arrived.
+    partial_record: Vec<u8>,
     start: u64,
     first: Time,
-    /// Whole records that wait.
+    /// Complete records that wait to be processed.
     pub(super) records: VecDeque<Record>,
-    /// Handshake messages that are not complete.
+    /// Bytes of incomplete handshake messages.
     pub(super) messages: Vec<u8>,
     pub(super) epoch: Epoch,
-    /// The keys of the epoch, once one was needed.
+    /// The keys of the epoch, once they were needed.
     pub(super) cipher: Option<Cipher>,
-    /// Records with application data so far.
+    /// Number of records with application data so far.
     pub(super) data_records: u64,
-    /// What does not fit the keys is early data that was not taken, until something fits.
+    /// Records that fail to decrypt are rejected early data, until one succeeds.
     pub(super) skips_early: bool,
-    /// TLS 1.2: its Finished has passed.
+    /// TLS 1.2: this side's Finished has passed.
     pub(super) has_finished: bool,
 }
 
-impl Lane {
-    /// Other keys hold from now on.
+impl TlsHalf {
+    /// Switches to other keys.
     pub(super) fn enter(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.cipher = None;
     }
 
-    /// Takes bytes up to the end of the record that they are in: how many; `None` if it is no record.
+    /// Takes bytes up to the end of the current record. Returns how many it took; `None` if they are not a TLS record.
     pub(super) fn gather(
         &mut self,
         bytes: &[u8],
@@ -84,19 +86,19 @@ impl Lane {
         carrier: &Carrier,
         order: u64,
     ) -> Option<usize> {
-        if self.gathered.is_empty() {
+        if self.partial_record.is_empty() {
             self.first = carrier.first;
         }
         let mut used = 0;
-        let take = |gathered: &mut Vec<u8>, until: usize, used: &mut usize| {
+        let take = |partial_record: &mut Vec<u8>, until: usize, used: &mut usize| {
             let missing = until
-                .saturating_sub(gathered.len())
+                .saturating_sub(partial_record.len())
                 .min(bytes.len() - *used);
-            gathered.extend_from_slice(&bytes[*used..*used + missing]);
+            partial_record.extend_from_slice(&bytes[*used..*used + missing]);
             *used += missing;
         };
-        take(&mut self.gathered, HEADER_BYTES, &mut used);
-        let Some(header) = self.gathered.first_chunk::<HEADER_BYTES>().copied() else {
+        take(&mut self.partial_record, HEADER_BYTES, &mut used);
+        let Some(header) = self.partial_record.first_chunk::<HEADER_BYTES>().copied() else {
             return Some(used);
         };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -104,13 +106,13 @@ impl Lane {
             return None;
         }
         let end = HEADER_BYTES + length;
-        take(&mut self.gathered, end, &mut used);
-        if self.gathered.len() == end {
+        take(&mut self.partial_record, end, &mut used);
+        if self.partial_record.len() == end {
             let wire = self.start..self.start + end as u64;
             self.start = wire.end;
-            let payload = self.gathered[HEADER_BYTES..].to_vec();
-            self.gathered.clear();
-            // Whoever reads has nothing of a record before all of it.
+            let payload = self.partial_record[HEADER_BYTES..].to_vec();
+            self.partial_record.clear();
+            // The receiver has nothing of a record before it is complete.
             let first = if way == Way::Sent {
                 self.first
             } else {
@@ -128,23 +130,23 @@ impl Lane {
         Some(used)
     }
 
-    /// Bytes of records that wait.
-    pub(super) fn held_bytes(&self) -> usize {
+    /// Bytes of the records that wait.
+    pub(super) fn waiting_bytes(&self) -> usize {
         self.records
             .iter()
             .map(|record| HEADER_BYTES + record.payload.len())
             .sum()
     }
 
-    /// The next handshake message that is complete: its type and body.
-    pub(super) fn next_message(&mut self) -> Result<Option<(u8, Vec<u8>)>, Opaque> {
+    /// The next complete handshake message: its type and body.
+    pub(super) fn next_message(&mut self) -> Result<Option<(u8, Vec<u8>)>, OpaqueReason> {
         let Some([kind, length @ ..]) = self.messages.first_chunk::<4>() else {
             return Ok(None);
         };
         let kind = *kind;
         let length = u32::from_be_bytes([0, length[0], length[1], length[2]]) as usize;
         if length > MAX_MESSAGE_BYTES {
-            return Err(Opaque::Unclear(
+            return Err(OpaqueReason::Unclear(
                 "a message of the TLS handshake is too long".to_owned(),
             ));
         }

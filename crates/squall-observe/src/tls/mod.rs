@@ -1,10 +1,10 @@
-//! TLS as an observer with the key log sees it: records, the handshake that says which secret holds when, and the
-//! plaintext.
+//! TLS as an observer with the key log sees it: records, the handshake that determines which secret applies when, and
+//! the plaintext.
 //!
-//! A byte of plaintext is sent from when the first byte of its record is until the record's last byte is, and it is
-//! received with the record's last byte: before that nobody can decipher it. Without secrets the hellos and their times
-//! are all that is told. Followed are TLS 1.3 with resumption, early data, HelloRetryRequest and KeyUpdate, and TLS 1.2
-//! with AEAD suites; renegotiation is not. `cipher` deciphers, `hello` reads the handshake, `key_log` has the secrets.
+//! A plaintext byte counts as sent from the first byte of its record until the record's last byte, and as received with
+//! the record's last byte: nobody can decrypt it earlier. Without secrets only the hellos and their times are known.
+//! Supported are TLS 1.3 with resumption, early data, HelloRetryRequest and KeyUpdate, and TLS 1.2 with AEAD suites;
+//! renegotiation is not. `cipher` decrypts, `hello` reads the handshake, `key_log` holds the secrets.
 
 mod cipher;
 pub(crate) mod hello;
@@ -14,18 +14,18 @@ mod lane;
 use squall_base::Time;
 use squall_base::record::{Side, Way};
 
-use crate::connection_record::{Opaque, TlsFacts};
-use crate::exchange::{Sink, Ways, against};
-use crate::plain::{Beginning, Plain};
+use crate::connection_record::{OpaqueReason, TlsFacts};
+use crate::exchange::{PerWay, Sink, opposite};
+use crate::plain::{Plaintext, StreamStart};
 use crate::trail::{Carrier, Piece};
-use cipher::{Cipher, Opened};
+use cipher::{Cipher, DecryptedRecord};
 pub(crate) use cipher::{Suite, expand_label};
 use hello::{ClientHello, ServerHello, TLS13};
 pub(crate) use key_log::KeyLog;
-use lane::{Epoch, Lane, Record};
+use lane::{Epoch, Record, TlsHalf};
 
-/// What waits for secrets, of both directions: more than they take to arrive.
-const MAX_HELD_BYTES: usize = 4 << 20;
+/// Limit for records of both directions that wait for secrets: more than arrive before the secrets do.
+const MAX_WAITING_BYTES: usize = 4 << 20;
 
 /// Content types of records (RFC 8446, section 5.1).
 const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -41,78 +41,78 @@ pub(crate) const ENCRYPTED_EXTENSIONS: u8 = 8;
 pub(crate) const FINISHED: u8 = 20;
 const KEY_UPDATE: u8 = 24;
 
-/// The secrets at hand.
+/// The available secrets.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     pub(crate) log: &'a KeyLog,
-    /// Whether more may come: then what lacks them waits.
+    /// Whether more may be added; records without a secret then wait.
     pub(crate) may_come: bool,
 }
 
-/// Whether these first bytes of a client are TLS: a record of the handshake with a ClientHello. One byte is enough, for
-/// no request of HTTP begins with it.
+/// Whether a client's first bytes are TLS: a handshake record with a ClientHello. A single byte is enough, because no
+/// HTTP request begins with it.
 pub(crate) fn looks_like_tls(first: &[u8]) -> bool {
     matches!(first, [HANDSHAKE] | [HANDSHAKE, 3, ..])
 }
 
-/// A connection's TLS.
+/// The TLS of a connection.
 pub(crate) struct Tls {
     client: Way,
-    lanes: Ways<Lane>,
-    /// Pieces of either direction so far.
+    halves: PerWay<TlsHalf>,
+    /// Number of pieces so far, in both directions.
     pieces: u64,
     client_hello: Option<ClientHello>,
     server_hello: Option<ServerHello>,
     pub(crate) facts: TlsFacts,
-    pub(crate) plain: Plain,
-    /// Why nothing more is deciphered.
-    opaque: Option<Opaque>,
+    pub(crate) plaintext: Plaintext,
+    /// Why decryption stopped.
+    opaque: Option<OpaqueReason>,
 }
 
 impl Tls {
     pub(crate) fn new(client: Way) -> Tls {
         Tls {
             client,
-            lanes: Ways::default(),
+            halves: PerWay::default(),
             pieces: 0,
             client_hello: None,
             server_hello: None,
             facts: TlsFacts::default(),
-            plain: Plain::new(true, Beginning::Seen(client)),
+            plaintext: Plaintext::new(true, StreamStart::Seen(client)),
             opaque: None,
         }
     }
 
-    /// Why nothing more is deciphered, if so.
-    pub(crate) fn opaque(&self) -> Option<&Opaque> {
+    /// Why decryption stopped, if it has.
+    pub(crate) fn opaque(&self) -> Option<&OpaqueReason> {
         self.opaque.as_ref()
     }
 
-    /// Takes the next bytes of TCP's that went a way.
+    /// Reads the next bytes of a direction of the TCP connection.
     pub(crate) fn feed(&mut self, piece: &Piece<'_>, keys: Keys<'_>, sink: &mut Sink<'_>) {
         if self.is_over() {
             return;
         }
         self.pieces += 1;
-        let lane = self.lanes.of_mut(piece.way);
+        let half = self.halves.of_mut(piece.way);
         let mut bytes = piece.bytes;
         while !bytes.is_empty() {
-            let Some(used) = lane.gather(bytes, piece.way, &piece.carrier, self.pieces) else {
+            let Some(used) = half.gather(bytes, piece.way, &piece.carrier, self.pieces) else {
                 let what = "what follows is no record of TLS".to_owned();
-                return self.fail(Opaque::Unclear(what), sink);
+                return self.fail(OpaqueReason::Unclear(what), sink);
             };
             bytes = &bytes[used.clamp(1, bytes.len())..];
         }
-        self.work(keys, sink);
+        self.process_records(keys, sink);
     }
 
-    /// Processes the records that can be, as after secrets came: those of both directions in the order in which they
-    /// came, so that no response is read before its request.
-    pub(crate) fn work(&mut self, keys: Keys<'_>, sink: &mut Sink<'_>) {
+    /// Processes all records that can be processed now, in the order in which they arrived across both directions, so
+    /// that no response is read before its request. Called again after secrets were added.
+    pub(crate) fn process_records(&mut self, keys: Keys<'_>, sink: &mut Sink<'_>) {
         while !self.is_over() {
             let mut ways = Way::ALL;
             ways.sort_by_key(|way| {
-                self.lanes
+                self.halves
                     .of(*way)
                     .records
                     .front()
@@ -125,29 +125,29 @@ impl Tls {
                 break;
             }
         }
-        let held: usize = Way::ALL
-            .map(|way| self.lanes.of(way).held_bytes())
+        let waiting_bytes: usize = Way::ALL
+            .map(|way| self.halves.of(way).waiting_bytes())
             .iter()
             .sum();
-        if held > MAX_HELD_BYTES {
+        if waiting_bytes > MAX_WAITING_BYTES {
             let opaque = if self.server_hello.is_some() {
-                Opaque::NoKeys
+                OpaqueReason::NoKeys
             } else {
-                Opaque::Overfull
+                OpaqueReason::Overfull
             };
             self.fail(opaque, sink);
         }
     }
 
-    /// Processes the first record of a direction: whether it could be.
+    /// Processes the first record of a direction. Returns false if there is none or it has to wait.
     fn process_first(&mut self, way: Way, keys: Keys<'_>, sink: &mut Sink<'_>) -> bool {
-        let Some(record) = self.lanes.of_mut(way).records.pop_front() else {
+        let Some(record) = self.halves.of_mut(way).records.pop_front() else {
             return false;
         };
         match self.process(way, &record, keys, sink) {
             Ok(true) => true,
             Ok(false) => {
-                self.lanes.of_mut(way).records.push_front(record);
+                self.halves.of_mut(way).records.push_front(record);
                 false
             }
             Err(opaque) => {
@@ -158,113 +158,115 @@ impl Tls {
         }
     }
 
-    /// Whether nothing more is to be learned.
+    /// Whether nothing more can be learned.
     fn is_over(&self) -> bool {
         match self.opaque {
             None => false,
-            Some(Opaque::NoKeys | Opaque::Cipher(_)) => {
+            Some(OpaqueReason::NoKeys | OpaqueReason::Cipher(_)) => {
                 self.facts.done.is_some() || self.server_hello.is_none()
             }
             Some(_) => true,
         }
     }
 
-    fn fail(&mut self, opaque: Opaque, sink: &mut Sink<'_>) {
+    fn fail(&mut self, opaque: OpaqueReason, sink: &mut Sink<'_>) {
         self.opaque.get_or_insert(opaque);
-        self.plain.abandon(sink);
+        self.plaintext.abandon(sink);
         if self.is_over() {
-            self.lanes = Ways::default();
+            self.halves = PerWay::default();
         }
     }
 
-    /// What goes `way` has ended: an end that no close_notify announced ends no message.
+    /// The connection has ended: records that still wait for secrets are never read.
     pub(crate) fn end(&mut self) {
         let waits = Way::ALL
             .iter()
-            .any(|way| !self.lanes.of(*way).records.is_empty());
+            .any(|way| !self.halves.of(*way).records.is_empty());
         if waits && self.server_hello.is_some() {
-            self.opaque.get_or_insert(Opaque::NoKeys);
+            self.opaque.get_or_insert(OpaqueReason::NoKeys);
         }
     }
 
-    /// Bytes are missing: nothing can be deciphered any more.
+    /// Bytes are missing, so nothing more can be decrypted.
     pub(crate) fn gap(&mut self, sink: &mut Sink<'_>) {
-        self.fail(Opaque::Gap, sink);
-        self.lanes = Ways::default();
+        self.fail(OpaqueReason::Gap, sink);
+        self.halves = PerWay::default();
     }
 
-    /// Processes one record; false: it has to wait for something.
+    /// Processes one record. Returns false if it has to wait.
     fn process(
         &mut self,
         way: Way,
         record: &Record,
         keys: Keys<'_>,
         sink: &mut Sink<'_>,
-    ) -> Result<bool, Opaque> {
+    ) -> Result<bool, OpaqueReason> {
         if let Some(opaque) = &self.opaque {
             let opaque = opaque.clone();
             self.note_done_without_keys(way, record, &opaque);
             return Ok(true);
         }
         let is_tls13 = self.facts.version == Some(TLS13);
-        match (self.lanes.of(way).epoch, record.header[0]) {
+        match (self.halves.of(way).epoch, record.header[0]) {
             (Epoch::Clear, HANDSHAKE) => {
                 self.messages(way, &record.payload, record.last)?;
                 Ok(true)
             }
             (_, CHANGE_CIPHER_SPEC) if is_tls13 || self.facts.retried => Ok(true),
-            // Only the ServerHello says what it means.
+            // Its meaning is unknown before the ServerHello.
             (Epoch::Clear, CHANGE_CIPHER_SPEC) if self.server_hello.is_none() => Ok(false),
             (_, CHANGE_CIPHER_SPEC) => {
-                self.lanes.of_mut(way).enter(Epoch::Application);
+                self.halves.of_mut(way).enter(Epoch::Application);
                 Ok(true)
             }
             (Epoch::Clear, ALERT) => Ok(true),
             (Epoch::Clear, APPLICATION_DATA) if self.server_hello.is_none() => Ok(false),
-            (Epoch::Clear, _) => Err(Opaque::Unclear("data came before the handshake".to_owned())),
+            (Epoch::Clear, _) => Err(OpaqueReason::Unclear(
+                "data came before the handshake".to_owned(),
+            )),
             (Epoch::Undecided, _) => Ok(false),
-            // An alert in the clear, of a peer without keys.
+            // A cleartext alert, from a peer that has no keys.
             (_, ALERT) if is_tls13 => Ok(true),
             _ => self.open(way, record, keys, sink),
         }
     }
 
-    /// Deciphers a record and processes what it held.
+    /// Decrypts a record and processes its content.
     fn open(
         &mut self,
         way: Way,
         record: &Record,
         keys: Keys<'_>,
         sink: &mut Sink<'_>,
-    ) -> Result<bool, Opaque> {
+    ) -> Result<bool, OpaqueReason> {
         self.note_finished_of_tls12(way, record);
-        if self.lanes.of(way).cipher.is_none() {
+        if self.halves.of(way).cipher.is_none() {
             match self.cipher(way, keys)? {
-                Some(cipher) => self.lanes.of_mut(way).cipher = Some(cipher),
+                Some(cipher) => self.halves.of_mut(way).cipher = Some(cipher),
                 None if keys.may_come => return Ok(false),
-                None => return Err(Opaque::NoKeys),
+                None => return Err(OpaqueReason::NoKeys),
             }
         }
-        let lane = self.lanes.of_mut(way);
-        let opened = lane
+        let half = self.halves.of_mut(way);
+        let decrypted = half
             .cipher
             .as_mut()
             .and_then(|cipher| cipher.open(record.header, &record.payload));
-        let Some(Opened { kind, bytes }) = opened else {
-            // Early data that the server did not take is nobody's.
-            return if lane.skips_early {
+        let Some(DecryptedRecord { kind, bytes }) = decrypted else {
+            // Early data that the server rejected is skipped.
+            return if half.skips_early {
                 Ok(true)
             } else {
-                Err(Opaque::Undeciphered)
+                Err(OpaqueReason::Undeciphered)
             };
         };
-        lane.skips_early = false;
+        half.skips_early = false;
         self.facts.deciphered = true;
         match kind {
             HANDSHAKE => self.messages(way, &bytes, record.last)?,
             APPLICATION_DATA => {
-                let number = lane.data_records;
-                lane.data_records += 1;
+                let number = half.data_records;
+                half.data_records += 1;
                 let carrier = Carrier {
                     wire: record.wire.clone(),
                     record: Some(number),
@@ -275,7 +277,7 @@ impl Tls {
                 if sink.side == Side::Client {
                     sink.beginning.secured = self.facts.done;
                 }
-                self.plain.feed(
+                self.plaintext.feed(
                     &Piece {
                         way,
                         bytes,
@@ -284,20 +286,21 @@ impl Tls {
                     sink,
                 )?;
             }
-            // close_notify (RFC 8446, section 6.1): with it the data ends, and nothing is cut off.
-            ALERT if bytes.get(1) == Some(&0) => self.plain.end(way, record.last, sink),
+            // close_notify (RFC 8446, section 6.1) ends the data, so nothing was cut off.
+            ALERT if bytes.get(1) == Some(&0) => self.plaintext.end(way, record.last, sink),
             _ => {}
         }
         Ok(true)
     }
 
-    /// The keys of a direction in its epoch; `None` if their secret is not there.
-    fn cipher(&self, way: Way, keys: Keys<'_>) -> Result<Option<Cipher>, Opaque> {
+    /// The keys of a direction in its current epoch; `None` if their secret is missing.
+    fn cipher(&self, way: Way, keys: Keys<'_>) -> Result<Option<Cipher>, OpaqueReason> {
         let (Some(client_hello), Some(server_hello)) = (&self.client_hello, &self.server_hello)
         else {
             return Ok(None);
         };
-        let suite = Suite::of(server_hello.cipher).ok_or(Opaque::Cipher(server_hello.cipher))?;
+        let suite =
+            Suite::of(server_hello.cipher).ok_or(OpaqueReason::Cipher(server_hello.cipher))?;
         let Some(secrets) = keys.log.find(&client_hello.random) else {
             return Ok(None);
         };
@@ -307,10 +310,10 @@ impl Tls {
                 return Ok(None);
             };
             let both = Cipher::tls12(suite, master, &client_hello.random, &server_hello.random);
-            let (client, server) = both.ok_or(Opaque::Undeciphered)?;
+            let (client, server) = both.ok_or(OpaqueReason::Undeciphered)?;
             return Ok(Some(if is_client { client } else { server }));
         }
-        let secret = match (self.lanes.of(way).epoch, is_client) {
+        let secret = match (self.halves.of(way).epoch, is_client) {
             (Epoch::Early, _) => &secrets.client_early,
             (Epoch::Handshake, true) => &secrets.client_handshake,
             (Epoch::Handshake, false) => &secrets.server_handshake,
@@ -323,22 +326,22 @@ impl Tls {
         };
         Cipher::tls13(suite, secret)
             .map(Some)
-            .ok_or(Opaque::Undeciphered)
+            .ok_or(OpaqueReason::Undeciphered)
     }
 
-    /// Takes bytes of handshake messages, which records may cut anywhere.
-    fn messages(&mut self, way: Way, bytes: &[u8], at: Time) -> Result<(), Opaque> {
-        self.lanes.of_mut(way).messages.extend_from_slice(bytes);
-        while let Some((kind, body)) = self.lanes.of_mut(way).next_message()? {
+    /// Takes bytes of handshake messages, which may span records.
+    fn messages(&mut self, way: Way, bytes: &[u8], at: Time) -> Result<(), OpaqueReason> {
+        self.halves.of_mut(way).messages.extend_from_slice(bytes);
+        while let Some((kind, body)) = self.halves.of_mut(way).next_message()? {
             self.message(way, kind, &body, at)?;
         }
         Ok(())
     }
 
-    fn message(&mut self, way: Way, kind: u8, body: &[u8], at: Time) -> Result<(), Opaque> {
-        let unreadable = || Opaque::Unclear("a hello of TLS cannot be read".to_owned());
+    fn message(&mut self, way: Way, kind: u8, body: &[u8], at: Time) -> Result<(), OpaqueReason> {
+        let unreadable = || OpaqueReason::Unclear("a hello of TLS cannot be read".to_owned());
         let is_tls13 = self.facts.version == Some(TLS13);
-        let is_clear = self.lanes.of(way).epoch == Epoch::Clear;
+        let is_clear = self.halves.of(way).epoch == Epoch::Clear;
         let is_client = way == self.client;
         match kind {
             CLIENT_HELLO if is_client && is_clear => {
@@ -349,26 +352,30 @@ impl Tls {
                 let hello = hello::server_hello(body).ok_or_else(unreadable)?;
                 self.on_server_hello(hello, at);
             }
-            CLIENT_HELLO => return Err(Opaque::Unclear("the client renegotiates TLS".to_owned())),
+            CLIENT_HELLO => {
+                return Err(OpaqueReason::Unclear(
+                    "the client renegotiates TLS".to_owned(),
+                ));
+            }
             ENCRYPTED_EXTENSIONS if is_tls13 && !is_client => {
                 let read = hello::encrypted_extensions(body).ok_or_else(unreadable)?;
                 self.facts.alpn = read.alpn;
                 self.decide_early_data(read.takes_early_data);
             }
             END_OF_EARLY_DATA if is_tls13 && is_client => {
-                self.lanes.of_mut(way).enter(Epoch::Handshake);
+                self.halves.of_mut(way).enter(Epoch::Handshake);
             }
             FINISHED if is_tls13 => {
-                self.lanes.of_mut(way).enter(Epoch::Application);
+                self.halves.of_mut(way).enter(Epoch::Application);
                 if is_client {
                     self.facts.done.get_or_insert(at);
                 }
             }
             KEY_UPDATE if is_tls13 => {
-                let lane = self.lanes.of_mut(way);
-                lane.cipher = lane.cipher.as_ref().and_then(Cipher::updated);
-                if lane.cipher.is_none() {
-                    return Err(Opaque::Undeciphered);
+                let half = self.halves.of_mut(way);
+                half.cipher = half.cipher.as_ref().and_then(Cipher::updated);
+                if half.cipher.is_none() {
+                    return Err(OpaqueReason::Undeciphered);
                 }
             }
             _ => {}
@@ -378,7 +385,8 @@ impl Tls {
 
     fn on_client_hello(&mut self, hello: ClientHello, at: Time) {
         if self.client_hello.is_some() {
-            // The second one after a retry has the same random (RFC 8446, section 4.1.2), and offers no early data.
+            // The second ClientHello after a HelloRetryRequest has the same random (RFC 8446, section 4.1.2) and offers
+            // no early data.
             return;
         }
         self.facts.client_hello = Some(at);
@@ -398,8 +406,8 @@ impl Tls {
         let offered = self.client_hello.as_ref();
         if hello.version == TLS13 {
             self.facts.resumed = Some(hello.has_psk);
-            self.lanes
-                .of_mut(against(self.client))
+            self.halves
+                .of_mut(opposite(self.client))
                 .enter(Epoch::Handshake);
             let is_undecided =
                 !self.facts.retried && offered.is_some_and(|hello| hello.offers_early_data);
@@ -408,12 +416,13 @@ impl Tls {
             } else {
                 Epoch::Handshake
             };
-            let lane = self.lanes.of_mut(self.client);
-            lane.enter(epoch);
-            lane.skips_early =
+            let half = self.halves.of_mut(self.client);
+            half.enter(epoch);
+            half.skips_early =
                 self.facts.retried && offered.is_some_and(|hello| hello.offers_early_data);
         } else {
-            // A server that resumes repeats what the client sent (RFC 5246, section 7.4.1.3; RFC 5077, section 3.4).
+            // A server that resumes a session echoes the client's session ID (RFC 5246, section 7.4.1.3; RFC 5077,
+            // section 3.4).
             let is_same = offered.is_some_and(|offered| offered.session_id == hello.session_id);
             self.facts.resumed = Some(is_same && !hello.session_id.is_empty());
             self.facts.alpn.clone_from(&hello.alpn);
@@ -422,33 +431,33 @@ impl Tls {
     }
 
     fn decide_early_data(&mut self, is_taken: bool) {
-        let lane = self.lanes.of_mut(self.client);
-        if lane.epoch != Epoch::Undecided {
+        let half = self.halves.of_mut(self.client);
+        if half.epoch != Epoch::Undecided {
             return;
         }
         self.facts.early_data = Some(is_taken);
         if is_taken {
-            lane.enter(Epoch::Early);
+            half.enter(Epoch::Early);
         } else {
-            lane.enter(Epoch::Handshake);
-            lane.skips_early = true;
+            half.enter(Epoch::Handshake);
+            half.skips_early = true;
         }
     }
 
-    /// TLS 1.2: what a side sends first under its keys is its Finished.
+    /// TLS 1.2: the first record that a side encrypts is its Finished.
     fn note_finished_of_tls12(&mut self, way: Way, record: &Record) {
         if self.facts.version == Some(TLS13) || record.header[0] != HANDSHAKE {
             return;
         }
-        self.lanes.of_mut(way).has_finished = true;
-        if Way::ALL.iter().all(|way| self.lanes.of(*way).has_finished) {
+        self.halves.of_mut(way).has_finished = true;
+        if Way::ALL.iter().all(|way| self.halves.of(*way).has_finished) {
             self.facts.done.get_or_insert(record.last);
         }
     }
 
-    /// What can be told of the handshake's end without secrets: see [`TlsFacts::done`].
-    fn note_done_without_keys(&mut self, way: Way, record: &Record, opaque: &Opaque) {
-        if !matches!(opaque, Opaque::NoKeys | Opaque::Cipher(_)) {
+    /// Records the end of the handshake as well as possible without secrets: see [`TlsFacts::done`].
+    fn note_done_without_keys(&mut self, way: Way, record: &Record, opaque: &OpaqueReason) {
+        if !matches!(opaque, OpaqueReason::NoKeys | OpaqueReason::Cipher(_)) {
             return;
         }
         let is_tls13 = self.facts.version == Some(TLS13);
@@ -462,8 +471,8 @@ impl Tls {
                     self.facts.done.get_or_insert(record.last);
                 }
             }
-            CHANGE_CIPHER_SPEC if !is_tls13 => self.lanes.of_mut(way).enter(Epoch::Application),
-            HANDSHAKE if self.lanes.of(way).epoch == Epoch::Application => {
+            CHANGE_CIPHER_SPEC if !is_tls13 => self.halves.of_mut(way).enter(Epoch::Application),
+            HANDSHAKE if self.halves.of(way).epoch == Epoch::Application => {
                 self.note_finished_of_tls12(way, record);
             }
             _ => {}

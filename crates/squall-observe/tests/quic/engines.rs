@@ -1,4 +1,6 @@
-//! Our own client and server: the observer's rows of each end are those that the engine there wrote.
+//! Squall's own client and server: the observer's frames of each end match those that the engine at that end wrote.
+//!
+//! quiche without our engines is in `raw.rs`, hand-made packets in `sealed.rs`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,8 +9,10 @@ use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_base::record::{Direction, FrameFacts, FrameLayer, Side, Way};
 use squall_http::h3::{Batch, Client, ClientContext, Server};
 use squall_http::tls::{Identity, Trust, Validity};
-use squall_http::{Body, Bytes, ClientEvent, Inbox, Request, Response, Scheme, ServerEvent, Wants};
-use squall_observe::Opaque;
+use squall_http::{
+    Body, Bytes, ClientEvent, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent,
+};
+use squall_observe::OpaqueReason;
 
 use crate::link::{self, CLIENT, Link, SERVER};
 
@@ -30,8 +34,8 @@ fn wait() {
     std::thread::sleep(std::time::Duration::from_micros(300));
 }
 
-/// A conversation over a link, with what the engines wrote of it.
-struct Talk {
+/// A conversation over a link, with the rows the engines wrote.
+struct Conversation {
     client: Client,
     server: Server,
     batch: Batch,
@@ -39,26 +43,26 @@ struct Talk {
     to_server: Inbox<ServerEvent>,
     link: Link,
     lose: fn(usize) -> bool,
-    /// How far the time that both are told is ahead: what is paced is carried at once.
+    /// How far the engines' clock is ahead of the real one. Advancing it lets paced packets go out immediately.
     ahead: std::time::Duration,
     key_log: Vec<String>,
 }
 
-impl Talk {
-    fn new(lose: fn(usize) -> bool) -> Talk {
+impl Conversation {
+    fn new(lose: fn(usize) -> bool) -> Conversation {
         let validity = Validity {
             not_before_unix_s: 1_700_000_000,
             days: 36_500,
         };
-        let identity = Identity::self_made(&["server"], validity).unwrap();
+        let identity = Identity::self_signed(&["server"], validity).unwrap();
         let (settings, tls) = (Http3Settings::default(), TlsSettings::default());
         let mut context = ClientContext::new(&settings, &tls, &Trust::Anyone, 1).unwrap();
         let ends = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
-        let wants = Wants {
+        let wants = InboxOptions {
             frames: true,
-            ..Wants::default()
+            ..InboxOptions::default()
         };
-        Talk {
+        Conversation {
             client: Client::new(&mut context, "server", ends.0, ends.1).unwrap(),
             server: Server::new(&settings, &tls, &identity, 2).unwrap(),
             batch: Batch::new(),
@@ -71,7 +75,7 @@ impl Talk {
         }
     }
 
-    /// Carries a batch of each side; false if there was none.
+    /// Carries one batch from each side. Returns false if there was none.
     fn step(&mut self) -> bool {
         let mut has_sent = false;
         for direction in Direction::ALL {
@@ -115,7 +119,7 @@ impl Talk {
         has_sent
     }
 
-    fn run_until(&mut self, is_over: impl Fn(&Talk) -> bool) {
+    fn run_until(&mut self, is_over: impl Fn(&Conversation) -> bool) {
         for _ in 0..50_000 {
             while self.step() {}
             if is_over(self) {
@@ -135,20 +139,20 @@ impl Talk {
         panic!("the conversation does not end");
     }
 
-    /// Has these bodies of requests answered with these of responses, one after the other.
+    /// Exchanges requests and responses with these body lengths, one after the other.
     fn exchange(&mut self, bodies: &[(usize, usize)]) {
-        self.run_until(|talk| talk.client.is_ready());
+        self.run_until(|conversation| conversation.client.is_ready());
         for (up, down) in bodies {
             let body: Bytes = vec![b'q'; *up].into();
             let request =
                 Request::new("POST", Scheme::Https, "server", "/", &[], Body::from(body)).unwrap();
             let stream = self.client.submit(&Arc::new(request)).unwrap();
             let is_end = move |event: &ServerEvent| matches!(event, ServerEvent::RequestEnd { stream: of, .. } if *of == stream);
-            self.run_until(|talk| talk.to_server.events.iter().any(is_end));
+            self.run_until(|conversation| conversation.to_server.events.iter().any(is_end));
             let body: Bytes = vec![b'a'; *down].into();
             let response = Response::new(200, &[], Body::from(body)).unwrap();
             let _ = self.server.respond(0, stream, &Arc::new(response));
-            self.run_until(|talk| talk.client.in_flight() == 0);
+            self.run_until(|conversation| conversation.client.in_flight() == 0);
         }
         self.client.close(0x100);
         while self.step() {}
@@ -156,8 +160,8 @@ impl Talk {
     }
 }
 
-/// What both an engine's row and the observer's say of a frame: quiche tells neither how STREAM was written nor how long a
-/// frame without data is, and the observer not which packet ended a frame of HTTP/3.
+/// The part of a frame that both rows record. quiche reports neither how a STREAM frame was encoded nor the length of
+/// frames without data; the observer does not record the packet that ended an HTTP/3 frame.
 fn comparable(frame: &FrameFacts) -> FrameFacts {
     if frame.layer == FrameLayer::Http3 {
         return FrameFacts {
@@ -184,11 +188,11 @@ fn of_layer(frames: &[FrameFacts], layer: FrameLayer) -> Vec<FrameFacts> {
     frames.map(comparable).collect()
 }
 
-fn check_against_engines(talk: &Talk) {
-    let rows = link::observe(&talk.link, &talk.key_log.join("\n"), true);
+fn check_against_engines(conversation: &Conversation) {
+    let rows = link::observe(&conversation.link, &conversation.key_log.join("\n"), true);
     for (side, engine) in [
-        (Side::Client, &talk.to_client.frames),
-        (Side::Server, &talk.to_server.frames),
+        (Side::Client, &conversation.to_client.frames),
+        (Side::Server, &conversation.to_server.frames),
     ] {
         for way in Way::ALL {
             let of_way = |frames: Vec<FrameFacts>| -> Vec<FrameFacts> {
@@ -197,7 +201,7 @@ fn check_against_engines(talk: &Talk) {
             };
             let quic = of_way(link::frames(&rows, side, FrameLayer::Quic));
             let expected = of_way(of_layer(engine, FrameLayer::Quic));
-            // What follows the end of the connection is nobody's.
+            // Frames after the end of the connection need not match.
             let common = quic.len().min(expected.len());
             assert!(
                 common > 10 && expected.len() <= quic.len() + 3,
@@ -209,7 +213,7 @@ fn check_against_engines(talk: &Talk) {
             let key = |frame: &FrameFacts| (frame.stream, frame.offset);
             http3.sort_by_key(key);
             expected.sort_by_key(key);
-            // quiche's owner does not know which streams its own control frames are on.
+            // An application of quiche does not know the stream IDs of quiche's own control frames.
             for frame in http3.iter_mut().chain(&mut expected) {
                 frame.stream = frame.stream.filter(|stream| stream % 4 == 0);
             }
@@ -219,17 +223,17 @@ fn check_against_engines(talk: &Talk) {
 }
 
 #[test]
-fn frames_are_those_of_the_engines() {
-    let mut talk = Talk::new(|_| false);
-    talk.exchange(&[(0, 10), (50_000, 200_000), (0, 0)]);
-    check_against_engines(&talk);
+fn observed_frames_match_those_of_the_engines() {
+    let mut conversation = Conversation::new(|_| false);
+    conversation.exchange(&[(0, 10), (50_000, 200_000), (0, 0)]);
+    check_against_engines(&conversation);
 }
 
 #[test]
-fn frames_are_those_of_the_engines_with_loss() {
-    let mut talk = Talk::new(|number| number % 13 == 5);
-    talk.exchange(&[(0, 10), (50_000, 200_000), (3, 70_000)]);
-    check_against_engines(&talk);
+fn observed_frames_match_those_of_the_engines_with_loss() {
+    let mut conversation = Conversation::new(|number| number % 13 == 5);
+    conversation.exchange(&[(0, 10), (50_000, 200_000), (3, 70_000)]);
+    check_against_engines(&conversation);
 }
 
 #[test]
@@ -238,9 +242,13 @@ fn exchanges_have_bodies_extents_and_times() {
         ((|_| false) as fn(usize) -> bool, true),
         (|number| number % 11 == 7, false),
     ] {
-        let mut talk = Talk::new(lose);
-        talk.exchange(&[(0, 10), (5_000, 100_000)]);
-        let rows = link::observe(&talk.link, &talk.key_log.join("\n"), is_early);
+        let mut conversation = Conversation::new(lose);
+        conversation.exchange(&[(0, 10), (5_000, 100_000)]);
+        let rows = link::observe(
+            &conversation.link,
+            &conversation.key_log.join("\n"),
+            is_early,
+        );
         let sides = Side::ALL.map(|side| link::exchanges(&rows, side));
         for exchanges in &sides {
             let short: Vec<_> = exchanges
@@ -285,13 +293,13 @@ fn exchanges_have_bodies_extents_and_times() {
 }
 
 #[test]
-fn without_secrets_the_hellos_are_read() {
-    let mut talk = Talk::new(|_| false);
-    talk.exchange(&[(0, 10)]);
-    let rows = link::observe(&talk.link, "", true);
+fn hellos_are_read_without_secrets() {
+    let mut conversation = Conversation::new(|_| false);
+    conversation.exchange(&[(0, 10)]);
+    let rows = link::observe(&conversation.link, "", true);
     assert!(rows.exchanges.is_empty());
     let connection = link::connection(&rows, Side::Client);
-    assert_eq!(connection.opaque, Some(Opaque::NoKeys));
+    assert_eq!(connection.opaque, Some(OpaqueReason::NoKeys));
     let tls = connection.tls.unwrap();
     assert_eq!(
         (tls.offered, tls.deciphered),
@@ -303,10 +311,10 @@ fn without_secrets_the_hellos_are_read() {
 }
 
 #[test]
-fn secrets_of_another_connection_open_nothing() {
-    let mut talk = Talk::new(|_| false);
-    talk.exchange(&[(0, 10)]);
-    let wrong: Vec<String> = talk
+fn wrong_secrets_leave_the_connection_undeciphered() {
+    let mut conversation = Conversation::new(|_| false);
+    conversation.exchange(&[(0, 10)]);
+    let wrong: Vec<String> = conversation
         .key_log
         .iter()
         .map(|line| {
@@ -315,17 +323,17 @@ fn secrets_of_another_connection_open_nothing() {
             format!("{rest} {secret}")
         })
         .collect();
-    let rows = link::observe(&talk.link, &wrong.join("\n"), true);
+    let rows = link::observe(&conversation.link, &wrong.join("\n"), true);
     assert!(rows.exchanges.is_empty());
     let connection = link::connection(&rows, Side::Client);
-    assert_eq!(connection.opaque, Some(Opaque::Undeciphered));
+    assert_eq!(connection.opaque, Some(OpaqueReason::Undeciphered));
 }
 
 #[test]
-fn a_capture_that_began_later_is_not_guessed_at() {
-    let mut talk = Talk::new(|_| false);
-    talk.exchange(&[(0, 10), (0, 10)]);
-    talk.link.packets.drain(..8);
-    let rows = link::observe(&talk.link, &talk.key_log.join("\n"), true);
+fn capture_that_began_midway_has_no_exchanges() {
+    let mut conversation = Conversation::new(|_| false);
+    conversation.exchange(&[(0, 10), (0, 10)]);
+    conversation.link.packets.drain(..8);
+    let rows = link::observe(&conversation.link, &conversation.key_log.join("\n"), true);
     assert!(rows.exchanges.is_empty());
 }

@@ -1,11 +1,13 @@
-//! Frames as nobody would send them, behind packet protection: the function of fuzz/, on stable Rust.
+//! Frames that no real peer sends, behind valid packet protection: runs the fuzz target's function on stable Rust.
+//!
+//! Unprotected garbage is in `../garbage.rs`.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::{drive_observe, drive_quic};
 
-/// What peers say, in pieces: frames of QUIC with those of HTTP/3 in them.
+/// Fragments of real conversations: QUIC frames that carry HTTP/3 frames.
 const PIECES: &[&[u8]] = &[
     b"\x0a\x02\x07\x00\x04\x04\x01\x40\x64\x07\x00", // control stream with SETTINGS
     b"\x0a\x06\x04\x02\x3f\x45\xc0",                 // encoder stream
@@ -45,13 +47,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn half_sensible_frames_break_nothing(first: u8, packets in vec(packet(), 0..20)) {
+    fn half_valid_frames_never_panic(first: u8, packets in vec(packet(), 0..20)) {
         let input = [vec![first], packets.concat()].concat();
         drive_observe::check(&drive_quic::quic_frames(&input));
     }
 
     #[test]
-    fn any_bytes_break_nothing(input in vec(any::<u8>(), 0..300)) {
+    fn random_bytes_never_panic(input in vec(any::<u8>(), 0..300)) {
         drive_observe::check(&drive_quic::quic_frames(&input));
     }
 }

@@ -1,17 +1,19 @@
-//! A link that carries datagrams by hand and keeps them as packets; what an observer says of it.
+//! A link that carries datagrams by hand and stores them as packets, and helpers that run the observer over it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use squall_base::Time;
 use squall_base::record::{Direction, ExchangeRecord, FrameFacts, FrameLayer, Side};
-use squall_observe::{Checksums, ConnectionRecord, Observations, Observer, Secrets, SeenPacket};
+use squall_observe::{
+    Checksums, ConnectionRecord, Observations, ObservedPacket, Observer, Secrets,
+};
 
 pub(crate) const CLIENT: &str = "10.0.0.1:4000";
 pub(crate) const SERVER: &str = "10.0.0.2:443";
 
-/// A packet that was on the link.
+/// A packet that crossed the link or was lost on it.
 #[derive(Clone, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct LinkPacket {
     pub(crate) direction: Direction,
     pub(crate) is_lost: bool,
     pub(crate) bytes: Vec<u8>,
@@ -20,7 +22,7 @@ pub(crate) struct Carried {
 /// All packets so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link {
-    pub(crate) packets: Vec<Carried>,
+    pub(crate) packets: Vec<LinkPacket>,
 }
 
 impl Link {
@@ -32,7 +34,7 @@ impl Link {
         datagram: &[u8],
         is_lost: bool,
     ) {
-        self.packets.push(Carried {
+        self.packets.push(LinkPacket {
             direction,
             is_lost,
             bytes: packet(from, to, datagram),
@@ -40,7 +42,7 @@ impl Link {
     }
 }
 
-/// An IPv4 packet with a datagram of UDP, without checksums.
+/// An IPv4 packet with a UDP datagram, without checksums.
 pub(crate) fn packet(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> Vec<u8> {
     let octets = |address: SocketAddr| match address.ip() {
         IpAddr::V4(address) => address.octets(),
@@ -59,8 +61,8 @@ pub(crate) fn packet(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> Vec<u
     packet
 }
 
-/// What an observer says of the packets of a link: packet N comes to it at N microseconds and leaves half a one later. The
-/// key log comes before them all, or behind them all.
+/// Runs the observer over a link's packets: packet N enters at N microseconds and leaves half a microsecond later. The
+/// key log is added before all packets, or after all of them.
 pub(crate) fn observe(link: &Link, key_log: &str, is_early: bool) -> Observations {
     let secrets = if is_early {
         Secrets::Complete
@@ -73,13 +75,13 @@ pub(crate) fn observe(link: &Link, key_log: &str, is_early: bool) -> Observation
         observer.add_keys(key_log, &mut rows);
     }
     for (at, packet) in (1_000..).step_by(1_000).zip(&link.packets) {
-        let seen = SeenPacket {
+        let seen = ObservedPacket {
             time_in: Time::from_nanos(at),
             release: (!packet.is_lost).then(|| Time::from_nanos(at + 500)),
             direction: packet.direction,
             bytes: &packet.bytes,
         };
-        observer.see(&seen, &mut rows);
+        observer.observe(&seen, &mut rows);
     }
     if !is_early {
         observer.add_keys(key_log, &mut rows);
@@ -88,14 +90,14 @@ pub(crate) fn observe(link: &Link, key_log: &str, is_early: bool) -> Observation
     rows
 }
 
-/// The frames of a layer that a side has rows of.
+/// The frames of a layer in a side's rows.
 pub(crate) fn frames(rows: &Observations, side: Side, layer: FrameLayer) -> Vec<FrameFacts> {
     let rows = rows.frames.iter();
     let of_side = rows.filter(|row| row.side == side && row.frame.layer == layer);
     of_side.map(|row| row.frame).collect()
 }
 
-/// The exchanges of a side, in the order of their streams.
+/// The exchanges of a side, by stream.
 pub(crate) fn exchanges(rows: &Observations, side: Side) -> Vec<ExchangeRecord> {
     let of_side = rows.exchanges.iter().filter(|row| row.side == side);
     let mut exchanges: Vec<ExchangeRecord> = of_side.cloned().collect();
@@ -103,7 +105,7 @@ pub(crate) fn exchanges(rows: &Observations, side: Side) -> Vec<ExchangeRecord> 
     exchanges
 }
 
-/// The one connection of a side.
+/// The only connection of a side.
 pub(crate) fn connection(rows: &Observations, side: Side) -> ConnectionRecord {
     let of_side = rows.connections.iter().filter(|row| row.side == side);
     let connections: Vec<_> = of_side.collect();

@@ -1,8 +1,8 @@
-//! QUIC connections of quiche and of our own engines, their datagrams as packets of a link, and what the observer reads
-//! in them.
+//! QUIC connections of quiche and of squall's own engines: their datagrams become packets of a link, and the tests
+//! compare what the observer reads in them.
 #![allow(clippy::unwrap_used)]
 
-// Both are public for the fuzz targets, which are a crate of their own.
+// Both are public for the fuzz targets, which are a separate crate.
 #[allow(unreachable_pub, dead_code)]
 #[path = "../../../../fuzz/src/drive_observe.rs"]
 mod drive_observe;

@@ -1,4 +1,5 @@
-//! quiche's own client and server: Retry, a client whose address changes, and a connection that is closed.
+//! quiche's own client and server, without squall's engines: Retry, a client whose address changes, and a connection
+//! that is closed.
 
 use std::net::SocketAddr;
 
@@ -41,7 +42,7 @@ fn config(identity: Option<&Identity>) -> quiche::Config {
     config
 }
 
-/// Lines that a connection writes, shared with their reader.
+/// Key log lines that a connection writes, shared with their reader.
 #[derive(Clone, Default)]
 struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
@@ -56,22 +57,22 @@ impl std::io::Write for Lines {
     }
 }
 
-struct Talk {
+struct Conversation {
     client: quiche::Connection,
     server: Option<quiche::Connection>,
     http: Option<h3::Connection>,
     answering: Option<h3::Connection>,
     identity: Identity,
     uses_retry: bool,
-    /// What stands for the client's address behind a NAT.
+    /// The client's address as the server sees it behind a NAT.
     seen_as: SocketAddr,
     link: Link,
     keys: Lines,
     answers: usize,
 }
 
-impl Talk {
-    fn new(uses_retry: bool) -> Talk {
+impl Conversation {
+    fn new(uses_retry: bool) -> Conversation {
         let validity = Validity {
             not_before_unix_s: 1_700_000_000,
             days: 36_500,
@@ -82,12 +83,12 @@ impl Talk {
             quiche::connect(Some("server"), &id, client, server, &mut config(None)).unwrap();
         let keys = Lines::default();
         client.set_keylog(Box::new(keys.clone()));
-        Talk {
+        Conversation {
             client,
             server: None,
             http: None,
             answering: None,
-            identity: Identity::self_made(&["server"], validity).unwrap(),
+            identity: Identity::self_signed(&["server"], validity).unwrap(),
             uses_retry,
             seen_as: address(CLIENT),
             link: Link::default(),
@@ -96,7 +97,7 @@ impl Talk {
         }
     }
 
-    /// Carries all that both sides have to say, until they have no more.
+    /// Carries packets until both sides have nothing more to send.
     fn run(&mut self) {
         let mut buffer = [0; 2_000];
         loop {
@@ -134,7 +135,7 @@ impl Talk {
         }
     }
 
-    /// Begins the server's side, or asks the client to try again.
+    /// Creates the server's side, or sends the client a Retry.
     fn accept(&mut self, datagram: &mut [u8]) {
         let header = quiche::Header::from_slice(datagram, 16).unwrap();
         let id = ConnectionId::from_ref(&[9; 16]);
@@ -213,7 +214,7 @@ impl Talk {
         }
     }
 
-    /// A request; how often it was answered.
+    /// Sends a request and runs until its response is complete.
     fn request(&mut self) {
         self.run();
         let head = [
@@ -236,11 +237,11 @@ impl Talk {
 }
 
 #[test]
-fn a_connection_after_a_retry_is_read() {
-    let mut talk = Talk::new(true);
-    talk.request();
-    assert_eq!(talk.answers, 1);
-    let (link, keys) = talk.close();
+fn connection_after_a_retry_is_read() {
+    let mut conversation = Conversation::new(true);
+    conversation.request();
+    assert_eq!(conversation.answers, 1);
+    let (link, keys) = conversation.close();
     let rows = link::observe(&link, &keys, true);
     for side in Side::ALL {
         let connection = link::connection(&rows, side);
@@ -255,14 +256,14 @@ fn a_connection_after_a_retry_is_read() {
 }
 
 #[test]
-fn a_client_behind_a_nat_that_rebinds_stays_one_connection() {
-    let mut talk = Talk::new(false);
-    talk.request();
-    talk.seen_as = address(REBOUND);
-    talk.request();
-    talk.request();
-    assert_eq!(talk.answers, 3);
-    let (link, keys) = talk.close();
+fn nat_rebinding_keeps_one_connection() {
+    let mut conversation = Conversation::new(false);
+    conversation.request();
+    conversation.seen_as = address(REBOUND);
+    conversation.request();
+    conversation.request();
+    assert_eq!(conversation.answers, 3);
+    let (link, keys) = conversation.close();
     let rows = link::observe(&link, &keys, true);
     for side in Side::ALL {
         let connection = link::connection(&rows, side);
@@ -281,12 +282,12 @@ fn a_client_behind_a_nat_that_rebinds_stays_one_connection() {
 }
 
 #[test]
-fn connections_that_share_addresses_are_told_apart() {
+fn connections_that_share_addresses_are_distinguished() {
     let (mut link, mut keys) = (Link::default(), String::new());
     for _ in 0..2 {
-        let mut talk = Talk::new(false);
-        talk.request();
-        let (packets, lines) = talk.close();
+        let mut conversation = Conversation::new(false);
+        conversation.request();
+        let (packets, lines) = conversation.close();
         link.packets.extend(packets.packets);
         keys += &lines;
     }

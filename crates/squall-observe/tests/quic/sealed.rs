@@ -1,12 +1,14 @@
-//! Connections whose packets are made by hand: key updates, QPACK's dynamic table, late secrets, hostile peers.
+//! Connections of hand-made packets: key updates, QPACK's dynamic table, late secrets, hostile peers.
+//!
+//! `drive_quic` builds and protects the packets.
 
 use squall_base::record::{Direction, FrameLayer, Side};
-use squall_observe::{Ending, Opaque};
+use squall_observe::{Ending, OpaqueReason};
 
 use crate::drive_quic::Sealed;
 use crate::link;
 
-/// A request on stream `4 * place`: `GET /`, and the answer 200 to it.
+/// A request `GET /` on stream `4 * place`, and its response with status 200.
 fn exchange(sealed: &mut Sealed, place: u8) {
     let stream = 4 * place;
     sealed.send(Direction::Up, &[0x0b, stream, 6, 1, 4, 0, 0, 0xd1, 0xc1]);
@@ -25,7 +27,7 @@ fn keys_are_updated_by_either_side() {
     sealed.sealers[0].update();
     exchange(&mut sealed, 1);
     sealed.sealers[1].update();
-    // Sealed before the next update, and overtaken by packets behind it.
+    // Protected before the next update, and overtaken by later packets.
     let late = sealed.sealers[0].short(Direction::Up, &[0x0b, 8, 6, 1, 4, 0, 0, 0xd1, 0xc1]);
     sealed.sealers[0].update();
     exchange(&mut sealed, 3);
@@ -40,15 +42,15 @@ fn keys_are_updated_by_either_side() {
 }
 
 #[test]
-fn a_blocked_section_waits_for_its_entry() {
+fn blocked_section_waits_for_its_entry() {
     let mut sealed = Sealed::new(false);
-    // The server's SETTINGS allow a table of 100 bytes, the client's too.
+    // Both sides' SETTINGS allow a table of 100 bytes.
     for (direction, control) in [(Direction::Up, 2), (Direction::Down, 3)] {
         let settings = [0x0a, control, 6, 0x00, 0x04, 0x03, 0x01, 0x40, 0x64];
         sealed.send(direction, &settings);
     }
     exchange(&mut sealed, 0);
-    // :status 207 as an entry of the dynamic table, whose insertion comes behind the section.
+    // :status 207 as an entry of the dynamic table, whose insertion arrives after the section.
     sealed.send(Direction::Up, &[0x0b, 4, 6, 1, 4, 0, 0, 0xd1, 0xc1]);
     sealed.send(Direction::Down, &[0x0b, 4, 5, 1, 3, 2, 0, 0x80]);
     let mut insert = vec![0x0a, 7, 10, 0x02, 0x3f, 0x45, 0xd9, 0x03];
@@ -75,24 +77,24 @@ fn secrets_may_come_after_the_packets() {
 }
 
 #[test]
-fn a_connection_that_waits_for_secrets_in_vain_is_given_up() {
+fn connection_whose_secrets_never_come_is_given_up() {
     let mut sealed = Sealed::new(true);
     for _ in 0..5_000 {
         sealed.send(Direction::Up, &[0; 1_200]);
     }
     let rows = sealed.finish();
     let connection = link::connection(&rows, Side::Client);
-    assert_eq!(connection.opaque, Some(Opaque::NoKeys));
+    assert_eq!(connection.opaque, Some(OpaqueReason::NoKeys));
     assert_eq!(connection.from_client.packets, 5_001);
 }
 
 #[test]
-fn datagrams_that_were_captured_as_one_are_read_one_by_one() {
+fn datagrams_captured_as_one_are_split() {
     let mut sealed = Sealed::new(false);
     for segment_bytes in [1_350, 1_200] {
         let mut super_packet = Vec::new();
         for _ in 0..4 {
-            // A short header with its number and the tag of the AEAD take 27 bytes.
+            // A short header with its number and the AEAD tag take 27 bytes.
             let padding = vec![0; segment_bytes - 27];
             super_packet.extend(sealed.sealers[0].short(Direction::Up, &padding));
         }
@@ -111,7 +113,7 @@ fn datagrams_that_were_captured_as_one_are_read_one_by_one() {
 }
 
 #[test]
-fn a_datagram_with_a_short_one_behind_it_is_two() {
+fn datagram_captured_with_a_shorter_one_is_split() {
     let mut sealed = Sealed::new(false);
     sealed.send(Direction::Up, &[0x01]);
     let mut both = sealed.sealers[0].short(Direction::Up, &[0; 1_200]);
@@ -140,7 +142,7 @@ fn a_duplicate_packet_has_no_rows() {
 fn a_reset_ends_an_exchange_unless_the_server_asked_for_it() {
     let mut sealed = Sealed::new(false);
     sealed.send(Direction::Up, &[0x0a, 0, 6, 1, 4, 0, 0, 0xd1, 0xc1]);
-    // STOP_SENDING with H3_NO_ERROR, RESET_STREAM, and the answer all the same.
+    // STOP_SENDING with H3_NO_ERROR, RESET_STREAM, and the response nevertheless.
     sealed.send(Direction::Down, &[0x05, 0, 0x41, 0x00]);
     sealed.send(Direction::Up, &[0x04, 0, 0x41, 0x00, 6]);
     sealed.send(Direction::Down, &[0x0b, 0, 5, 1, 3, 0, 0, 0xd9]);
@@ -156,7 +158,7 @@ fn a_reset_ends_an_exchange_unless_the_server_asked_for_it() {
 }
 
 #[test]
-fn a_closed_connection_is_over() {
+fn packets_after_connection_close_are_not_read() {
     let mut sealed = Sealed::new(false);
     exchange(&mut sealed, 0);
     sealed.send(Direction::Up, &[0x0b, 4, 6, 1, 4, 0, 0, 0xd1, 0xc1]);
@@ -172,7 +174,7 @@ fn a_closed_connection_is_over() {
 fn streams_with_gaps_take_bounded_memory() {
     let mut sealed = Sealed::new(false);
     for stream in 0..60_u8 {
-        // Far beyond the first byte of each stream, which never comes.
+        // Far beyond the first byte of each stream, which never arrives.
         let mut payload = vec![0x0c, 4 * (stream % 16), 0x80, 1, stream, 0];
         payload.extend([0; 1_200]);
         sealed.send(Direction::Up, &payload);

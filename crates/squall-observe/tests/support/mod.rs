@@ -1,4 +1,5 @@
-//! Connections of our own engines in memory, their bytes as packets, and a link that loses, repeats and reorders them.
+//! Runs squall's own engines in memory, turns their bytes into packets, and builds the TCP/IP headers. What the link
+//! does to the packets is up to each test.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, OnceLock};
@@ -10,9 +11,11 @@ use squall_http::tls::{ClientContext, Identity, ServerContext, Trust, Validity};
 use squall_http::{
     Body, Bytes, ClientConnection, Inbox, Request, Response, Scheme, ServerConnection, ServerEvent,
 };
-use squall_observe::{Checksums, ConnectionRecord, Observations, Observer, Secrets, SeenPacket};
+use squall_observe::{
+    Checksums, ConnectionRecord, Observations, ObservedPacket, Observer, Secrets,
+};
 
-/// What one side wrote at once.
+/// The bytes of one write by one side.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) direction: Direction,
@@ -26,7 +29,7 @@ fn identity() -> &'static Identity {
             not_before_unix_s: 1_700_000_000,
             days: 36_500,
         };
-        Identity::self_made(&["server"], validity).unwrap()
+        Identity::self_signed(&["server"], validity).unwrap()
     })
 }
 
@@ -53,8 +56,8 @@ fn connections(protocol: Protocol) -> (ClientConnection, ServerConnection) {
     )
 }
 
-/// What a client and a server write while these requests are answered: lengths of the bodies of request and response.
-/// HTTP/2's requests are under way together, as far as windows let them. With the key log of TLS.
+/// The writes of a client and a server that exchange these requests, given by the body lengths of request and response;
+/// and the TLS key log. HTTP/2 requests are concurrent, as far as windows allow.
 pub(crate) fn conversation(protocol: Protocol, bodies: &[(usize, usize)]) -> (Vec<Write>, String) {
     let (mut client, mut server) = connections(protocol);
     let (mut client_inbox, mut server_inbox) = (Inbox::default(), Inbox::default());
@@ -98,26 +101,26 @@ pub(crate) fn conversation(protocol: Protocol, bodies: &[(usize, usize)]) -> (Ve
     }
 }
 
-/// TCP's flags.
+/// TCP flags.
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const ACK: u8 = 0x10;
 
-/// Who speaks with whom, from which sequence numbers on.
+/// The endpoints of a connection and their sequence numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct Endpoints {
     pub(crate) is_ipv6: bool,
-    /// The first byte's sequence number, of the client and of the server.
+    /// The sequence number of the first byte, for the client and for the server.
     pub(crate) first: [u32; 2],
 }
 
-impl Ends {
+impl Endpoints {
     fn seq(&self, direction: Direction, offset: u64) -> u32 {
         self.first[direction as usize].wrapping_add(offset as u32)
     }
 
-    /// A packet with these bytes of the direction's stream, that acknowledges so much of the other. SYN stands before
-    /// the first byte.
+    /// A packet that carries these bytes of its direction's stream and acknowledges `acked` bytes of the other. A SYN
+    /// precedes the first byte.
     pub(crate) fn packet(
         &self,
         direction: Direction,
@@ -182,7 +185,7 @@ impl Ends {
     }
 }
 
-/// The checksum of TCP over these addresses (RFC 9293, section 3.1).
+/// The TCP checksum over these addresses (RFC 9293, section 3.1).
 fn checksum(addresses: &[u8], tcp: &[u8]) -> u16 {
     let mut all = addresses.to_vec();
     all.extend([0, 6]);
@@ -200,52 +203,52 @@ fn checksum(addresses: &[u8], tcp: &[u8]) -> u16 {
 
 /// A packet on the link.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct LinkPacket {
     pub(crate) direction: Direction,
     pub(crate) time_in: u64,
     pub(crate) release: Option<u64>,
     pub(crate) bytes: Vec<u8>,
-    /// Which bytes of its direction's stream it carries.
+    /// The bytes of its direction's stream that it carries.
     pub(crate) range: std::ops::Range<u64>,
 }
 
-/// When the observer is given the secrets of TLS.
+/// When the observer gets the TLS secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeysCome {
+pub(crate) enum KeyArrival {
     First,
     /// Before the last packets, which end the connection.
     Late,
 }
 
-/// What the observer makes of packets, which are put into the order of their arrival.
+/// Runs the observer over packets, which are sorted by arrival first.
 pub(crate) fn observe(
-    packets: &[Sent],
+    packets: &[LinkPacket],
     key_log: &str,
-    keys_come: KeysCome,
+    key_arrival: KeyArrival,
 ) -> (Observations, Vec<ConnectionRecord>) {
-    let secrets = match keys_come {
-        KeysCome::First => Secrets::Complete,
-        KeysCome::Late => Secrets::MayCome,
+    let secrets = match key_arrival {
+        KeyArrival::First => Secrets::Complete,
+        KeyArrival::Late => Secrets::MayCome,
     };
     let mut observer = Observer::new(Checksums::Verified, secrets);
     let mut rows = Observations::default();
-    if keys_come == KeysCome::First {
+    if key_arrival == KeyArrival::First {
         observer.add_keys(key_log, &mut rows);
     }
-    let mut packets: Vec<&Sent> = packets.iter().collect();
+    let mut packets: Vec<&LinkPacket> = packets.iter().collect();
     packets.sort_by_key(|packet| packet.time_in);
     let last = packets.len().saturating_sub(2);
     for (at, packet) in packets.into_iter().enumerate() {
-        if at == last && keys_come == KeysCome::Late {
+        if at == last && key_arrival == KeyArrival::Late {
             observer.add_keys(key_log, &mut rows);
         }
-        let seen = SeenPacket {
+        let seen = ObservedPacket {
             time_in: Time::from_nanos(packet.time_in),
             release: packet.release.map(Time::from_nanos),
             direction: packet.direction,
             bytes: &packet.bytes,
         };
-        observer.see(&seen, &mut rows);
+        observer.observe(&seen, &mut rows);
     }
     let counts = observer.finish(&mut rows);
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Chromium, headless, as a client that loads a page again and again: its command line, and the lines that are kept of what it
-//! says (`devtools`).
+//! Headless Chromium as a client that loads a page again and again: its command line, and the lines that are kept of
+//! its reports (`devtools`).
 //!
-//! The document is parsed and its pictures are asked for when the browser gets to them, over as many connections as it likes:
-//! what squall's own client does not do. Connections are kept from page to page, the cache is off. Header fields are the
-//! browser's own.
+//! The browser parses the document and requests its pictures when it gets to them, over as many connections as it
+//! likes. squall's own client does not do that. Connections are kept from page to page; the cache is off. Header fields
+//! are the browser's own.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Protocol;
@@ -12,21 +12,21 @@ use squall_base::{Duration, Time};
 
 use super::order::ClientOrder;
 use super::read::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
-use super::{ClientDriver, Tells};
-use crate::driver::{Refusal, not_so};
+use super::{ClientDriver, ReportedFields};
+use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::Rendered;
+use crate::order::Invocation;
 
 const NAME: &str = "chromium";
 const ROWS: &str = "chromium.jsonl";
 
-/// Its profile, in its folder: all that it writes, temporary files too. Both are relative, because a socket's path must be
-/// short.
+/// Its profile, in its folder: everything that it writes, including temporary files. Both paths are relative, because a
+/// socket's path must be short.
 pub(super) const PROFILE: &str = "profile";
 
 const FLAGS: [&str; 12] = [
     "--headless",
-    // Namespaces are around it already, and an ordinary user's may not be nested.
+    // It already runs inside namespaces, and an ordinary user may not nest them.
     "--no-sandbox",
     "--disable-gpu",
     "--no-first-run",
@@ -40,7 +40,7 @@ const FLAGS: [&str; 12] = [
     "--remote-debugging-pipe",
 ];
 
-/// Its driver.
+/// The driver of Chromium.
 #[derive(Debug)]
 pub(super) struct Chromium;
 
@@ -57,8 +57,8 @@ impl ClientDriver for Chromium {
         Some(&["--version"])
     }
 
-    fn tells(&self) -> Tells {
-        Tells {
+    fn reported_fields(&self) -> ReportedFields {
+        ReportedFields {
             intended: "when the page asked for it",
             connecting: true,
             writing: true,
@@ -77,13 +77,13 @@ impl ClientDriver for Chromium {
         true
     }
 
-    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
         let can = [Protocol::H1, Protocol::H1s, Protocol::H2, Protocol::H3];
-        order.speaks(NAME, &can)?;
+        order.require_protocol(NAME, &can)?;
         if !order.headers.is_empty() {
             let why =
                 "its header fields are a browser's: leave out `headers` and `browser_headers`";
-            return Err(not_so(NAME, why));
+            return Err(order_refusal(NAME, why));
         }
         let targets = order.page.iter().flat_map(|page| &page.targets);
         let mut targets: Vec<&String> = targets.chain([&order.path]).collect();
@@ -91,54 +91,54 @@ impl ClientDriver for Chromium {
         if targets.windows(2).any(|pair| pair[0] == pair[1]) {
             let why =
                 "a browser asks for each target of a page once; give each tile its number, {}";
-            return Err(not_so(NAME, why));
+            return Err(order_refusal(NAME, why));
         }
-        let mut rendered = Rendered::default();
-        // By this file it knows that it is not its first start; the folder must be there.
-        rendered.text(&format!("{PROFILE}/First Run"), String::new());
-        rendered.arguments(FLAGS);
-        rendered.argument(format!("--user-data-dir={PROFILE}"));
+        let mut invocation = Invocation::default();
+        // This file marks a start that is not the first; the profile folder must exist.
+        invocation.text(&format!("{PROFILE}/First Run"), String::new());
+        invocation.arguments(FLAGS);
+        invocation.argument(format!("--user-data-dir={PROFILE}"));
         let folders = ["TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"];
         let environment = folders.map(|name| (name, PROFILE));
         let environment = environment.map(|(name, value)| (name.to_owned(), value.into()));
-        rendered.environment.extend(environment);
+        invocation.environment.extend(environment);
         let (name, address) = (&order.server_name, order.target.ip());
-        rendered.argument(format!("--host-resolver-rules=MAP {name} {address}"));
+        invocation.argument(format!("--host-resolver-rules=MAP {name} {address}"));
         if let Some(pin) = &order.pin {
-            rendered.argument(format!("--ignore-certificate-errors-spki-list={pin}"));
+            invocation.argument(format!("--ignore-certificate-errors-spki-list={pin}"));
         }
         match order.protocol {
             Protocol::H3 => {
                 let port = order.target.port();
-                rendered.argument(format!("--origin-to-force-quic-on={name}:{port}"));
+                invocation.argument(format!("--origin-to-force-quic-on={name}:{port}"));
             }
-            Protocol::H2 => rendered.argument("--disable-quic"),
+            Protocol::H2 => invocation.argument("--disable-quic"),
             Protocol::H1 | Protocol::H1s | Protocol::H2c => {
-                rendered.arguments(["--disable-quic", "--disable-http2"]);
+                invocation.arguments(["--disable-quic", "--disable-http2"]);
             }
         }
-        rendered.argument("about:blank");
-        Ok(rendered)
+        invocation.argument("about:blank");
+        Ok(invocation)
     }
 }
 
-/// What is kept of the conversation, a line each.
+/// The lines that are kept of the conversation.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Line {
-    Request(ToldRequest),
-    Page(ToldPage),
+    Request(RequestReport),
+    Page(PageReport),
 }
 
-/// A request as the browser tells of it; times in nanoseconds since 1970.
+/// A request as the browser reports it; times in nanoseconds since 1970.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ToldRequest {
-    /// Its number among those of all pages.
+pub(super) struct RequestReport {
+    /// Its number among the requests of all pages.
     pub(super) request: u64,
-    /// Its number in its page.
+    /// Its number within its page.
     pub(super) what: u32,
-    /// When the page asked for it; of the document, when the page began.
+    /// When the page requested it; for the document, when the page began.
     pub(super) asked_ns: u64,
     pub(super) connected_ns: Option<u64>,
     pub(super) secured_ns: Option<u64>,
@@ -148,7 +148,7 @@ pub(super) struct ToldRequest {
     pub(super) headers_ns: Option<u64>,
     pub(super) end_ns: u64,
     pub(super) has_ended: bool,
-    /// 0: none came.
+    /// 0 if no response arrived.
     pub(super) status: u16,
     pub(super) protocol: String,
     pub(super) body_bytes: u64,
@@ -156,10 +156,10 @@ pub(super) struct ToldRequest {
     pub(super) error: Option<String>,
 }
 
-/// A page as the browser tells of it.
+/// A page as the browser reports it.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ToldPage {
+pub(super) struct PageReport {
     /// Its number, from 0.
     pub(super) page: u64,
     /// `performance.timeOrigin`, in nanoseconds since 1970.
@@ -171,14 +171,14 @@ pub(super) struct ToldPage {
     pub(super) error: Option<String>,
 }
 
-/// The row of a line, or the page.
+/// The row of a line; pages are added to `pages`.
 pub(super) fn row(
     line: &str,
     context: &RowContext,
     pages: &mut Vec<PageLine>,
 ) -> Result<Option<RequestRecord>, Fault> {
     let line: Line = serde_json::from_str(line).map_err(|error| Fault::Json(error.to_string()))?;
-    let told = match line {
+    let report = match line {
         Line::Page(page) => {
             pages.push(PageLine {
                 page: page.page,
@@ -189,19 +189,19 @@ pub(super) fn row(
             });
             return Ok(None);
         }
-        Line::Request(told) => told,
+        Line::Request(report) => report,
     };
-    if told.status != 0 && told.error.is_none() {
-        let spoken = &told.protocol;
+    if report.status != 0 && report.error.is_none() {
+        let spoken = &report.protocol;
         check_spoken(context, spoken, spoken == context.protocol.alpn())?;
     }
-    let status = match told.status {
+    let status = match report.status {
         0 => None,
         number => {
             Some(status(number.into()).ok_or(Fault::Form("its status is no status of HTTP"))?)
         }
     };
-    let outcome = match (told.has_ended, &told.error) {
+    let outcome = match (report.has_ended, &report.error) {
         (false, _) => Outcome::Censored,
         (true, None) if status.is_none() => {
             return Err(Fault::Form("it was answered without a status"));
@@ -210,23 +210,24 @@ pub(super) fn row(
         (true, Some(_)) => Outcome::ConnectionClosed,
     };
     let at = |ns: Option<u64>| ns.map(Time::from_nanos);
-    let asked = Time::from_nanos(told.asked_ns);
-    let end = Time::from_nanos(told.end_ns.max(told.asked_ns));
+    let asked = Time::from_nanos(report.asked_ns);
+    let end = Time::from_nanos(report.end_ns.max(report.asked_ns));
     Ok(Some(RequestRecord {
-        request: told.request,
-        what: told.what,
-        connected: at(told.connected_ns),
-        secured: at(told.secured_ns),
-        written_first: at(told.written_first_ns),
-        written_last: at(told.written_last_ns),
-        answered_first: at(told.answered_first_ns),
-        headers: at(told.headers_ns),
+        request: report.request,
+        what: report.what,
+        connected: at(report.connected_ns),
+        secured: at(report.secured_ns),
+        written_first: at(report.written_first_ns),
+        written_last: at(report.written_last_ns),
+        answered_first: at(report.answered_first_ns),
+        headers: at(report.headers_ns),
         status,
-        opened_connection: told.opened_connection,
-        response_body_bytes: told.body_bytes,
-        error: match told.has_ended {
-            true => told.error,
-            false => Some("it had not ended when the load was over".to_owned()),
+        opened_connection: report.opened_connection,
+        response_body_bytes: report.body_bytes,
+        error: if report.has_ended {
+            report.error
+        } else {
+            Some("it had not ended when the load was over".to_owned())
         },
         ..plain_row(context, asked, end, outcome)
     }))

@@ -1,7 +1,8 @@
-//! curl (<https://curl.se/docs/manpage.html>): its command line, and a line of JSON that it writes after each transfer.
+//! curl (<https://curl.se/docs/manpage.html>): its command line, and the line of JSON that it writes after each
+//! transfer.
 //!
-//! Its durations are exact to the microsecond. When a transfer began it does not say (not before 8.16): the row ends when
-//! squall read curl's line, which is soon after, and the rest is counted back from there.
+//! Its durations are exact to the microsecond. It does not report when a transfer began (not before 8.16): the row ends
+//! when squall read curl's line, soon after the transfer, and all other times are counted back from there.
 
 use serde::Deserialize;
 use squall_base::plan::{Protocol, Version as Http};
@@ -12,23 +13,23 @@ use super::order::{ClientLoad, ClientOrder};
 use super::read::{
     Fault, RowContext, RowFormat, check_spoken, earlier, later, plain_row, span, status,
 };
-use super::{ClientDriver, Tells};
-use crate::driver::{Refusal, not_so};
+use super::{ClientDriver, ReportedFields};
+use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::{Content, Rendered};
+use crate::order::{Content, Invocation};
 
 const NAME: &str = "curl";
 const ROWS: &str = "curl.json";
 
-/// What curl takes as --parallel-max.
-const MOST_AT_ONCE: u64 = 300;
+/// The largest --parallel-max that curl accepts.
+const MAX_AT_ONCE: u64 = 300;
 
-/// Versions that fail on the second request of a connection of h2c, with error 16 (curl/curl#10634): seen of 7.88.1, and
-/// mended in 8.0.0.
+/// Versions that fail on the second request of an h2c connection, with error 16 (curl/curl#10634): seen in 7.88.1,
+/// fixed in 8.0.0.
 const BROKEN_FROM: [u32; 3] = [7, 88, 0];
 const BROKEN_UNTIL: [u32; 3] = [8, 0, 0];
 
-/// Its driver.
+/// The driver of curl.
 #[derive(Debug)]
 pub(super) struct Curl;
 
@@ -45,15 +46,15 @@ impl ClientDriver for Curl {
         Some(&["--version"])
     }
 
-    fn tells(&self) -> Tells {
-        Tells {
+    fn reported_fields(&self) -> ReportedFields {
+        ReportedFields {
             intended: "when it took the transfer up, counted back from when squall read its line",
             connecting: true,
             writing: true,
             first_byte: true,
             response_body: true,
             protocol: true,
-            ..Tells::default()
+            ..ReportedFields::default()
         }
     }
 
@@ -65,18 +66,18 @@ impl ClientDriver for Curl {
         true
     }
 
-    /// HTTP/3 is left out: Debian's is not built with it.
-    fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Rendered, Refusal> {
+    /// Without HTTP/3: Debian's build does not have it.
+    fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
-        order.speaks(NAME, &[H1, H1s, H2c, H2])?;
+        order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.path.contains(['[', ']', '{', '}']) {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "brackets and braces of a path mean several URLs to it",
             ));
         }
         let Some(requests) = order.load.requests() else {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it sends a number of requests, and knows no duration",
             ));
@@ -86,60 +87,60 @@ impl ClientDriver for Curl {
             let why = format!(
                 "version {version} fails on the second request of a connection of h2c; 8.0.0 does not"
             );
-            return Err(not_so(NAME, &why));
+            return Err(order_refusal(NAME, &why));
         }
-        let mut rendered = Rendered::default();
-        rendered.arguments([
+        let mut invocation = Invocation::default();
+        invocation.arguments([
             "--disable",
             "--silent",
             "--no-progress-meter",
             "--output",
             "/dev/null",
         ]);
-        // stderr has no buffer, so each line comes when its transfer has ended.
-        rendered.arguments(["--write-out", "%{stderr}%{json}\\n"]);
-        rate_or_parallel(order, &mut rendered)?;
-        rendered.argument(match order.protocol {
+        // stderr is unbuffered, so each line arrives when its transfer has ended.
+        invocation.arguments(["--write-out", "%{stderr}%{json}\\n"]);
+        rate_or_parallel(order, &mut invocation)?;
+        invocation.argument(match order.protocol {
             H1 | H1s => "--http1.1",
             H2c => "--http2-prior-knowledge",
             _ => "--http2",
         });
         match &order.trust {
             Some(trust) => {
-                rendered.argument("--cacert");
-                rendered.argument(trust.clone());
+                invocation.argument("--cacert");
+                invocation.argument(trust.clone());
             }
-            None => rendered.argument("--insecure"),
+            None => invocation.argument("--insecure"),
         }
         let (ip, port) = (order.target.ip(), order.target.port());
-        rendered.arguments(["--resolve", &format!("{}:{port}:{ip}", order.server_name)]);
-        rendered.arguments(["--request", &order.method]);
+        invocation.arguments(["--resolve", &format!("{}:{port}:{ip}", order.server_name)]);
+        invocation.arguments(["--request", &order.method]);
         if order.body > Bytes::new(0) {
-            rendered.file("body", Content::Filler(order.body));
-            // No question whether the body is wanted, and no type that nobody asked for.
-            rendered.arguments(["--data-binary", "@body", "--header", "expect:"]);
+            invocation.file("body", Content::Filler(order.body));
+            // No `expect: 100-continue`, and no default content type.
+            invocation.arguments(["--data-binary", "@body", "--header", "expect:"]);
             if !order.headers.iter().any(|(name, _)| name == "content-type") {
-                rendered.arguments(["--header", "content-type:"]);
+                invocation.arguments(["--header", "content-type:"]);
             }
         }
         for (name, value) in &order.headers {
-            rendered.arguments(["--header", &format!("{name}: {value}")]);
+            invocation.arguments(["--header", &format!("{name}: {value}")]);
         }
-        // A fragment is not sent: so many times the same URL.
-        rendered.argument(format!("{}#[1-{requests}]", order.url()));
-        Ok(rendered)
+        // curl does not send the fragment, so this is the same URL `requests` times.
+        invocation.argument(format!("{}#[1-{requests}]", order.url()));
+        Ok(invocation)
     }
 }
 
-fn rate_or_parallel(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
+fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
     match order.load {
         ClientLoad::Rate {
             rate,
             connections: 1,
             ..
-        } => rendered.arguments(["--rate", &words(rate)?]),
+        } => invocation.arguments(["--rate", &words(rate)?]),
         ClientLoad::Rate { .. } => {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "at a rate it sends one request after the other; give it 1 connection",
             ));
@@ -151,21 +152,21 @@ fn rate_or_parallel(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), 
         } => {
             let is_http1 = order.protocol.version() == Http::Http1;
             if is_http1 && streams > 1 {
-                return Err(not_so(
+                return Err(order_refusal(
                     NAME,
                     "over HTTP/1.1 a connection has 1 request at a time",
                 ));
             }
             let at_once = u64::from(connections) * u64::from(streams);
-            if at_once > MOST_AT_ONCE {
-                return Err(not_so(NAME, "it sends at most 300 requests at once"));
+            if at_once > MAX_AT_ONCE {
+                return Err(order_refusal(NAME, "it sends at most 300 requests at once"));
             }
             if at_once == 1 {
                 return Ok(());
             }
-            rendered.arguments(["--parallel", "--parallel-max", &at_once.to_string()]);
+            invocation.arguments(["--parallel", "--parallel-max", &at_once.to_string()]);
             if !is_http1 {
-                rendered.notes.push(format!(
+                invocation.notes.push(format!(
                     "curl sends {at_once} requests at once, over HTTP/2 on as few connections as it can"
                 ));
             }
@@ -183,7 +184,7 @@ fn words(rate: Rate) -> Result<String, Refusal> {
     found
         .map(|(_, unit)| format!("{}/{unit}", rate.events()))
         .ok_or_else(|| {
-            not_so(
+            order_refusal(
                 NAME,
                 "its rate is a whole number a second, a minute or an hour",
             )
@@ -205,19 +206,19 @@ struct Line {
     time_total: f64,
 }
 
-/// `nanoseconds since 1970 \t {...}`: when the line came, and what curl wrote.
+/// `nanoseconds since 1970 \t {...}`: when the line arrived, and what curl wrote.
 pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fault> {
-    let (came, json) = line
+    let (arrival, json) = line
         .split_once('\t')
         .ok_or(Fault::Form("there is no tab in it"))?;
-    let end = came
+    let end = arrival
         .parse()
         .map_err(|_| Fault::Form("it does not begin with a time"))?;
     let end = Time::from_nanos(end);
     let line: Line = serde_json::from_str(json).map_err(|error| Fault::Json(error.to_string()))?;
     let seconds = |number: f64| span(number, 1e9).ok_or(Fault::Form("a time of it is none"));
     let start = earlier(end, seconds(line.time_total)?);
-    // 0 stands for what did not happen.
+    // 0 stands for something that did not happen.
     let mark = |number: f64| -> Result<Option<Time>, Fault> {
         let after = seconds(number)?;
         Ok((!after.is_zero()).then(|| later(start, after)))

@@ -1,8 +1,9 @@
-//! A conversation with Chromium by the DevTools protocol: pages one after the other, and a line for each request and page.
+//! A DevTools conversation with Chromium: loads one page after the other, and writes a line for each request and page.
 //!
-//! `--remote-debugging-pipe` carries JSON messages, each ended by a NUL, so no port and no WebSocket is needed. What the
-//! browser says of its requests are Network events, whose times are those of Resource Timing; how long a page took is its
-//! own Navigation Timing. What the lines mean for a trial is in `chromium`. Nothing of a page is parsed or judged here.
+//! `--remote-debugging-pipe` carries JSON messages, each ended by a NUL, so no port and no WebSocket is needed. The
+//! browser reports its requests as Network events, whose times are those of Resource Timing; how long a page took is
+//! the browser's own Navigation Timing. `chromium` gives the lines their meaning in a trial. Nothing of a page is
+//! parsed or judged here.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,32 +15,32 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::chromium::{Line, ToldPage, ToldRequest};
+use super::chromium::{Line, PageReport, RequestReport};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 
-/// How long the browser may take to come up, and to answer what it is asked.
+/// How long the browser may take to start, and to respond to a command.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Milliseconds and seconds as nanoseconds.
+/// Milliseconds and seconds in nanoseconds.
 const MS: f64 = 1e6;
 const S: f64 = 1e9;
 
-/// What the browser shall load.
+/// What the browser is to load.
 #[derive(Clone, Debug)]
-pub(super) struct Errand {
+pub(super) struct BrowserTask {
     /// The page.
     pub(super) url: String,
     /// Paths with their queries, in the order of their numbers: the document, then what it refers to.
     pub(super) targets: Vec<String>,
-    /// No page is begun later than this after the first.
+    /// No page begins later than this after the first.
     pub(super) length: Duration,
-    /// How long the last one is waited for after that.
+    /// How long to wait for the last page after that.
     pub(super) drain: Duration,
 }
 
-impl Errand {
-    /// That of a client's order.
-    pub(super) fn of(order: &ClientOrder) -> Errand {
+impl BrowserTask {
+    /// The errand of a client's order.
+    pub(super) fn of(order: &ClientOrder) -> BrowserTask {
         let page = order.page.clone();
         let (further, drain) =
             page.map_or_else(Default::default, |page| (page.targets, page.drain));
@@ -50,7 +51,7 @@ impl Errand {
             } => length,
             ClientLoad::Closed { .. } | ClientLoad::Rate { .. } => squall_base::Duration::ZERO,
         };
-        Errand {
+        BrowserTask {
             url: order.url(),
             targets: std::iter::once(order.path.clone()).chain(further).collect(),
             length: Duration::from_nanos(length.as_nanos()),
@@ -59,53 +60,53 @@ impl Errand {
     }
 }
 
-/// Has the browser load pages until the errand's time is over, writes their lines, and closes it.
+/// Has the browser load pages until the errand's time is up, writes their lines, and closes the browser.
 ///
 /// # Errors
-/// What the system says of the pipes and the file, and a browser that says nothing or refuses.
+/// The system's errors on the pipes and the file, and a browser that does not respond or refuses a command.
 pub(super) fn converse(
     stdin: ChildStdin,
     stdout: ChildStdout,
-    errand: &Errand,
+    task: &BrowserTask,
     file: File,
 ) -> io::Result<()> {
-    let mut talk = Talk {
+    let mut devtools = DevTools {
         to: stdin,
         from: listen(stdout),
         session: None,
         last_id: 0,
     };
     let mut events = Vec::new();
-    let target = talk.call(
+    let target = devtools.call(
         "Target.createTarget",
         &json!({ "url": "about:blank" }),
         &mut events,
     )?;
     let attach = json!({ "targetId": target["targetId"], "flatten": true });
-    let session = talk.call("Target.attachToTarget", &attach, &mut events)?;
-    talk.session = session["sessionId"].as_str().map(str::to_owned);
+    let session = devtools.call("Target.attachToTarget", &attach, &mut events)?;
+    devtools.session = session["sessionId"].as_str().map(str::to_owned);
     for domain in ["Page", "Network"] {
-        talk.call(&format!("{domain}.enable"), &json!({}), &mut events)?;
+        devtools.call(&format!("{domain}.enable"), &json!({}), &mut events)?;
     }
     let no_cache = json!({ "cacheDisabled": true });
-    talk.call("Network.setCacheDisabled", &no_cache, &mut events)?;
+    devtools.call("Network.setCacheDisabled", &no_cache, &mut events)?;
     let mut lines = BufWriter::new(file);
     let begun = Instant::now();
-    let give_up = begun + errand.length + errand.drain;
+    let give_up = begun + task.length + task.drain;
     for number in 0.. {
-        let page = talk.load(number, errand, give_up)?;
-        let is_whole = page.told.is_loaded;
+        let page = devtools.load(number, task, give_up)?;
+        let is_whole = page.report.is_loaded;
         page.write(&mut lines)?;
-        if !is_whole || begun.elapsed() >= errand.length {
+        if !is_whole || begun.elapsed() >= task.length {
             break;
         }
     }
     lines.flush()?;
-    talk.session = None;
-    talk.send("Browser.close", &json!({})).map(|_| ())
+    devtools.session = None;
+    devtools.send("Browser.close", &json!({})).map(|_| ())
 }
 
-/// Messages as they come, until the browser is gone.
+/// Messages as they arrive, until the browser is gone.
 fn listen(stdout: ChildStdout) -> Receiver<Value> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -125,7 +126,7 @@ fn listen(stdout: ChildStdout) -> Receiver<Value> {
     receiver
 }
 
-struct Talk {
+struct DevTools {
     to: ChildStdin,
     from: Receiver<Value>,
     session: Option<String>,
@@ -136,7 +137,7 @@ fn broken(why: impl Into<String>) -> io::Error {
     io::Error::other(why.into())
 }
 
-impl Talk {
+impl DevTools {
     fn send(&mut self, method: &str, params: &Value) -> io::Result<u64> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });
@@ -148,17 +149,17 @@ impl Talk {
         Ok(self.last_id)
     }
 
-    /// The next message; `None`: none came until then.
+    /// The next message; `None` if none arrives before `give_up`.
     fn next(&self, give_up: Instant) -> io::Result<Option<Value>> {
-        let left = give_up.saturating_duration_since(Instant::now());
-        match self.from.recv_timeout(left) {
+        let remaining = give_up.saturating_duration_since(Instant::now());
+        match self.from.recv_timeout(remaining) {
             Ok(message) => Ok(Some(message)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(broken("the browser is gone")),
         }
     }
 
-    /// Calls a method and returns its result; what comes before that goes to `events`.
+    /// Calls a method and returns its result; messages that arrive before that go to `events`.
     fn call(&mut self, method: &str, params: &Value, events: &mut Vec<Value>) -> io::Result<Value> {
         let id = self.send(method, params)?;
         let give_up = Instant::now() + PATIENCE;
@@ -175,22 +176,22 @@ impl Talk {
         Err(broken(format!("the browser did not answer {method}")))
     }
 
-    /// Loads a page, and waits for its end until `give_up`.
-    fn load(&mut self, number: u64, errand: &Errand, give_up: Instant) -> io::Result<Page> {
-        let mut page = Page::new(number, &errand.targets);
-        let id = self.send("Page.navigate", &json!({ "url": errand.url }))?;
+    /// Loads a page, and waits until `give_up` for it to finish.
+    fn load(&mut self, number: u64, task: &BrowserTask, give_up: Instant) -> io::Result<Page> {
+        let mut page = Page::new(number, &task.targets);
+        let id = self.send("Page.navigate", &json!({ "url": task.url }))?;
         let mut has_fired = false;
         while !has_fired {
             match self.next(give_up)? {
-                // The browser answers when the document's response begins, or says why it failed.
+                // The browser replies when the document's response begins, or reports why it failed.
                 Some(answer) if answer["id"] == id => {
                     let refused = answer["error"]["message"].as_str();
                     if let Some(error) = answer["result"]["errorText"].as_str().or(refused) {
-                        page.told.error = Some(error.to_owned());
+                        page.report.error = Some(error.to_owned());
                         return Ok(page);
                     }
                 }
-                Some(event) => has_fired = page.take(&event),
+                Some(event) => has_fired = page.apply(&event),
                 None => return Ok(page),
             }
         }
@@ -198,7 +199,7 @@ impl Talk {
         Ok(page)
     }
 
-    /// How long the page took, as the browser says.
+    /// Asks the browser how long the page took.
     fn ask_for_timing(&mut self, page: &mut Page) -> io::Result<()> {
         const TIMING: &str = "new Promise((done) => setTimeout(() => done(
             [performance.timeOrigin, performance.getEntriesByType('navigation')[0].loadEventEnd])))";
@@ -206,35 +207,35 @@ impl Talk {
         let mut events = Vec::new();
         let answer = self.call("Runtime.evaluate", &params, &mut events)?;
         for event in &events {
-            page.take(event);
+            page.apply(event);
         }
         let value = &answer["result"]["value"];
         let (Some(origin), Some(took)) = (value[0].as_f64(), value[1].as_f64()) else {
             return Err(broken(format!("the page has no times: {answer}")));
         };
-        page.told.start_ns = (origin * MS) as u64;
-        page.told.took_ns = (took * MS) as u64;
-        page.told.is_loaded = took > 0.0;
+        page.report.start_ns = (origin * MS) as u64;
+        page.report.took_ns = (took * MS) as u64;
+        page.report.is_loaded = took > 0.0;
         Ok(())
     }
 }
 
-/// A page under way, and its requests by the browser's names.
+/// A page in progress, and its requests by the browser's ids.
 struct Page {
-    told: ToldPage,
+    report: PageReport,
     numbers: BTreeMap<String, u64>,
     count: u64,
-    requests: BTreeMap<String, ToldRequest>,
-    /// What is added to times of the browser's monotonic clock, in nanoseconds.
+    requests: BTreeMap<String, RequestReport>,
+    /// Added to times of the browser's monotonic clock, in nanoseconds.
     offset_ns: f64,
 }
 
 impl Page {
     fn new(number: u64, targets: &[String]) -> Page {
         Page {
-            told: ToldPage {
+            report: PageReport {
                 page: number,
-                ..ToldPage::default()
+                ..PageReport::default()
             },
             numbers: targets.iter().cloned().zip(0..).collect(),
             count: targets.len() as u64,
@@ -247,8 +248,8 @@ impl Page {
         (seconds.as_f64().unwrap_or_default() * S + self.offset_ns) as u64
     }
 
-    /// Takes an event. Whether it says that the page is loaded.
-    fn take(&mut self, event: &Value) -> bool {
+    /// Applies an event. Returns whether it reports that the page is loaded.
+    fn apply(&mut self, event: &Value) -> bool {
         let params = &event["params"];
         match event["method"].as_str() {
             Some("Page.loadEventFired") => return true,
@@ -270,7 +271,7 @@ impl Page {
         false
     }
 
-    fn request(&mut self, params: &Value) -> Option<&mut ToldRequest> {
+    fn request(&mut self, params: &Value) -> Option<&mut RequestReport> {
         self.requests.get_mut(params["requestId"].as_str()?)
     }
 
@@ -283,11 +284,11 @@ impl Page {
         };
         let seconds = |value: &Value| value.as_f64().unwrap_or_default();
         self.offset_ns = (seconds(&params["wallTime"]) - seconds(&params["timestamp"])) * S;
-        let request = ToldRequest {
-            request: self.told.page * self.count + what,
+        let request = RequestReport {
+            request: self.report.page * self.count + what,
             what: what as u32,
             asked_ns: self.unix_ns(&params["timestamp"]),
-            ..ToldRequest::default()
+            ..RequestReport::default()
         };
         self.requests.insert(id.to_owned(), request);
     }
@@ -296,7 +297,7 @@ impl Page {
         let response = &params["response"];
         let timing = &response["timing"];
         let base = self.unix_ns(&timing["requestTime"]);
-        // What did not happen for this request is -1.
+        // -1 stands for something that did not happen in this request.
         let at = |name: &str| {
             let ms = timing[name].as_f64().filter(|ms| *ms >= 0.0)?;
             Some(base.saturating_add((ms * MS) as u64))
@@ -305,12 +306,12 @@ impl Page {
             return;
         };
         let status = response["status"].as_u64().unwrap_or_default();
-        // What is no status is a fault of the row.
+        // A number that is no status makes the row invalid.
         request.status = u16::try_from(status).unwrap_or(u16::MAX);
         request.protocol = response["protocol"].as_str().unwrap_or_default().to_owned();
         request.opened_connection = at("connectStart").is_some();
         request.secured_ns = at("sslEnd");
-        // Of TLS over TCP `connectEnd` is the end of both.
+        // For TLS over TCP, `connectEnd` is the end of both.
         request.connected_ns = at("sslStart").or_else(|| at("connectEnd"));
         request.written_first_ns = at("sendStart");
         request.written_last_ns = at("sendEnd");
@@ -321,7 +322,7 @@ impl Page {
     fn end(&mut self, params: &Value, error: Option<String>) {
         let end_ns = self.unix_ns(&params["timestamp"]);
         if let Some(request) = self.request(params) {
-            // The end of a document is sometimes told before its parts.
+            // The end of a document is sometimes reported before its parts.
             request.end_ns = end_ns
                 .max(request.headers_ns.unwrap_or(0))
                 .max(request.asked_ns);
@@ -331,16 +332,16 @@ impl Page {
     }
 
     fn write(self, lines: &mut impl Write) -> io::Result<()> {
-        let mut requests: Vec<ToldRequest> = self.requests.into_values().collect();
+        let mut requests: Vec<RequestReport> = self.requests.into_values().collect();
         requests.sort_by_key(|request| request.request);
-        // The document is asked for when the page begins, a little before the browser tells of it.
+        // The document is requested when the page begins, a little before the browser reports it.
         if let Some(document) = requests.first_mut().filter(|request| request.what == 0)
-            && self.told.is_loaded
+            && self.report.is_loaded
         {
-            document.asked_ns = document.asked_ns.min(self.told.start_ns);
+            document.asked_ns = document.asked_ns.min(self.report.start_ns);
         }
         let requests = requests.into_iter().map(Line::Request);
-        for line in requests.chain([Line::Page(self.told)]) {
+        for line in requests.chain([Line::Page(self.report)]) {
             serde_json::to_writer(&mut *lines, &line)?;
             lines.write_all(b"\n")?;
         }
@@ -363,7 +364,7 @@ mod tests {
 
     const BEGUN: &str = r#"{"requestId":"7","request":{"url":"https://host:1/a?b"},"wallTime":1000.5,"timestamp":0.25}"#;
 
-    /// What was written of a page, line by line.
+    /// The lines written for a page.
     fn lines(page: Page) -> Vec<Line> {
         let mut text = Vec::new();
         page.write(&mut text).expect("there is memory");
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_request_become_one_line_with_times_of_the_wall_clock() {
+    fn events_of_a_request_become_one_line_with_wall_clock_times() {
         let mut page = page();
         for event in [
             event("requestWillBeSent", BEGUN),
@@ -387,36 +388,40 @@ mod tests {
             event("dataReceived", r#"{"requestId":"7","dataLength":6}"#),
             event("loadingFinished", r#"{"requestId":"7","timestamp":0.75}"#),
         ] {
-            assert!(!page.take(&event));
+            assert!(!page.apply(&event));
         }
-        assert!(page.take(&json!({ "method": "Page.loadEventFired", "params": {} })));
-        let [Line::Request(told), Line::Page(_)] = &lines(page)[..] else {
+        assert!(page.apply(&json!({ "method": "Page.loadEventFired", "params": {} })));
+        let [Line::Request(report), Line::Page(_)] = &lines(page)[..] else {
             panic!("a request and its page");
         };
         let ms = |ms: u64| Some(1_000_000_000_000 + ms * 1_000_000);
-        // The fifth of its page of two, and the second of its targets.
+        // Page 2, of two requests each: request 5 overall, for the second of its page's targets.
         assert_eq!(
-            (told.request, told.what, Some(told.asked_ns)),
+            (report.request, report.what, Some(report.asked_ns)),
             (5, 1, ms(500))
         );
-        assert_eq!((told.connected_ns, told.secured_ns), (ms(752), ms(753)));
+        assert_eq!((report.connected_ns, report.secured_ns), (ms(752), ms(753)));
         assert_eq!(
-            (told.written_first_ns, told.written_last_ns),
+            (report.written_first_ns, report.written_last_ns),
             (ms(755), None)
         );
         assert_eq!(
-            (told.answered_first_ns, told.headers_ns, Some(told.end_ns)),
+            (
+                report.answered_first_ns,
+                report.headers_ns,
+                Some(report.end_ns)
+            ),
             (None, ms(757), ms(1000))
         );
         assert_eq!(
-            (told.status, told.body_bytes, told.protocol.as_str()),
+            (report.status, report.body_bytes, report.protocol.as_str()),
             (404, 11, "h2")
         );
-        assert!(told.opened_connection && told.has_ended && told.error.is_none());
+        assert!(report.opened_connection && report.has_ended && report.error.is_none());
     }
 
     #[test]
-    fn events_that_make_no_sense_are_of_no_request_or_without_times() {
+    fn nonsensical_events_belong_to_no_request_or_have_no_times() {
         let mut strange = page();
         for event in [
             json!(null),
@@ -438,7 +443,7 @@ mod tests {
             event("loadingFinished", r#"{"requestId":"9","timestamp":1}"#),
             event("dataReceived", r#"{"requestId":"9","dataLength":1}"#),
         ] {
-            assert!(!strange.take(&event), "{event}");
+            assert!(!strange.apply(&event), "{event}");
         }
         assert_eq!(lines(strange).len(), 1, "the page alone");
         let mut endless = page();
@@ -458,12 +463,12 @@ mod tests {
             event("dataReceived", r#"{"requestId":"7","dataLength":1}"#),
             event("loadingFailed", r#"{"requestId":"7","timestamp":null}"#),
         ] {
-            endless.take(&event);
+            endless.apply(&event);
         }
-        let [Line::Request(told), Line::Page(_)] = &lines(endless)[..] else {
+        let [Line::Request(report), Line::Page(_)] = &lines(endless)[..] else {
             panic!("a request and its page");
         };
-        assert_eq!((told.status, told.body_bytes), (u16::MAX, u64::MAX));
-        assert_eq!(told.error.as_deref(), Some("it failed"));
+        assert_eq!((report.status, report.body_bytes), (u16::MAX, u64::MAX));
+        assert_eq!(report.error.as_deref(), Some("it failed"));
     }
 }

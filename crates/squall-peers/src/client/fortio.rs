@@ -1,7 +1,7 @@
 //! fortio (<https://github.com/fortio/fortio>): its command line and its access log in JSON.
 //!
-//! Each thread has one connection and one request at a time; at a rate a thread that is late catches up, and when it should
-//! have sent it does not say. Why a request failed it does not say either.
+//! Each thread has one connection and one request at a time. At a rate, a thread that is late catches up, and fortio
+//! does not report when it should have sent. Nor does it report why a request failed.
 
 use serde::Deserialize;
 use squall_base::plan::{Protocol, Version as Http};
@@ -10,15 +10,15 @@ use squall_base::{Bytes, Time};
 
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::read::{Fault, RowContext, RowFormat, later, plain_row, span, status};
-use super::{ClientDriver, Tells};
-use crate::driver::{Refusal, not_so};
+use super::{ClientDriver, ReportedFields};
+use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::{Content, Rendered};
+use crate::order::{Content, Invocation};
 
 const NAME: &str = "fortio";
 const ROWS: &str = "fortio.json";
 
-/// Its driver.
+/// The driver of fortio.
 #[derive(Debug)]
 pub(super) struct Fortio;
 
@@ -35,11 +35,11 @@ impl ClientDriver for Fortio {
         Some(&["version"])
     }
 
-    fn tells(&self) -> Tells {
-        Tells {
+    fn reported_fields(&self) -> ReportedFields {
+        ReportedFields {
             intended: "when its thread sent it; when that was due is not told",
             user: true,
-            ..Tells::default()
+            ..ReportedFields::default()
         }
     }
 
@@ -47,75 +47,75 @@ impl ClientDriver for Fortio {
         Some((ROWS, RowFormat::Fortio))
     }
 
-    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
-        order.speaks(NAME, &[H1, H1s, H2c, H2])?;
+        order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.load.streams() > 1 {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "its threads ask one by one; give it 1 stream a connection",
             ));
         }
         let connections = order.load.connections();
-        let mut rendered = Rendered::default();
-        // Emptied: it adds to its log.
-        rendered.text(ROWS, String::new());
-        rendered.arguments([
+        let mut invocation = Invocation::default();
+        // Truncate the log first: fortio appends to it.
+        invocation.text(ROWS, String::new());
+        invocation.arguments([
             "load",
             "-quiet",
             "-logger-no-color",
             "-access-log-file",
             ROWS,
         ]);
-        // Go's own client, which takes answers of any size; and its limit of 3 s would cut a slow link's tail off.
-        rendered.arguments(["-stdclient", "-timeout", "1h", "-c"]);
-        rendered.argument(connections.to_string());
+        // Go's own client accepts responses of any size. fortio's timeout of 3 s would cut off a slow link's tail.
+        invocation.arguments(["-stdclient", "-timeout", "1h", "-c"]);
+        invocation.argument(connections.to_string());
         if order.protocol.version() == Http::Http2 {
-            rendered.argument("-h2");
+            invocation.argument("-h2");
         }
-        schedule(order, &mut rendered)?;
+        schedule(order, &mut invocation)?;
         match &order.trust {
             Some(trust) => {
-                rendered.argument("-cacert");
-                rendered.argument(trust.clone());
+                invocation.argument("-cacert");
+                invocation.argument(trust.clone());
             }
-            None => rendered.argument("-k"),
+            None => invocation.argument("-k"),
         }
-        rendered.arguments([
+        invocation.arguments([
             "-resolve",
             &order.target.ip().to_string(),
             "-X",
             &order.method,
         ]);
         if order.body > Bytes::new(0) {
-            rendered.file("body", Content::Filler(order.body));
-            rendered.arguments(["-payload-file", "body"]);
+            invocation.file("body", Content::Filler(order.body));
+            invocation.arguments(["-payload-file", "body"]);
         }
         for (name, value) in &order.headers {
-            rendered.arguments(["-H", &format!("{name}: {value}")]);
+            invocation.arguments(["-H", &format!("{name}: {value}")]);
         }
-        rendered.argument(order.url());
-        Ok(rendered)
+        invocation.argument(order.url());
+        Ok(invocation)
     }
 }
 
-/// How often, and until when.
-fn schedule(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
+/// How often to send, and until when.
+fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
     let connections = order.load.connections();
     match order.load {
         ClientLoad::Rate { rate, .. } => {
-            rendered.arguments(["-qps", &format!("{:.6}", rate.per_second())]);
+            invocation.arguments(["-qps", &format!("{:.6}", rate.per_second())]);
         }
-        ClientLoad::Closed { .. } => rendered.arguments(["-qps", "0"]),
+        ClientLoad::Closed { .. } => invocation.arguments(["-qps", "0"]),
     }
     match (order.load.requests(), order.load) {
         (Some(requests), _) if requests < u64::from(connections) => {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it needs at least as many requests as connections",
             ));
         }
-        (Some(requests), _) => rendered.arguments(["-n", &requests.to_string()]),
+        (Some(requests), _) => invocation.arguments(["-n", &requests.to_string()]),
         (
             None,
             ClientLoad::Closed {
@@ -123,8 +123,8 @@ fn schedule(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal>
                 ..
             },
         ) => {
-            rendered.arguments(["-t", &format!("{}ns", duration.as_nanos())]);
-            rendered.notes.push(format!("fortio sends {connections} requests more before it begins, which it does not tell of"));
+            invocation.arguments(["-t", &format!("{}ns", duration.as_nanos())]);
+            invocation.notes.push(format!("fortio sends {connections} requests more before it begins, which it does not tell of"));
         }
         (None, _) => {}
     }
@@ -135,11 +135,11 @@ fn schedule(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal>
 struct Line {
     /// Seconds.
     latency: f64,
-    /// Nanoseconds since 1970: its start.
+    /// Nanoseconds since 1970 at its start.
     timestamp: u64,
     thread: u32,
     ok: bool,
-    /// The status, or what happened.
+    /// The status, or an error.
     details: String,
 }
 

@@ -1,15 +1,15 @@
-//! Any other load generator: a command with placeholders, and whose format its log has, if any.
+//! Any other load generator: a command with placeholders, and the format of its log, if it writes one.
 //!
-//! What it sends and speaks nobody knows but its author: it is believed.
+//! Only its author knows what it sends and speaks; squall trusts the recipe.
 
 use thiserror::Error;
 
 use super::order::ClientOrder;
 use super::read::RowFormat;
-use super::{ClientDriver, Tells, clients};
-use crate::driver::{Refusal, not_so};
+use super::{ClientDriver, ReportedFields, clients};
+use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::{Content, Rendered};
+use crate::order::{Content, Invocation};
 use crate::template::{Template, words};
 
 const PLACEHOLDERS: [&str; 13] = [
@@ -28,18 +28,19 @@ const PLACEHOLDERS: [&str; 13] = [
     "folder",
 ];
 
-/// A client of a recipe's own, as it is written there.
+/// A client that a recipe defines, as written there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawClient {
     /// Its name.
     pub name: String,
-    /// The program and its arguments, in words; words with blanks in quotes.
+    /// The program and its arguments, separated by blanks; quotes hold blanks together.
     pub command: String,
-    /// `FORMAT FILE`, as in `h2load rows.tsv`: whose log its log is like, and its name in its folder; empty: it has none.
+    /// `FORMAT FILE`, as in `h2load rows.tsv`: the program whose format its log has, and the log's name in its folder.
+    /// Empty if it writes no log.
     pub rows: String,
 }
 
-/// A client of a recipe's own, checked.
+/// A client that a recipe defines, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenericClient {
     name: String,
@@ -47,7 +48,7 @@ pub struct GenericClient {
     rows: Option<(String, RowFormat)>,
 }
 
-/// Why a client of a recipe's own cannot be.
+/// Why a recipe's client is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GenericClientError {
     /// There is no program, or a quote is not closed.
@@ -58,28 +59,28 @@ pub enum GenericClientError {
         /// Its name.
         client: String,
     },
-    /// A placeholder that does not exist, or a brace that is no placeholder's.
+    /// An unknown placeholder, or a brace that belongs to no placeholder.
     #[error("client {client}: unknown placeholder {{{found}}}: expected one of {}; for a brace write {{{{ or }}}}", PLACEHOLDERS.join(", "))]
     Placeholder {
         /// Its name.
         client: String,
-        /// What stands there.
+        /// The text between the braces.
         found: String,
     },
-    /// Another word for `rows`.
+    /// An invalid value of `rows`.
     #[error(
         "client {client}: unknown rows {found:?}: expected h2load, k6, fortio or curl, a blank, and the name of a file"
     )]
     Rows {
         /// Its name.
         client: String,
-        /// What stands there.
+        /// The invalid value.
         found: String,
     },
 }
 
 impl GenericClient {
-    /// Checks what a recipe says.
+    /// Checks a recipe's definition.
     pub fn check(raw: &RawClient) -> Result<GenericClient, GenericClientError> {
         let client = || raw.name.clone();
         let no_command = || GenericClientError::Command { client: client() };
@@ -139,14 +140,14 @@ impl ClientDriver for GenericClient {
         None
     }
 
-    /// What the program tells whose format it writes.
-    fn tells(&self) -> Tells {
+    /// What is reported by the program whose format it writes.
+    fn reported_fields(&self) -> ReportedFields {
         let format = self.rows.as_ref().map(|(_, format)| *format);
         let same = clients()
             .into_iter()
             .find(|client| client.rows().map(|(_, other)| other) == format);
         same.filter(|_| format.is_some())
-            .map(ClientDriver::tells)
+            .map(ClientDriver::reported_fields)
             .unwrap_or_default()
     }
 
@@ -156,26 +157,26 @@ impl ClientDriver for GenericClient {
             .map(|(file, format)| (file.as_str(), *format))
     }
 
-    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
-        let mut rendered = Rendered::default();
-        rendered.file("body", Content::Filler(order.body));
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
+        let mut invocation = Invocation::default();
+        invocation.file("body", Content::Filler(order.body));
         if let Some((file, _)) = &self.rows {
-            rendered.text(file, String::new());
+            invocation.text(file, String::new());
         }
         for word in self.words.iter().skip(1) {
             let filled = word
                 .fill(|name| value(name, order))
                 .map_err(|placeholder| {
-                    not_so(
+                    order_refusal(
                         &self.name,
                         &format!(
                             "{{{placeholder}}} stands for something that this load does not have"
                         ),
                     )
                 })?;
-            rendered.argument(filled);
+            invocation.argument(filled);
         }
-        Ok(rendered)
+        Ok(invocation)
     }
 }
 
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_named() {
+    fn mistakes_in_a_definition_are_named() {
         let check = |command: &str, rows: &str| {
             GenericClient::check(&RawClient {
                 name: "mine".to_owned(),
@@ -220,7 +221,10 @@ mod tests {
             })
         };
         assert!(check("load -n {requests} {url}", "h2load rows.tsv").is_ok());
-        assert_eq!(check("load {url}", "").unwrap().tells(), Tells::default());
+        assert_eq!(
+            check("load {url}", "").unwrap().reported_fields(),
+            ReportedFields::default()
+        );
         for (command, rows, said) in [
             ("", "", "its command is none"),
             ("load 'a", "", "its command is none"),

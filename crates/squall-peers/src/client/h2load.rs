@@ -1,7 +1,8 @@
 //! h2load (<https://nghttp2.org/documentation/h2load.1.html>): its command line and its `--log-file`.
 //!
-//! Its rate is for each connection, by a timer of 10 ms at best, so it sends in bursts. A request's time begins when its
-//! HEADERS are made, so waiting for a stream is left out. Windows are 2^30 - 1. Why a request failed it does not say.
+//! Its rate applies to each connection, with a timer of 10 ms at best, so it sends in bursts. A request's time begins
+//! when its HEADERS are made, so waiting for a stream is left out. Windows are 2^30 - 1. It does not report why a
+//! request failed.
 
 use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
@@ -9,15 +10,15 @@ use squall_base::{Bytes, Duration, Time};
 
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::read::{Fault, RowContext, RowFormat, later, plain_row, status};
-use super::{ClientDriver, Tells};
-use crate::driver::{Refusal, not_so};
+use super::{ClientDriver, ReportedFields};
+use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::{Content, Rendered};
+use crate::order::{Content, Invocation};
 
 const NAME: &str = "h2load";
 const ROWS: &str = "h2load.tsv";
 
-/// Its driver.
+/// The driver of h2load.
 #[derive(Debug)]
 pub(super) struct H2load;
 
@@ -34,10 +35,10 @@ impl ClientDriver for H2load {
         Some(&["--version"])
     }
 
-    fn tells(&self) -> Tells {
-        Tells {
+    fn reported_fields(&self) -> ReportedFields {
+        ReportedFields {
             intended: "when its HEADERS were made; h2load's schedule is not told",
-            ..Tells::default()
+            ..ReportedFields::default()
         }
     }
 
@@ -45,72 +46,72 @@ impl ClientDriver for H2load {
         Some((ROWS, RowFormat::H2load))
     }
 
-    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
-        order.speaks(NAME, &[H1, H1s, H2c, H2])?;
+        order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.trust.is_some() {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it never checks certificates; give it none to trust",
             ));
         }
-        let mut rendered = Rendered::default();
-        // It adds to its log.
-        rendered.text(ROWS, String::new());
+        let mut invocation = Invocation::default();
+        // Truncate the log first: h2load appends to it.
+        invocation.text(ROWS, String::new());
         let is_http1 = order.protocol.version() == Http::Http1;
-        rendered.arguments(["--threads=1", "--log-file", ROWS]);
-        rendered.argument(if is_http1 { "--h1" } else { "--npn-list=h2" });
+        invocation.arguments(["--threads=1", "--log-file", ROWS]);
+        invocation.argument(if is_http1 { "--h1" } else { "--npn-list=h2" });
         let connections = order.load.connections();
-        rendered.argument(format!("--clients={connections}"));
+        invocation.argument(format!("--clients={connections}"));
         match order.load {
             ClientLoad::Rate { rate, .. } => {
                 let each = rate.per_second() / f64::from(connections);
-                rendered.argument(format!("--rps={each:.6}"));
-                // So many as the server allows: a rate must not wait for answers.
-                rendered.argument(format!(
+                invocation.argument(format!("--rps={each:.6}"));
+                // As many as the server allows: a rate must not wait for responses.
+                invocation.argument(format!(
                     "--max-concurrent-streams={}",
                     if is_http1 { 1 } else { 1 << 20 }
                 ));
-                rendered.notes.push(format!(
+                invocation.notes.push(format!(
                     "h2load sends {each:.3} requests a second on each connection, in bursts: its timer has 10 ms at best"
                 ));
             }
             ClientLoad::Closed { streams, .. } => {
                 if is_http1 && streams > 1 {
-                    return Err(not_so(
+                    return Err(order_refusal(
                         NAME,
                         "over HTTP/1.1 it would pipeline; give it 1 stream a connection",
                     ));
                 }
-                rendered.argument(format!("--max-concurrent-streams={streams}"));
+                invocation.argument(format!("--max-concurrent-streams={streams}"));
             }
         }
-        until(order, &mut rendered)?;
-        rendered.argument(format!("--connect-to={}", order.target));
+        until(order, &mut invocation)?;
+        invocation.argument(format!("--connect-to={}", order.target));
         if order.body > Bytes::new(0) {
-            rendered.file("body", Content::Filler(order.body));
-            rendered.argument("--data=body");
+            invocation.file("body", Content::Filler(order.body));
+            invocation.argument("--data=body");
         }
-        rendered.argument(format!("--header=:method: {}", order.method));
+        invocation.argument(format!("--header=:method: {}", order.method));
         for (name, value) in &order.headers {
-            rendered.argument(format!("--header={name}: {value}"));
+            invocation.argument(format!("--header={name}: {value}"));
         }
-        rendered.argument(order.url());
-        Ok(rendered)
+        invocation.argument(order.url());
+        Ok(invocation)
     }
 }
 
-/// Until when it sends.
-fn until(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
+/// When it stops sending.
+fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
     let connections = order.load.connections();
     match (order.load.requests(), order.load) {
         (Some(requests), _) if requests < u64::from(connections) => {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it needs at least as many requests as connections",
             ));
         }
-        (Some(requests), _) => rendered.argument(format!("--requests={requests}")),
+        (Some(requests), _) => invocation.argument(format!("--requests={requests}")),
         (
             None,
             ClientLoad::Closed {
@@ -118,11 +119,11 @@ fn until(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
                 ..
             },
         ) => {
-            rendered.argument(format!(
+            invocation.argument(format!(
                 "--duration={}ms",
                 duration.as_nanos().div_ceil(1_000_000)
             ));
-            rendered.notes.push(
+            invocation.notes.push(
                 "h2load does not tell of requests that are unfinished when its time is over"
                     .to_owned(),
             );
@@ -132,7 +133,7 @@ fn until(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `start us since 1970 \t status or -1 \t duration us`; further columns may follow.
+/// `start us since 1970 \t status or -1 \t duration us`; more columns may follow.
 pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fault> {
     let mut columns = line.split('\t').map(str::trim);
     let mut next = || columns.next().and_then(|column| column.parse::<i64>().ok());

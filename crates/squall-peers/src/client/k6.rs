@@ -1,9 +1,9 @@
-//! k6 (<https://grafana.com/docs/k6/latest/results-output/real-time/json/>): its script and its JSON, of ten lines for each
-//! request.
+//! k6 (<https://grafana.com/docs/k6/latest/results-output/real-time/json/>): its script and its JSON, with ten lines
+//! for each request.
 //!
-//! Each virtual user has connections of its own and one request at a time, so users are connections. A point's time is the
-//! end of its request; the rest is counted back from there by the durations. `http_req_duration` leaves out what a
-//! request was blocked, so `intended` is the beginning of that.
+//! Each virtual user has its own connections and one request at a time, so users are connections. A point's time is the
+//! end of its request; the other times are counted back from there with the durations. `http_req_duration` leaves out
+//! how long a request was blocked, so `intended` is when that began.
 
 use std::borrow::Cow;
 
@@ -15,15 +15,15 @@ use squall_base::{Bytes, Duration, Time};
 
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::read::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
-use super::{ClientDriver, Tells};
-use crate::driver::{Refusal, not_so};
+use super::{ClientDriver, ReportedFields};
+use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::{Content, Rendered};
+use crate::order::{Content, Invocation};
 
 const NAME: &str = "k6";
 const ROWS: &str = "k6.json";
 
-/// Its driver.
+/// The driver of k6.
 #[derive(Debug)]
 pub(super) struct K6;
 
@@ -40,14 +40,14 @@ impl ClientDriver for K6 {
         Some(&["version"])
     }
 
-    fn tells(&self) -> Tells {
-        Tells {
+    fn reported_fields(&self) -> ReportedFields {
+        ReportedFields {
             intended: "when its virtual user asked for a connection; when its arrival was due is not told",
             connecting: true,
             writing: true,
             first_byte: true,
             protocol: true,
-            ..Tells::default()
+            ..ReportedFields::default()
         }
     }
 
@@ -55,46 +55,46 @@ impl ClientDriver for K6 {
         Some((ROWS, RowFormat::K6))
     }
 
-    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
-        order.speaks(NAME, &[Protocol::H1, Protocol::H1s, Protocol::H2])?;
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
+        order.require_protocol(NAME, &[Protocol::H1, Protocol::H1s, Protocol::H2])?;
         if order.load.streams() > 1 {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "its users share no connection and ask one by one; give it 1 stream a connection",
             ));
         }
-        let mut rendered = Rendered::default();
-        rendered.text("script.js", script(order));
+        let mut invocation = Invocation::default();
+        invocation.text("script.js", script(order));
         if order.body > Bytes::new(0) {
-            rendered.file("body", Content::Filler(order.body));
+            invocation.file("body", Content::Filler(order.body));
         }
-        rendered.arguments([
+        invocation.arguments([
             "run",
             "--quiet",
             "--no-usage-report",
             "--no-summary",
             "--no-color",
         ]);
-        // Its API would listen on a port of its own.
-        rendered.arguments(["--address=127.0.0.1:0", "--out"]);
-        rendered.argument(format!("json={ROWS}"));
-        rendered.argument("script.js");
-        // Its times are of its zone.
-        rendered.environment.push(("TZ".to_owned(), "UTC".into()));
+        // Otherwise its API would listen on its default port.
+        invocation.arguments(["--address=127.0.0.1:0", "--out"]);
+        invocation.argument(format!("json={ROWS}"));
+        invocation.argument("script.js");
+        // Its times are in its time zone.
+        invocation.environment.push(("TZ".to_owned(), "UTC".into()));
         if let Some(trust) = &order.trust {
-            rendered
+            invocation
                 .environment
                 .push(("SSL_CERT_FILE".to_owned(), trust.clone().into()));
         }
         if order.protocol == Protocol::H1s {
-            rendered
+            invocation
                 .environment
                 .push(("GODEBUG".to_owned(), "http2client=0".into()));
         }
-        rendered
+        invocation
             .notes
             .push("k6 writes 10 kB of JSON for each request".to_owned());
-        Ok(rendered)
+        Ok(invocation)
     }
 }
 
@@ -106,7 +106,7 @@ fn script(order: &ClientOrder) -> String {
             "executor": "constant-arrival-rate",
             "rate": rate.events(),
             "timeUnit": millis(rate.period()),
-            // It takes no less than 1 s; `most` ends the load.
+            // k6 requires at least 1 s; `most` ends the load.
             "duration": millis(duration.max(Duration::from_secs(1))),
             "preAllocatedVUs": users,
             "maxVUs": users,
@@ -140,7 +140,7 @@ fn script(order: &ClientOrder) -> String {
         .iter()
         .map(|(name, value)| (name.clone(), json!(value)))
         .collect();
-    // One that is due when the time is over k6 counts in, and squall does not.
+    // k6 starts a request that is due exactly when the time is over; squall does not.
     let most = order
         .load
         .requests()
@@ -166,7 +166,7 @@ export default function () {{
     )
 }
 
-/// Every line. What its data are depends on these.
+/// The common part of every line, which determines what its data contain.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(rename = "type", borrow)]
@@ -197,19 +197,19 @@ struct Tags {
     error_code: Option<String>,
 }
 
-/// Points of a request until the next one's first.
+/// The points of a request, until the first point of the next.
 #[derive(Default)]
-pub(super) struct Gathering(Option<Request>);
+pub(super) struct RequestAssembly(Option<RequestPoints>);
 
-struct Request {
+struct RequestPoints {
     end: Time,
     tags: Tags,
-    spans: Spans,
+    durations: RequestDurations,
 }
 
 /// By k6's names, without `http_req_`.
 #[derive(Default)]
-struct Spans {
+struct RequestDurations {
     blocked: Option<Duration>,
     connecting: Option<Duration>,
     tls_handshaking: Option<Duration>,
@@ -218,8 +218,8 @@ struct Spans {
     receiving: Option<Duration>,
 }
 
-impl Gathering {
-    /// Takes a line. The request before, if this one begins another.
+impl RequestAssembly {
+    /// Applies a line. Returns the previous request if this line begins another.
     pub(super) fn line(
         &mut self,
         line: &str,
@@ -244,16 +244,18 @@ impl Gathering {
         if is_first {
             check_protocol(&point.tags, context)?;
             let before = self.finish(context);
-            self.0 = Some(Request {
+            self.0 = Some(RequestPoints {
                 end,
                 tags: point.tags,
-                spans: Spans::default(),
+                durations: RequestDurations::default(),
             });
             return Ok(before);
         }
         let request = self.0.as_mut().filter(|request| request.end == end);
         let request = request.ok_or(Fault::Form("it belongs to no request above it"))?;
-        request.spans.take(part.unwrap_or_default(), point.value)?;
+        request
+            .durations
+            .set(part.unwrap_or_default(), point.value)?;
         Ok(None)
     }
 
@@ -263,7 +265,7 @@ impl Gathering {
     }
 }
 
-/// Requests that failed before they had one say an empty one, or none.
+/// Requests that failed before a protocol was chosen report an empty one, or none at all.
 fn check_protocol(tags: &Tags, context: &RowContext) -> Result<(), Fault> {
     let Some(proto) = tags.proto.as_deref().filter(|proto| !proto.is_empty()) else {
         return Ok(());
@@ -276,9 +278,9 @@ fn check_protocol(tags: &Tags, context: &RowContext) -> Result<(), Fault> {
     check_spoken(context, proto, is_it)
 }
 
-impl Spans {
-    fn take(&mut self, part: &str, millis: f64) -> Result<(), Fault> {
-        let place = match part {
+impl RequestDurations {
+    fn set(&mut self, part: &str, millis: f64) -> Result<(), Fault> {
+        let duration = match part {
             "blocked" => &mut self.blocked,
             "connecting" => &mut self.connecting,
             "tls_handshaking" => &mut self.tls_handshaking,
@@ -287,14 +289,18 @@ impl Spans {
             "receiving" => &mut self.receiving,
             _ => return Ok(()),
         };
-        *place = Some(span(millis, 1e6).ok_or(Fault::Form("its duration is none"))?);
+        *duration = Some(span(millis, 1e6).ok_or(Fault::Form("its duration is none"))?);
         Ok(())
     }
 }
 
-impl Request {
+impl RequestPoints {
     fn row(self, context: &RowContext) -> RequestRecord {
-        let Request { end, tags, spans } = self;
+        let RequestPoints {
+            end,
+            tags,
+            durations,
+        } = self;
         let code = tags
             .error_code
             .as_deref()
@@ -308,25 +314,27 @@ impl Request {
             None => failure(code.unwrap_or(0)),
         };
         let or_none = Option::unwrap_or_default;
-        let received = earlier(end, or_none(spans.receiving));
-        let written = earlier(received, or_none(spans.waiting));
-        let slot = earlier(written, or_none(spans.sending));
-        let asked = earlier(slot, or_none(spans.blocked));
-        let opened = spans.connecting.filter(|connecting| !connecting.is_zero());
-        let secured = spans
+        let received = earlier(end, or_none(durations.receiving));
+        let written = earlier(received, or_none(durations.waiting));
+        let slot = earlier(written, or_none(durations.sending));
+        let asked = earlier(slot, or_none(durations.blocked));
+        let opened = durations
+            .connecting
+            .filter(|connecting| !connecting.is_zero());
+        let secured = durations
             .tls_handshaking
             .filter(|handshake| !handshake.is_zero());
         let mut row = plain_row(context, asked, end, outcome);
         let is_answered = outcome == Outcome::Answered;
-        row.slot = spans.sending.filter(|_| is_answered).map(|_| slot);
+        row.slot = durations.sending.filter(|_| is_answered).map(|_| slot);
         row.opened_connection = opened.is_some();
-        // Connecting and the handshake are the last of what it was blocked.
+        // Connecting and the TLS handshake come last in the blocked time.
         row.secured = secured.filter(|_| is_answered).map(|_| slot);
         row.connected = opened
             .filter(|_| is_answered)
             .map(|_| earlier(slot, or_none(secured)));
-        row.written_last = spans.sending.filter(|_| is_answered).map(|_| written);
-        row.answered_first = spans.waiting.filter(|_| is_answered).map(|_| received);
+        row.written_last = durations.sending.filter(|_| is_answered).map(|_| written);
+        row.answered_first = durations.waiting.filter(|_| is_answered).map(|_| received);
         row.status = found;
         row.error = tags
             .error
@@ -348,7 +356,7 @@ fn failure(code: u32) -> Outcome {
     }
 }
 
-/// `2026-11-22T10:55:45.677747555Z` as Go writes it, in nanoseconds since 1970.
+/// Parses `2026-11-22T10:55:45.677747555Z` as Go writes it. Returns nanoseconds since 1970.
 fn unix_ns(text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z')?;
     let (date, clock) = text.split_once('T')?;
@@ -378,8 +386,8 @@ fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
     parts.try_into().ok()
 }
 
-/// After Howard Hinnant's `days_from_civil` ("chrono-Compatible Low-Level Date Algorithms"), for 1970 and later: years begin
-/// in March, so that the leap day is their last, and eras are 400 years long.
+/// After Howard Hinnant's `days_from_civil` ("chrono-Compatible Low-Level Date Algorithms"), for 1970 and later: years
+/// begin in March, so that the leap day is the last one, and eras are 400 years long.
 fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year / 400, year % 400);
@@ -398,20 +406,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_are_those_of_the_calendar(secs in 0_u64..16_000_000_000, nanos in 0_u64..1_000_000_000) {
+        fn parsed_times_match_the_calendar(secs in 0_u64..16_000_000_000, nanos in 0_u64..1_000_000_000) {
             let CivilTime { year, month, day, hour, minute, second } = CivilTime::from_unix_secs(secs);
             let text = format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z");
             prop_assert_eq!(unix_ns(&text), Some(secs * 1_000_000_000 + nanos), "{}", text);
         }
 
         #[test]
-        fn no_time_makes_it_panic(text in "[0-9TZ:.+-]{0,40}") {
+        fn parsing_times_never_panics(text in "[0-9TZ:.+-]{0,40}") {
             let _ = unix_ns(&text);
         }
     }
 
     #[test]
-    fn only_whole_times_of_utc_are_read() {
+    fn only_complete_utc_times_are_parsed() {
         assert_eq!(unix_ns("1970-01-01T00:00:01Z"), Some(1_000_000_000));
         assert_eq!(unix_ns("1970-01-01T00:00:00.5Z"), Some(500_000_000));
         for text in [

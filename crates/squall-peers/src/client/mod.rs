@@ -1,9 +1,10 @@
-//! Load generators that are not ours: their command lines, and what their own logs say of each request.
+//! Load generators of other projects: their command lines, and what their own logs report of each request.
 //!
-//! A row says what the program says and no more: what it does not tell stays `None`, and numbers that cannot be `None` are 0
-//! (`Tells` has which). None of them tells when a request should have been sent, so `intended` is the earliest time that
-//! it does tell: its response times leave out what it waited before (coordinated omission). Times count from 1970 by the
-//! wall clock; `RequestRecord::count_from` makes them a trial's. Statistics are other crates'.
+//! A row contains what the program reports and no more. Whatever it does not report stays `None`, and numbers that
+//! cannot be `None` are 0 (`ReportedFields` lists which). None of the programs reports when a request should have been
+//! sent, so `intended` is the earliest time that it does report: its response times leave out the wait before that
+//! (coordinated omission). Times count from 1970 by the wall clock; `RequestRecord::count_from` converts them to a
+//! trial's. Other crates do the statistics.
 
 mod chromium;
 mod curl;
@@ -19,28 +20,28 @@ mod run;
 pub use generic::{GenericClient, GenericClientError, RawClient};
 pub use order::{ClientLoad, ClientOrder, LoadEnd, PageOrder};
 pub use read::{PageLine, ReadError, Readout, RowContext, RowFormat};
-pub use run::{Client, ClientError, ClientRun, Finished, remove_leftovers};
+pub use run::{Client, ClientError, ClientReport, ClientRun, remove_leftovers};
 
-use crate::driver::{Refusal, not_so};
-use crate::find::{Found, Missing, Search, Version, look_up};
-use crate::order::Rendered;
+use crate::driver::{Refusal, order_refusal};
+use crate::find::{FindError, InstalledProgram, SearchPath, Version, find_program};
+use crate::order::Invocation;
 
-/// What a program's log tells of a request, besides its end and what became of it.
+/// What a program's log reports of a request, in addition to its end and its outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tells {
-    /// What `intended` and `taken_up` are in truth.
+pub struct ReportedFields {
+    /// What `intended` and `taken_up` really are.
     pub intended: &'static str,
-    /// When its connection was open, and secured.
+    /// When its connection was open, and when it was secured.
     pub connecting: bool,
     /// When it was written.
     pub writing: bool,
-    /// When the first byte of its response came.
+    /// When the first byte of its response arrived.
     pub first_byte: bool,
     /// How large its response's body was.
     pub response_body: bool,
-    /// Which virtual user's it was.
+    /// Which virtual user sent it.
     pub user: bool,
-    /// Which protocol was really spoken: another than the one asked for is an error.
+    /// Which protocol was really spoken. Any other than the requested one is an error.
     pub protocol: bool,
 }
 
@@ -49,27 +50,27 @@ pub trait ClientDriver: Sync {
     /// Its name in recipes.
     fn name(&self) -> &str;
 
-    /// The name of its file.
+    /// The name of its executable.
     fn program(&self) -> &str {
         self.name()
     }
 
-    /// How to get it.
+    /// How to install it.
     fn install_hint(&self) -> &str;
 
-    /// How it is asked for its version; `None`: it is not asked.
+    /// The arguments that make it print its version; `None`: it is not asked.
     fn version_arguments(&self) -> Option<&'static [&'static str]>;
 
-    /// What its log tells.
-    fn tells(&self) -> Tells;
+    /// What its log reports.
+    fn reported_fields(&self) -> ReportedFields;
 
-    /// Its command line and files, or why it cannot make this load.
-    fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Rendered, Refusal>;
+    /// Its command line and files, or why it cannot generate this load.
+    fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal>;
 
-    /// The file of its rows, in the order's folder, and their format. `None`: it tells of no request.
+    /// The file of its rows, in the order's folder, and their format. `None`: it reports no requests.
     fn rows(&self) -> Option<(&str, RowFormat)>;
 
-    /// Whether its rows are read from stderr, each with the time at which it came, and kept in the file of `rows`.
+    /// Whether its rows are read from stderr, each with its time of arrival, and kept in the file of `rows`.
     fn has_rows_on_stderr(&self) -> bool {
         false
     }
@@ -79,9 +80,9 @@ pub trait ClientDriver: Sync {
         false
     }
 
-    /// Looks for it.
-    fn find(&self, search: &Search) -> Result<Found, Missing> {
-        look_up(
+    /// Looks for the program.
+    fn find(&self, search: &SearchPath) -> Result<InstalledProgram, FindError> {
+        find_program(
             self.program(),
             self.install_hint(),
             self.version_arguments(),
@@ -89,12 +90,17 @@ pub trait ClientDriver: Sync {
         )
     }
 
-    /// Checks the order and says what starts the program.
-    fn render(&self, order: &ClientOrder, version: &Version) -> Result<Rendered, Refusal> {
+    /// Checks the order and returns what it takes to start the program.
+    fn render(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal> {
         order.check(self.name())?;
         match (self.loads_pages(), order.page.is_some()) {
-            (true, false) => return Err(not_so(self.name(), "it loads pages, and nothing else")),
-            (false, true) => return Err(not_so(self.name(), "it loads no pages")),
+            (true, false) => {
+                return Err(order_refusal(
+                    self.name(),
+                    "it loads pages, and nothing else",
+                ));
+            }
+            (false, true) => return Err(order_refusal(self.name(), "it loads no pages")),
             _ => {}
         }
         self.configure(order, version)

@@ -1,7 +1,7 @@
-//! The load that a foreign client shall make: one request, again and again, at a rate or as fast as answers come; or of a
-//! browser a page, again and again.
+//! The load that a foreign client is to generate: one request again and again, at a rate or as fast as responses
+//! arrive; for a browser, one page again and again.
 //!
-//! Shapes that squall's own client has besides (scripts, stages) none of these programs has alike.
+//! squall's own client also has scripts and stages, for which these programs have no common equivalent.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,82 +9,82 @@ use std::path::PathBuf;
 use squall_base::plan::{Protocol, message};
 use squall_base::{Bytes, Duration, Rate};
 
-use crate::driver::{Refusal, not_so};
+use crate::driver::{Refusal, order_refusal};
 
-/// What a client shall ask, whom, and how often.
+/// What a client is to request, from which server, and how often.
 #[derive(Clone, Debug)]
 pub struct ClientOrder {
-    /// What logs and errors call it; it names files too.
+    /// Its name in logs and errors, and in names of files.
     pub name: String,
-    /// Whom it connects to.
+    /// The server's address.
     pub target: SocketAddr,
     /// The name in the URL, for SNI and certificates.
     pub server_name: String,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: Protocol,
     /// The method.
     pub method: String,
     /// The path and query.
     pub path: String,
-    /// Header fields besides those that it sends anyway.
+    /// Header fields in addition to those that it always sends.
     pub headers: Vec<(String, String)>,
-    /// The size of each request's body, of `x`.
+    /// The size of each request's body, which consists of `x`.
     pub body: Bytes,
-    /// How often.
+    /// How often it sends requests.
     pub load: ClientLoad,
-    /// What it loads, in place of the one request: then `path` is the document's.
+    /// The page to load instead of one request; `path` is then the document's.
     pub page: Option<PageOrder>,
-    /// The server's public key, trusted whoever signed the certificate: base64 of SHA-256 of its SubjectPublicKeyInfo.
+    /// The server's public key, trusted whatever signed the certificate: base64 of SHA-256 of its SubjectPublicKeyInfo.
     pub pin: Option<String>,
-    /// PEM file of what the server's certificate is checked against; `None`: it is not checked.
+    /// PEM file that the server's certificate is checked against; `None`: it is not checked.
     pub trust: Option<PathBuf>,
-    /// A folder of its own, for configuration, logs and rows. It is made if need be.
+    /// A folder of its own, for configuration, logs and rows. Created if necessary.
     pub folder: PathBuf,
 }
 
-/// A page that a browser shall load.
+/// A page that a browser is to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageOrder {
-    /// What the document refers to, in its order.
+    /// What the document refers to, in order.
     pub targets: Vec<String>,
-    /// How long the last page is waited for.
+    /// How long to wait for the last page.
     pub drain: Duration,
 }
 
-/// How often a client asks.
+/// How often a client sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientLoad {
     /// At a constant rate, as far as connections are free.
     Rate {
         /// The rate of all connections together.
         rate: Rate,
-        /// For how long.
+        /// How long.
         duration: Duration,
-        /// How many connections share it.
+        /// The number of connections that share it.
         connections: u32,
     },
-    /// Each answer is followed by the next request.
+    /// Each response is followed by the next request.
     Closed {
-        /// How many connections.
+        /// The number of connections.
         connections: u32,
-        /// Requests at a time on each.
+        /// Requests in flight on each.
         streams: u32,
-        /// When it is over.
+        /// When it ends.
         end: LoadEnd,
     },
 }
 
-/// When a closed load is over.
+/// When a closed load ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadEnd {
-    /// After so many requests of all connections together.
+    /// After this many requests on all connections together.
     Requests(u64),
     /// After this time.
     After(Duration),
 }
 
 impl ClientLoad {
-    /// How many connections.
+    /// The number of connections.
     pub fn connections(self) -> u32 {
         match self {
             ClientLoad::Rate { connections, .. } | ClientLoad::Closed { connections, .. } => {
@@ -93,7 +93,7 @@ impl ClientLoad {
         }
     }
 
-    /// How many requests there are in all, if that is known before.
+    /// The total number of requests, if known in advance.
     pub fn requests(self) -> Option<u64> {
         match self {
             ClientLoad::Rate { rate, duration, .. } => Some(rate.events_in(duration)),
@@ -105,7 +105,7 @@ impl ClientLoad {
         }
     }
 
-    /// How many requests at a time on each connection.
+    /// The number of requests in flight on each connection.
     pub(crate) fn streams(self) -> u32 {
         match self {
             ClientLoad::Rate { .. } => 1,
@@ -115,7 +115,7 @@ impl ClientLoad {
 }
 
 impl ClientOrder {
-    /// The URL that it asks for.
+    /// The URL that it requests.
     pub fn url(&self) -> String {
         let scheme = if self.protocol.is_secure() {
             "https"
@@ -153,11 +153,11 @@ impl ClientOrder {
         } else {
             return Ok(());
         };
-        Err(not_so(program, why))
+        Err(order_refusal(program, why))
     }
 
-    /// Refuses a protocol that is not one of these, and streams where there are none.
-    pub(super) fn speaks(&self, program: &str, can: &[Protocol]) -> Result<(), Refusal> {
+    /// Refuses a protocol that is not one of these.
+    pub(super) fn require_protocol(&self, program: &str, can: &[Protocol]) -> Result<(), Refusal> {
         if !can.contains(&self.protocol) {
             return Err(Refusal::Upstream {
                 program: program.to_owned(),

@@ -1,7 +1,7 @@
-//! Rows from the logs of load generators: a line at a time, however large the file is.
+//! Reads rows from the logs of load generators, one line at a time, however large the file is.
 //!
-//! Each format's own file makes a row of a line, or of several. A last line that was cut off, as a program leaves it that was
-//! killed, is counted and left out; any other line that is not of the format is an error, with its number.
+//! Each format's own file turns a line, or several, into a row. A truncated last line, such as a killed program leaves,
+//! is counted and left out. Any other line that does not match the format is an error with its line number.
 
 use std::io::{self, BufRead};
 
@@ -12,10 +12,10 @@ use thiserror::Error;
 
 use super::{chromium, curl, fortio, h2load, k6};
 
-/// The longest line that is read.
+/// The longest line that is accepted.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Whose log it is.
+/// The program whose log format it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
     /// h2load's `--log-file`.
@@ -24,9 +24,9 @@ pub enum RowFormat {
     K6,
     /// fortio's `-access-log-file` in JSON.
     Fortio,
-    /// What squall keeps of its conversation with Chromium.
+    /// The lines that squall keeps of its conversation with Chromium.
     Chromium,
-    /// curl's `--write-out %{json}`, each line after the wall clock's nanoseconds since 1970 and a tab.
+    /// curl's `--write-out %{json}`, each line prefixed with the time of arrival in nanoseconds since 1970 and a tab.
     Curl,
 }
 
@@ -40,7 +40,7 @@ impl RowFormat {
         RowFormat::Chromium,
     ];
 
-    /// Its word.
+    /// Its name in recipes.
     pub const fn name(self) -> &'static str {
         match self {
             RowFormat::H2load => "h2load",
@@ -61,29 +61,29 @@ pub struct RowContext {
     pub request_body_bytes: u64,
 }
 
-/// What was read besides the rows.
+/// What was read in addition to the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readout {
-    /// How many rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Whether the last line was cut off.
+    /// Whether the last line was truncated.
     pub is_cut_off: bool,
-    /// Requests that the program says it should have sent and did not.
+    /// Requests that the program reports it should have sent and did not.
     pub dropped: u64,
-    /// Of a browser, its pages.
+    /// The pages of a browser.
     pub pages: Vec<PageLine>,
 }
 
-/// A page as a browser tells of it.
+/// A page as a browser reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLine {
     /// Its number, from 0.
     pub page: u64,
-    /// When the browser began, since 1970.
+    /// When the browser began it, since 1970.
     pub start: Time,
-    /// Until the end of its `load` event.
+    /// How long it took, to the end of its `load` event.
     pub took: Duration,
-    /// Whether there was one.
+    /// Whether there was a `load` event.
     pub is_loaded: bool,
     /// Why the page could not be loaded.
     pub error: Option<String>,
@@ -92,24 +92,24 @@ pub struct PageLine {
 /// Why a log could not be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The system did not give it.
+    /// The system could not read it.
     #[error("cannot read the log of {}: {source}", format.name())]
     Io {
-        /// Whose.
+        /// The log's format.
         format: RowFormat,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line is not of the format.
     #[error("the log of {} has a line {line} that is not of its format: {why}: {excerpt:?}; {}", format.name(), why.advice())]
     Line {
-        /// Whose.
+        /// The log's format.
         format: RowFormat,
-        /// Which, from 1.
+        /// The line number, from 1.
         line: u64,
         /// What is wrong.
         why: Fault,
-        /// How it begins.
+        /// The beginning of the line.
         excerpt: String,
     },
 }
@@ -117,21 +117,21 @@ pub enum ReadError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// Its words are not those of the format.
+    /// It does not have the form of the format.
     #[error("{0}")]
     Form(&'static str),
-    /// It is no JSON, or not this object.
+    /// It is not JSON, or not the expected object.
     #[error("{0}")]
     Json(String),
-    /// h2load takes a status from nothing else (github.com/karlseguin/http.zig/issues/177).
+    /// h2load only takes a status from a status line with a reason phrase (github.com/karlseguin/http.zig/issues/177).
     #[error("its status is 0")]
     NoReasonPhrase,
     /// Another protocol was spoken.
     #[error("it spoke {spoken}, and {asked} was asked for")]
     Protocol {
-        /// What was asked for.
+        /// The protocol that was requested.
         asked: Protocol,
-        /// What it says.
+        /// The protocol that it reports.
         spoken: String,
     },
 }
@@ -157,9 +157,9 @@ impl RowFormat {
         row: &mut dyn FnMut(RequestRecord),
     ) -> Result<Readout, ReadError> {
         let mut readout = Readout::default();
-        let mut whole = k6::Gathering::default();
+        let mut assembly = k6::RequestAssembly::default();
         let mut next = |mut found: RequestRecord, readout: &mut Readout| {
-            // A browser's rows have numbers by which a page is told.
+            // A browser's rows already have numbers, which identify their page.
             if self != RowFormat::Chromium {
                 found.request = readout.rows;
             }
@@ -184,7 +184,7 @@ impl RowFormat {
                     RowFormat::Fortio => fortio::row(line, &context).map(Some),
                     RowFormat::Curl => curl::row(line, &context).map(Some),
                     RowFormat::Chromium => chromium::row(line, &context, &mut readout.pages),
-                    RowFormat::K6 => whole.line(line, &context, &mut readout.dropped),
+                    RowFormat::K6 => assembly.line(line, &context, &mut readout.dropped),
                 },
             };
             match result {
@@ -202,14 +202,14 @@ impl RowFormat {
                 }
             }
         }
-        if let Some(last) = whole.finish(&context) {
+        if let Some(last) = assembly.finish(&context) {
             next(last, &mut readout);
         }
         Ok(readout)
     }
 }
 
-/// Reads a line without its end. Whether it has one.
+/// Reads a line without its end. Returns whether it had one.
 fn read_line(log: &mut dyn BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
     loop {
         let available = match log.fill_buf() {
@@ -230,7 +230,7 @@ fn read_line(log: &mut dyn BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
             ));
         }
         if end.is_some() {
-            // So that an empty line is told from the log's end; no format has one.
+            // Distinguishes an empty line from the end of the log; no format has empty lines.
             if bytes.is_empty() {
                 bytes.push(b' ');
             }
@@ -239,7 +239,7 @@ fn read_line(log: &mut dyn BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// A row with what every format tells.
+/// A row with what every format reports.
 pub(super) fn plain_row(
     context: &RowContext,
     intended: Time,
@@ -272,17 +272,17 @@ pub(super) fn plain_row(
     }
 }
 
-/// `time` and a span, neither of which is trusted.
+/// `time` plus a span, neither of which is trusted.
 pub(super) fn later(time: Time, span: Duration) -> Time {
     Time::from_nanos(time.as_nanos().saturating_add(span.as_nanos()))
 }
 
-/// `time` less a span.
+/// `time` minus a span.
 pub(super) fn earlier(time: Time, span: Duration) -> Time {
     Time::from_nanos(time.as_nanos().saturating_sub(span.as_nanos()))
 }
 
-/// A number of `unit_ns` as a span; what is negative or no number is none.
+/// `number` times `unit_ns` as a span; `None` if it is negative or not a number.
 pub(super) fn span(number: f64, unit_ns: f64) -> Option<Duration> {
     // 2^63: far beyond any log, and far below what a u64 holds.
     let nanos = (number * unit_ns).round();
@@ -291,14 +291,14 @@ pub(super) fn span(number: f64, unit_ns: f64) -> Option<Duration> {
         .then(|| Duration::from_nanos(nanos as u64))
 }
 
-/// A status of HTTP.
+/// An HTTP status.
 pub(super) fn status(number: i64) -> Option<u16> {
     u16::try_from(number)
         .ok()
         .filter(|status| (100..1_000).contains(status))
 }
 
-/// Holds a program to the protocol that was asked for.
+/// Fails if a program spoke a protocol other than the requested one.
 pub(super) fn check_spoken(context: &RowContext, spoken: &str, is_it: bool) -> Result<(), Fault> {
     if is_it {
         return Ok(());

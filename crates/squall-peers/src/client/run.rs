@@ -1,7 +1,7 @@
-//! A load generator from its order to its rows.
+//! Runs a load generator, from its order to its rows.
 //!
-//! Rows are read when it has ended, from its file, in one pass. A program that fails has rows all the same: its exit is
-//! told beside them, and the caller judges.
+//! Rows are read from its file in one pass, after it has ended. A program that fails still has rows: its exit is
+//! reported with them, and the caller judges.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,16 +15,16 @@ use squall_linux::host::Host;
 use thiserror::Error;
 
 use super::chromium::PROFILE;
-use super::devtools::{self, Errand};
+use super::devtools::{self, BrowserTask};
 use super::order::ClientOrder;
 use super::read::{ReadError, Readout, RowContext, RowFormat};
-use super::{ClientDriver, Tells};
+use super::{ClientDriver, ReportedFields};
 use crate::driver::Refusal;
-use crate::find::Found;
-use crate::order::Rendered;
-use crate::process::{Exit, Launch, Pipes, Process, Speech, StartError, write_files};
+use crate::find::InstalledProgram;
+use crate::order::Invocation;
+use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartError, write_files};
 
-/// How often a browser's folder is removed at most, and what is waited in between.
+/// How often to try to remove a browser's folder, and the pause between tries.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -32,114 +32,117 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Client {
     order: ClientOrder,
-    found: Found,
-    rendered: Rendered,
+    installed: InstalledProgram,
+    invocation: Invocation,
     rows: Option<(PathBuf, RowFormat)>,
-    speech: Speech,
-    tells: Tells,
+    piped_streams: PipedStreams,
+    reported_fields: ReportedFields,
     processors: Vec<usize>,
 }
 
 /// Why a load generator has no rows.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// It was still running when its time was over, and was ended.
+    /// It was still running when its time was up, and was stopped.
     #[error("{name} did not end in time; give it longer, or less to do")]
     TooLong {
         /// Its name.
         name: String,
     },
-    /// It stopped speaking.
+    /// The conversation with it broke off.
     #[error("{name}: {source}; it {exit}")]
     Conversation {
         /// Its name.
         name: String,
         /// How it ended.
-        exit: Exit,
+        exit: ExitReport,
         /// What went wrong.
         source: io::Error,
     },
-    /// Its log has no end, or none that can be read.
+    /// Its log is incomplete, or cannot be read.
     #[error("{name} {exit}; {source}")]
     Rows {
         /// Its name.
         name: String,
         /// How it ended.
-        exit: Exit,
+        exit: ExitReport,
         /// What is wrong with its log.
         source: Box<ReadError>,
     },
 }
 
-/// What came of a load generator.
+/// The result of a load generator.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct ClientReport {
     /// How it ended.
-    pub exit: Exit,
-    /// Its requests, in the order of its log.
+    pub exit: ExitReport,
+    /// Its requests, in log order.
     pub rows: Vec<RequestRecord>,
-    /// How many it was to send, if that was known before. Fewer rows are requests that it does not tell of.
-    pub asked: Option<u64>,
-    /// What was read besides them.
+    /// How many it was to send, if known in advance. Missing rows are requests that it does not report.
+    pub expected_requests: Option<u64>,
+    /// What was read in addition to them.
     pub readout: Readout,
-    /// What of a row it tells.
-    pub tells: Tells,
+    /// What it reports in a row.
+    pub reported_fields: ReportedFields,
 }
 
 impl Client {
-    /// What `order` makes of this program, or why it cannot make this load.
+    /// Applies `order` to this program, or returns why it cannot generate this load.
     pub fn new(
         driver: &dyn ClientDriver,
-        found: &Found,
+        installed: &InstalledProgram,
         order: ClientOrder,
     ) -> Result<Client, Refusal> {
         let rows = driver
             .rows()
             .map(|(file, format)| (order.folder.join(file), format));
         Ok(Client {
-            rendered: driver.render(&order, &found.version)?,
+            invocation: driver.render(&order, &installed.version)?,
             rows,
-            speech: match (driver.has_rows_on_stderr(), driver.loads_pages()) {
-                (true, _) => Speech::Stderr,
-                (false, true) => Speech::Conversation,
-                (false, false) => Speech::None,
+            piped_streams: match (driver.has_rows_on_stderr(), driver.loads_pages()) {
+                (true, _) => PipedStreams::Stderr,
+                (false, true) => PipedStreams::Conversation,
+                (false, false) => PipedStreams::None,
             },
-            tells: driver.tells(),
-            found: found.clone(),
+            reported_fields: driver.reported_fields(),
+            installed: installed.clone(),
             order,
             processors: Vec::new(),
         })
     }
 
-    /// Runs it on these processors only; on all if there are none.
+    /// Runs it on these processors only; on all processors if the list is empty.
     pub fn pinned(mut self, processors: Vec<usize>) -> Client {
         self.processors = processors;
         self
     }
 
-    /// Its files, arguments and environment, and what a person should know.
-    pub fn rendered(&self) -> &Rendered {
-        &self.rendered
+    /// Its files, arguments and environment, and notes for people.
+    pub fn invocation(&self) -> &Invocation {
+        &self.invocation
     }
 
-    /// Writes its files and starts it: in `host`, or in this machine's own network if there is none.
+    /// Writes its files and starts it: in `host`, or in this machine's own network without one.
     pub fn start(self, host: Option<&Host>) -> Result<ClientRun, StartError> {
         let ClientOrder { name, folder, .. } = &self.order;
-        write_files(folder, &self.rendered.files)?;
-        let kept = self.rows.as_ref().filter(|_| self.speech != Speech::None);
-        let kept = kept.map(|(path, _)| create(path)).transpose()?;
+        write_files(folder, &self.invocation.files)?;
+        let file_of_rows = self
+            .rows
+            .as_ref()
+            .filter(|_| self.piped_streams != PipedStreams::None);
+        let file_of_rows = file_of_rows.map(|(path, _)| create(path)).transpose()?;
         let launch = Launch {
             name,
-            program: &self.found.path,
-            arguments: &self.rendered.arguments,
-            environment: &self.rendered.environment,
+            program: &self.installed.path,
+            arguments: &self.invocation.arguments,
+            environment: &self.invocation.environment,
             folder,
             host,
             processors: &self.processors,
-            speech: self.speech,
+            piped_streams: self.piped_streams,
         };
         let mut process = Process::start(&launch)?;
-        let reader = kept.and_then(|file| self.read_along(process.take_pipes(), file));
+        let reader = file_of_rows.and_then(|file| self.spawn_reader(process.take_pipes(), file));
         Ok(ClientRun {
             process,
             client: self,
@@ -147,18 +150,18 @@ impl Client {
         })
     }
 
-    /// Reads what it says while it runs, and speaks to it if it listens; the rows are kept in `file`.
-    fn read_along(&self, pipes: Pipes, file: File) -> Option<JoinHandle<io::Result<()>>> {
+    /// Reads its output while it runs, and converses with it if it expects that; the rows are kept in `file`.
+    fn spawn_reader(&self, pipes: Pipes, file: File) -> Option<JoinHandle<io::Result<()>>> {
         if let Some(stderr) = pipes.stderr {
             return Some(thread::spawn(move || {
-                keep_lines(stderr, file);
+                record_lines(stderr, file);
                 Ok(())
             }));
         }
         let (stdin, stdout) = (pipes.stdin?, pipes.stdout?);
-        let errand = Errand::of(&self.order);
+        let task = BrowserTask::of(&self.order);
         Some(thread::spawn(move || {
-            devtools::converse(stdin, stdout, &errand, file)
+            devtools::converse(stdin, stdout, &task, file)
         }))
     }
 }
@@ -170,8 +173,9 @@ fn create(path: &Path) -> Result<File, StartError> {
     })
 }
 
-/// Keeps each line with the time at which it came. What cannot be written is missing among the rows, as `asked` shows.
-fn keep_lines(stderr: ChildStderr, mut file: File) {
+/// Keeps each line with its time of arrival. Lines that cannot be written are missing among the rows, as
+/// `expected_requests` shows.
+fn record_lines(stderr: ChildStderr, mut file: File) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     while reader
@@ -181,13 +185,13 @@ fn keep_lines(stderr: ChildStderr, mut file: File) {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let came = format!("{}\t", now.as_nanos());
-        let _ = file.write_all(&[came.as_bytes(), line.as_slice()].concat());
+        let arrival = format!("{}\t", now.as_nanos());
+        let _ = file.write_all(&[arrival.as_bytes(), line.as_slice()].concat());
         line.clear();
     }
 }
 
-/// Removes what a browser that was killed has left in this folder of its own: tens of megabytes that nobody looks at. Its
+/// Removes what a browser that was killed has left in this folder of its own: tens of megabytes of no use. Its
 /// processes may end a moment later than the one that was killed, and write until then.
 pub fn remove_leftovers(folder: &Path) {
     let profile = folder.join(PROFILE);
@@ -201,7 +205,7 @@ pub fn remove_leftovers(folder: &Path) {
     }
 }
 
-/// A load generator that was started. Dropped, it is stopped.
+/// A load generator that was started. Dropping it stops it.
 #[derive(Debug)]
 pub struct ClientRun {
     process: Process,
@@ -210,12 +214,12 @@ pub struct ClientRun {
 }
 
 impl ClientRun {
-    /// Its process id, as this process sees it.
+    /// Its process id, in this process's PID namespace.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The processors that the threads of its process group may run on, all together and in order.
+    /// The processors that the threads of its process group may run on, in order.
     ///
     /// # Errors
     /// If /proc cannot be read.
@@ -224,29 +228,29 @@ impl ClientRun {
     }
 
     /// How it ended, if it has.
-    pub fn has_ended(&self) -> Option<Exit> {
+    pub fn has_ended(&self) -> Option<ExitReport> {
         self.process.has_ended()
     }
 
-    /// Ends it with its process group; what it has logged stays.
+    /// Stops it with its process group; its log remains.
     pub fn stop(&mut self) {
         self.process.stop();
     }
 
-    /// Waits for its end until `deadline`, and reads its rows. One that has not ended by then is stopped.
-    pub fn finish(mut self, deadline: Instant) -> Result<Finished, ClientError> {
+    /// Waits for its end until `deadline`, and reads its rows. A program that has not ended by then is stopped.
+    pub fn finish(mut self, deadline: Instant) -> Result<ClientReport, ClientError> {
         let name = self.client.order.name.clone();
         let Some(exit) = self.process.wait_until(deadline) else {
             return Err(ClientError::TooLong { name });
         };
-        // Whoever of its group holds stderr open ends here.
+        // End all processes of its group that still hold stderr open.
         self.process.stop();
-        // It does not panic, and its pipe has no writer any more.
+        // It does not panic, and its pipe no longer has a writer.
         let reading = self.reader.take().and_then(|reader| reader.join().ok());
         if let Some(Err(source)) = reading {
             return Err(ClientError::Conversation { name, exit, source });
         }
-        if self.client.speech == Speech::Conversation {
+        if self.client.piped_streams == PipedStreams::Conversation {
             remove_leftovers(&self.client.order.folder);
         }
         let mut rows = Vec::new();
@@ -255,12 +259,12 @@ impl ClientRun {
             Some((path, format)) => read(path, *format, &self.client.order, &mut rows),
         };
         match readout {
-            Ok(readout) => Ok(Finished {
+            Ok(readout) => Ok(ClientReport {
                 exit,
                 rows,
-                asked: self.client.order.load.requests(),
+                expected_requests: self.client.order.load.requests(),
                 readout,
-                tells: self.client.tells,
+                reported_fields: self.client.reported_fields,
             }),
             Err(source) => Err(ClientError::Rows {
                 name,

@@ -1,25 +1,26 @@
-//! Caddy (<https://caddyserver.com/docs/json/>, Go's net/http and quic-go): server and proxy, every HTTP on both sides.
+//! Caddy (<https://caddyserver.com/docs/json/>, Go's net/http and quic-go): server and proxy, every HTTP version on
+//! both sides.
 //!
-//! Its `static_response` answers before a request's body has come: over HTTP/2 that ends in RST_STREAM(NO_ERROR). So a
-//! variable is made of the body first, which reads it to its end: on 2.11, with POSTs of 1 KiB over h2c, 115 us of
-//! processor time a request instead of 85 us.
+//! Its `static_response` responds before a request's body has arrived: over HTTP/2 that ends in RST_STREAM(NO_ERROR).
+//! So a variable is first made from the body, which reads it to its end. On 2.11, with POSTs of 1 KiB over h2c, a
+//! request takes 115 us of processor time instead of 85 us.
 //!
-//! A recipe's `extra` is JSON that is laid over the configuration (RFC 7396): a member that is null goes.
+//! A recipe's `extra` is JSON that is merged into the configuration (RFC 7396): null removes a member.
 
 use serde_json::{Value, json};
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
-use crate::driver::{Driver, Refusal, not_so, refused};
+use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
 use crate::find::Version;
-use crate::order::{Answer, Body, Order, Rendered, Setting};
+use crate::order::{Answer, Body, Invocation, Order, Setting};
 
 const NAME: &str = "caddy";
 
 /// Longer bodies are served from a file.
 const LONGEST_INLINE_BYTES: u64 = 65_536;
 
-/// Its driver.
+/// The driver of Caddy.
 #[derive(Debug)]
 pub(crate) struct Caddy;
 
@@ -36,16 +37,20 @@ impl Driver for Caddy {
         Some(&["version"])
     }
 
-    fn can(&self, _front: Protocol, _upstream: Option<Protocol>) -> Result<(), Refusal> {
+    fn check_protocols(
+        &self,
+        _front: Protocol,
+        _upstream: Option<Protocol>,
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
-        let mut rendered = Rendered::default();
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
+        let mut invocation = Invocation::default();
         refuse_settings(order)?;
         let handlers = match &order.answer {
-            Some(answer) => answers(answer, order, &mut rendered),
-            None => passes_on(order, &mut rendered),
+            Some(answer) => answers(answer, order, &mut invocation),
+            None => passes_on(order, &mut invocation),
         };
         let mut server = json!({
             "listen": [order.listen.to_string()],
@@ -59,7 +64,7 @@ impl Driver for Caddy {
             .as_ref()
             .filter(|_| order.front.is_secure())
         {
-            // Clients may give no name at all.
+            // Clients may send no server name.
             let mut policy =
                 json!({ "fallback_sni": order.server_name, "alpn": [order.front.alpn()] });
             if let Some(path) = &order.key_log {
@@ -72,7 +77,7 @@ impl Driver for Caddy {
         }
         apps["http"] = json!({ "servers": { "station": server } });
         if order.key_log.is_some() && order.upstream_protocol.is_some_and(Protocol::is_secure) {
-            rendered.notes.push(
+            invocation.notes.push(
                 "caddy writes TLS secrets of its clients only, not of its upstream".to_owned(),
             );
         }
@@ -83,25 +88,26 @@ impl Driver for Caddy {
         });
         if let Some(extra) = &order.extra {
             let extra = serde_json::from_str(extra);
-            let extra: Value = extra
-                .map_err(|error| not_so(NAME, &format!("its `extra` is not JSON: {error}")))?;
+            let extra: Value = extra.map_err(|error| {
+                order_refusal(NAME, &format!("its `extra` is not JSON: {error}"))
+            })?;
             merge(&mut configuration, extra);
         }
-        rendered.text("caddy.json", format!("{configuration:#}\n"));
-        rendered.arguments(["run", "--config", "caddy.json"]);
+        invocation.text("caddy.json", format!("{configuration:#}\n"));
+        invocation.arguments(["run", "--config", "caddy.json"]);
         let home = order.folder.clone().into_os_string();
         for name in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
-            rendered.environment.push((name.to_owned(), home.clone()));
+            invocation.environment.push((name.to_owned(), home.clone()));
         }
         let threads = order.threads.to_string().into();
-        rendered
+        invocation
             .environment
             .push(("GOMAXPROCS".to_owned(), threads));
-        Ok(rendered)
+        Ok(invocation)
     }
 }
 
-/// As narrow as it takes them; what is agreed on is held to `front` by ALPN.
+/// As few protocols as Caddy accepts; ALPN restricts the choice to `front`.
 fn protocols(front: Protocol) -> &'static [&'static str] {
     match front {
         Protocol::H1 | Protocol::H1s => &["h1"],
@@ -118,22 +124,22 @@ fn refuse_settings(order: &Order) -> Result<(), Refusal> {
             (Side::Server, Setting::RequestsPerConnection) => "it never ends a connection for that",
             _ => "it has no such setting: Go's and quic-go's values are built in",
         };
-        Err(refused(NAME, (side, setting), value, why))
+        Err(setting_refusal(NAME, (side, setting), value, why))
     })
 }
 
-fn answers(answer: &Answer, order: &Order, rendered: &mut Rendered) -> Value {
+fn answers(answer: &Answer, order: &Order, invocation: &mut Invocation) -> Value {
     let read_body = json!({ "handler": "vars", "squall_request_body": "{http.request.body}" });
     match answer.body {
         Body::Size(bytes) if bytes.get() <= LONGEST_INLINE_BYTES => json!([read_body, {
             "handler": "static_response",
             "status_code": answer.status,
-            // Else it would be chunked above 2 KiB.
+            // Otherwise it would be chunked above 2 KiB.
             "headers": { "Content-Length": [bytes.get().to_string()] },
             "body": "x".repeat(bytes.get() as usize),
         }]),
         _ => {
-            rendered.body("documents/answer", &answer.body);
+            invocation.body("documents/answer", &answer.body);
             json!([
                 read_body,
                 { "handler": "rewrite", "method": "GET", "uri": "/answer" },
@@ -147,7 +153,7 @@ fn answers(answer: &Answer, order: &Order, rendered: &mut Rendered) -> Value {
     }
 }
 
-fn passes_on(order: &Order, rendered: &mut Rendered) -> Value {
+fn passes_on(order: &Order, invocation: &mut Invocation) -> Value {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let version = match protocol {
         Protocol::H1 | Protocol::H1s => "1.1",
@@ -168,13 +174,13 @@ fn passes_on(order: &Order, rendered: &mut Rendered) -> Value {
     match order.upstream_connections {
         Some(most) if protocol.version() == Http::Http1 => {
             transport["max_conns_per_host"] = json!(most);
-            // Else it keeps 32 of them, and closes what was opened beyond.
+            // Otherwise it keeps 32 of them idle, and closes those opened beyond.
             transport["keep_alive"] = json!({ "max_idle_conns_per_host": most });
-            rendered.notes.push(format!(
+            invocation.notes.push(format!(
                 "caddy opens at most {most} connections to each upstream, and requests wait for one (max_conns_per_host)"
             ));
         }
-        Some(_) => rendered.notes.push(format!(
+        Some(_) => invocation.notes.push(format!(
             "caddy opens one connection of {protocol} to its upstream until its streams run out: the hint has no effect"
         )),
         None => {}
@@ -187,7 +193,7 @@ fn passes_on(order: &Order, rendered: &mut Rendered) -> Value {
     json!([{ "handler": "reverse_proxy", "upstreams": upstreams, "transport": transport }])
 }
 
-/// Lays `patch` over `target`: a member that is null goes (RFC 7396).
+/// Merges `patch` into `target`: null removes a member (RFC 7396).
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

@@ -1,29 +1,30 @@
-//! Envoy (<https://www.envoyproxy.io/docs/envoy/latest/api-v3/api>): server and proxy, every HTTP on both sides.
+//! Envoy (<https://www.envoyproxy.io/docs/envoy/latest/api-v3/api>): server and proxy, every HTTP version on both
+//! sides.
 //!
-//! A direct response comes before a request's body has; the buffer filter in front of it takes the whole body first,
-//! which costs no processor time that can be measured (1.40, POSTs of 1 KiB over h2c).
+//! A direct response would be sent before a request's body has arrived. The buffer filter in front of it reads the
+//! whole body first, which costs no measurable processor time (1.40, POSTs of 1 KiB over h2c).
 //!
-//! A recipe's `extra` is YAML that Envoy merges into its configuration (--config-yaml): what it has of lists is appended.
+//! A recipe's `extra` is YAML that Envoy merges into its configuration (--config-yaml): its lists are appended.
 
 use serde_json::{Value, json};
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use super::envoy_tls;
-use crate::driver::{Driver, Refusal, not_so, refused};
+use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
 use crate::find::Version;
-use crate::order::{Answer, Order, Rendered, Setting};
+use crate::order::{Answer, Invocation, Order, Setting};
 
 const NAME: &str = "envoy";
 
-/// The most that a request's body may have when Envoy answers itself: what its filter takes as a number.
+/// The largest request body when Envoy itself responds: the largest number that its filter accepts.
 const LARGEST_BODY_BYTES: u64 = (1 << 32) - 1;
 
-/// The runtime flag without which Envoy logs no secrets of QUIC (1.40; pull request 44821 of envoyproxy/envoy). It is for
-/// listeners only: as a client of QUIC Envoy never logs any.
+/// The runtime flag without which Envoy logs no QUIC secrets (1.40; pull request 44821 of envoyproxy/envoy). It applies
+/// to listeners only: as a QUIC client Envoy never logs secrets.
 const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
 
-/// Its driver.
+/// The driver of Envoy.
 #[derive(Debug)]
 pub(crate) struct Envoy;
 
@@ -40,69 +41,73 @@ impl Driver for Envoy {
         Some(&["--version"])
     }
 
-    fn can(&self, _front: Protocol, _upstream: Option<Protocol>) -> Result<(), Refusal> {
+    fn check_protocols(
+        &self,
+        _front: Protocol,
+        _upstream: Option<Protocol>,
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
-        let mut rendered = Rendered::default();
-        check_key_log(order, &mut rendered)?;
-        let mut resources = json!({ "listeners": [listener(order, &mut rendered)?] });
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
+        let mut invocation = Invocation::default();
+        check_key_log(order, &mut invocation)?;
+        let mut resources = json!({ "listeners": [listener(order, &mut invocation)?] });
         if order.is_proxy() {
-            resources["clusters"] = json!([cluster(order, &mut rendered)?]);
+            resources["clusters"] = json!([cluster(order, &mut invocation)?]);
         }
         let mut configuration = json!({ "static_resources": resources });
         if order.key_log.is_some() && order.front == Protocol::H3 {
             let layer = json!({ "name": "squall", "static_layer": { QUIC_KEY_LOG_FLAG: true } });
             configuration["layered_runtime"] = json!({ "layers": [layer] });
         }
-        // It tells the format by the ending.
-        rendered.text("envoy.json", format!("{configuration:#}\n"));
-        rendered.arguments(["--disable-hot-restart", "--log-level", "warning"]);
-        rendered.arguments(["--config-path", "envoy.json", "--concurrency"]);
-        rendered.argument(order.threads.to_string());
+        // Envoy recognises the format by the file extension.
+        invocation.text("envoy.json", format!("{configuration:#}\n"));
+        invocation.arguments(["--disable-hot-restart", "--log-level", "warning"]);
+        invocation.arguments(["--config-path", "envoy.json", "--concurrency"]);
+        invocation.argument(order.threads.to_string());
         if let Some(extra) = &order.extra {
-            rendered.argument("--config-yaml");
-            rendered.argument(extra);
+            invocation.argument("--config-yaml");
+            invocation.argument(extra);
         }
         if order.key_log.is_some() {
-            // Else secrets may stay with it for 10 s.
-            rendered.arguments(["--file-flush-interval-msec", "100"]);
+            // Otherwise it may hold secrets back for 10 s.
+            invocation.arguments(["--file-flush-interval-msec", "100"]);
         }
-        Ok(rendered)
+        Ok(invocation)
     }
 }
 
-fn check_key_log(order: &Order, rendered: &mut Rendered) -> Result<(), Refusal> {
+fn check_key_log(order: &Order, invocation: &mut Invocation) -> Result<(), Refusal> {
     if order.key_log.is_none() {
         return Ok(());
     }
     let is_upstream_logged = |hop: Protocol| matches!(hop, Protocol::H1s | Protocol::H2);
     if !order.front.is_secure() && !order.upstream_protocol.is_some_and(is_upstream_logged) {
-        return Err(not_so(
+        return Err(order_refusal(
             NAME,
             "it writes secrets of its clients and of an upstream with TLS over TCP, and has neither",
         ));
     }
     if order.upstream_protocol == Some(Protocol::H3) {
-        rendered
+        invocation
             .notes
             .push("envoy writes no secrets of an upstream of h3; the upstream may".to_owned());
     }
     Ok(())
 }
 
-/// A message inside an Any, which names its type.
+/// A message inside an Any, which states its type.
 pub(super) fn any(kind: &str, mut message: Value) -> Value {
     message["@type"] = json!(format!("type.googleapis.com/envoy.{kind}"));
     message
 }
 
-fn listener(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
+fn listener(order: &Order, invocation: &mut Invocation) -> Result<Value, Refusal> {
     let (address, port) = (order.listen.ip().to_string(), order.listen.port());
     let mut socket = json!({ "address": address, "port_value": port });
     let options = protocol_options(order, Side::Server)?;
-    let mut chain = json!({ "filters": filters(order, rendered, &options) });
+    let mut chain = json!({ "filters": filters(order, invocation, &options) });
     if let Some(certificate) = order
         .certificate
         .as_ref()
@@ -116,8 +121,9 @@ fn listener(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
         let quic = options.get("quic_protocol_options").cloned();
         listener["udp_listener_config"] = json!({
             "quic_options": { "quic_protocol_options": quic.unwrap_or_else(|| json!({})) },
-            // Unless it prefers to, it reads into 1,500 bytes what the kernel has put together (it sets UDP_GRO even
-            // so), and loses all that a client of this machine sends at once (UDP_SEGMENT). Seen of 1.40.
+            // Without this it reads GRO datagrams, which the kernel merges because Envoy sets UDP_GRO in any case, into
+            // a buffer of 1,500 bytes, and loses what a client on this machine sends in one call (UDP_SEGMENT). Seen in
+            // 1.40.
             "downstream_socket_config": { "prefer_gro": true },
         });
     }
@@ -125,10 +131,10 @@ fn listener(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
     Ok(listener)
 }
 
-fn filters(order: &Order, rendered: &mut Rendered, options: &Value) -> Value {
+fn filters(order: &Order, invocation: &mut Invocation, options: &Value) -> Value {
     let (route, mut http_filters, largest_bytes) = match &order.answer {
-        Some(answer) => answers(answer, rendered),
-        // No limit of time: a slow link may be between.
+        Some(answer) => answers(answer, invocation),
+        // No timeout: there may be a slow link in between.
         None => (
             json!({ "route": { "cluster": "upstream", "timeout": "0s" } }),
             vec![],
@@ -165,9 +171,9 @@ fn filters(order: &Order, rendered: &mut Rendered, options: &Value) -> Value {
     json!([{ "name": "manager", "typed_config": any(kind, manager) }])
 }
 
-/// The route, the filter before it, and the largest body that it may answer with.
-fn answers(answer: &Answer, rendered: &mut Rendered) -> (Value, Vec<Value>, u64) {
-    rendered.body("answer", &answer.body);
+/// The route, the filter before it, and the largest body of its response.
+fn answers(answer: &Answer, invocation: &mut Invocation) -> (Value, Vec<Value>, u64) {
+    invocation.body("answer", &answer.body);
     let route =
         json!({ "direct_response": { "status": answer.status, "body": { "filename": "answer" } } });
     let buffer = any(
@@ -178,7 +184,7 @@ fn answers(answer: &Answer, rendered: &mut Rendered) -> (Value, Vec<Value>, u64)
     (route, vec![filter], u64::from(u32::MAX))
 }
 
-/// Options of the hop's HTTP, for the settings that were asked for. QUIC's are within those of HTTP/3.
+/// Options of the hop's HTTP version, for the requested settings. QUIC's are inside those of HTTP/3.
 fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
     let hop = match side {
         Side::Server => Some(order.front),
@@ -189,13 +195,13 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
         if of != side {
             continue;
         }
-        let no = |why| Err(refused(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
         let word = match setting {
             Setting::StreamWindow => "initial_stream_window_size",
             Setting::ConnectionWindow => "initial_connection_window_size",
             Setting::MaxConcurrentStreams => "max_concurrent_streams",
             Setting::HeaderTableSize => "hpack_table_size",
-            // Stands elsewhere, for HTTP of every version.
+            // Set elsewhere, for every version of HTTP.
             Setting::RequestsPerConnection => continue,
             Setting::MaxFrameSize => return no("it always announces 16384"),
             Setting::DataSize => return no("it fills frames as its buffers allow"),
@@ -214,7 +220,7 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
     })
 }
 
-/// What it takes as windows (1.40): less or more it refuses to start with.
+/// The windows that it accepts (1.40): it refuses to start with others.
 fn out_of_range(setting: Setting, bytes: u64, hop: Option<Protocol>) -> Option<&'static str> {
     match (setting, hop) {
         (Setting::StreamWindow, Some(Protocol::H3)) => {
@@ -230,7 +236,7 @@ fn out_of_range(setting: Setting, bytes: u64, hop: Option<Protocol>) -> Option<&
     }
 }
 
-fn cluster(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
+fn cluster(order: &Order, invocation: &mut Invocation) -> Result<Value, Refusal> {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let version = match protocol.version() {
         Http::Http1 => "http_protocol_options",
@@ -243,11 +249,11 @@ fn cluster(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
         http["common_http_protocol_options"] = json!({ "max_requests_per_connection": requests });
     }
     let http = any("extensions.upstreams.http.v3.HttpProtocolOptions", http);
-    // Above the default of 1,024, which would refuse requests; the rest waits for connections.
+    // Above the default of 1,024, which would refuse requests; other requests wait for connections.
     let mut most = json!({ "max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000 });
     if let Some(connections) = order.upstream_connections {
         most["max_connections"] = json!(connections);
-        rendered.notes.push(match protocol.version() {
+        invocation.notes.push(match protocol.version() {
             Http::Http1 => format!(
                 "envoy opens at most {connections} connections to its upstream, and requests wait for one (max_connections)"
             ),
@@ -276,7 +282,7 @@ fn cluster(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
     });
     if protocol.is_secure() {
         let socket = envoy_tls::upstream(order, protocol)
-            .ok_or_else(|| not_so(NAME, "to speak h3 to its upstream it must have certificates to trust: give it a trust file"))?;
+            .ok_or_else(|| order_refusal(NAME, "to speak h3 to its upstream it must have certificates to trust: give it a trust file"))?;
         cluster["transport_socket"] = socket;
     }
     Ok(cluster)

@@ -1,6 +1,6 @@
-//! Envoy's transport sockets: TLS and QUIC, to clients and to upstreams.
+//! Envoy's transport sockets: TLS and QUIC, towards clients and upstreams.
 //!
-//! What else it is told is in `envoy`.
+//! `envoy` writes the rest of its configuration.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use squall_base::plan::Protocol;
 use super::envoy::any;
 use crate::order::{Certificate, Order};
 
-/// To clients.
+/// Towards clients.
 pub(super) fn downstream(order: &Order, certificate: &Certificate) -> Value {
     let mut common = json!({ "tls_certificates": [{
         "certificate_chain": { "filename": certificate.chain },
@@ -28,8 +28,8 @@ pub(super) fn downstream(order: &Order, certificate: &Certificate) -> Value {
     json!({ "name": "tls", "typed_config": context })
 }
 
-/// To upstreams. `None`: QUIC wants to be told what a certificate could be checked against even where none is, and there is
-/// nothing.
+/// Towards upstreams. `None`: QUIC requires something to check certificates against even if they are not checked, and
+/// nothing is available.
 pub(super) fn upstream(order: &Order, protocol: Protocol) -> Option<Value> {
     let mut common = json!({});
     if let Some(trust) = &order.trust {
@@ -48,7 +48,7 @@ pub(super) fn upstream(order: &Order, protocol: Protocol) -> Option<Value> {
     if protocol == Protocol::H3 {
         let context = json!({ "upstream_tls_context": { "common_tls_context": common, "sni": order.server_name } });
         let kind = "extensions.transport_sockets.quic.v3.QuicUpstreamTransport";
-        // For this one alone the name counts.
+        // Envoy identifies only this socket by its name.
         return Some(
             json!({ "name": "envoy.transport_sockets.quic", "typed_config": any(kind, context) }),
         );

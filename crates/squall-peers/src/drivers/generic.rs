@@ -1,20 +1,20 @@
 //! Any other program: a command and a configuration with placeholders, checked before anything is started.
 //!
-//! What it speaks nobody knows but its author: it is believed. Placeholders are filled in after the command was cut into
-//! words, so that a folder's name with a blank stays one argument.
+//! Only its author knows what it speaks; squall trusts the recipe. Placeholders are filled in after the command was
+//! split into words, so that a folder's name with a blank stays one argument.
 
 use std::net::SocketAddr;
 
 use squall_base::plan::Protocol;
 use thiserror::Error;
 
-use crate::driver::{Driver, Refusal, not_so};
+use crate::driver::{Driver, Refusal, order_refusal};
 use crate::find::Version;
-use crate::order::{Order, Rendered};
-use crate::ready::Ready;
+use crate::order::{Invocation, Order};
+use crate::ready::ReadinessCheck;
 use crate::template::{Template, words};
 
-/// The file that the configuration becomes.
+/// The file with the configuration.
 const CONFIGURATION: &str = "station.conf";
 
 const PLACEHOLDERS: [&str; 11] = [
@@ -31,40 +31,40 @@ const PLACEHOLDERS: [&str; 11] = [
     "configuration",
 ];
 
-/// A station of a recipe's own, as it is written there.
+/// A station that a recipe defines, as written there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawStation {
     /// `[station.NAME]`.
     pub name: String,
-    /// The program and its arguments, in words; words with blanks in quotes.
+    /// The program and its arguments, separated by blanks; quotes hold blanks together.
     pub command: String,
-    /// The text of a configuration; it becomes `{configuration}`.
+    /// The text of a configuration; `{configuration}` is its file.
     pub configuration: Option<String>,
     /// `tcp`, `http GET /path` or `output TEXT`.
     pub ready: String,
 }
 
-/// A station of a recipe's own, checked.
+/// A station that a recipe defines, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenericStation {
     name: String,
     words: Vec<Template>,
     configuration: Option<Template>,
-    ready: GenericReady,
+    ready: GenericReadinessCheck,
 }
 
-/// How such a program shows that it answers.
+/// How such a program shows that it is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GenericReady {
-    /// It takes a connection of TCP.
+pub enum GenericReadinessCheck {
+    /// It accepts a TCP connection.
     Tcp,
-    /// It answers this target over HTTP/1.1 in the clear, with any status.
+    /// It responds to this target over HTTP/1.1 in cleartext, with any status.
     Get(String),
     /// It prints this.
     Output(String),
 }
 
-/// Why a station of a recipe's own cannot be.
+/// Why a recipe's station is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GenericError {
     /// There is no program.
@@ -75,21 +75,21 @@ pub enum GenericError {
         /// Its name.
         station: String,
     },
-    /// A quote that is not closed.
+    /// A quote is not closed.
     #[error("station {station}: a quote of its command is not closed")]
     Quote {
         /// Its name.
         station: String,
     },
-    /// A placeholder that does not exist, or a brace that is no placeholder's.
+    /// An unknown placeholder, or a brace that belongs to no placeholder.
     #[error("station {station}: unknown placeholder {{{found}}}: expected one of {}; for a brace write {{{{ or }}}}", PLACEHOLDERS.join(", "))]
     Placeholder {
         /// Its name.
         station: String,
-        /// What stands there.
+        /// The text between the braces.
         found: String,
     },
-    /// `{configuration}` without a configuration, or the other way round.
+    /// `{configuration}` without a configuration, or a configuration without it.
     #[error(
         "station {station}: a configuration and {{configuration}} in the command belong together"
     )]
@@ -97,20 +97,20 @@ pub enum GenericError {
         /// Its name.
         station: String,
     },
-    /// Another word for `ready`.
+    /// An invalid value of `ready`.
     #[error(
         "station {station}: unknown ready {found:?}: expected \"tcp\", \"http GET /path\" or \"output TEXT\""
     )]
     Ready {
         /// Its name.
         station: String,
-        /// What stands there.
+        /// The invalid value.
         found: String,
     },
 }
 
 impl GenericStation {
-    /// Checks what a recipe says.
+    /// Checks a recipe's definition.
     pub fn check(raw: &RawStation) -> Result<GenericStation, GenericError> {
         let station = || raw.name.clone();
         let words =
@@ -136,7 +136,7 @@ impl GenericStation {
         if is_named != configuration.is_some() {
             return Err(GenericError::Configuration { station: station() });
         }
-        let ready = GenericReady::read(&raw.ready).ok_or_else(|| GenericError::Ready {
+        let ready = GenericReadinessCheck::read(&raw.ready).ok_or_else(|| GenericError::Ready {
             station: station(),
             found: raw.ready.clone(),
         })?;
@@ -149,18 +149,18 @@ impl GenericStation {
     }
 }
 
-impl GenericReady {
-    fn read(text: &str) -> Option<GenericReady> {
+impl GenericReadinessCheck {
+    fn read(text: &str) -> Option<GenericReadinessCheck> {
         if text == "tcp" {
-            return Some(GenericReady::Tcp);
+            return Some(GenericReadinessCheck::Tcp);
         }
         if let Some(target) = text.strip_prefix("http GET ") {
             let target = target.trim();
             return squall_base::plan::message::is_target(target)
-                .then(|| GenericReady::Get(target.to_owned()));
+                .then(|| GenericReadinessCheck::Get(target.to_owned()));
         }
-        let said = text.strip_prefix("output ")?.trim();
-        (!said.is_empty()).then(|| GenericReady::Output(said.to_owned()))
+        let output = text.strip_prefix("output ")?.trim();
+        (!output.is_empty()).then(|| GenericReadinessCheck::Output(output.to_owned()))
     }
 }
 
@@ -184,15 +184,19 @@ impl Driver for GenericStation {
         None
     }
 
-    fn can(&self, _front: Protocol, _upstream: Option<Protocol>) -> Result<(), Refusal> {
+    fn check_protocols(
+        &self,
+        _front: Protocol,
+        _upstream: Option<Protocol>,
+    ) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         if let Some((&(side, setting), &value)) = order.settings.iter().next() {
             let why =
                 "squall does not know its words for settings; write them into its configuration";
-            return Err(crate::driver::refused(
+            return Err(crate::driver::setting_refusal(
                 &self.name,
                 (side, setting),
                 value,
@@ -200,7 +204,7 @@ impl Driver for GenericStation {
             ));
         }
         if order.key_log.is_some() {
-            return Err(not_so(
+            return Err(order_refusal(
                 &self.name,
                 "squall does not know how it writes TLS secrets",
             ));
@@ -209,7 +213,7 @@ impl Driver for GenericStation {
             template
                 .fill(|name| value(name, order))
                 .map_err(|placeholder| {
-                    not_so(
+                    order_refusal(
                         &self.name,
                         &format!(
                             "{{{placeholder}}} stands for something that it has not been given"
@@ -217,27 +221,27 @@ impl Driver for GenericStation {
                     )
                 })
         };
-        let mut rendered = Rendered::default();
+        let mut invocation = Invocation::default();
         for word in self.words.iter().skip(1) {
-            rendered.argument(fill(word)?);
+            invocation.argument(fill(word)?);
         }
         if let Some(configuration) = &self.configuration {
-            rendered.text(CONFIGURATION, fill(configuration)?);
+            invocation.text(CONFIGURATION, fill(configuration)?);
         }
         if order.answer.is_some() {
-            rendered.notes.push(format!(
+            invocation.notes.push(format!(
                 "{} answers what it is written to answer",
                 self.name
             ));
         }
-        Ok(rendered)
+        Ok(invocation)
     }
 
-    fn ready(&self, _order: &Order) -> Ready {
+    fn readiness_check(&self, _order: &Order) -> ReadinessCheck {
         match &self.ready {
-            GenericReady::Tcp => Ready::Tcp,
-            GenericReady::Get(target) => Ready::Get(target.clone()),
-            GenericReady::Output(said) => Ready::Output(said.clone()),
+            GenericReadinessCheck::Tcp => ReadinessCheck::Tcp,
+            GenericReadinessCheck::Get(target) => ReadinessCheck::Get(target.clone()),
+            GenericReadinessCheck::Output(output) => ReadinessCheck::Output(output.clone()),
         }
     }
 }
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn mistakes_in_a_definition_are_named() {
         assert!(station("serve --port {listen_port}", None, "tcp").is_ok());
         assert!(
             station(
@@ -314,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(command in "[ a'\"{}_\\PC]{0,40}", ready in "\\PC{0,20}") {
+        fn checking_a_definition_never_panics(command in "[ a'\"{}_\\PC]{0,40}", ready in "\\PC{0,20}") {
             let _ = station(&command, Some(&command), &ready);
             let _ = station(&command, None, &ready);
         }

@@ -1,28 +1,30 @@
-//! HAProxy (<https://docs.haproxy.org/2.6/configuration.html>): proxy, and server by a service in Lua.
+//! HAProxy (<https://docs.haproxy.org/2.6/configuration.html>): proxy, and server through a Lua service.
 //!
-//! `http-request return` answers before a request's body has come, and after `wait-for-body` when a buffer (16 KiB) is
-//! full: over HTTP/2 both end in RST_STREAM(CANCEL). A service in Lua that receives the body first takes any size; on 2.6,
-//! with POSTs of 1 KiB over h2c, it takes 21 us of processor time a request, and `return` 7 us.
+//! `http-request return` responds before a request's body has arrived, and after `wait-for-body` when a buffer (16 KiB)
+//! is full: over HTTP/2 both end in RST_STREAM(CANCEL). A Lua service that receives the body first accepts any size. On
+//! 2.6, with POSTs of 1 KiB over h2c, it takes 21 us of processor time a request, and `return` 7 us.
 //!
-//! A recipe's `extra` goes behind the section `defaults`, which it continues unless it begins a section of its own.
+//! A recipe's `extra` goes after the `defaults` section, which it continues unless it begins another section.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
-use crate::driver::{Driver, Refusal, front_is_one_of, not_so, refused, upstream_is_one_of};
+use crate::driver::{
+    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+};
 use crate::drivers::quoted;
 use crate::find::Version;
-use crate::order::{Answer, Certificate, Content, Order, Rendered, Setting};
+use crate::order::{Answer, Certificate, Content, Invocation, Order, Setting};
 
 const NAME: &str = "haproxy";
 
-/// The first version with settings of HTTP/2 for each side (tune.h2.fe. and tune.h2.be.).
+/// The first version with separate HTTP/2 settings for each side (tune.h2.fe. and tune.h2.be.).
 const SETTINGS_BY_SIDE: [u32; 3] = [2, 9, 0];
 
-/// What it takes as tune.h2.header-table-size (2.6), in bytes.
+/// The accepted range of tune.h2.header-table-size (2.6), in bytes.
 const HEADER_TABLES: std::ops::RangeInclusive<u64> = 4_096..=65_536;
 
-/// Its driver.
+/// The driver of HAProxy.
 #[derive(Debug)]
 pub(crate) struct Haproxy;
 
@@ -39,26 +41,26 @@ impl Driver for Haproxy {
         Some(&["-v"])
     }
 
-    /// HTTP/3 is left out: Debian's is not built with QUIC.
-    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
+    /// Without HTTP/3: Debian's build does not have QUIC.
+    fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
         front_is_one_of(NAME, front, &[H1, H1s, H2c, H2])?;
         upstream_is_one_of(NAME, upstream, &[H1, H1s, H2c, H2])
     }
 
-    fn configure(&self, order: &Order, version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &Order, version: &Version) -> Result<Invocation, Refusal> {
         if order.key_log.is_some() {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it cannot write TLS secrets to a file; Envoy and Caddy can",
             ));
         }
-        let mut rendered = Rendered::default();
+        let mut invocation = Invocation::default();
         let settings = settings(order, version)?;
-        let bind = bind(order, &mut rendered);
+        let bind = bind(order, &mut invocation);
         let (global, front, back) = match &order.answer {
-            Some(answer) => answers(answer, &mut rendered),
-            None => passes_on(order, &mut rendered),
+            Some(answer) => answers(answer, &mut invocation),
+            None => passes_on(order, &mut invocation),
         };
         let configuration = format!(
             "global
@@ -76,22 +78,22 @@ frontend front
             threads = order.threads,
             extra = order.extra.as_deref().unwrap_or_default(),
         );
-        rendered.text("haproxy.cfg", configuration);
-        rendered.arguments(["-db", "-f", "haproxy.cfg"]);
-        Ok(rendered)
+        invocation.text("haproxy.cfg", configuration);
+        invocation.arguments(["-db", "-f", "haproxy.cfg"]);
+        Ok(invocation)
     }
 }
 
-fn bind(order: &Order, rendered: &mut Rendered) -> String {
+fn bind(order: &Order, invocation: &mut Invocation) -> String {
     let address = order.listen;
     if let Some(Certificate { chain, key }) = order
         .certificate
         .as_ref()
         .filter(|_| order.front.is_secure())
     {
-        // It wants both in one file.
+        // HAProxy wants both in one file.
         let joined = Content::Joined(vec![chain.clone(), key.clone()]);
-        rendered.file("both.pem", joined);
+        invocation.file("both.pem", joined);
         return format!("{address} ssl crt both.pem alpn {}", order.front.alpn());
     }
     match order.front.version() {
@@ -103,7 +105,7 @@ fn bind(order: &Order, rendered: &mut Rendered) -> String {
 fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
     let mut text = String::new();
     for (&(side, setting), &value) in &order.settings {
-        let no = |why| Err(refused(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
         let word = match setting {
             Setting::StreamWindow => "initial-window-size",
             Setting::MaxConcurrentStreams => "max-concurrent-streams",
@@ -144,7 +146,7 @@ fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// Whether a setting of the whole program says no more than what was asked: the other side has none, or the same.
+/// Whether a setting of the whole program fits the order: the other side has no HTTP/2, or the same value.
 fn is_of_both(order: &Order, setting: Setting, value: u64) -> bool {
     let sides = [
         (Side::Server, Some(order.front)),
@@ -156,9 +158,9 @@ fn is_of_both(order: &Order, setting: Setting, value: u64) -> bool {
         .all(|(side, _)| order.setting(side, setting) == Some(value))
 }
 
-/// Words of the global section, of the frontend, and what follows it.
-fn answers(answer: &Answer, rendered: &mut Rendered) -> (String, String, String) {
-    rendered.body("answer", &answer.body);
+/// The text of the global section, of the frontend, and of what follows it.
+fn answers(answer: &Answer, invocation: &mut Invocation) -> (String, String, String) {
+    invocation.body("answer", &answer.body);
     let service = format!(
         "local file = assert(io.open(\"answer\", \"rb\"))
 local body = file:read(\"a\")
@@ -173,13 +175,13 @@ end)
 ",
         answer.status
     );
-    rendered.text("answer.lua", service);
+    invocation.text("answer.lua", service);
     let global = "    lua-load answer.lua\n".to_owned();
     let front = "    http-request use-service lua.answer\n".to_owned();
     (global, front, String::new())
 }
 
-fn passes_on(order: &Order, rendered: &mut Rendered) -> (String, String, String) {
+fn passes_on(order: &Order, invocation: &mut Invocation) -> (String, String, String) {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let mut flags = String::new();
     if protocol.is_secure() {
@@ -202,11 +204,11 @@ fn passes_on(order: &Order, rendered: &mut Rendered) -> (String, String, String)
     match order.upstream_connections {
         Some(most) if protocol.version() == Http::Http1 => {
             flags += &format!(" maxconn {most}");
-            rendered.notes.push(format!(
+            invocation.notes.push(format!(
                 "haproxy opens at most {most} connections to each upstream, and requests wait for one (maxconn)"
             ));
         }
-        Some(_) => rendered.notes.push(
+        Some(_) => invocation.notes.push(
             "haproxy opens as many connections of HTTP/2 to its upstream as streams need: the hint has no effect"
                 .to_owned(),
         ),

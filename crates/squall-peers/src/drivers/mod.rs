@@ -1,6 +1,6 @@
-//! A file for each program: what it speaks, what its words for settings are, and its smallest faithful configuration.
+//! One file for each program: what it speaks, its names for settings, and its smallest faithful configuration.
 //!
-//! Each keeps the program's own defaults but where its file says why not; docs/PEERS.md has all of that in one table.
+//! Each keeps the program's own defaults unless its file explains why not; docs/PEERS.md has all of that in one table.
 
 pub(crate) mod caddy;
 pub(crate) mod envoy;

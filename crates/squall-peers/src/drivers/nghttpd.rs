@@ -1,18 +1,18 @@
-//! nghttpd (<https://nghttp2.org/documentation/nghttpd.1.html>): server of files, HTTP/2 only. It reads a request's body
-//! before it answers, unless it is asked not to.
+//! nghttpd (<https://nghttp2.org/documentation/nghttpd.1.html>): file server, HTTP/2 only. It reads a request's body
+//! before it responds, unless configured otherwise.
 //!
 //! It has no configuration file: each line of a recipe's `extra` is an option.
 
 use squall_base::Side;
 use squall_base::plan::Protocol;
 
-use crate::driver::{Driver, Refusal, front_is_one_of, not_so, refused};
+use crate::driver::{Driver, Refusal, front_is_one_of, order_refusal, setting_refusal};
 use crate::find::Version;
-use crate::order::{Order, Rendered, Setting};
+use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpd";
 
-/// Its driver.
+/// The driver of nghttpd.
 #[derive(Debug)]
 pub(crate) struct Nghttpd;
 
@@ -29,7 +29,7 @@ impl Driver for Nghttpd {
         Some(&["--version"])
     }
 
-    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
+    fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         if upstream.is_some() {
             return Err(Refusal::NoProxy {
                 program: NAME.to_owned(),
@@ -38,56 +38,58 @@ impl Driver for Nghttpd {
         front_is_one_of(NAME, front, &[Protocol::H2c, Protocol::H2])
     }
 
-    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let Some(answer) = &order.answer else {
             return Err(Refusal::NoProxy {
                 program: NAME.to_owned(),
             });
         };
         if answer.status != 200 {
-            return Err(not_so(NAME, "it serves files, with status 200 only"));
+            return Err(order_refusal(NAME, "it serves files, with status 200 only"));
         }
         if order.key_log.is_some() {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it cannot write TLS secrets; Envoy and Caddy can",
             ));
         }
-        let mut rendered = Rendered::default();
-        rendered.body(&document(&answer.target)?, &answer.body);
-        rendered.arguments(["--htdocs=documents"]);
-        rendered.argument(format!("--address={}", order.listen.ip()));
-        rendered.argument(format!("--workers={}", order.threads));
+        let mut invocation = Invocation::default();
+        invocation.body(&document(&answer.target)?, &answer.body);
+        invocation.arguments(["--htdocs=documents"]);
+        invocation.argument(format!("--address={}", order.listen.ip()));
+        invocation.argument(format!("--workers={}", order.threads));
         for (&(side, setting), &value) in &order.settings {
             let argument = argument(setting, value);
-            rendered.argument(argument.map_err(|why| refused(NAME, (side, setting), value, &why))?);
+            invocation.argument(
+                argument.map_err(|why| setting_refusal(NAME, (side, setting), value, &why))?,
+            );
         }
         if !order.front.is_secure() {
-            rendered.argument("--no-tls");
+            invocation.argument("--no-tls");
         }
         let extra = order.extra.as_deref().unwrap_or_default().lines();
         for option in extra.map(str::trim).filter(|line| !line.is_empty()) {
-            rendered.argument(option);
+            invocation.argument(option);
         }
-        rendered.argument(order.listen.port().to_string());
+        invocation.argument(order.listen.port().to_string());
         if let Some(certificate) = order
             .certificate
             .as_ref()
             .filter(|_| order.front.is_secure())
         {
-            rendered.argument(certificate.key.clone());
-            rendered.argument(certificate.chain.clone());
+            invocation.argument(certificate.key.clone());
+            invocation.argument(certificate.chain.clone());
         }
-        rendered.notes.push(format!(
+        invocation.notes.push(format!(
             "nghttpd answers {} and nothing else",
             answer.target
         ));
         debug_assert!(order.settings.keys().all(|(side, _)| *side == Side::Server));
-        Ok(rendered)
+        Ok(invocation)
     }
 }
 
-/// The file that it serves for a target: without the query, and index.html where a name is missing.
+/// The file that it serves for a target: without the query, and index.html for a path that ends with a slash.
 fn document(target: &str) -> Result<String, Refusal> {
     let path = target.split('?').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/.-_".contains(c);
@@ -97,7 +99,7 @@ fn document(target: &str) -> Result<String, Refusal> {
         || path.contains("..")
     {
         let why = "it serves files, and its target must be a path of letters, digits, '.', '-', '_' and '/'";
-        return Err(not_so(NAME, why));
+        return Err(order_refusal(NAME, why));
     }
     let index = if path.ends_with('/') {
         "index.html"
@@ -120,7 +122,7 @@ fn argument(setting: Setting, value: u64) -> Result<String, String> {
     }
 }
 
-/// It takes windows as the number of their bits.
+/// nghttpd takes a window as a number of bits.
 fn bits(window: u64) -> Result<u32, String> {
     (16..=31)
         .find(|bits| (1 << bits) - 1 == window)
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_numbers_of_bits() {
+    fn windows_are_converted_to_numbers_of_bits() {
         assert_eq!(bits(65_535), Ok(16));
         assert_eq!(bits((1 << 31) - 1), Ok(31));
         for window in [0, 1, 65_536, 1 << 31] {

@@ -1,17 +1,20 @@
-//! nghttpx (<https://nghttp2.org/documentation/nghttpx.1.html>): proxy only. One process, its threads are its workers.
+//! nghttpx (<https://nghttp2.org/documentation/nghttpx.1.html>): proxy only. One process, whose threads are its
+//! workers.
 //!
-//! A recipe's `extra` is its configuration file; the options that squall gives go over it.
+//! A recipe's `extra` is its configuration file; squall's command-line options override it.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
-use crate::driver::{Driver, Refusal, front_is_one_of, not_so, refused, upstream_is_one_of};
+use crate::driver::{
+    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+};
 use crate::find::Version;
-use crate::order::{Order, Rendered, Setting};
+use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpx";
 
-/// Its driver.
+/// The driver of nghttpx.
 #[derive(Debug)]
 pub(crate) struct Nghttpx;
 
@@ -28,8 +31,8 @@ impl Driver for Nghttpx {
         Some(&["--version"])
     }
 
-    /// HTTP/3 is left out: Debian's is not built with it.
-    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
+    /// Without HTTP/3: Debian's build does not have it.
+    fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
         front_is_one_of(NAME, front, &[H1, H1s, H2c, H2])?;
         if upstream.is_none() {
@@ -40,52 +43,52 @@ impl Driver for Nghttpx {
         upstream_is_one_of(NAME, upstream, &[H1, H1s, H2c, H2])
     }
 
-    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         if order.key_log.is_some() {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it cannot write TLS secrets; Envoy and Caddy can",
             ));
         }
-        let mut rendered = Rendered::default();
-        // No configuration of the machine, and nobody asked for revocations.
-        rendered.arguments(["--single-process", "--no-ocsp"]);
+        let mut invocation = Invocation::default();
+        // Do not read the machine's configuration, and do not check for revoked certificates.
+        invocation.arguments(["--single-process", "--no-ocsp"]);
         match &order.extra {
             Some(extra) => {
-                rendered.text("nghttpx.conf", format!("{extra}\n"));
-                rendered.argument("--conf=nghttpx.conf");
+                invocation.text("nghttpx.conf", format!("{extra}\n"));
+                invocation.argument("--conf=nghttpx.conf");
             }
-            None => rendered.argument("--conf=/dev/null"),
+            None => invocation.argument("--conf=/dev/null"),
         }
-        rendered.argument("--errorlog-file=/dev/stderr");
-        rendered.argument(format!("--workers={}", order.threads));
+        invocation.argument("--errorlog-file=/dev/stderr");
+        invocation.argument(format!("--workers={}", order.threads));
         let (host, port) = (order.listen.ip(), order.listen.port());
         let clear = if order.front.is_secure() {
             ""
         } else {
             ";no-tls"
         };
-        rendered.argument(format!("--frontend={host},{port}{clear}"));
-        backends(order, &mut rendered);
+        invocation.argument(format!("--frontend={host},{port}{clear}"));
+        backends(order, &mut invocation);
         for (&(side, setting), &value) in &order.settings {
-            let word =
-                word(side, setting).map_err(|why| refused(NAME, (side, setting), value, why))?;
-            rendered.argument(format!("{word}={value}"));
+            let word = word(side, setting)
+                .map_err(|why| setting_refusal(NAME, (side, setting), value, why))?;
+            invocation.argument(format!("{word}={value}"));
         }
         if let Some(certificate) = order
             .certificate
             .as_ref()
             .filter(|_| order.front.is_secure())
         {
-            rendered.argument(format!("--npn-list={}", order.front.alpn()));
-            rendered.argument(certificate.key.clone());
-            rendered.argument(certificate.chain.clone());
+            invocation.argument(format!("--npn-list={}", order.front.alpn()));
+            invocation.argument(certificate.key.clone());
+            invocation.argument(certificate.chain.clone());
         }
-        Ok(rendered)
+        Ok(invocation)
     }
 }
 
-fn backends(order: &Order, rendered: &mut Rendered) {
+fn backends(order: &Order, invocation: &mut Invocation) {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let mut parameters = String::new();
     if protocol.version() == Http::Http2 {
@@ -95,12 +98,12 @@ fn backends(order: &Order, rendered: &mut Rendered) {
         let start = if parameters.is_empty() { ";;" } else { ";" };
         parameters += &format!("{start}tls;sni={}", order.server_name);
         match &order.trust {
-            Some(trust) => rendered.argument(format!("--cacert={}", trust.display())),
-            None => rendered.argument("--insecure"),
+            Some(trust) => invocation.argument(format!("--cacert={}", trust.display())),
+            None => invocation.argument("--insecure"),
         }
     }
     for upstream in &order.upstreams {
-        rendered.argument(format!(
+        invocation.argument(format!(
             "--backend={},{}{parameters}",
             upstream.ip(),
             upstream.port()
@@ -108,13 +111,13 @@ fn backends(order: &Order, rendered: &mut Rendered) {
     }
     match order.upstream_connections {
         Some(most) if protocol.version() == Http::Http1 => {
-            rendered.argument(format!("--backend-connections-per-frontend={most}"));
-            rendered.notes.push(format!(
+            invocation.argument(format!("--backend-connections-per-frontend={most}"));
+            invocation.notes.push(format!(
                 "nghttpx opens at most {most} connections to its upstream for each thread \
                  (--backend-connections-per-frontend)"
             ));
         }
-        Some(_) => rendered.notes.push(
+        Some(_) => invocation.notes.push(
             "nghttpx opens one connection of HTTP/2 to its upstream for each thread until its streams run out: the \
              hint has no effect"
                 .to_owned(),

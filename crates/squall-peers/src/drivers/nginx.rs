@@ -1,28 +1,31 @@
-//! nginx (<https://nginx.org/en/docs/>): server and reverse proxy. One process, which serves; no master.
+//! nginx (<https://nginx.org/en/docs/>): server and reverse proxy. A single process that serves; no master.
 //!
-//! `return 200` would answer before a request's body has come: over HTTP/2 that ends in RST_STREAM(NO_ERROR) (RFC 9113,
-//! section 8.1), and no upload would ever be measured. So requests pass `mirror` first, which reads the whole body, and
-//! then fail to be files, which the answer is the error page of. Measured on 1.22 with POSTs of 1 KiB over h2c: 32 us of
-//! processor time a request; `return` 17 us, passing them on to a second server of the same process 55 us.
+//! `return 200` would respond before a request's body has arrived: over HTTP/2 that ends in RST_STREAM(NO_ERROR) (RFC
+//! 9113, section 8.1), and no upload would ever be measured. So requests first pass `mirror`, which reads the whole
+//! body. They then name no existing file, and the response is the error page for that. Measured on 1.22 with POSTs of 1
+//! KiB over h2c: 32 us of processor time a request; `return` takes 17 us, passing requests on to a second server of the
+//! same process 55 us.
 //!
 //! A recipe's `extra` goes into the `http` block, before the server.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
-use crate::driver::{Driver, Refusal, front_is_one_of, not_so, refused, upstream_is_one_of};
+use crate::driver::{
+    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+};
 use crate::drivers::quoted;
 use crate::find::Version;
-use crate::order::{Answer, Order, Rendered, Setting};
+use crate::order::{Answer, Invocation, Order, Setting};
 
 const NAME: &str = "nginx";
 
 /// The first version with `proxy_http_version 2`.
 const HTTP2_TO_UPSTREAM: [u32; 3] = [1, 29, 4];
-/// The first version with `http2 on`, which leaves HTTP/1.1 and HTTP/2 in the clear on one port.
+/// The first version with `http2 on`, which serves HTTP/1.1 and HTTP/2 in cleartext on one port.
 const HTTP2_ON: [u32; 3] = [1, 25, 1];
 
-/// Its driver.
+/// The driver of nginx.
 #[derive(Debug)]
 pub(crate) struct Nginx;
 
@@ -39,14 +42,14 @@ impl Driver for Nginx {
         Some(&["-v"])
     }
 
-    /// HTTP/3 is left out: neither Debian's nor PyPI's is built with it.
-    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
+    /// Without HTTP/3: neither Debian's build nor PyPI's has it.
+    fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
         front_is_one_of(NAME, front, &[H1, H1s, H2c, H2])?;
         upstream_is_one_of(NAME, upstream, &[H1, H1s, H2c, H2])
     }
 
-    fn version_can(
+    fn check_version(
         &self,
         version: &Version,
         _front: Protocol,
@@ -68,26 +71,27 @@ impl Driver for Nginx {
         }
     }
 
-    fn configure(&self, order: &Order, version: &Version) -> Result<Rendered, Refusal> {
+    fn configure(&self, order: &Order, version: &Version) -> Result<Invocation, Refusal> {
         if order.threads != 1 {
             let why = "it would serve from several processes, which outlive a master that is killed; give it 1 thread";
-            return Err(not_so(NAME, why));
+            return Err(order_refusal(NAME, why));
         }
         if order.key_log.is_some() {
-            return Err(not_so(
+            return Err(order_refusal(
                 NAME,
                 "it cannot write TLS secrets; Envoy and Caddy can",
             ));
         }
-        let mut rendered = Rendered::default();
+        let mut invocation = Invocation::default();
         let front = front_settings(order)?;
         let (before, inside) = match &order.answer {
-            Some(answer) => (String::new(), answers(answer, order, &mut rendered)),
-            None => passes_on(order, &mut rendered)?,
+            Some(answer) => (String::new(), answers(answer, order, &mut invocation)),
+            None => passes_on(order, &mut invocation)?,
         };
         let listen = listen(order, version);
         let extra = order.extra.as_deref().unwrap_or_default();
-        // As root it gives its folders to the user that it knows, who may not exist in a user namespace; else it ignores this.
+        // As root, nginx gives its folders to its default user, which may not exist in a user namespace; otherwise it
+        // ignores this.
         let configuration = format!(
             "user root;
 daemon off;
@@ -111,11 +115,11 @@ http {{
 }}
 "
         );
-        rendered.text("nginx.conf", configuration);
-        rendered.argument("-p");
-        rendered.argument(order.folder.clone());
-        rendered.arguments(["-e", "stderr", "-c", "nginx.conf"]);
-        Ok(rendered)
+        invocation.text("nginx.conf", configuration);
+        invocation.argument("-p");
+        invocation.argument(order.folder.clone());
+        invocation.arguments(["-e", "stderr", "-c", "nginx.conf"]);
+        Ok(invocation)
     }
 }
 
@@ -152,7 +156,7 @@ fn front_settings(order: &Order) -> Result<String, Refusal> {
         if side != Side::Server {
             continue;
         }
-        let no = |why| Err(refused(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
         let word = match setting {
             Setting::StreamWindow => "http2_body_preread_size",
             Setting::MaxConcurrentStreams => "http2_max_concurrent_streams",
@@ -168,9 +172,9 @@ fn front_settings(order: &Order) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// The answer as the error page of a file that is not there, after `mirror` has read the body.
-fn answers(answer: &Answer, order: &Order, rendered: &mut Rendered) -> String {
-    rendered.body("answer", &answer.body);
+/// The response is the error page of a file that does not exist, after `mirror` has read the body.
+fn answers(answer: &Answer, order: &Order, invocation: &mut Invocation) -> String {
+    invocation.body("answer", &answer.body);
     let answer_file = quoted(&order.folder.join("answer"));
     let nowhere = quoted(&order.folder.join("nowhere"));
     format!(
@@ -193,12 +197,12 @@ fn answers(answer: &Answer, order: &Order, rendered: &mut Rendered) -> String {
     )
 }
 
-/// What stands before the server, and within it.
-fn passes_on(order: &Order, rendered: &mut Rendered) -> Result<(String, String), Refusal> {
+/// The configuration before the server, and inside it.
+fn passes_on(order: &Order, invocation: &mut Invocation) -> Result<(String, String), Refusal> {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let idle = order.upstream_connections.unwrap_or(1_024);
     if let Some(asked) = order.upstream_connections {
-        rendered.notes.push(format!(
+        invocation.notes.push(format!(
             "nginx keeps at most {asked} idle connections to its upstream (keepalive); it opens more when it needs them"
         ));
     }
@@ -214,7 +218,7 @@ fn passes_on(order: &Order, rendered: &mut Rendered) -> Result<(String, String),
                 upstream += &format!("        keepalive_requests {value};\n");
             }
             (Side::Client, Setting::StreamWindow | Setting::ConnectionWindow) => {
-                return Err(refused(
+                return Err(setting_refusal(
                     NAME,
                     (side, setting),
                     value,
@@ -222,7 +226,7 @@ fn passes_on(order: &Order, rendered: &mut Rendered) -> Result<(String, String),
                 ));
             }
             (Side::Client, _) => {
-                return Err(refused(
+                return Err(setting_refusal(
                     NAME,
                     (side, setting),
                     value,

@@ -1,4 +1,4 @@
-//! Real clients for one request: curl, and pycurl for HTTP/3.
+//! Real clients that send one request: curl, and pycurl for HTTP/3.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use squall_base::plan::Protocol;
 
 use crate::support::{NAME, certificate, command, python};
 
-/// What came back.
+/// The response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Got {
     pub(crate) status: u16,
@@ -26,7 +26,7 @@ pub(crate) fn url(protocol: Protocol, address: SocketAddr, target: &str) -> Stri
     format!("{scheme}://{NAME}:{}{target}", address.port())
 }
 
-/// Asks for a target, by POST if there is a body; the certificate is checked. There must be an answer.
+/// Requests a target, by POST if there is a body, and checks the certificate. Panics without a response.
 pub(crate) fn ask(
     folder: &Path,
     protocol: Protocol,
@@ -37,7 +37,7 @@ pub(crate) fn ask(
     try_ask(folder, protocol, address, target, sent).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// As [`ask`]; else what the client said of the failure.
+/// As [`ask`], but returns the client's error message on failure.
 pub(crate) fn try_ask(
     folder: &Path,
     protocol: Protocol,
@@ -102,7 +102,7 @@ fn by_curl(
         _ => "--http2",
     });
     if let Some(sent) = sent {
-        // No question whether the body is wanted (RFC 9110, section 10.1.1).
+        // No `expect: 100-continue` (RFC 9110, section 10.1.1).
         curl.args(["--header", "expect:"]);
         curl.arg("--data-binary")
             .arg(format!("@{}", sent.display()));

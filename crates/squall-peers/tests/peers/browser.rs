@@ -1,7 +1,7 @@
-//! Chromium as a client: it parses a page and tells of each request, and nothing of it is left behind.
+//! Chromium as a client: it parses a page and reports each request, and leaves nothing behind.
 //!
-//! The server here is a few lines, since none of the stations that squall knows serves a page; TLS, HTTP/2 and HTTP/3 are
-//! spoken in the tests of the binary.
+//! The server here is a few lines, because none of the stations that squall knows serves a page. The binary's tests
+//! cover TLS, HTTP/2 and HTTP/3.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -24,13 +24,13 @@ use crate::support::{NAME, PATIENCE, free_address, search, skip};
 
 const PICTURES: usize = 20;
 
-/// What a server was asked for, and how often.
-type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
+/// The targets that a server was asked for, and how often.
+type RequestCounts = Arc<Mutex<BTreeMap<String, u32>>>;
 
-/// A server of HTTP/1.1 that answers a document and pictures, for as long as the test runs.
+/// An HTTP/1.1 server that serves a document and pictures, for as long as the test runs.
 struct Server {
     address: SocketAddr,
-    asked: Asked,
+    asked: RequestCounts,
     connections: Arc<AtomicU32>,
 }
 
@@ -38,7 +38,7 @@ fn server() -> Server {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     let server = Server {
         address: listener.local_addr().expect("it is bound"),
-        asked: Asked::default(),
+        asked: RequestCounts::default(),
         connections: Arc::default(),
     };
     let (asked, connections) = (Arc::clone(&server.asked), Arc::clone(&server.connections));
@@ -52,11 +52,11 @@ fn server() -> Server {
     server
 }
 
-fn serve(mut stream: &TcpStream, asked: &Asked) {
+fn serve(mut stream: &TcpStream, asked: &RequestCounts) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     while let Some(first) = lines.next() {
         let target = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        // The header fields end with an empty line.
+        // An empty line ends the header fields.
         if !lines.any(|line| line.is_empty()) {
             return;
         }
@@ -135,7 +135,7 @@ fn start(order: ClientOrder) -> Option<ClientRun> {
     Some(made.start(None).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Processes that were started in this folder, or have something of it on their command line.
+/// Processes that were started in this folder, or have a path in it on their command line.
 fn processes(folder: &Path) -> Vec<String> {
     let folder = folder.to_string_lossy().into_owned();
     let all = std::fs::read_dir("/proc")
@@ -164,7 +164,7 @@ fn nothing_is_left(folder: &Path) {
 }
 
 #[test]
-fn chromium_loads_pages_and_tells_of_each_request() {
+fn chromium_loads_pages_and_reports_each_request() {
     let folder = TempDir::new().unwrap();
     let server = server();
     let Some(run) = start(order(folder.path(), server.address)) else {
@@ -177,7 +177,7 @@ fn chromium_loads_pages_and_tells_of_each_request() {
     assert!(!pages.is_empty(), "{}", finished.exit);
     let asked = server.asked.lock().unwrap();
     let counts: Vec<u32> = asked.values().copied().collect();
-    // Nothing but the page was asked for, each part once for each page: nothing came from a cache.
+    // Only the page was requested, each part once per page: nothing came from a cache.
     assert_eq!(asked.len(), 1 + PICTURES, "{asked:?}");
     assert_eq!(counts, vec![pages.len() as u32; 1 + PICTURES], "{asked:?}");
     assert_eq!(finished.rows.len(), pages.len() * (1 + PICTURES));
@@ -195,7 +195,7 @@ fn chromium_loads_pages_and_tells_of_each_request() {
         );
         assert!(row.response_body_bytes > 30, "{row:?}");
     }
-    // Those of HTTP/1.1 to one host. One that was opened in advance is told of no request.
+    // At most six, as for one HTTP/1.1 host. A connection that was opened in advance shows in no request.
     let connections = server.connections.load(Ordering::Relaxed);
     assert!((1..=6).contains(&connections), "{connections} connections");
     let openers = finished.rows.iter().filter(|row| row.opened_connection);
@@ -208,7 +208,7 @@ fn chromium_loads_pages_and_tells_of_each_request() {
             .map(|row| row.end)
             .max()
             .expect("a page has requests");
-        // The load event comes when all is there, and scripts are told of times to 0.1 ms.
+        // The load event fires when everything has arrived, and scripts see times rounded to 0.1 ms.
         let slack = Span::from_millis(2);
         assert!(page.start + page.took + slack >= last, "{page:?} {last:?}");
     }
@@ -238,7 +238,7 @@ fn chromium_that_is_stopped_leaves_no_process() {
 }
 
 #[test]
-fn a_page_that_cannot_be_had_is_told_with_its_reason() {
+fn page_that_fails_to_load_is_reported_with_its_reason() {
     let folder = TempDir::new().unwrap();
     let Some(run) = start(order(folder.path(), free_address())) else {
         return;
@@ -254,7 +254,7 @@ fn a_page_that_cannot_be_had_is_told_with_its_reason() {
 }
 
 #[test]
-fn what_a_browser_cannot_do_is_refused() {
+fn orders_that_a_browser_cannot_fulfil_are_refused() {
     let order = || order(Path::new("/nowhere"), free_address());
     let mut h2c = order();
     h2c.protocol = Protocol::H2c;

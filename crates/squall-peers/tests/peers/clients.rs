@@ -1,4 +1,4 @@
-//! Each load generator against a real nginx: as many rows as requests, answered, at plausible times.
+//! Each load generator against a real nginx: as many rows as requests, all answered, with plausible times.
 
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -7,10 +7,10 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Rate};
 use squall_peers::client::{
-    Client, ClientDriver, ClientLoad, ClientOrder, Finished, GenericClient, LoadEnd, RawClient,
+    Client, ClientDriver, ClientLoad, ClientOrder, ClientReport, GenericClient, LoadEnd, RawClient,
     client,
 };
-use squall_peers::{Found, Refusal, Version};
+use squall_peers::{InstalledProgram, Refusal, Version};
 use tempfile::TempDir;
 
 use crate::support::{
@@ -55,7 +55,7 @@ fn rate(connections: u32) -> ClientLoad {
     }
 }
 
-fn found(driver: &dyn ClientDriver) -> Option<Found> {
+fn found(driver: &dyn ClientDriver) -> Option<InstalledProgram> {
     match driver.find(&search()) {
         Ok(found) => Some(found),
         Err(missing) => {
@@ -65,13 +65,13 @@ fn found(driver: &dyn ClientDriver) -> Option<Found> {
     }
 }
 
-/// Runs it against nginx, and holds the rows to what every program must tell.
+/// Runs it against nginx, and checks what every program must report in its rows.
 fn run(
     driver: &dyn ClientDriver,
-    found: &Found,
+    found: &InstalledProgram,
     mut order: ClientOrder,
     body_bytes: u64,
-) -> Option<Finished> {
+) -> Option<ClientReport> {
     let nginx = known("nginx")?;
     let folder = order.folder.clone();
     let station = server(&folder, "nginx", order.protocol, body_bytes);
@@ -94,7 +94,7 @@ fn run(
     let what = format!("{name} over {protocol}, {load:?}: {}", finished.exit);
     assert_eq!(finished.rows.len() as u64, REQUESTS, "{what}");
     assert_eq!(
-        (finished.readout.rows, finished.asked),
+        (finished.readout.rows, finished.expected_requests),
         (REQUESTS, Some(REQUESTS)),
         "{what}"
     );
@@ -109,7 +109,7 @@ fn run(
             "{what}: {row:?}"
         );
         assert_eq!(row.request_body_bytes, 3_000, "{what}: {row:?}");
-        // Logs have microseconds.
+        // Logs have a resolution of microseconds.
         let (intended, end) = (row.intended.as_nanos(), row.end.as_nanos());
         assert!(
             began <= intended + 1_000 && intended < end && end <= ended + 1_000,
@@ -132,7 +132,7 @@ fn run(
                 .expect("what the test itself makes"),
         );
     if matches!(load, ClientLoad::Rate { .. }) {
-        // 199 intervals of 5 ms; a burst at once would take no time, a busy machine takes longer.
+        // 199 intervals of 5 ms; a single burst would take no time, a busy machine takes longer.
         assert!(
             spread >= Duration::from_millis(900),
             "{what}: all within {spread}"
@@ -154,18 +154,18 @@ fn check_order(row: &RequestRecord, what: &str) {
         Some(row.end),
     ];
     let marks: Vec<_> = marks.into_iter().flatten().collect();
-    // Durations are rounded one by one.
+    // Each duration is rounded separately.
     let is_ordered =
         |pair: &[squall_base::Time]| pair[0].since(pair[1]) <= Duration::from_micros(2);
     assert!(marks.windows(2).all(is_ordered), "{what}: {row:?}");
 }
 
-/// Runs every load over every protocol that it does not refuse.
+/// Runs every load over every protocol that the client does not refuse.
 fn check(
     name: &str,
     loads: &[ClientLoad],
     protocols: &[Protocol],
-    checks: impl Fn(&Finished, Protocol, ClientLoad),
+    checks: impl Fn(&ClientReport, Protocol, ClientLoad),
 ) {
     if !have(&["nginx", "openssl"]) {
         return;
@@ -189,7 +189,7 @@ fn check(
 use Protocol::{H1, H1s, H2, H2c};
 
 #[test]
-fn h2load_tells_of_each_request() {
+fn h2load_reports_each_request() {
     check(
         "h2load",
         &[closed(4, 1), rate(4)],
@@ -201,27 +201,27 @@ fn h2load_tells_of_each_request() {
                     .iter()
                     .all(|row| row.slot == Some(row.intended) && row.answered_first.is_none())
             );
-            assert!(!finished.tells.first_byte);
+            assert!(!finished.reported_fields.first_byte);
         },
     );
     check("h2load", &[closed(2, 10)], &[H2c, H2], |_, _, _| {});
 }
 
 #[test]
-fn k6_tells_of_each_request() {
+fn k6_reports_each_request() {
     check(
         "k6",
         &[closed(4, 1), rate(4)],
         &[H1, H1s, H2],
         |finished, protocol, _| {
-            assert!(finished.tells.first_byte && finished.tells.writing);
+            assert!(finished.reported_fields.first_byte && finished.reported_fields.writing);
             assert!(
                 finished
                     .rows
                     .iter()
                     .all(|row| row.answered_first.is_some() && row.written_last.is_some())
             );
-            // Each user opens its own; few enough that somebody has asked on each.
+            // Each user opens its own; so few that each has sent a request.
             let opened = finished
                 .rows
                 .iter()
@@ -239,7 +239,7 @@ fn k6_tells_of_each_request() {
 }
 
 #[test]
-fn fortio_tells_of_each_request() {
+fn fortio_reports_each_request() {
     check(
         "fortio",
         &[closed(4, 1), rate(4)],
@@ -254,8 +254,8 @@ fn fortio_tells_of_each_request() {
 }
 
 #[test]
-fn curl_tells_of_each_request() {
-    let checks = |finished: &Finished, _, load: ClientLoad| {
+fn curl_reports_each_request() {
+    let checks = |finished: &ClientReport, _, load: ClientLoad| {
         assert!(
             finished
                 .rows
@@ -282,7 +282,7 @@ fn curl_tells_of_each_request() {
 }
 
 #[test]
-fn a_client_of_ones_own_is_believed() {
+fn recipe_defined_client_is_trusted() {
     if !have(&["nginx", "openssl", "h2load"]) {
         return;
     }
@@ -300,9 +300,9 @@ fn a_client_of_ones_own_is_believed() {
     run(&generic, &found, order, 10);
 }
 
-/// Requests that nobody answers are rows too, as far as the program tells.
+/// Requests without a response are rows too, as far as the program reports them.
 #[test]
-fn a_server_that_is_not_there_is_an_outcome() {
+fn unreachable_server_becomes_an_outcome() {
     for name in ["k6", "fortio", "curl"] {
         let driver = client(name).expect("squall knows it");
         let Some(found) = found(driver) else { continue };
@@ -352,7 +352,7 @@ fn a_server_that_is_not_there_is_an_outcome() {
 }
 
 #[test]
-fn what_no_program_can_is_refused() {
+fn impossible_loads_are_refused() {
     let folder = Path::new("/nowhere");
     let h3 = order(folder, "c", Protocol::H3, closed(1, 1));
     let pipelined = order(folder, "c", H1, closed(1, 2));
@@ -398,9 +398,9 @@ fn what_no_program_can_is_refused() {
     }
 }
 
-/// curl 7.88, which Debian 12 has, cannot use a connection of h2c twice; later ones can.
+/// curl 7.88, the version in Debian 12, cannot use an h2c connection twice; later versions can.
 #[test]
-fn a_version_that_fails_is_refused() {
+fn broken_version_is_refused() {
     let curl = client("curl").unwrap();
     let order = order(Path::new("/nowhere"), "curl", H2c, closed(1, 1));
     let version = |text: &str, numbers| Version {

@@ -1,4 +1,4 @@
-//! How stations end: killed from outside, asked to, with squall, and without leaving anything behind.
+//! How stations end: killed from outside, stopped, with squall, and without leaving anything behind.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use squall_base::plan::Protocol;
-use squall_peers::{Found, GenericStation, NotReady, RawStation, Running, Station, Version};
+use squall_peers::{
+    GenericStation, InstalledProgram, RawStation, ReadinessError, RunningStation, Station, Version,
+};
 use tempfile::TempDir;
 
 use crate::support::{PATIENCE, have, known, server, start};
@@ -16,7 +18,7 @@ fn is_there(process: u32) -> bool {
     Path::new("/proc").join(process.to_string()).exists()
 }
 
-/// Processes that have this word among their arguments.
+/// Processes with this word among their arguments.
 fn with_argument(word: &str) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc")
         .expect("what the test itself makes")
@@ -40,8 +42,8 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A script of a shell as a station.
-fn shell(folder: &Path, script: &str, ready: &str) -> Running {
+/// A shell script as a station.
+fn shell(folder: &Path, script: &str, ready: &str) -> RunningStation {
     let raw = RawStation {
         name: "shell".to_owned(),
         command: "/bin/sh -c {configuration}".replace("{configuration}", "'. {configuration}'"),
@@ -49,7 +51,7 @@ fn shell(folder: &Path, script: &str, ready: &str) -> Running {
         ready: ready.to_owned(),
     };
     let station = GenericStation::check(&raw).expect("what the test itself makes");
-    let found = Found {
+    let found = InstalledProgram {
         path: "/bin/sh".into(),
         version: Version::default(),
     };
@@ -61,7 +63,7 @@ fn shell(folder: &Path, script: &str, ready: &str) -> Running {
 }
 
 #[test]
-fn a_killed_program_is_told_with_its_last_words() {
+fn killed_program_is_reported_with_its_last_words() {
     for name in ["nginx", "haproxy", "envoy", "nghttpd", "caddy"] {
         if !have(&["openssl"]) {
             return;
@@ -120,7 +122,7 @@ fn a_program_that_ends_while_it_starts_says_why() {
             .expect_err(name);
         let said = error.to_string();
         println!("{said}");
-        assert!(matches!(error, NotReady::Ended { .. }), "{said}");
+        assert!(matches!(error, ReadinessError::Ended { .. }), "{said}");
         assert!(
             said.contains("ended with code") && said.contains("last words"),
             "{said}"
@@ -129,7 +131,7 @@ fn a_program_that_ends_while_it_starts_says_why() {
 }
 
 #[test]
-fn what_never_answers_is_given_up() {
+fn station_that_never_responds_is_given_up() {
     let folder = TempDir::new().unwrap();
     let running = shell(folder.path(), "echo waiting; exec sleep 1000", "tcp");
     let began = Instant::now();
@@ -149,7 +151,7 @@ fn what_never_answers_is_given_up() {
 #[test]
 fn nothing_is_left_running() {
     let folder = TempDir::new().unwrap();
-    // A child in its group, which ignores to be asked, as the parent does.
+    // A child in its group ignores SIGTERM, as the parent does.
     let script = "trap '' TERM; sleep 987654.25 & echo up; wait; exec sleep 987654.25";
     let mut running = shell(folder.path(), script, "output up");
     running.wait_ready(None, Instant::now() + PATIENCE).unwrap();
@@ -159,7 +161,7 @@ fn nothing_is_left_running() {
     assert!(!is_there(process));
     assert_eq!(with_argument("987654.25"), Vec::<u32>::new());
     assert!(running.has_ended().unwrap().to_string().contains("SIGKILL"));
-    // Again, and by dropping, it does nothing.
+    // A second stop, and dropping, do nothing.
     running.stop();
     drop(running);
     let polite = shell(folder.path(), "echo up; exec sleep 987654.5", "output up");
@@ -173,7 +175,7 @@ fn nothing_is_left_running() {
     );
 }
 
-/// The test's own executable as a squall that is killed: `a_station_of_a_killed_squall` starts it.
+/// The test's own executable as a squall that gets killed; `a_station_of_a_killed_squall_is_killed` starts it.
 #[test]
 fn start_a_station_and_wait() {
     let Some(folder) = std::env::var_os("SQUALL_TEST_KILLED") else {
@@ -209,7 +211,7 @@ fn a_station_of_a_killed_squall_is_killed() {
     assert!(is_there(station));
     squall.kill().unwrap();
     squall.wait().unwrap();
-    // Whoever inherits it may take a while to reap it: dead is enough.
+    // The process that inherits it may take a while to reap it: dead is enough.
     wait_for("the station's end", || {
         let state = std::fs::read_to_string(format!("/proc/{station}/stat")).unwrap_or_default();
         state.is_empty() || state.contains(") Z ")
@@ -217,14 +219,14 @@ fn a_station_of_a_killed_squall_is_killed() {
 }
 
 #[test]
-fn a_program_can_be_pinned_with_its_children() {
+fn program_is_pinned_together_with_its_children() {
     let usable = squall_linux::scheduling::usable_processors().unwrap();
     let last = *usable.last().expect("there is a processor");
     assert_eq!(processors_of_two(vec![last]), [last]);
     assert_eq!(processors_of_two(Vec::new()), usable);
 }
 
-/// Where a shell and its child may run that were started on these processors.
+/// The processors that a shell and its child may use when started on these.
 fn processors_of_two(pinned: Vec<usize>) -> Vec<usize> {
     let folder = TempDir::new().expect("a folder");
     let raw = RawStation {
@@ -234,7 +236,7 @@ fn processors_of_two(pinned: Vec<usize>) -> Vec<usize> {
         ready: "output up".to_owned(),
     };
     let station = GenericStation::check(&raw).expect("it is a station");
-    let found = Found {
+    let found = InstalledProgram {
         path: "/bin/sh".into(),
         version: Version::default(),
     };

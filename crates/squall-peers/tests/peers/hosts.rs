@@ -1,4 +1,4 @@
-//! Stations in hosts: they listen there and nowhere else, and are found ready from there.
+//! Stations in hosts: they listen there and nowhere else, and readiness is checked from there.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::{NAME, PATIENCE, have, known, search, server};
 
-/// A host, if this machine lets one be made.
+/// A host, if this machine allows creating one.
 fn host() -> Option<Host> {
     match Host::create() {
         Ok(host) => Some(host),
@@ -44,7 +44,7 @@ fn stations_and_clients_are_in_their_host() {
         };
         let folder = TempDir::new().unwrap();
         let mut order = server(folder.path(), name, front, 100);
-        // The same for all: what has ended is not in the way.
+        // The same port for all: a station that has ended must not occupy it.
         order.listen = SocketAddr::from(([127, 0, 0, 1], 8_080));
         let address = order.listen;
         let running = Station::new(driver, &found, order)

@@ -1,5 +1,5 @@
-//! Drivers against the real programs, on loopback: `scripts/peers` installs them. A test whose program is missing says so
-//! and is skipped, unless SQUALL_REQUIRE_PEERS=1.
+//! Drivers against the real programs, on loopback; `scripts/peers` installs them. A test whose program is missing
+//! reports that and is skipped, unless SQUALL_REQUIRE_PEERS=1.
 
 mod asking;
 mod browser;

@@ -1,12 +1,14 @@
-//! Each driver as a proxy, for every pair of HTTPs that it says it speaks, in front of Caddy, which says what was spoken
-//! to it. The proxies check Caddy's certificate.
+//! Each driver as a proxy, for every pair of protocols that it claims to speak, in front of Caddy, which reports the
+//! protocol of each request. The proxies check Caddy's certificate.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Instant;
 
 use squall_base::plan::Protocol;
-use squall_peers::{Driver, Found, GenericStation, RawStation, Running, Station, find};
+use squall_peers::{
+    Driver, GenericStation, InstalledProgram, RawStation, RunningStation, Station, find,
+};
 use tempfile::TempDir;
 
 use crate::asking::{ask, version};
@@ -14,8 +16,8 @@ use crate::support::{
     PATIENCE, free_address, have, known, nginx_mainline, order, proxy, search, start,
 };
 
-/// Answers the version of the request, and after a blank how long its body was. One port for what is in the clear, one
-/// for the others; as a station of a recipe's own would be written.
+/// Responds with the version of the request, a blank and the request's body. One port for cleartext, one for the other
+/// protocols; written as a recipe would define a station.
 const UPSTREAM: &str = r#"{{
     "admin": {{ "disabled": true, "config": {{ "persist": false }} }},
     "apps": {{
@@ -31,8 +33,8 @@ const UPSTREAM: &str = r#"{{
     }}
 }}"#;
 
-/// Caddy by the generic driver.
-fn upstream(folder: &Path, protocol: Protocol) -> (Running, SocketAddr) {
+/// Caddy through the generic driver.
+fn upstream(folder: &Path, protocol: Protocol) -> (RunningStation, SocketAddr) {
     let (protocols, policies) = if protocol.is_secure() {
         (
             r#"["h1", "h2", "h3"]"#,
@@ -72,7 +74,7 @@ fn upstream(folder: &Path, protocol: Protocol) -> (Running, SocketAddr) {
     (running, address)
 }
 
-fn check(driver: &dyn Driver, found: &Found) {
+fn check(driver: &dyn Driver, found: &InstalledProgram) {
     if !have(&["curl", "openssl", "caddy", "pycurl"]) {
         return;
     }
@@ -86,8 +88,8 @@ fn check(driver: &dyn Driver, found: &Found) {
         .flat_map(|front| Protocol::ALL.map(|to| (front, to)))
     {
         let can = driver
-            .can(front, Some(to))
-            .and_then(|()| driver.version_can(&found.version, front, Some(to)));
+            .check_protocols(front, Some(to))
+            .and_then(|()| driver.check_version(&found.version, front, Some(to)));
         if can.is_err() {
             continue;
         }

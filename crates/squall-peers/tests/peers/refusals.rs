@@ -1,4 +1,4 @@
-//! What a program cannot do is refused before anything is started, with a reason and a way out.
+//! What a program cannot do is refused before anything is started, with a reason and an alternative.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use squall_base::Side;
 use squall_base::plan::Protocol;
 use squall_peers::{
-    Driver, Order, Refusal, Search, Setting, Settings, Version, driver, drivers, find,
+    Driver, Order, Refusal, SearchPath, Setting, Settings, Version, driver, drivers, find,
 };
 
 use Protocol::{H1, H1s, H2, H2c, H3};
@@ -53,14 +53,14 @@ fn version(text: &str) -> Version {
 
 fn refusal(driver: &dyn Driver, order: &Order, of: &str) -> String {
     match driver.render(order, &version(of)) {
-        Ok(rendered) => panic!("{} takes {order:?}: {rendered:?}", driver.name()),
+        Ok(invocation) => panic!("{} takes {order:?}: {invocation:?}", driver.name()),
         Err(refusal) => refusal.to_string(),
     }
 }
 
-/// Exactly these pairs, and `render` says the same as `can`.
+/// Exactly these pairs are accepted, and `render` agrees with `can`.
 #[test]
-fn each_says_what_it_speaks() {
+fn each_driver_declares_what_it_speaks() {
     let tcp = [H1, H1s, H2c, H2];
     for (name, fronts, ends, upstreams) in [
         ("nginx", &tcp[..], true, &tcp[..]),
@@ -76,15 +76,15 @@ fn each_says_what_it_speaks() {
                 let expected = fronts.contains(&front)
                     && upstream.map_or(ends, |one| upstreams.contains(&one));
                 assert_eq!(
-                    driver.can(front, upstream).is_ok(),
+                    driver.check_protocols(front, upstream).is_ok(),
                     expected,
                     "{name} {front} {upstream:?}"
                 );
-                let rendered = driver.render(&order(front, upstream), &version("99.0.0"));
+                let invocation = driver.render(&order(front, upstream), &version("99.0.0"));
                 assert_eq!(
-                    rendered.is_ok(),
+                    invocation.is_ok(),
                     expected,
-                    "{name} {front} {upstream:?}: {rendered:?}"
+                    "{name} {front} {upstream:?}: {invocation:?}"
                 );
             }
         }
@@ -93,7 +93,7 @@ fn each_says_what_it_speaks() {
 }
 
 #[test]
-fn the_reason_names_the_hop_and_the_way_out() {
+fn refusals_name_the_hop_and_an_alternative() {
     let say = |name: &str, order: &Order, of: &str| refusal(driver(name).unwrap(), order, of);
     assert_eq!(
         say("haproxy", &order(H3, Some(H1)), "2.6.12"),
@@ -119,7 +119,7 @@ fn the_reason_names_the_hop_and_the_way_out() {
     );
 }
 
-/// A program, its upstream, a setting of a side with its value, and what the refusal must say.
+/// A program, its upstream, a setting of a side with its value, and the text that the refusal must contain.
 type Case = (
     &'static str,
     Option<Protocol>,
@@ -152,7 +152,7 @@ fn cases() -> [Case; 15] {
 }
 
 #[test]
-fn settings_without_a_word_are_refused_with_the_reason() {
+fn unsupported_settings_are_refused_with_a_reason() {
     for (name, upstream, key, value, said) in cases() {
         let mut order = order(H2c, upstream);
         order.settings.insert(key, value);
@@ -212,8 +212,8 @@ fn orders_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn a_missing_program_names_its_package() {
-    let search = Search::only(vec![Path::new("/nonexistent").to_owned()]);
+fn missing_programs_are_reported_with_their_package() {
+    let search = SearchPath::only(vec![Path::new("/nonexistent").to_owned()]);
     for (name, package) in [
         ("nginx", "nginx-light"),
         ("haproxy", "apt install haproxy"),
@@ -233,8 +233,8 @@ fn a_missing_program_names_its_package() {
 }
 
 #[test]
-fn a_refusal_is_plain_data() {
-    let refused = driver("haproxy").unwrap().can(H3, None);
+fn refusals_can_be_matched_as_data() {
+    let refused = driver("haproxy").unwrap().check_protocols(H3, None);
     assert_eq!(
         refused,
         Err(Refusal::Front {

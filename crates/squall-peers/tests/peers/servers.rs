@@ -1,21 +1,21 @@
-//! Each driver as a server, with every HTTP that it says it speaks.
+//! Each driver as a server, with every protocol that it claims to speak.
 
 use squall_base::Bytes;
 use squall_base::plan::Protocol;
-use squall_peers::{Body, Driver, Found};
+use squall_peers::{Body, Driver, InstalledProgram};
 use tempfile::TempDir;
 
 use crate::asking::{ask, version};
 use crate::support::{have, known, nginx_mainline, server, start};
 
-/// More than a first window of HTTP/2 and any program's first buffer, so that an answer that comes too early would end
-/// the upload.
+/// More than an initial HTTP/2 window and any program's first buffer, so that a response that comes too early would cut
+/// the upload off.
 const UPLOAD: usize = 3_000_000;
 
-fn check(driver: &dyn Driver, found: &Found) {
+fn check(driver: &dyn Driver, found: &InstalledProgram) {
     let mut spoken = 0;
     for front in Protocol::ALL {
-        if driver.can(front, None).is_err() {
+        if driver.check_protocols(front, None).is_err() {
             continue;
         }
         if front == Protocol::H3 && !have(&["pycurl"]) {
@@ -93,7 +93,7 @@ fn caddy_answers() {
     check_by_name("caddy");
 }
 
-/// Bodies that are large, and that are somebody's file; statuses other than 200.
+/// Large bodies, bodies from a file, and statuses other than 200.
 #[test]
 fn answers_are_as_ordered() {
     if !have(&["curl", "openssl"]) {
@@ -104,7 +104,7 @@ fn answers_are_as_ordered() {
             continue;
         };
         let folder = TempDir::new().unwrap();
-        // Neither text nor without braces, which templates could take for theirs.
+        // Not text, and with braces that templates could take for their own.
         let file: Vec<u8> = (0..200_000_u32)
             .flat_map(u32::to_le_bytes)
             .chain(*b"{http.request.uri}")

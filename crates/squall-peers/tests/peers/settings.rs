@@ -1,4 +1,4 @@
-//! Settings and key logs as they are on the wire and on disk, not as they are in configurations.
+//! Settings and key logs as they appear on the wire and on disk, rather than in configurations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::asking::ask;
 use crate::support::{command, have, known, proxy, server, start};
 
-/// What nghttp sees of one exchange, as it prints it.
+/// The frames of one exchange, as nghttp prints them.
 fn frames(port: u16) -> String {
     let mut nghttp = command("nghttp");
     nghttp.args(["--verbose", "--null-out", "--timeout=30"]);
@@ -23,7 +23,7 @@ fn frames(port: u16) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The server's first SETTINGS by name, and the connection's window from its first WINDOW_UPDATE.
+/// The server's first SETTINGS by name, and the connection window from its first WINDOW_UPDATE.
 fn announced(printed: &str) -> BTreeMap<String, u64> {
     let mut settings = BTreeMap::new();
     let mut is_received = false;
@@ -67,7 +67,7 @@ fn word(setting: Setting) -> &'static str {
     }
 }
 
-/// For each program, settings that differ from its own, and from each other's.
+/// For each program, settings that differ from its defaults and from those of the other programs.
 fn asked_of_each() -> [(&'static str, Vec<(Setting, u64)>); 5] {
     use Setting::{ConnectionWindow, HeaderTableSize, MaxConcurrentStreams, StreamWindow};
     [
@@ -152,7 +152,7 @@ fn settings_to_clients_are_on_the_wire() {
     }
 }
 
-/// Settings to upstreams, as nghttpd prints them.
+/// Settings towards upstreams, as nghttpd prints them.
 #[test]
 fn settings_to_upstreams_are_on_the_wire() {
     use Setting::{ConnectionWindow, HeaderTableSize, StreamWindow};
@@ -225,7 +225,7 @@ fn settings_to_upstreams_are_on_the_wire() {
     }
 }
 
-/// nghttpd begins lines with the connection's number.
+/// nghttpd prefixes lines with the connection's number.
 fn plain(printed: &str) -> String {
     let line = |line: &str| match line.split_once(" [") {
         Some((id, rest)) if id.starts_with("[id=") => format!("[{rest}\n"),
@@ -234,9 +234,9 @@ fn plain(printed: &str) -> String {
     printed.lines().map(line).collect()
 }
 
-/// After so many requests a connection is ended.
+/// A connection is closed after this many requests.
 #[test]
-fn requests_of_a_connection_are_counted() {
+fn connections_are_closed_after_the_ordered_number_of_requests() {
     if !have(&["curl", "openssl", "haproxy"]) {
         return;
     }
@@ -273,7 +273,7 @@ fn requests_of_a_connection_are_counted() {
     }
 }
 
-/// Secrets by label, as NSS has them: <https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html>.
+/// Secrets by label, in NSS format: <https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html>.
 fn has_secrets(path: &Path) -> bool {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines().any(|line| {
@@ -282,7 +282,7 @@ fn has_secrets(path: &Path) -> bool {
 }
 
 #[test]
-fn secrets_are_written_where_that_was_asked_for() {
+fn secrets_are_written_to_the_ordered_file() {
     if !have(&["curl", "openssl", "pycurl"]) {
         return;
     }
@@ -309,7 +309,7 @@ fn secrets_are_written_where_that_was_asked_for() {
 }
 
 #[test]
-fn envoy_refuses_to_write_secrets_of_an_upstream_of_h3() {
+fn envoy_refuses_to_write_secrets_of_an_h3_upstream() {
     let Some((driver, found)) = known("envoy") else {
         return;
     };
@@ -322,7 +322,7 @@ fn envoy_refuses_to_write_secrets_of_an_upstream_of_h3() {
     assert!(refusal.contains("and has neither"), "{refusal}");
 }
 
-/// To an upstream: Envoy alone.
+/// Towards an upstream: only Envoy.
 #[test]
 fn secrets_of_upstreams_are_written() {
     if !have(&["curl", "openssl", "caddy"]) {

@@ -1,4 +1,4 @@
-//! Several upstreams, several threads, hints: whatever an order has besides protocols.
+//! Several upstreams, several threads, hints: everything in an order except protocols.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::asking::{ask, try_ask, version};
 use crate::support::{PATIENCE, have, known, proxy, server, start};
 
-/// By their own default way of choosing, all of them use both of two upstreams before long.
+/// Whatever their default way of choosing, all of them soon use both upstreams.
 #[test]
 fn upstreams_share_the_requests() {
     if !have(&["curl", "openssl"]) {
@@ -31,11 +31,11 @@ fn upstreams_share_the_requests() {
         if name != "nginx" {
             order.threads = 2;
         }
-        let rendered = driver.render(&order, &found.version).unwrap();
+        let invocation = driver.render(&order, &found.version).unwrap();
         assert!(
-            rendered.notes.iter().any(|note| note.contains(" 3 ")),
+            invocation.notes.iter().any(|note| note.contains(" 3 ")),
             "{:?}",
-            rendered.notes
+            invocation.notes
         );
         let address = order.listen;
         let _running = [
@@ -61,9 +61,9 @@ fn upstreams_share_the_requests() {
     }
 }
 
-/// A certificate of somebody else, with a trust file, is no upstream.
+/// An upstream whose certificate the trust file does not cover is not used.
 #[test]
-fn a_stranger_upstream_is_not_trusted() {
+fn upstream_with_an_unknown_certificate_is_not_trusted() {
     if !have(&["curl", "openssl"]) {
         return;
     }
@@ -99,8 +99,8 @@ fn a_stranger_upstream_is_not_trusted() {
             let _running = start((driver, &found), order);
             let got = match try_ask(folder.path(), Protocol::H1, address, "/answer", None) {
                 Ok(got) => got.status,
-                // Of the answers that nghttpx 1.52 has for an upstream that it does not trust, one is to close the
-                // connection without a word: in 9 of 30 attempts against nginx, without squall.
+                // One of nghttpx 1.52's reactions to an upstream that it does not trust is to close the connection
+                // without a response: in 9 of 30 attempts against nginx, without squall.
                 Err(failure) if name == "nghttpx" && failure.contains("Empty reply") => 502,
                 Err(failure) => panic!("{name}, {what}: {failure}"),
             };
@@ -109,9 +109,9 @@ fn a_stranger_upstream_is_not_trusted() {
     }
 }
 
-/// squall's own client, where it is built already.
+/// squall's own client, if it has been built.
 #[test]
-fn squall_itself_asks() {
+fn squall_fetch_works_against_each_program() {
     let squall = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("../debug/squall");
     if !squall.is_file() || !have(&["openssl"]) {
         return println!("skipped: {} is not built", squall.display());
@@ -121,7 +121,7 @@ fn squall_itself_asks() {
             continue;
         };
         for front in Protocol::ALL {
-            if driver.can(front, None).is_err() {
+            if driver.check_protocols(front, None).is_err() {
                 continue;
             }
             let folder = TempDir::new().unwrap();
@@ -146,9 +146,10 @@ fn squall_itself_asks() {
     }
 }
 
-/// A text that a program understands lets it start, and one that it does not ends it before it is ready.
+/// A configuration text that a program understands lets it start; one that it does not understand ends it before it is
+/// ready.
 #[test]
-fn text_of_its_own_configuration_reaches_each_program() {
+fn extra_configuration_text_reaches_each_program() {
     for (name, right, wrong) in [
         ("nginx", "keepalive_requests 50;", "nonsense 1;"),
         (

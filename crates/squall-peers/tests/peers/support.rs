@@ -1,4 +1,4 @@
-//! A folder with a certificate, free ports, and stations that are started and awaited.
+//! A folder with a certificate, free ports, and stations that are started and ready.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use squall_base::Bytes;
 use squall_base::plan::Protocol;
 use squall_peers::{
-    Answer, Body, Certificate, Driver, Found, Order, Running, Search, Settings, Station, driver,
-    find,
+    Answer, Body, Certificate, Driver, InstalledProgram, Order, RunningStation, SearchPath,
+    Settings, Station, driver, find,
 };
 use tempfile::TempDir;
 
@@ -31,19 +31,19 @@ pub(crate) fn peers() -> PathBuf {
     }
 }
 
-pub(crate) fn search() -> Search {
-    Search::usual().and_then([peers().join("bin")])
+pub(crate) fn search() -> SearchPath {
+    SearchPath::usual().and_then([peers().join("bin")])
 }
 
-/// Says loudly that a test is skipped, and fails where every test must run.
+/// Reports loudly that a test is skipped, and fails where every test must run.
 pub(crate) fn skip(why: &str) {
     let said = format!("skipped: this test needs {why}; scripts/peers installs it");
     assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
-    // Not eprintln!, which the test harness would keep to itself.
+    // Not eprintln!, which the test harness would capture.
     let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
 }
 
-/// Whether these programs are there.
+/// Whether these programs are installed.
 pub(crate) fn have(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| match **program {
         "pycurl" => !python().is_file(),
@@ -65,7 +65,7 @@ pub(crate) fn command(program: &str) -> Command {
 }
 
 /// The driver of this name and its program, or a loud skip.
-pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, Found)> {
+pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
     let driver = driver(name).expect("squall knows it");
     match find(driver, &search()) {
         Ok(found) => Some((driver, found)),
@@ -76,10 +76,10 @@ pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, Found)> {
     }
 }
 
-/// nginx as PyPI has it, where scripts/peers has put it.
-pub(crate) fn nginx_mainline() -> Option<(&'static dyn Driver, Found)> {
+/// nginx from PyPI, where scripts/peers has installed it.
+pub(crate) fn nginx_mainline() -> Option<(&'static dyn Driver, InstalledProgram)> {
     let driver = driver("nginx").expect("squall knows it");
-    match find(driver, &Search::only(vec![peers().join("mainline")])) {
+    match find(driver, &SearchPath::only(vec![peers().join("mainline")])) {
         Ok(found) => Some((driver, found)),
         Err(missing) => {
             skip(&missing.to_string());
@@ -88,7 +88,7 @@ pub(crate) fn nginx_mainline() -> Option<(&'static dyn Driver, Found)> {
     }
 }
 
-/// A port of loopback that is free for TCP and UDP, and that no other call returns.
+/// A port on loopback that is free for TCP and UDP, and that no other call returns.
 pub(crate) fn free_address() -> SocketAddr {
     // Below the kernel's ephemeral ports (32768 on), so that no client takes it before the server does.
     const FIRST: u16 = 10_500;
@@ -106,7 +106,7 @@ pub(crate) fn free_address() -> SocketAddr {
     panic!("no port is free");
 }
 
-/// A self-signed P-256 certificate for `NAME`, localhost and 127.0.0.1, made by openssl, once.
+/// A self-signed P-256 certificate for `NAME`, localhost and 127.0.0.1, created once by openssl.
 pub(crate) fn certificate() -> Certificate {
     static MADE: OnceLock<(TempDir, Certificate)> = OnceLock::new();
     let (_, certificate) = MADE.get_or_init(|| {
@@ -149,7 +149,7 @@ pub(crate) fn certificate() -> Certificate {
     certificate.clone()
 }
 
-/// An order without an upstream and without an answer yet.
+/// An order without an upstream or a response yet.
 pub(crate) fn order(folder: &Path, name: &str, front: Protocol) -> Order {
     Order {
         name: name.to_owned(),
@@ -170,7 +170,7 @@ pub(crate) fn order(folder: &Path, name: &str, front: Protocol) -> Order {
     }
 }
 
-/// A server that answers `size` bytes at /answer.
+/// A server that responds with `size` bytes at /answer.
 pub(crate) fn server(folder: &Path, name: &str, front: Protocol, size: u64) -> Order {
     let mut order = order(folder, name, front);
     order.answer = Some(Answer {
@@ -195,8 +195,11 @@ pub(crate) fn proxy(
     order
 }
 
-/// Starts it and waits until it answers.
-pub(crate) fn start((driver, found): (&dyn Driver, &Found), order: Order) -> Running {
+/// Starts it and waits until it is ready.
+pub(crate) fn start(
+    (driver, found): (&dyn Driver, &InstalledProgram),
+    order: Order,
+) -> RunningStation {
     let name = format!("{} {}", driver.name(), order.front);
     let station = Station::new(driver, found, order).unwrap_or_else(|refusal| panic!("{refusal}"));
     let running = station

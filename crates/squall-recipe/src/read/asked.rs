@@ -1,7 +1,7 @@
-//! What loads ask for: the requests of the recipe, or those of a file that it names.
+//! The requests that a load sends: those of the recipe, or those of a file that it names.
 //!
-//! Where a file says method and body, `[request]` may add header fields and nothing else, as on the command line. A URL
-//! of a file stands for its path: every request of a recipe goes to the station behind the client.
+//! If a file has methods and bodies, `[request]` may only add header fields, as on the command line. Only the path and
+//! query of a file's URLs are used: every request of a recipe goes to the station after the client.
 
 use squall_base::plan::message::add_missing;
 use squall_base::plan::{
@@ -11,50 +11,52 @@ use squall_base::plan::{
 use squall_base::{Bytes, Duration};
 use toml::de::DeValue;
 
-use super::http::{self, Written};
+use super::http::{self, WeightedRequest};
 use crate::error::Mistake;
-use crate::files::{self, Named, RecordingChoice};
-use crate::problems::Reported;
+use crate::files::{self, RecipeFiles, RecordingChoice};
+use crate::problems::ReportedProblem;
 use crate::section::{Field, Section};
 use crate::shapes;
 
-/// A page takes no longer than this from one request to the next.
+/// The longest delay between two requests of a page.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 3_600);
 /// Bodies of recordings are generated in memory.
 const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
-/// Requests, and how often each is asked for.
-pub(super) struct Asked {
+/// Requests, and how often each is sent.
+pub(super) struct RequestMix {
     pub(super) requests: Vec<RequestTemplate>,
     pub(super) mix: Mix,
 }
 
-/// What open and closed loads ask for: `targets` of the load, or the requests of the recipe.
-pub(super) fn mixed(
+/// The requests of open and closed loads: `targets` of the load, or the requests of the recipe.
+pub(super) fn request_mix(
     load: &Section<'_>,
-    requests: &[Written<'_>],
-    files: &Named<'_>,
-) -> Result<Asked, Reported> {
+    requests: &[WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> Result<RequestMix, ReportedProblem> {
     let (requests, weights) = match load.field("targets") {
         Some(field) => {
             let targets = files.targets(&field)?;
-            let requests = described(&field, &targets, requests, files)?;
+            let requests = templates(&field, &targets, requests, files)?;
             let weights = vec![1; requests.len()];
             (requests, weights)
         }
         None => requests
             .iter()
-            .map(|one| (one.template.clone(), one.weight))
+            .map(|entry| (entry.template.clone(), entry.weight))
             .unzip(),
     };
     match Mix::new(weights) {
-        Some(mix) => Ok(Asked { requests, mix }),
+        Some(mix) => Ok(RequestMix { requests, mix }),
         None => Err(load.missing("targets", "at least one request")),
     }
 }
 
-/// The only request of the recipe.
-pub(super) fn only<'r>(requests: &'r [Written<'_>]) -> Result<&'r RequestTemplate, Reported> {
+/// The only request of the recipe; several are refused.
+pub(super) fn only_request<'r>(
+    requests: &'r [WeightedRequest<'_>],
+) -> Result<&'r RequestTemplate, ReportedProblem> {
     match requests {
         [only] => Ok(&only.template),
         [_, second, ..] => Err(refuse_table(
@@ -65,8 +67,8 @@ pub(super) fn only<'r>(requests: &'r [Written<'_>]) -> Result<&'r RequestTemplat
     }
 }
 
-fn refuse_table(written: &Written<'_>, expected: &str) -> Reported {
-    let mistake = Mistake::Besides {
+fn refuse_table(written: &WeightedRequest<'_>, expected: &str) -> ReportedProblem {
+    let mistake = Mistake::ExclusiveKeys {
         key: "request".to_owned(),
         other: "request",
     };
@@ -81,38 +83,38 @@ fn refuse_table(written: &Written<'_>, expected: &str) -> Reported {
 pub(super) fn recording(
     field: &Field<'_>,
     choice: RecordingChoice,
-    requests: &[Written<'_>],
-    files: &Named<'_>,
-) -> Result<(Vec<ScriptStep>, Vec<RequestTemplate>), Reported> {
+    requests: &[WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> Result<(Vec<ScriptStep>, Vec<RequestTemplate>), ReportedProblem> {
     let script = files.script(field, choice)?;
-    let requests = described(field, &script.requests, requests, files)?;
+    let requests = templates(field, &script.requests, requests, files)?;
     let is_known = |step: &ScriptStep| (step.request as usize) < requests.len();
     if script.steps.is_empty() || !script.steps.iter().all(is_known) {
-        let said = "no request at any time".to_owned();
-        return Err(files::refuse(field, field.text()?.value, said));
+        let reason = "no request at any time".to_owned();
+        return Err(files::refuse(field, field.text()?.value, reason));
     }
     Ok((script.steps, requests))
 }
 
-/// The page that `field` says or names.
+/// The page that `field` describes, or whose file it names.
 pub(super) fn page(
     field: &Field<'_>,
-    requests: &[Written<'_>],
-    files: &Named<'_>,
-) -> Result<(Page, Vec<RequestTemplate>), Reported> {
-    let (written, places) = match field.value() {
+    requests: &[WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> Result<(Page, Vec<RequestTemplate>), ReportedProblem> {
+    let (page_requests, places) = match field.value() {
         DeValue::String(_) => (files.page(field)?, Vec::new()),
         _ => {
             let fields = field.tables(
                 "the path of a page's file, or at least one [[load.page]]",
                 "write [[load.page]] with two brackets on each side",
             )?;
-            let read: Vec<Result<PageRequest, Reported>> =
+            let read: Vec<Result<PageRequest, ReportedProblem>> =
                 fields.iter().map(page_request).collect();
             (read.into_iter().collect::<Result<Vec<_>, _>>()?, fields)
         }
     };
-    let asked: Vec<ScriptRequest> = written
+    let script_requests: Vec<ScriptRequest> = page_requests
         .iter()
         .map(|one| ScriptRequest {
             method: "GET".to_owned(),
@@ -121,10 +123,10 @@ pub(super) fn page(
             body: ScriptBody::Empty,
         })
         .collect();
-    let requests = described(field, &asked, requests, files)?;
+    let requests = templates(field, &script_requests, requests, files)?;
     let nodes: Vec<PageNode> = (0..)
-        .zip(&written)
-        .map(|(what, one)| one.node(what))
+        .zip(&page_requests)
+        .map(|(what, request)| request.node(what))
         .collect();
     let page = Page::new(nodes).map_err(|error| {
         let place = match error {
@@ -139,17 +141,17 @@ pub(super) fn page(
     Ok((page, requests))
 }
 
-fn page_request(field: &Field<'_>) -> Result<PageRequest, Reported> {
+fn page_request(field: &Field<'_>) -> Result<PageRequest, ReportedProblem> {
     let table = field.section(&shapes::PAGE, shapes::PAGE.label)?;
     let url = table.required("target", "a path, such as \"/app.js\"", |f| {
         http::target(&f)
     });
-    let after = table.maybe("after", |f| f.integer(&(0..=u32::MAX)));
-    let delay = table.maybe("delay", |f| {
+    let after = table.optional("after", |f| f.integer(&(0..=u32::MAX)));
+    let delay = table.optional("delay", |f| {
         Ok(f.quantity_in(&(Duration::ZERO..=MAX_DELAY), "at most 24h")?
             .value)
     });
-    let urgency = table.maybe("urgency", |f| f.integer(&(0..=7)));
+    let urgency = table.optional("urgency", |f| f.integer(&(0..=7)));
     Ok(PageRequest {
         url: url?,
         after: after?,
@@ -158,19 +160,19 @@ fn page_request(field: &Field<'_>) -> Result<PageRequest, Reported> {
     })
 }
 
-/// Requests that a file describes, with the header fields of `[request]` that they lack.
-fn described(
+/// The requests that a file describes, with the header fields of `[request]` that they lack.
+fn templates(
     field: &Field<'_>,
     all: &[ScriptRequest],
-    written: &[Written<'_>],
-    files: &Named<'_>,
-) -> Result<Vec<RequestTemplate>, Reported> {
+    written: &[WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> Result<Vec<RequestTemplate>, ReportedProblem> {
     let extra = extra_headers(written)?;
     let path = match field.value() {
         DeValue::String(path) => path.as_ref(),
         _ => "",
     };
-    let one = |request: &ScriptRequest| {
+    let to_template = |request: &ScriptRequest| {
         let mut headers = request.headers.clone();
         for (name, value) in extra {
             add_missing(&mut headers, name, value);
@@ -184,16 +186,18 @@ fn described(
         match http::fault(&template) {
             None => Ok(template),
             Some(fault) => {
-                let said = format!("a request for {:?} cannot be sent: {fault}", request.url);
-                Err(files::refuse(field, path, said))
+                let reason = format!("a request for {:?} cannot be sent: {fault}", request.url);
+                Err(files::refuse(field, path, reason))
             }
         }
     };
-    all.iter().map(one).collect()
+    all.iter().map(to_template).collect()
 }
 
-/// The header fields that `[request]` adds to requests which are described elsewhere.
-fn extra_headers<'w>(written: &'w [Written<'_>]) -> Result<&'w [(String, String)], Reported> {
+/// The header fields that `[request]` adds to requests described elsewhere.
+fn extra_headers<'w>(
+    written: &'w [WeightedRequest<'_>],
+) -> Result<&'w [(String, String)], ReportedProblem> {
     const EXPECTED: &str = "`headers` and `browser_headers` alone: the load says what is asked for";
     if let [_, second, ..] = written {
         return Err(refuse_table(second, EXPECTED));
@@ -203,7 +207,7 @@ fn extra_headers<'w>(written: &'w [Written<'_>]) -> Result<&'w [(String, String)
     };
     for key in ["method", "target", "body"] {
         if let Some(field) = only.table.as_ref().and_then(|table| table.field(key)) {
-            let mistake = Mistake::Besides {
+            let mistake = Mistake::ExclusiveKeys {
                 key: key.to_owned(),
                 other: "load",
             };
@@ -217,18 +221,18 @@ fn body(
     field: &Field<'_>,
     path: &str,
     body: &ScriptBody,
-    files: &Named<'_>,
-) -> Result<RequestBody, Reported> {
+    files: &RecipeFiles<'_>,
+) -> Result<RequestBody, ReportedProblem> {
     Ok(match body {
         ScriptBody::Empty => RequestBody::default(),
         ScriptBody::Text(text) => RequestBody::Text(text.clone()),
         ScriptBody::Size(size) if *size <= MAX_BODY => RequestBody::Size(*size),
         ScriptBody::Size(size) => {
-            let said = format!("a body of {size}: 1GiB is the most");
-            return Err(files::refuse(field, path, said));
+            let reason = format!("a body of {size}: 1GiB is the most");
+            return Err(files::refuse(field, path, reason));
         }
         ScriptBody::File(file) => {
-            // Begins where the file stands that names it.
+            // Relative to the folder of the file that names it.
             let beside = match (path.rsplit_once('/'), file.is_absolute()) {
                 (Some((folder, _)), false) => format!("{folder}/{}", file.display()),
                 _ => file.display().to_string(),
@@ -238,7 +242,7 @@ fn body(
     })
 }
 
-/// The path and query of a URL, or of what is one already.
+/// The path and query of `url`, which may be a URL or only these.
 fn target_of(url: &str) -> String {
     let whole = url.split('#').next().unwrap_or(url);
     let Some((_, rest)) = whole.split_once("://").filter(|_| !whole.starts_with('/')) else {
@@ -256,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_stand_for_their_paths() {
+    fn urls_are_reduced_to_path_and_query() {
         for (url, target) in [
             ("/a?b=c#d", "/a?b=c"),
             ("https://server:8443/a/b?c=http://x/", "/a/b?c=http://x/"),

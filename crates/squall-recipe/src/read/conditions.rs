@@ -1,8 +1,8 @@
-//! `[conditions]`, and what a profile replaces of it: delay, loss and further settings of the link, in both directions
-//! or in each by itself, and the schedules by which they change.
+//! `[conditions]`, and the parts of it that a profile replaces: delay, loss and further settings of the link, for both
+//! directions or for each separately, and the schedules that change them.
 //!
-//! What settings and schedules mean is squall-link's (docs/LINK.md). Which condition the primary comparison is under is
-//! in `question`.
+//! squall-link defines what settings and schedules mean (docs/LINK.md). `question` finds the condition of the primary
+//! comparison.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use squall_link::trace::Trace;
 
 use super::distinct;
 use crate::error::Mistake;
-use crate::files::{self, Named};
-use crate::problems::Reported;
-use crate::section::{At, Field, Section};
+use crate::files::{self, RecipeFiles};
+use crate::problems::ReportedProblem;
+use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
-/// The longest one-way delay. A trial's own limits are built for it: connections that are opened before the
-/// load have 15 s, which is one round trip of 10 s and a SYN lost and sent again, and at the end the link
-/// is waited for until it is silent. No path on Earth comes near: a geostationary satellite has 0.3 s.
+/// The longest one-way delay. The timeouts of a trial are built for it: connections that are opened before the load have
+/// 15 s, enough for one round trip of 10 s and a retransmitted SYN, and at the end the trial waits until the link is
+/// silent. No path on Earth comes near: a geostationary satellite has 0.3 s.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// The axes of `[conditions]`, or what a profile replaces them with.
+/// The axes of `[conditions]`, or those with which a profile replaces them.
 #[derive(Clone)]
 pub(super) struct Grid {
     delays: Vec<PerDirection<Duration>>,
@@ -35,9 +35,12 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Reads `[conditions]`; without it nothing happens to packets.
-    pub(super) fn read(root: &Section<'_>, files: &Named<'_>) -> Result<Grid, Reported> {
-        let table = root.maybe("conditions", |field| {
+    /// Reads `[conditions]`. Without it, the link neither delays nor drops packets.
+    pub(super) fn read(
+        root: &Section<'_>,
+        files: &RecipeFiles<'_>,
+    ) -> Result<Grid, ReportedProblem> {
+        let table = root.optional("conditions", |field| {
             field.section(&shapes::CONDITIONS, shapes::CONDITIONS.label)
         })?;
         let nothing = Grid {
@@ -47,13 +50,13 @@ impl Grid {
             schedules: vec![String::new()],
         };
         match table {
-            Some(table) => Axes::read(&table, files).over(nothing),
+            Some(table) => Axes::read(&table, files).override_grid(nothing),
             None => Ok(nothing),
         }
     }
 
-    /// Every delay with every loss with every link with every schedule: all losses of the first delay first, each with
-    /// all links, each of these with all schedules.
+    /// All combinations of delay, loss, link and schedule. The delay varies slowest, then the loss, then the link, and the
+    /// schedule varies fastest.
     pub(super) fn conditions(&self) -> Vec<Condition> {
         let mut conditions = Vec::new();
         for &delay in &self.delays {
@@ -72,16 +75,16 @@ impl Grid {
     }
 }
 
-/// The axes that `[conditions]` or a profile gives.
+/// The axes that `[conditions]` or a profile has.
 pub(super) struct Axes {
-    delays: Result<Option<Vec<PerDirection<Duration>>>, Reported>,
-    losses: Result<Option<Vec<PerDirection<Probability>>>, Reported>,
-    links: Result<Option<Vec<PerDirection<String>>>, Reported>,
-    schedules: Result<Option<Vec<String>>, Reported>,
+    delays: Result<Option<Vec<PerDirection<Duration>>>, ReportedProblem>,
+    losses: Result<Option<Vec<PerDirection<Probability>>>, ReportedProblem>,
+    links: Result<Option<Vec<PerDirection<String>>>, ReportedProblem>,
+    schedules: Result<Option<Vec<String>>, ReportedProblem>,
 }
 
 impl Axes {
-    pub(super) fn read(section: &Section<'_>, files: &Named<'_>) -> Axes {
+    pub(super) fn read(section: &Section<'_>, files: &RecipeFiles<'_>) -> Axes {
         Axes {
             delays: axis(section, "delay", delay),
             losses: axis(section, "loss", loss),
@@ -90,8 +93,8 @@ impl Axes {
         }
     }
 
-    /// These axes, and those of `grid` where there are none.
-    pub(super) fn over(self, grid: Grid) -> Result<Grid, Reported> {
+    /// `grid` with these axes in place of its own.
+    pub(super) fn override_grid(self, grid: Grid) -> Result<Grid, ReportedProblem> {
         Ok(Grid {
             delays: self.delays?.unwrap_or(grid.delays),
             losses: self.losses?.unwrap_or(grid.losses),
@@ -101,64 +104,68 @@ impl Axes {
     }
 }
 
-/// The list of values of `key`, each of them once.
+/// The values of `key`; duplicates are refused.
 fn axis<'d, T: PartialEq + Display>(
     section: &Section<'d>,
     key: &'static str,
-    read: impl Fn(&Field<'d>) -> Result<At<T>, Reported>,
-) -> Result<Option<Vec<T>>, Reported> {
-    section.maybe(key, |field| {
+    read: impl Fn(&Field<'d>) -> Result<SpannedValue<T>, ReportedProblem>,
+) -> Result<Option<Vec<T>>, ReportedProblem> {
+    section.optional(key, |field| {
         let values = field.one_or_more(read)?;
         distinct(section.problems(), key, &values)?;
-        Ok(values.into_iter().map(|at| at.value).collect())
+        Ok(values.into_iter().map(|it| it.value).collect())
     })
 }
 
-/// One value for both directions, or a table with one for each; a direction that it leaves out has `T`'s default, which
-/// does nothing to packets.
+/// One value for both directions, or a table with one for each. A direction that the table leaves out has `T`'s default,
+/// which does not affect packets.
 fn per_direction<'d, T: Clone + Default>(
     field: &Field<'d>,
-    read: impl Fn(&Field<'d>) -> Result<T, Reported>,
-) -> Result<At<PerDirection<T>>, Reported> {
+    read: impl Fn(&Field<'d>) -> Result<T, ReportedProblem>,
+) -> Result<SpannedValue<PerDirection<T>>, ReportedProblem> {
     if !field.is_table() {
-        return Ok(field.at(read(field)?.into()));
+        return Ok(field.with_span(read(field)?.into()));
     }
     let label = format!("the directions of `{}`", field.key);
     let table = field.section(&shapes::DIRECTIONS, &label)?;
-    let [up, down] = ["up", "down"].map(|key| table.maybe(key, |field| read(&field)));
+    let [up, down] = ["up", "down"].map(|key| table.optional(key, |field| read(&field)));
     let (up, down) = (up?, down?);
     if field.entries("`up` and `down`")?.is_empty() {
         return Err(table.missing("up", "`up`, `down` or both"));
     }
-    Ok(field.at(PerDirection {
+    Ok(field.with_span(PerDirection {
         up: up.unwrap_or_default(),
         down: down.unwrap_or_default(),
     }))
 }
 
 /// A one-way delay.
-pub(super) fn delay(field: &Field<'_>) -> Result<At<PerDirection<Duration>>, Reported> {
+pub(super) fn delay(
+    field: &Field<'_>,
+) -> Result<SpannedValue<PerDirection<Duration>>, ReportedProblem> {
     per_direction(field, |field| {
         let range = Duration::ZERO..=MAX_DELAY;
         Ok(field.quantity_in(&range, "at most 5s")?.value)
     })
 }
 
-/// A share of packets.
-pub(super) fn loss(field: &Field<'_>) -> Result<At<PerDirection<Probability>>, Reported> {
+/// The share of packets that are lost.
+pub(super) fn loss(
+    field: &Field<'_>,
+) -> Result<SpannedValue<PerDirection<Probability>>, ReportedProblem> {
     per_direction(field, |field| Ok(field.quantity()?.value))
 }
 
-/// Further settings of the link, checked and in the words in which they are printed.
+/// Further settings of the link, checked and in the form in which they are printed.
 pub(super) fn link(
     field: &Field<'_>,
-    files: &Named<'_>,
-) -> Result<At<PerDirection<String>>, Reported> {
+    files: &RecipeFiles<'_>,
+) -> Result<SpannedValue<PerDirection<String>>, ReportedProblem> {
     per_direction(field, |field| settings(field, files))
 }
 
 /// Settings of the link in one direction.
-fn settings(field: &Field<'_>, files: &Named<'_>) -> Result<String, Reported> {
+fn settings(field: &Field<'_>, files: &RecipeFiles<'_>) -> Result<String, ReportedProblem> {
     const EXPECTED: &str =
         "settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"";
     let refuse = |message: String| field.refuse(Mistake::Link { message }, EXPECTED);
@@ -175,23 +182,26 @@ fn settings(field: &Field<'_>, files: &Named<'_>) -> Result<String, Reported> {
     Ok(words.join(", "))
 }
 
-/// The file of a schedule, or an empty text for none.
-pub(super) fn schedule(field: &Field<'_>, files: &Named<'_>) -> Result<At<String>, Reported> {
+/// The path of a schedule; an empty text means no schedule.
+pub(super) fn schedule(
+    field: &Field<'_>,
+    files: &RecipeFiles<'_>,
+) -> Result<SpannedValue<String>, ReportedProblem> {
     let path = field.text()?.value;
     if path.is_empty() {
-        return Ok(field.at(String::new()));
+        return Ok(field.with_span(String::new()));
     }
     if path.contains(',') {
-        let said = "its path has a comma, which separates the parts of a condition".to_owned();
-        return Err(files::refuse(field, path, said));
+        let reason = "its path has a comma, which separates the parts of a condition".to_owned();
+        return Err(files::refuse(field, path, reason));
     }
     let text = files
         .text(path)
-        .map_err(|said| files::refuse(field, path, said))?;
-    let refuse = |said: String| {
+        .map_err(|reason| files::refuse(field, path, reason))?;
+    let refuse = |reason: String| {
         let mistake = Mistake::File {
             path: path.to_owned(),
-            said,
+            reason,
         };
         field.refuse(
             mistake,
@@ -217,12 +227,14 @@ pub(super) fn schedule(field: &Field<'_>, files: &Named<'_>) -> Result<At<String
             )));
         }
     }
-    Ok(field.at(path.to_owned()))
+    Ok(field.with_span(path.to_owned()))
 }
 
-/// A trace by the path of its file.
-fn trace(path: &str, files: &Named<'_>) -> Result<Arc<Trace>, String> {
-    let text = files.text(path).map_err(|said| format!("{path}: {said}"))?;
+/// Reads the trace at `path`.
+fn trace(path: &str, files: &RecipeFiles<'_>) -> Result<Arc<Trace>, String> {
+    let text = files
+        .text(path)
+        .map_err(|reason| format!("{path}: {reason}"))?;
     let trace = Trace::parse(&text).map_err(|error| format!("{path}: {error}"))?;
     Ok(Arc::new(trace.named(path)))
 }

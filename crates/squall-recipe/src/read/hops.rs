@@ -1,73 +1,73 @@
 //! The hops of a variant: connections and settings of both sides of each.
 //!
-//! What stands in the variant itself is for all hops (`http1` to `tcp`, `congestion_control`), for the client's hop
-//! (`connections`, `pool`, `client`) or for the server's (`server`). A table `hop.N`, N from 1, is for that hop and goes
-//! over it. Below both are the defaults, and the presets of embedded stations.
+//! Keys of the variant itself apply to all hops (`http1` to `tcp`, `congestion_control`), to the client's hop
+//! (`connections`, `pool`, `client`) or to the server's (`server`). A table `hop.N`, N from 1, applies to that hop and
+//! overrides them. Both override the defaults and the presets of embedded stations.
+//!
+//! The settings themselves are read in `side`, those of programs in `program`, connections in `pool`.
 
 use squall_base::Duration;
-use squall_base::plan::{Hop, Protocol, Runs, Side, SideSettings, find_preset};
+use squall_base::plan::{Hop, Implementation, Protocol, Side, SideSettings, find_preset};
 
-use super::heard::{self, Ear, End};
+use super::heard::{self, Applier, HopEnd};
 use super::pool::Pool;
-use super::program::{self, Told};
+use super::program::{self, ProgramSettings};
 use super::side;
-use super::variant::Usual;
+use super::variant::VariantContext;
 use crate::error::Mistake;
-use crate::path::{Layout, Role};
-use crate::problems::Reported;
+use crate::path::{Layout, LayoutStation};
+use crate::problems::ReportedProblem;
 use crate::section::{Field, Section};
 use crate::settings;
 use crate::shapes;
-use crate::stations::Stations;
+use crate::stations::StationMode;
 
-/// What a variant says of its hops.
+/// The hops of a variant, and the settings of its stations.
 #[derive(Default)]
-pub(super) struct Read {
+pub(super) struct VariantHops {
     pub(super) hops: Vec<Hop>,
-    /// What the station of each place is told in its own words.
-    pub(super) told: Vec<Told>,
-    /// How long the station of each place, a proxy of our own, holds the head of a response.
-    pub(super) delays: Vec<Duration>,
+    /// The settings that the program at each station receives.
+    pub(super) program_settings: Vec<ProgramSettings>,
+    /// How long each station holds back the head of a response; zero except for our own proxies.
+    pub(super) proxy_delays: Vec<Duration>,
 }
 
-/// Reads the hops of a path; without one, only for the mistakes.
+/// Reads the hops of a path. Without a path it only reports mistakes.
 pub(super) fn read(
     variant: &Section<'_>,
     layout: Option<&Layout>,
-    usual: &Usual<'_>,
-) -> Result<Read, Reported> {
+    context: &VariantContext<'_>,
+) -> Result<VariantHops, ReportedProblem> {
     let protocols: Vec<Protocol> = layout.map_or_else(Vec::new, |layout| {
         layout.hops.iter().map(|&(protocol, _)| protocol).collect()
     });
-    let (first, last) = (
-        protocols.first().into_iter().copied().collect::<Vec<_>>(),
-        protocols.last().into_iter().copied().collect::<Vec<_>>(),
-    );
-    let ends = layout.map_or_else(Vec::new, |layout| ends(layout, usual.stations));
-    let both = common(variant, &protocols, &ends.concat(), usual);
-    // Read for the mistakes even if the path has some.
-    let own = own_tables(variant, layout);
+    let first: Vec<Protocol> = protocols.first().copied().into_iter().collect();
+    let last: Vec<Protocol> = protocols.last().copied().into_iter().collect();
+    let ends = layout.map_or_else(Vec::new, |layout| ends(layout, context.station_mode));
+    let both = common(variant, &protocols, &ends.concat(), context);
+    // Read even if the path is wrong, to report the mistakes in them.
+    let tables = hop_tables(variant, layout);
     let fallback = SideSettings::default();
     let base = both.as_ref().unwrap_or(&fallback);
-    let of_server = of_server(base, layout, usual.stations);
+    let server_base = server_base(base, layout, context.station_mode);
     let client = side::read(variant, Side::Client, &first, base);
-    let server = side::read(variant, Side::Server, &last, &of_server);
+    let server = side::read(variant, Side::Server, &last, &server_base);
     let pool = Pool::read(variant, &first);
-    let own = own?;
+    let tables = tables?;
     let (both, client, server) = (both?, client?, server?);
     let Some(layout) = layout else {
-        return Ok(Read::default());
+        return Ok(VariantHops::default());
     };
     let mut pool = Some(pool);
     let mut hops = Vec::new();
-    let told = hear(variant, layout, &own, &ends)?;
-    let delays = proxy_delays(layout, &own, &ends)?;
+    let program_settings = read_program_settings(variant, layout, &tables, &ends)?;
+    let proxy_delays = read_proxy_delays(layout, &tables, &ends)?;
     for (place, &(protocol, across_link)) in layout.hops.iter().enumerate() {
         let [near, far] = [place, place + 1].map(|place| &layout.stations[place]);
-        let table = own[place].as_ref();
-        let mut sides = Sides {
-            client: preset_over(&both, near, Side::Client, usual.stations),
-            server: preset_over(&both, far, Side::Server, usual.stations),
+        let table = tables[place].as_ref();
+        let mut sides = HopSettings {
+            client: with_preset(&both, near, Side::Client, context.station_mode),
+            server: with_preset(&both, far, Side::Server, context.station_mode),
         };
         if place == 0 && variant.field("client").is_some() {
             sides.client = client.clone();
@@ -76,11 +76,11 @@ pub(super) fn read(
             sides.server = server.clone();
         }
         if let Some(table) = table {
-            sides = sides.over(table, protocol)?;
+            sides = sides.overridden_by(table, protocol)?;
         }
         for (side, settings) in [(Side::Client, &sides.client), (Side::Server, &sides.server)] {
             let blamed = table
-                .filter(|table| side::touches(table, side))
+                .filter(|table| side::has_settings_of(table, side))
                 .unwrap_or(variant);
             side::check(blamed, side, protocol, settings)?;
         }
@@ -90,9 +90,9 @@ pub(super) fn read(
             (None, Some(pool)) => (pool?, variant),
             (None, None) => (Pool::of_proxy(protocol), variant),
         };
-        let (connections, pool) = match usual.own_connections.filter(|_| place == 0) {
-            Some(own) => pool.of_each_user(blamed, protocol, own)?,
-            None => pool.over(blamed, protocol)?,
+        let (connections, pool) = match context.own_connections.filter(|_| place == 0) {
+            Some(own) => pool.into_user_settings(blamed, protocol, own)?,
+            None => pool.into_settings(blamed, protocol)?,
         };
         hops.push(Hop {
             protocol,
@@ -103,30 +103,35 @@ pub(super) fn read(
             server: sides.server,
         });
     }
-    Ok(Read { hops, told, delays })
+    Ok(VariantHops {
+        hops,
+        program_settings,
+        proxy_delays,
+    })
 }
 
-/// Reads `proxy_delay` of each hop's table: that of the proxy to which the hop leads.
-fn proxy_delays(
+/// Reads `proxy_delay` of each hop's table, which applies to the proxy that the hop leads to.
+fn read_proxy_delays(
     layout: &Layout,
-    own: &[Option<Section<'_>>],
-    ends: &[[End; 2]],
-) -> Result<Vec<Duration>, Reported> {
+    tables: &[Option<Section<'_>>],
+    ends: &[[HopEnd; 2]],
+) -> Result<Vec<Duration>, ReportedProblem> {
     let mut delays = vec![Duration::ZERO; layout.stations.len()];
-    for (place, table) in own.iter().enumerate() {
+    for (place, table) in tables.iter().enumerate() {
         let Some(field) = table.as_ref().and_then(|table| table.field("proxy_delay")) else {
             continue;
         };
-        let station = place + 1;
-        let role = &layout.stations[station];
-        if ends[place][1].ear != Ear::Ours || station + 1 == layout.stations.len() {
+        let station_index = place + 1;
+        let station = &layout.stations[station_index];
+        if ends[place][1].applier != Applier::Embedded || station_index + 1 == layout.stations.len()
+        {
             let mistake = Mistake::NoProxy {
                 key: field.key.to_owned(),
-                station: role.name.clone(),
+                station: station.name.clone(),
             };
             return Err(field.refuse_key(mistake, PROXIES));
         }
-        delays[station] = field
+        delays[station_index] = field
             .quantity_in(&settings::PROXY_DELAYS, "0ms to 10s")?
             .value;
     }
@@ -136,67 +141,73 @@ fn proxy_delays(
 const PROXIES: &str =
     "it on a hop that leads to a proxy of squall's own; its server waits by `/?delay=20ms`";
 
-/// What `server` of a variant goes over: the path may name a preset for its last station.
-fn of_server(base: &SideSettings, layout: Option<&Layout>, stations: Stations) -> SideSettings {
+/// The settings that `server` of a variant overrides; the path may name a preset for its last station.
+fn server_base(
+    base: &SideSettings,
+    layout: Option<&Layout>,
+    station_mode: StationMode,
+) -> SideSettings {
     match layout.and_then(|layout| layout.stations.last()) {
-        Some(role) => preset_over(base, role, Side::Server, stations),
+        Some(station) => with_preset(base, station, Side::Server, station_mode),
         None => base.clone(),
     }
 }
 
-/// Both sides of each hop, as settings reach them.
-fn ends(layout: &Layout, stations: Stations) -> Vec<[End; 2]> {
+/// Both sides of each hop, as settings apply to them.
+fn ends(layout: &Layout, station_mode: StationMode) -> Vec<[HopEnd; 2]> {
     let hops = layout.hops.iter().enumerate();
     hops.map(|(place, &(protocol, across_link))| {
-        [(Side::Client, place), (Side::Server, place + 1)].map(|(side, station)| End {
+        [(Side::Client, place), (Side::Server, place + 1)].map(|(side, station_index)| HopEnd {
             protocol,
             side,
             across_link,
-            ear: match (stations, &layout.stations[station].runs) {
-                (Stations::Embedded, _) | (_, Runs::Embedded) => Ear::Ours,
-                (Stations::Real, Runs::Program { .. } | Runs::Own(_)) => Ear::Host,
+            applier: match (station_mode, &layout.stations[station_index].runs) {
+                (StationMode::Embedded, _) | (_, Implementation::Embedded) => Applier::Embedded,
+                (StationMode::Real, Implementation::Program { .. } | Implementation::Own(_)) => {
+                    Applier::Host
+                }
             },
         })
     })
     .collect()
 }
 
-/// What each program is told, after what nobody would hear was refused.
-fn hear(
+/// The settings of each program. Keys that would have no effect are refused.
+fn read_program_settings(
     variant: &Section<'_>,
     layout: &Layout,
-    own: &[Option<Section<'_>>],
-    ends: &[[End; 2]],
-) -> Result<Vec<Told>, Reported> {
-    let mut told = vec![Told::new(); layout.stations.len()];
+    tables: &[Option<Section<'_>>],
+    ends: &[[HopEnd; 2]],
+) -> Result<Vec<ProgramSettings>, ReportedProblem> {
+    let mut program_settings = vec![ProgramSettings::new(); layout.stations.len()];
     for (place, ends) in ends.iter().enumerate() {
-        let table = own[place].as_ref();
+        let table = tables[place].as_ref();
         let is_outer = [place == 0, place + 1 == layout.hops.len()];
         for (index, &end) in ends.iter().enumerate() {
             let outer = Some(variant).filter(|_| is_outer[index]);
-            let station = place + index;
+            let station_index = place + index;
             for section in outer.into_iter().chain(table) {
-                let role = &layout.stations[station];
-                hear_side(section, role, end, &mut told[station])?;
+                let station = &layout.stations[station_index];
+                read_program_side(section, station, end, &mut program_settings[station_index])?;
             }
         }
         if let Some(table) = table {
             heard::check(table, ends)?;
         }
     }
-    Ok(told)
+    Ok(program_settings)
 }
 
-/// Reads what a variant or a hop's table says in `client` or `server`, if a program is there, and else refuses what a
-/// station of our own would not hear.
-fn hear_side(
+/// Reads `client` or `server` of a variant or of a hop's table for a program. For one of our own stations it only refuses
+/// the keys that the station would ignore.
+fn read_program_side(
     section: &Section<'_>,
-    role: &Role,
-    end: End,
-    told: &mut Told,
-) -> Result<(), Reported> {
-    if end.ear == Ear::Host {
-        return program::read(section, role, end, told);
+    station: &LayoutStation,
+    end: HopEnd,
+    program_settings: &mut ProgramSettings,
+) -> Result<(), ReportedProblem> {
+    if end.applier == Applier::Host {
+        return program::read(section, station, end, program_settings);
     }
     let Some(field) = section.field(side::key_of(end.side)) else {
         return Ok(());
@@ -206,64 +217,68 @@ fn hear_side(
 }
 
 /// Settings of both sides of a hop.
-struct Sides {
+struct HopSettings {
     client: SideSettings,
     server: SideSettings,
 }
 
-impl Sides {
-    /// With what the hop's own table says.
-    fn over(mut self, table: &Section<'_>, protocol: Protocol) -> Result<Sides, Reported> {
-        let on = [protocol];
+impl HopSettings {
+    /// These settings, overridden by the hop's own table.
+    fn overridden_by(
+        mut self,
+        table: &Section<'_>,
+        protocol: Protocol,
+    ) -> Result<HopSettings, ReportedProblem> {
+        let protocols = [protocol];
         let read = [
-            side::tables(table, &on, &mut self.client),
-            side::tables(table, &on, &mut self.server),
+            side::read_tables(table, &protocols, &mut self.client),
+            side::read_tables(table, &protocols, &mut self.server),
         ];
-        let client = side::read(table, Side::Client, &on, &self.client);
-        let server = side::read(table, Side::Server, &on, &self.server);
+        let client = side::read(table, Side::Client, &protocols, &self.client);
+        let server = side::read(table, Side::Server, &protocols, &self.server);
         read.into_iter().collect::<Result<(), _>>()?;
-        Ok(Sides {
+        Ok(HopSettings {
             client: client?,
             server: server?,
         })
     }
 }
 
-/// What the variant says for all hops.
+/// The variant's settings for all hops.
 fn common(
     variant: &Section<'_>,
     protocols: &[Protocol],
-    ends: &[End],
-    usual: &Usual<'_>,
-) -> Result<SideSettings, Reported> {
-    let own = variant.maybe("congestion_control", |f| {
+    ends: &[HopEnd],
+    context: &VariantContext<'_>,
+) -> Result<SideSettings, ReportedProblem> {
+    let own = variant.optional("congestion_control", |f| {
         let name = side::congestion_control(&f);
-        side::used(&f, "TCP", protocols, side::is_tcp)?;
+        side::refuse_unused(&f, "TCP", protocols, side::is_tcp)?;
         heard::check_congestion_control(&f, ends)?;
         name
     });
     let name = match own {
         Ok(Some(own)) => Ok(own),
-        Ok(None) => usual.congestion_control.clone(),
+        Ok(None) => context.congestion_control.clone(),
         Err(reported) => Err(reported),
     };
     let mut both = SideSettings::default();
     if let Ok(name) = &name {
         both.tcp.congestion_control.clone_from(name);
     }
-    let tables = side::tables(variant, protocols, &mut both);
-    let heard = heard::check(variant, ends);
+    let tables = side::read_tables(variant, protocols, &mut both);
+    let unused = heard::check(variant, ends);
     name?;
     tables?;
-    heard?;
+    unused?;
     Ok(both)
 }
 
 /// The tables `hop.N`, in the order of the hops.
-fn own_tables<'d>(
+fn hop_tables<'d>(
     variant: &Section<'d>,
     layout: Option<&Layout>,
-) -> Result<Vec<Option<Section<'d>>>, Reported> {
+) -> Result<Vec<Option<Section<'d>>>, ReportedProblem> {
     let count = layout.map_or(usize::MAX, |layout| layout.hops.len());
     let mut tables: Vec<Option<Section<'d>>> = Vec::new();
     tables.resize_with(layout.map_or(0, |layout| layout.hops.len()), || None);
@@ -280,7 +295,7 @@ fn own_tables<'d>(
     Ok(tables)
 }
 
-fn number_of(entry: &Field<'_>, count: usize) -> Result<usize, Reported> {
+fn number_of(entry: &Field<'_>, count: usize) -> Result<usize, ReportedProblem> {
     let number = entry.key.parse().ok();
     number
         .filter(|number| (1..=count).contains(number))
@@ -297,11 +312,17 @@ fn number_of(entry: &Field<'_>, count: usize) -> Result<usize, Reported> {
         })
 }
 
-/// The settings of an embedded station that stands for a program, under what the variant says itself: where the
-/// variant keeps the default, the preset's value holds.
-fn preset_over(both: &SideSettings, role: &Role, side: Side, stations: Stations) -> SideSettings {
-    let is_embedded = stations == Stations::Embedded || role.runs == Runs::Embedded;
-    let preset = role.preset.as_deref().filter(|_| is_embedded);
+/// The settings of an embedded station with a preset. Each table that the variant leaves at its default comes from the
+/// preset; TCP always comes from the variant.
+fn with_preset(
+    both: &SideSettings,
+    station: &LayoutStation,
+    side: Side,
+    station_mode: StationMode,
+) -> SideSettings {
+    let is_embedded =
+        station_mode == StationMode::Embedded || station.runs == Implementation::Embedded;
+    let preset = station.preset.as_deref().filter(|_| is_embedded);
     let Some(preset) = preset.and_then(|name| find_preset(name, side)) else {
         return both.clone();
     };

@@ -1,8 +1,8 @@
 //! `[request]` and `[response]`: what the client sends and what the server answers.
 //!
-//! What a message may hold is decided in `squall_base::plan::message`, for the engines as well; here a text
-//! that breaks a rule gets its place, so that no recipe that is accepted fails in a worker. Which of the requests a load
-//! asks for when is `load`'s.
+//! `squall_base::plan::message` decides what a message may contain, for the engines too. This module checks recipes
+//! against it and reports the place of each violation, so that an accepted recipe does not fail in a worker. `load` reads
+//! when requests are sent.
 
 use squall_base::Bytes;
 use squall_base::plan::message::{
@@ -15,32 +15,32 @@ use toml::de::DeValue;
 
 use super::body;
 use crate::error::Mistake;
-use crate::files::Named;
-use crate::problems::Reported;
-use crate::section::{At, Field, Section};
+use crate::files::RecipeFiles;
+use crate::problems::ReportedProblem;
+use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
-/// Weights are 32 bits wide; this is far enough from their end.
+/// Weights are 32 bits wide; this stays well within that.
 const MAX_WEIGHT: u32 = 1_000_000;
 const SEVERAL: &str = "a table [request], or several [[request]] with weights";
 
 /// `[request]`, or one `[[request]]`.
-pub(super) struct Written<'d> {
-    /// What it says, with the defaults.
+pub(super) struct WeightedRequest<'d> {
+    /// The request, with the defaults filled in.
     pub(super) template: RequestTemplate,
-    /// How often it is asked for, relative to the others.
+    /// How often it is sent, relative to the others.
     pub(super) weight: u32,
-    /// Its table; `None`: there is none.
+    /// Its table; `None` if the recipe has no `[request]`.
     pub(super) table: Option<Section<'d>>,
 }
 
-/// Reads all requests, at least one: without any, `GET /`.
+/// Reads all requests. If the recipe has none, the only request is `GET /`.
 pub(super) fn requests<'d>(
     root: &Section<'d>,
-    files: &Named<'_>,
-) -> Result<Vec<Written<'d>>, Reported> {
+    files: &RecipeFiles<'_>,
+) -> Result<Vec<WeightedRequest<'d>>, ReportedProblem> {
     let Some(field) = root.field("request") else {
-        return Ok(vec![Written {
+        return Ok(vec![WeightedRequest {
             template: RequestTemplate {
                 method: "GET".to_owned(),
                 target: "/".to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn requests<'d>(
         ),
         _ => (vec![field], &shapes::REQUEST),
     };
-    let read: Vec<Result<Written<'d>, Reported>> = fields
+    let read: Vec<Result<WeightedRequest<'d>, ReportedProblem>> = fields
         .iter()
         .map(|field| request(field.section(shape, shape.label)?, files))
         .collect();
@@ -73,18 +73,18 @@ pub(super) fn requests<'d>(
     Ok(read)
 }
 
-/// Reads `[response]`, which must be one that all of `requests` can have.
+/// Reads `[response]`, which must be possible for all of `requests`.
 pub(super) fn response(
     root: &Section<'_>,
     requests: &[RequestTemplate],
-) -> Result<ResponseTemplate, Reported> {
-    let table = root.maybe("response", |f| {
+) -> Result<ResponseTemplate, ReportedProblem> {
+    let table = root.optional("response", |f| {
         f.section(&shapes::RESPONSE, shapes::RESPONSE.label)
     })?;
     let (status, length) = match &table {
         Some(table) => (
-            table.maybe("status", |f| f.integer(&(200..=599))),
-            table.maybe("body", |f| body::size(&f)),
+            table.optional("status", |f| f.integer(&(200..=599))),
+            table.optional("body", |f| body::size(&f)),
         ),
         None => (Ok(None), Ok(None)),
     };
@@ -98,13 +98,16 @@ pub(super) fn response(
     Ok(ResponseTemplate { status, body })
 }
 
-fn request<'d>(table: Section<'d>, files: &Named<'_>) -> Result<Written<'d>, Reported> {
-    let method = table.maybe("method", |f| method(&f));
-    let target = table.maybe("target", |f| target(&f));
-    let body = table.maybe("body", |f| body::read(&f, files));
-    let headers = table.maybe("headers", |f| headers(&f));
-    let browser = table.maybe("browser_headers", |f| f.boolean());
-    let weight = table.maybe("weight", |f| f.integer(&(0..=MAX_WEIGHT)));
+fn request<'d>(
+    table: Section<'d>,
+    files: &RecipeFiles<'_>,
+) -> Result<WeightedRequest<'d>, ReportedProblem> {
+    let method = table.optional("method", |f| method(&f));
+    let target = table.optional("target", |f| target(&f));
+    let body = table.optional("body", |f| body::read(&f, files));
+    let headers = table.optional("headers", |f| headers(&f));
+    let browser = table.optional("browser_headers", |f| f.boolean());
+    let weight = table.optional("weight", |f| f.integer(&(0..=MAX_WEIGHT)));
     let (method, body) = (method?, body?.unwrap_or_default());
     let mut headers = headers?.unwrap_or_default();
     if browser? == Some(true) {
@@ -112,11 +115,8 @@ fn request<'d>(table: Section<'d>, files: &Named<'_>) -> Result<Written<'d>, Rep
             add_missing(&mut headers, name, value);
         }
     }
-    let usual = match body.is_empty() {
-        true => "GET",
-        false => "POST",
-    };
-    Ok(Written {
+    let usual = if body.is_empty() { "GET" } else { "POST" };
+    Ok(WeightedRequest {
         template: RequestTemplate {
             method: method.unwrap_or_else(|| usual.to_owned()),
             target: target?.unwrap_or_else(|| "/".to_owned()),
@@ -128,7 +128,7 @@ fn request<'d>(table: Section<'d>, files: &Named<'_>) -> Result<Written<'d>, Rep
     })
 }
 
-/// Why a request cannot be sent by every protocol, if it cannot.
+/// Why some protocol cannot send a request; `None` if all of them can.
 pub(super) fn fault(request: &RequestTemplate) -> Option<String> {
     if !is_method(&request.method) {
         return Some(format!("{:?} is not a method", request.method));
@@ -148,7 +148,7 @@ pub(super) fn fault(request: &RequestTemplate) -> Option<String> {
     is_large.then(|| format!("{} header fields of {bytes} bytes", request.headers.len()))
 }
 
-fn method(field: &Field<'_>) -> Result<String, Reported> {
+fn method(field: &Field<'_>) -> Result<String, ReportedProblem> {
     let text = field.text()?.value;
     if is_method(text) {
         return Ok(text.to_owned());
@@ -163,7 +163,7 @@ fn method(field: &Field<'_>) -> Result<String, Reported> {
     Err(field.refuse(mistake, &expected))
 }
 
-pub(super) fn target(field: &Field<'_>) -> Result<String, Reported> {
+pub(super) fn target(field: &Field<'_>) -> Result<String, ReportedProblem> {
     let text = field.text()?.value;
     if is_target(text) {
         return Ok(text.to_owned());
@@ -179,7 +179,7 @@ pub(super) fn target(field: &Field<'_>) -> Result<String, Reported> {
     Err(field.refuse(mistake, &expected))
 }
 
-fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, Reported> {
+fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> {
     let fields = field.entries("a table of header names and values")?;
     let all: Vec<_> = fields.iter().map(header).collect();
     let lists: Vec<Vec<(String, String)>> = all.into_iter().collect::<Result<_, _>>()?;
@@ -199,7 +199,7 @@ fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, Reported> {
 }
 
 /// One header name with its value or values.
-fn header(field: &Field<'_>) -> Result<Vec<(String, String)>, Reported> {
+fn header(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> {
     let name = field.key.to_owned();
     if !is_header_name(&name) {
         let mistake = Mistake::Malformed {
@@ -225,10 +225,10 @@ fn header(field: &Field<'_>) -> Result<Vec<(String, String)>, Reported> {
         .collect())
 }
 
-fn header_value(field: &Field<'_>) -> Result<At<String>, Reported> {
-    let At { value, span } = field.text()?;
+fn header_value(field: &Field<'_>) -> Result<SpannedValue<String>, ReportedProblem> {
+    let SpannedValue { value, span } = field.text()?;
     if is_header_value(value) {
-        return Ok(At {
+        return Ok(SpannedValue {
             value: value.to_owned(),
             span,
         });
@@ -243,14 +243,14 @@ fn header_value(field: &Field<'_>) -> Result<At<String>, Reported> {
     ))
 }
 
-/// Statuses and methods whose responses end with the header section (RFC 9110, sections 9.3.2, 15.3.5,
+/// Refuses a body for statuses and methods whose responses end with the header section (RFC 9110, sections 9.3.2, 15.3.5,
 /// 15.3.6 and 15.4.5).
 pub(super) fn check_response_body(
     table: &Section<'_>,
     method: &str,
     status: u16,
-    length: &At<Bytes>,
-) -> Result<(), Reported> {
+    length: &SpannedValue<Bytes>,
+) -> Result<(), ReportedProblem> {
     let is_bodiless = method == "HEAD" || matches!(status, 204 | 205 | 304);
     if !is_bodiless || length.value == Bytes::default() {
         return Ok(());

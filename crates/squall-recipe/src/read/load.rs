@@ -1,7 +1,6 @@
-//! `[load]`: of which kind it is, what it asks for, and what makes it ask.
+//! `[load]`: its kind, the requests that it sends, and what triggers them.
 //!
-//! How long it takes is for `profile` to say, which makes loads of the kinds here. What recordings and pages are made of
-//! is in `asked`.
+//! Its duration is not read here: `profile` does that and turns the kinds into loads. `asked` reads recordings and pages.
 
 use squall_base::plan::{
     LoadKind, Mix, Page, PageQuestion, RequestTemplate, ScriptStep, Spacing, Speed, Stages,
@@ -9,31 +8,31 @@ use squall_base::plan::{
 };
 use squall_base::{Duration, Rate};
 
-use super::asked::{self, Asked};
+use super::asked::{self, RequestMix};
 use super::http;
 use crate::error::Mistake;
-use crate::files::{Named, RecordingChoice};
-use crate::problems::{Reported, did_you_mean};
-use crate::section::{At, Field, Section, listed};
+use crate::files::{RecipeFiles, RecordingChoice};
+use crate::problems::{ReportedProblem, did_you_mean};
+use crate::section::{Field, Section, SpannedValue, listed};
 use crate::shapes;
 
-/// More than the client of one machine can send: such a rate is a slip.
+/// More than the client of one machine can send, so a higher rate is a slip.
 const MAX_PER_SECOND: f64 = 1e6;
-/// Each user that has connections of its own needs files for them.
+/// Each user with its own connections needs file descriptors for them.
 const MAX_USERS: u32 = 60_000;
 const MAX_THINK: Duration = Duration::from_secs(24 * 3_600);
-/// Who spins longer before each request does nothing else.
+/// A client that spins longer before each request does nothing else.
 const MAX_SPIN: Duration = Duration::from_millis(10);
-/// A request of a page has one, and no page has so many.
+/// Each tile is a request of the page, and no page has more.
 const MAX_TILES: u32 = 10_000;
 const WHOLE: std::ops::RangeInclusive<u32> = 1..=u32::MAX;
 
-/// What a table [load] must have.
+/// The expected contents of [load].
 pub(super) const LOAD: &str = "a table [load] with at least `rate`";
 
-/// The words of `kind`.
+/// The values of `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum KindName {
     Open,
     Closed,
     Script,
@@ -42,20 +41,20 @@ pub(super) enum Word {
     Hold,
 }
 
-/// The keys that each kind has, besides those that all have.
-const KINDS: [(Word, &str, &[&str]); 6] = [
+/// The keys of each kind, in addition to those of all kinds.
+const KINDS: [(KindName, &str, &[&str]); 6] = [
     (
-        Word::Open,
+        KindName::Open,
         "open",
         &["rate", "stages", "arrivals", "targets"],
     ),
     (
-        Word::Closed,
+        KindName::Closed,
         "closed",
         &["users", "think", "stagger", "requests", "targets"],
     ),
     (
-        Word::Script,
+        KindName::Script,
         "script",
         &[
             "script",
@@ -67,124 +66,133 @@ const KINDS: [(Word, &str, &[&str]); 6] = [
         ],
     ),
     (
-        Word::Page,
+        KindName::Page,
         "page",
         &["page", "users", "think", "stagger", "pages"],
     ),
     (
-        Word::Tiles,
+        KindName::Tiles,
         "tiles",
         &["tiles", "tile", "users", "think", "stagger", "pages"],
     ),
     (
-        Word::Hold,
+        KindName::Hold,
         "hold",
         &["other", "after", "users", "think", "stagger", "pages"],
     ),
 ];
-const OF_ALL: [&str; 5] = ["kind", "warmup", "duration", "drain", "spin"];
+const COMMON_KEYS: [&str; 5] = ["kind", "warmup", "duration", "drain", "spin"];
 
-/// What `[load]` says, but for its times.
-pub(super) struct Read<'d> {
+/// `[load]` without its times.
+pub(super) struct LoadSection<'d> {
     pub(super) table: Section<'d>,
-    pub(super) word: Word,
-    pub(super) kind: Kind,
+    pub(super) kind_name: KindName,
+    pub(super) kind: UntimedKind,
     pub(super) requests: Vec<RequestTemplate>,
     pub(super) spin: Duration,
 }
 
-/// A kind of load; how long it takes is not known.
+/// A kind of load, whose duration is not known yet.
 #[derive(Clone)]
-pub(super) enum Kind {
-    /// At this constant rate.
+pub(super) enum UntimedKind {
+    /// A constant rate.
     Rate {
-        rate: At<Rate>,
+        rate: SpannedValue<Rate>,
         spacing: Spacing,
         mix: Mix,
     },
-    /// As long as its stages take.
+    /// Stages, which determine the duration.
     Stages {
-        stages: At<Stages>,
+        stages: SpannedValue<Stages>,
         spacing: Spacing,
         mix: Mix,
     },
-    /// A recording, which takes as long as it took.
+    /// A recording, whose length is the default duration.
     Script {
         steps: Vec<ScriptStep>,
         clients: u32,
         stagger: Duration,
         speed: Speed,
     },
-    /// One that takes any time.
+    /// Any other kind; it can have any duration.
     Other(LoadKind),
 }
 
-impl Word {
+impl KindName {
     const fn name(self) -> &'static str {
         match self {
-            Word::Open => "open",
-            Word::Closed => "closed",
-            Word::Script => "script",
-            Word::Page => "page",
-            Word::Tiles => "tiles",
-            Word::Hold => "hold",
+            KindName::Open => "open",
+            KindName::Closed => "closed",
+            KindName::Script => "script",
+            KindName::Page => "page",
+            KindName::Tiles => "tiles",
+            KindName::Hold => "hold",
         }
     }
 
-    /// The connections of its own that each user has at most if nothing is said; `None`: users share all.
+    /// How many connections of its own each user may have by default; `None` if users share all connections.
     pub(super) fn own_connections(self) -> Option<OwnConnections> {
         match self {
-            Word::Open | Word::Closed => None,
-            Word::Script | Word::Page | Word::Tiles => Some(OwnConnections::AsBrowsers),
-            Word::Hold => Some(OwnConnections::One),
+            KindName::Open | KindName::Closed => None,
+            KindName::Script | KindName::Page | KindName::Tiles => Some(OwnConnections::AsBrowsers),
+            KindName::Hold => Some(OwnConnections::One),
         }
     }
 }
 
-/// How many connections each user has at most, if nothing is said.
+/// How many connections each user may have by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnConnections {
     AsBrowsers,
-    /// Whether the server multiplexes is asked on one.
+    /// The load tests whether the server multiplexes, which takes a single connection.
     One,
 }
 
-/// Reads `[load]`, and the requests that it asks for.
-pub(super) fn read<'d>(root: &Section<'d>, files: &Named<'_>) -> Result<Read<'d>, Reported> {
+/// Reads `[load]` and the requests that it sends.
+pub(super) fn read<'d>(
+    root: &Section<'d>,
+    files: &RecipeFiles<'_>,
+) -> Result<LoadSection<'d>, ReportedProblem> {
     let requests = http::requests(root, files);
     let table = root.required("load", LOAD, |f| {
         f.section(&shapes::LOAD, shapes::LOAD.label)
     })?;
-    let words = KINDS.map(|(word, name, _)| (name, word));
-    let word = table
-        .maybe("kind", |f| f.word("a kind of load", &words))?
-        .unwrap_or(Word::Open);
-    let strange = refuse_other_kinds(&table, word, shapes::LOAD.keys);
-    let spin = table.maybe("spin", |f| {
+    let words = KINDS.map(|(kind_name, name, _)| (name, kind_name));
+    let kind_name = table
+        .optional("kind", |f| f.word("a kind of load", &words))?
+        .unwrap_or(KindName::Open);
+    let foreign_keys = refuse_other_kinds(&table, kind_name, shapes::LOAD.keys);
+    let spin = table.optional("spin", |f| {
         Ok(f.quantity_in(&(Duration::ZERO..=MAX_SPIN), "at most 10ms")?
             .value)
     });
     let requests = requests?;
-    strange?;
-    let (kind, requests) = match word {
-        Word::Open => open(&table, &requests, files)?,
-        Word::Closed => closed(&table, &requests, files)?,
-        Word::Script => script(&table, &requests, files)?,
-        Word::Page | Word::Tiles | Word::Hold => pages(&table, word, &requests, files)?,
+    foreign_keys?;
+    let (kind, requests) = match kind_name {
+        KindName::Open => open(&table, &requests, files)?,
+        KindName::Closed => closed(&table, &requests, files)?,
+        KindName::Script => script(&table, &requests, files)?,
+        KindName::Page | KindName::Tiles | KindName::Hold => {
+            pages(&table, kind_name, &requests, files)?
+        }
     };
-    Ok(Read {
+    Ok(LoadSection {
         table,
-        word,
+        kind_name,
         kind,
         requests,
         spin: spin?.unwrap_or(Duration::ZERO),
     })
 }
 
-/// Refuses those of `keys` that loads of other kinds have.
-fn refuse_other_kinds(table: &Section<'_>, word: Word, keys: &[&str]) -> Result<(), Reported> {
-    let own = KINDS.iter().find(|(of, ..)| *of == word);
-    let own: Vec<&str> = OF_ALL
+/// Refuses those of `keys` that belong to other kinds of load.
+fn refuse_other_kinds(
+    table: &Section<'_>,
+    kind_name: KindName,
+    keys: &[&str],
+) -> Result<(), ReportedProblem> {
+    let own = KINDS.iter().find(|(of, ..)| *of == kind_name);
+    let own: Vec<&str> = COMMON_KEYS
         .iter()
         .chain(own.into_iter().flat_map(|(.., keys)| *keys))
         .copied()
@@ -205,7 +213,7 @@ fn refuse_other_kinds(table: &Section<'_>, word: Word, keys: &[&str]) -> Result<
             .collect();
         let mistake = Mistake::OtherKind {
             key: (*key).to_owned(),
-            kind: word.name(),
+            kind: kind_name.name(),
         };
         let hint = did_you_mean(key, own.iter().copied())
             .unwrap_or_else(|| format!("`{key}` is for loads of kind {}", listed(&with)));
@@ -214,17 +222,21 @@ fn refuse_other_kinds(table: &Section<'_>, word: Word, keys: &[&str]) -> Result<
     outcome
 }
 
-/// The kind with what a profile says in place of `[load]`: `users`, `stagger` and `speed`.
-pub(super) fn replaced(profile: &Section<'_>, word: Word, kind: &Kind) -> Result<Kind, Reported> {
-    let strange = refuse_other_kinds(profile, word, &["users", "stagger", "speed"]);
-    let count = profile.maybe("users", |f| count(&f));
-    let starts_over = profile.maybe("stagger", |f| stagger_time(&f));
-    let faster = profile.maybe("speed", |f| Ok(f.quantity::<Speed>()?.value));
-    strange?;
+/// The kind, with `users`, `stagger` and `speed` replaced by those of a profile.
+pub(super) fn override_kind(
+    profile: &Section<'_>,
+    kind_name: KindName,
+    kind: &UntimedKind,
+) -> Result<UntimedKind, ReportedProblem> {
+    let foreign_keys = refuse_other_kinds(profile, kind_name, &["users", "stagger", "speed"]);
+    let count = profile.optional("users", |f| count(&f));
+    let starts_over = profile.optional("stagger", |f| stagger_time(&f));
+    let faster = profile.optional("speed", |f| Ok(f.quantity::<Speed>()?.value));
+    foreign_keys?;
     let (count, starts_over, faster) = (count?, starts_over?, faster?);
     let mut kind = kind.clone();
     match &mut kind {
-        Kind::Script {
+        UntimedKind::Script {
             clients,
             stagger,
             speed,
@@ -234,22 +246,26 @@ pub(super) fn replaced(profile: &Section<'_>, word: Word, kind: &Kind) -> Result
             *stagger = starts_over.unwrap_or(*stagger);
             *speed = faster.unwrap_or(*speed);
         }
-        Kind::Other(LoadKind::Closed { users, .. } | LoadKind::Pages { users, .. }) => {
+        UntimedKind::Other(LoadKind::Closed { users, .. } | LoadKind::Pages { users, .. }) => {
             users.count = count.unwrap_or(users.count);
             users.starts_over = starts_over.unwrap_or(users.starts_over);
         }
-        Kind::Rate { .. } | Kind::Stages { .. } | Kind::Other(_) => {}
+        UntimedKind::Rate { .. } | UntimedKind::Stages { .. } | UntimedKind::Other(_) => {}
     }
     Ok(kind)
 }
 
-type Found = Result<(Kind, Vec<RequestTemplate>), Reported>;
+type KindResult = Result<(UntimedKind, Vec<RequestTemplate>), ReportedProblem>;
 
-fn open(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>) -> Found {
+fn open(
+    table: &Section<'_>,
+    requests: &[http::WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> KindResult {
     const RATE: &str = "a rate, such as \"1000/s\", or `stages`";
-    let rate = table.maybe("rate", |f| rate(&f));
-    let stages = table.maybe("stages", |f| stages(&f));
-    let spacing = table.maybe("arrivals", |f| {
+    let rate = table.optional("rate", |f| rate(&f));
+    let stages = table.optional("stages", |f| stages(&f));
+    let spacing = table.optional("arrivals", |f| {
         f.word(
             "a spacing of requests",
             &[
@@ -258,25 +274,25 @@ fn open(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>) 
             ],
         )
     });
-    let asked = asked::mixed(table, requests, files);
+    let request_mix = asked::request_mix(table, requests, files);
     let (rate, stages, spacing) = (rate?, stages?, spacing?.unwrap_or_default());
-    let Asked { requests, mix } = asked?;
+    let RequestMix { requests, mix } = request_mix?;
     let kind = match (rate, stages) {
-        (Some(rate), None) => Kind::Rate { rate, spacing, mix },
-        (None, Some(stages)) => Kind::Stages {
+        (Some(rate), None) => UntimedKind::Rate { rate, spacing, mix },
+        (None, Some(stages)) => UntimedKind::Stages {
             stages,
             spacing,
             mix,
         },
         (None, None) => return Err(table.missing("rate", RATE)),
-        (Some(_), Some(_)) => return Err(besides(table, "rate", "stages")),
+        (Some(_), Some(_)) => return Err(refuse_both(table, "rate", "stages")),
     };
     Ok((kind, requests))
 }
 
-/// Reports a key that says what another one says already.
-pub(super) fn besides(table: &Section<'_>, key: &str, other: &'static str) -> Reported {
-    let mistake = Mistake::Besides {
+/// Reports that two keys exclude each other.
+pub(super) fn refuse_both(table: &Section<'_>, key: &str, other: &'static str) -> ReportedProblem {
+    let mistake = Mistake::ExclusiveKeys {
         key: key.to_owned(),
         other,
     };
@@ -287,7 +303,7 @@ pub(super) fn besides(table: &Section<'_>, key: &str, other: &'static str) -> Re
     }
 }
 
-fn rate(field: &Field<'_>) -> Result<At<Rate>, Reported> {
+fn rate(field: &Field<'_>) -> Result<SpannedValue<Rate>, ReportedProblem> {
     let rate = field.quantity::<Rate>()?;
     if rate.value.per_second() > MAX_PER_SECOND {
         return Err(field.out_of_range(rate.value, "at most 1000000/s"));
@@ -295,7 +311,7 @@ fn rate(field: &Field<'_>) -> Result<At<Rate>, Reported> {
     Ok(rate)
 }
 
-fn stages(field: &Field<'_>) -> Result<At<Stages>, Reported> {
+fn stages(field: &Field<'_>) -> Result<SpannedValue<Stages>, ReportedProblem> {
     const STAGES: &str = "rates with their times, such as \"100/s 10s, 100/s..1000/s 30s, 0 5s\"";
     let text = field.text()?;
     let stages: Stages = text.value.parse().map_err(|error| {
@@ -311,26 +327,30 @@ fn stages(field: &Field<'_>) -> Result<At<Stages>, Reported> {
         .find(|rate| rate.per_second() > MAX_PER_SECOND)
     {
         Some(rate) => Err(field.out_of_range(rate, "at most 1000000/s")),
-        None => Ok(field.at(stages)),
+        None => Ok(field.with_span(stages)),
     }
 }
 
-fn closed(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>) -> Found {
+fn closed(
+    table: &Section<'_>,
+    requests: &[http::WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> KindResult {
     let users = users(table, None);
-    let count = table.maybe("requests", |f| f.integer(&WHOLE));
-    let asked = asked::mixed(table, requests, files);
+    let count = table.optional("requests", |f| f.integer(&WHOLE));
+    let request_mix = asked::request_mix(table, requests, files);
     let kind = LoadKind::Closed {
         users: users?,
         requests: count?.map(u64::from),
-        mix: asked.as_ref().map_err(|r| *r)?.mix.clone(),
+        mix: request_mix.as_ref().map_err(|r| *r)?.mix.clone(),
     };
-    Ok((Kind::Other(kind), asked?.requests))
+    Ok((UntimedKind::Other(kind), request_mix?.requests))
 }
 
-/// `users`, `think` and `stagger`; without a `usual` number of users it must be said.
-fn users(table: &Section<'_>, usual: Option<u32>) -> Result<Users, Reported> {
-    let count = table.maybe("users", |f| count(&f));
-    let think = table.maybe("think", |f| think(&f));
+/// `users`, `think` and `stagger`. `users` is required unless there is a `usual` number.
+fn users(table: &Section<'_>, usual: Option<u32>) -> Result<Users, ReportedProblem> {
+    let count = table.optional("users", |f| count(&f));
+    let think = table.optional("think", |f| think(&f));
     let starts_over = stagger(table);
     let count = match (count?, usual) {
         (Some(count), _) | (None, Some(count)) => count,
@@ -343,22 +363,22 @@ fn users(table: &Section<'_>, usual: Option<u32>) -> Result<Users, Reported> {
     })
 }
 
-fn count(field: &Field<'_>) -> Result<u32, Reported> {
+fn count(field: &Field<'_>) -> Result<u32, ReportedProblem> {
     field.integer(&(1..=MAX_USERS))
 }
 
-fn stagger(table: &Section<'_>) -> Result<Duration, Reported> {
+fn stagger(table: &Section<'_>) -> Result<Duration, ReportedProblem> {
     Ok(table
-        .maybe("stagger", |f| stagger_time(&f))?
+        .optional("stagger", |f| stagger_time(&f))?
         .unwrap_or(Duration::ZERO))
 }
 
-fn stagger_time(field: &Field<'_>) -> Result<Duration, Reported> {
+fn stagger_time(field: &Field<'_>) -> Result<Duration, ReportedProblem> {
     let range = Duration::ZERO..=MAX_THINK;
     Ok(field.quantity_in(&range, "at most 24h")?.value)
 }
 
-fn think(field: &Field<'_>) -> Result<ThinkTime, Reported> {
+fn think(field: &Field<'_>) -> Result<ThinkTime, ReportedProblem> {
     const THINK: &str = "\"1s\", \"0.5s..2s\" or \"exp:1s\"";
     let text = field.text()?.value;
     let think: ThinkTime = text.parse().map_err(|error| {
@@ -370,27 +390,32 @@ fn think(field: &Field<'_>) -> Result<ThinkTime, Reported> {
         ThinkTime::Constant(time) | ThinkTime::Exponential(time) => time,
         ThinkTime::Uniform { to, .. } => to,
     };
-    match longest <= MAX_THINK {
-        true => Ok(think),
-        false => Err(field.out_of_range(text, "at most 24h")),
+    if longest <= MAX_THINK {
+        Ok(think)
+    } else {
+        Err(field.out_of_range(text, "at most 24h"))
     }
 }
 
-fn script(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>) -> Found {
-    let clients = table.maybe("users", |f| count(&f));
+fn script(
+    table: &Section<'_>,
+    requests: &[http::WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> KindResult {
+    let clients = table.optional("users", |f| count(&f));
     let stagger = stagger(table);
-    let speed = table.maybe("speed", |f| Ok(f.quantity::<Speed>()?.value));
+    let speed = table.optional("speed", |f| Ok(f.quantity::<Speed>()?.value));
     let choice = RecordingChoice {
-        media_only: table.maybe("media", |f| f.boolean())?.unwrap_or(false),
+        media_only: table.optional("media", |f| f.boolean())?.unwrap_or(false),
         drop_cookies: table
-            .maybe("drop_cookies", |f| f.boolean())?
+            .optional("drop_cookies", |f| f.boolean())?
             .unwrap_or(false),
     };
     let recording = table.required("script", "the path of a recording", |f| {
         asked::recording(&f, choice, requests, files)
     });
     let (steps, requests) = recording?;
-    let kind = Kind::Script {
+    let kind = UntimedKind::Script {
         steps,
         clients: clients?.unwrap_or(1),
         stagger: stagger?,
@@ -401,16 +426,16 @@ fn script(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>
 
 fn pages(
     table: &Section<'_>,
-    word: Word,
-    requests: &[http::Written<'_>],
-    files: &Named<'_>,
-) -> Found {
+    kind_name: KindName,
+    requests: &[http::WeightedRequest<'_>],
+    files: &RecipeFiles<'_>,
+) -> KindResult {
     let users = users(table, Some(1));
-    let pages = table.maybe("pages", |f| f.integer(&WHOLE));
-    let found = match word {
-        Word::Tiles => tiles(table, requests),
-        Word::Hold => hold(table, requests),
-        Word::Open | Word::Closed | Word::Script | Word::Page => table.required(
+    let pages = table.optional("pages", |f| f.integer(&WHOLE));
+    let found = match kind_name {
+        KindName::Tiles => tiles(table, requests),
+        KindName::Hold => hold(table, requests),
+        KindName::Open | KindName::Closed | KindName::Script | KindName::Page => table.required(
             "page",
             "the requests of a page, or the path of its file",
             |f| asked::page(&f, requests, files),
@@ -421,27 +446,27 @@ fn pages(
         page,
         users: users?,
         pages: pages?.map(u64::from),
-        question: match word {
-            Word::Hold => PageQuestion::Held,
+        question: match kind_name {
+            KindName::Hold => PageQuestion::Held,
             _ => PageQuestion::PageTime,
         },
     };
-    Ok((Kind::Other(kind), requests))
+    Ok((UntimedKind::Other(kind), requests))
 }
 
 fn tiles(
     table: &Section<'_>,
-    requests: &[http::Written<'_>],
-) -> Result<(Page, Vec<RequestTemplate>), Reported> {
+    requests: &[http::WeightedRequest<'_>],
+) -> Result<(Page, Vec<RequestTemplate>), ReportedProblem> {
     let count = table.required("tiles", "how many tiles, such as 100", |f| {
         f.integer(&(1..=MAX_TILES))
     });
-    let tile = table.maybe("tile", |f| {
-        // Any number will do to see whether it is a target.
+    let tile = table.optional("tile", |f| {
+        // Whether it is a valid target does not depend on the number that replaces `{}`.
         http::target(&f)?;
         Ok(f.text()?.value)
     });
-    let document = asked::only(requests)?;
+    let document = asked::only_request(requests)?;
     let (count, tile) = (count?, tile?.unwrap_or(&document.target));
     let tiles = (0..count).map(|number| RequestTemplate {
         target: tile.replace("{}", &number.to_string()),
@@ -453,15 +478,15 @@ fn tiles(
 
 fn hold(
     table: &Section<'_>,
-    requests: &[http::Written<'_>],
-) -> Result<(Page, Vec<RequestTemplate>), Reported> {
+    requests: &[http::WeightedRequest<'_>],
+) -> Result<(Page, Vec<RequestTemplate>), ReportedProblem> {
     const OTHER: &str = "what is asked for meanwhile, such as \"/\"";
     let other = table.required("other", OTHER, |f| http::target(&f));
-    let after = table.maybe("after", |f| {
+    let after = table.optional("after", |f| {
         Ok(f.quantity_in(&(Duration::ZERO..=MAX_THINK), "at most 24h")?
             .value)
     });
-    let held = asked::only(requests)?;
+    let held = asked::only_request(requests)?;
     let other = RequestTemplate {
         target: other?,
         ..held.clone()

@@ -6,40 +6,40 @@ use squall_base::plan::{
 use toml::de::DeValue;
 
 use super::load::OwnConnections;
-use super::side::used;
+use super::side::refuse_unused;
 use crate::error::Mistake;
-use crate::problems::Reported;
-use crate::section::{At, Field, Section};
+use crate::problems::ReportedProblem;
+use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
-/// Connections on demand unless the recipe says how many. Each is a file descriptor on both sides: 8,192
-/// stay far below the hard limit of 524,288 that systemd sets (since version 240).
+/// The limit of connections on demand, unless the recipe sets one. Each takes a file descriptor on both sides: 8,192 are
+/// far below the hard limit of 524,288 that systemd sets (since version 240).
 const DEFAULT_AT_MOST: u32 = 4_096;
-/// Of a proxy's hop: a path of four hops stays below 20,000 file descriptors.
+/// The limit on a proxy's hop, so that a path of four hops stays below 20,000 file descriptors.
 const PROXY_AT_MOST: u32 = 1_024;
-/// One client address has fewer ports than this for one server address.
+/// A client address has fewer ports than this towards one server address.
 const MAX_CONNECTIONS: u32 = 60_000;
 /// More than there are stream identifiers (RFC 9113, section 5.1.1).
 const MAX_STREAMS: u32 = (1 << 31) - 1;
 
-/// What the recipe says about them, before the path's protocol fills in the rest.
+/// What the recipe sets, before the path's protocol fills in the defaults.
 pub(super) struct Pool {
-    connections: Result<Option<Connections>, Reported>,
+    connections: Result<Option<Connections>, ReportedProblem>,
     order: Option<PoolOrder>,
     streams_at_most: Option<u32>,
-    warm: Option<At<u32>>,
+    warm: Option<SpannedValue<u32>>,
 }
 
 impl Pool {
-    /// Whether a table says something of it.
+    /// Whether a table sets any of it.
     pub(super) fn is_in(table: &Section<'_>) -> bool {
         ["connections", "pool"]
             .into_iter()
             .any(|key| table.field(key).is_some())
     }
 
-    /// With nothing said.
-    pub(super) fn usual() -> Pool {
+    /// Nothing set.
+    pub(super) fn unset() -> Pool {
         Pool {
             connections: Ok(None),
             order: None,
@@ -48,7 +48,7 @@ impl Pool {
         }
     }
 
-    /// What proxies do where nothing is said: as clients, with fewer connections at most.
+    /// The default of proxies: that of clients, with a lower limit of connections.
     pub(super) fn of_proxy(protocol: Protocol) -> Pool {
         let connections = match usual_connections(protocol) {
             Connections::OnDemand { .. } => Connections::OnDemand {
@@ -58,42 +58,47 @@ impl Pool {
         };
         Pool {
             connections: Ok(Some(connections)),
-            ..Pool::usual()
+            ..Pool::unset()
         }
     }
 
-    pub(super) fn read(variant: &Section<'_>, on: &[Protocol]) -> Result<Pool, Reported> {
-        let connections = variant.maybe("connections", |f| connections(&f));
+    pub(super) fn read(
+        variant: &Section<'_>,
+        protocols: &[Protocol],
+    ) -> Result<Pool, ReportedProblem> {
+        let connections = variant.optional("connections", |f| connections(&f));
         let mut pool = Pool {
             connections,
-            ..Pool::usual()
+            ..Pool::unset()
         };
         let Some(field) = variant.field("pool") else {
             return Ok(pool);
         };
         let table = field.section(&shapes::POOL, shapes::POOL.label)?;
-        let order = table.maybe("order", |f| {
+        let order = table.optional("order", |f| {
             let words = PoolOrder::ALL.map(|order| (order.name(), order));
             f.word("an order of connections", &words)
         });
-        let streams = table.maybe("streams_at_most", |f| {
+        let streams = table.optional("streams_at_most", |f| {
             let streams = f.integer(&(1..=MAX_STREAMS));
-            used(&f, "streams", on, |p| p.version() != Version::Http1)?;
+            refuse_unused(&f, "streams", protocols, |p| p.version() != Version::Http1)?;
             streams
         });
-        let warm = table.maybe("warm", |f| Ok(f.at(f.integer(&(0..=MAX_CONNECTIONS))?)));
+        let warm = table.optional("warm", |f| {
+            Ok(f.with_span(f.integer(&(0..=MAX_CONNECTIONS))?))
+        });
         pool.order = order?;
         pool.streams_at_most = streams?;
         pool.warm = warm?;
         Ok(pool)
     }
 
-    /// With the defaults of the protocol and of the kind of connections.
-    pub(super) fn over(
+    /// Fills in the defaults of the protocol and of the kind of connections.
+    pub(super) fn into_settings(
         self,
         variant: &Section<'_>,
         protocol: Protocol,
-    ) -> Result<(Connections, PoolSettings), Reported> {
+    ) -> Result<(Connections, PoolSettings), ReportedProblem> {
         let connections = self.connections?.unwrap_or(usual_connections(protocol));
         let (order, warm, most) = match connections {
             Connections::OnDemand { at_most } => (PoolOrder::LastUsed, 0, at_most),
@@ -110,13 +115,13 @@ impl Pool {
         Ok((connections, pool))
     }
 
-    /// The same where each user of the load has connections of its own, opened when it needs them.
-    pub(super) fn of_each_user(
+    /// Like `into_settings`, for a load whose users each open their own connections on demand.
+    pub(super) fn into_user_settings(
         self,
         variant: &Section<'_>,
         protocol: Protocol,
         own: OwnConnections,
-    ) -> Result<(Connections, PoolSettings), Reported> {
+    ) -> Result<(Connections, PoolSettings), ReportedProblem> {
         let at_most = match self.connections {
             Ok(Some(Connections::OnDemand { at_most } | Connections::Fixed(at_most))) => at_most,
             Ok(None) => connections_of_a_user(own, protocol),
@@ -138,7 +143,7 @@ impl Pool {
         variant: &Section<'_>,
         most: u32,
         expected: impl FnOnce() -> String,
-    ) -> Result<(), Reported> {
+    ) -> Result<(), ReportedProblem> {
         let Some(warm) = self.warm.as_ref().filter(|warm| warm.value > most) else {
             return Ok(());
         };
@@ -151,7 +156,7 @@ impl Pool {
     }
 }
 
-/// What a browser does, or the fewest that there can be.
+/// As many connections as a browser opens, or one.
 fn connections_of_a_user(own: OwnConnections, protocol: Protocol) -> u32 {
     match own {
         OwnConnections::AsBrowsers => browser_connections(protocol.version()),
@@ -159,7 +164,7 @@ fn connections_of_a_user(own: OwnConnections, protocol: Protocol) -> u32 {
     }
 }
 
-/// What clients of the protocol do: HTTP/1.1 opens a connection when none is free, HTTP/2 and HTTP/3 share one
+/// What clients of the protocol usually do: HTTP/1.1 opens a connection when none is free, HTTP/2 and HTTP/3 share one
 /// (RFC 9113, section 9.1; RFC 9114, section 3.3).
 fn usual_connections(protocol: Protocol) -> Connections {
     match protocol.version() {
@@ -170,7 +175,7 @@ fn usual_connections(protocol: Protocol) -> Connections {
     }
 }
 
-fn connections(field: &Field<'_>) -> Result<Connections, Reported> {
+fn connections(field: &Field<'_>) -> Result<Connections, ReportedProblem> {
     const EXPECTED: &str = "\"on demand\", a number, or { at_most = 100 }";
     let range = 1..=MAX_CONNECTIONS;
     match field.value() {

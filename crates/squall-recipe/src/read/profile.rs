@@ -1,7 +1,7 @@
 //! The times of `[load]`, and `[profile.NAME]`: how long, on which links, how often.
 //!
-//! `[load]` and `[conditions]` are what all profiles share; a profile replaces some of their values. What makes the load
-//! ask is in `load`, what the link does in `conditions`; which comparison a profile puts first, in `question`.
+//! All profiles share `[load]` and `[conditions]`; a profile replaces some of their values. `load` reads what triggers
+//! requests, `conditions` the link, `question` the comparison that a profile puts first.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -9,31 +9,31 @@ use squall_base::Duration;
 use squall_base::plan::{Load, LoadKind, Stage, Stages, Variant};
 
 use super::conditions::{Axes, Grid};
-use super::load::{self, Kind, Read, Word, besides};
-use super::question::{self, Wanted};
-use super::sizes::{self, Messages, Sizes};
+use super::load::{self, KindName, LoadSection, UntimedKind, refuse_both};
+use super::question::{self, PrimarySection};
+use super::sizes::{self, BodySizes, Messages};
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
-use crate::files::Named;
-use crate::problems::{Problems, Reported};
+use crate::files::RecipeFiles;
+use crate::problems::{Problems, ReportedProblem};
 use crate::recipe::Profile;
 use crate::section::{Field, Section};
 use crate::shapes;
 
-/// A day is the longest warm-up, measurement or drain.
+/// The longest warm-up, measurement or drain: one day.
 const MAX_SPAN: Duration = Duration::from_secs(24 * 3_600);
 const SPAN: &str = "at most 24h";
 const MAX_REPETITIONS: u32 = 1_000;
-/// The folders of trials are numbered with four digits.
+/// Trial folders are numbered with four digits.
 const MAX_TRIALS: u64 = 10_000;
 
 const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
 
-/// `[load]` and `repetitions`: what a profile begins with.
-struct Base {
-    word: Word,
-    kind: Kind,
+/// `[load]` and `repetitions`, with what a profile replaces.
+struct LoadSettings {
+    kind_name: KindName,
+    kind: UntimedKind,
     spin: Duration,
     warmup: Duration,
     duration: Option<Duration>,
@@ -41,35 +41,35 @@ struct Base {
     repetitions: u32,
 }
 
-/// Of which variants a profile is, and which comparison of them comes first.
-struct Compared<'a, 'd> {
-    /// Places among the recipe's.
+/// The variants of a profile, and which comparison of them comes first.
+struct ProfileVariants<'a, 'd> {
+    /// Indices into the recipe's variants.
     variants: Vec<usize>,
-    primary: Option<&'a Wanted<'d>>,
+    primary: Option<&'a PrimarySection<'d>>,
     primary_repetitions: Option<u32>,
 }
 
-/// Reads all profiles, in the order of the text; one that is called `standard` if there is none.
+/// Reads all profiles, in text order. If the recipe has none, the only profile is called `standard`.
 pub(super) fn read_all(
     root: &Section<'_>,
-    load: Result<&Read<'_>, Reported>,
+    load: Result<&LoadSection<'_>, ReportedProblem>,
     variants: &[Variant],
-    said: Messages<'_>,
-    files: &Named<'_>,
-) -> Result<Vec<Profile>, Reported> {
+    messages: Messages<'_>,
+    files: &RecipeFiles<'_>,
+) -> Result<Vec<Profile>, ReportedProblem> {
     let base = base(root, load);
     let primary = match variants {
-        // What is wrong with them is reported already.
+        // Their mistakes have already been reported.
         [] => Ok(None),
-        _ => question::wanted(root, variants, files),
+        _ => question::primary(root, variants, files),
     };
     let grid = Grid::read(root, files);
     let Some(field) = root.field("profile") else {
-        // `[load]` itself must say how long then.
+        // Then `[load]` itself must have the duration.
         let (base, name) = (base?, USUAL_PROFILE.to_owned());
         let table = &load?.table;
         let primary = primary?;
-        let compared = Compared {
+        let profile_variants = ProfileVariants {
             variants: (0..variants.len()).collect(),
             primary: primary.as_ref(),
             primary_repetitions: None,
@@ -79,8 +79,8 @@ pub(super) fn read_all(
             name,
             &base,
             &grid?,
-            Sizes::default(),
-            (variants, compared),
+            BodySizes::default(),
+            (variants, profile_variants),
         )?]);
     };
     let entries = field.entries("tables such as [profile.quick]")?;
@@ -90,35 +90,38 @@ pub(super) fn read_all(
         };
         return Err(field.refuse(mistake, "at least one [profile.NAME]"));
     }
-    let profiles: Vec<Result<Profile, Reported>> = entries
+    let profiles: Vec<Result<Profile, ReportedProblem>> = entries
         .iter()
         .map(|entry| {
-            let usual = Usual {
+            let context = ProfileContext {
                 root,
-                said,
+                messages,
                 files,
                 base: base.as_ref().map_err(|reported| *reported),
                 grid: grid.as_ref().map_err(|reported| *reported),
                 primary: primary.as_ref().map_err(|reported| *reported),
             };
-            profile(entry, &usual, variants)
+            profile(entry, &context, variants)
         })
         .collect();
     profiles.into_iter().collect()
 }
 
-fn base(root: &Section<'_>, load: Result<&Read<'_>, Reported>) -> Result<Base, Reported> {
-    let repetitions = root.maybe("repetitions", |f| repetitions(&f));
+fn base(
+    root: &Section<'_>,
+    load: Result<&LoadSection<'_>, ReportedProblem>,
+) -> Result<LoadSettings, ReportedProblem> {
+    let repetitions = root.optional("repetitions", |f| repetitions(&f));
     let load = load?;
     let times = Times::read(&load.table);
-    let length = check_length(&load.table, &load.kind);
-    let usual_warmup = match load.word {
-        Word::Open | Word::Closed => DEFAULT_WARMUP,
-        // What is cold in them is part of the question.
-        Word::Script | Word::Page | Word::Tiles | Word::Hold => Duration::ZERO,
+    let duration_check = check_duration(&load.table, &load.kind);
+    let usual_warmup = match load.kind_name {
+        KindName::Open | KindName::Closed => DEFAULT_WARMUP,
+        // Cold starts are part of what they measure.
+        KindName::Script | KindName::Page | KindName::Tiles | KindName::Hold => Duration::ZERO,
     };
-    let base = Base {
-        word: load.word,
+    let base = LoadSettings {
+        kind_name: load.kind_name,
         kind: load.kind.clone(),
         spin: load.spin,
         warmup: times.warmup?.unwrap_or(usual_warmup),
@@ -126,33 +129,33 @@ fn base(root: &Section<'_>, load: Result<&Read<'_>, Reported>) -> Result<Base, R
         drain: times.drain?.unwrap_or(DEFAULT_DRAIN),
         repetitions: repetitions?.unwrap_or(1),
     };
-    length?;
+    duration_check?;
     Ok(base)
 }
 
-/// Refuses a time for a load whose stages say how long it is.
-fn check_length(section: &Section<'_>, kind: &Kind) -> Result<(), Reported> {
+/// Refuses `duration` for a load whose stages determine it.
+fn check_duration(section: &Section<'_>, kind: &UntimedKind) -> Result<(), ReportedProblem> {
     match (kind, section.field("duration")) {
-        (Kind::Stages { .. }, Some(_)) => Err(besides(section, "duration", "stages")),
+        (UntimedKind::Stages { .. }, Some(_)) => Err(refuse_both(section, "duration", "stages")),
         _ => Ok(()),
     }
 }
 
-/// What a profile begins with.
-struct Usual<'a, 'd> {
+/// What a profile starts from.
+struct ProfileContext<'a, 'd> {
     root: &'a Section<'d>,
-    said: Messages<'a>,
-    files: &'a Named<'a>,
-    base: Result<&'a Base, Reported>,
-    grid: Result<&'a Grid, Reported>,
-    primary: Result<&'a Option<Wanted<'d>>, Reported>,
+    messages: Messages<'a>,
+    files: &'a RecipeFiles<'a>,
+    base: Result<&'a LoadSettings, ReportedProblem>,
+    grid: Result<&'a Grid, ReportedProblem>,
+    primary: Result<&'a Option<PrimarySection<'d>>, ReportedProblem>,
 }
 
 fn profile(
     entry: &Field<'_>,
-    usual: &Usual<'_, '_>,
+    context: &ProfileContext<'_, '_>,
     variants: &[Variant],
-) -> Result<Profile, Reported> {
+) -> Result<Profile, ReportedProblem> {
     let named = if is_slug(entry.key) {
         Ok(entry.key.to_owned())
     } else {
@@ -164,46 +167,49 @@ fn profile(
     };
     let section = entry.section(&shapes::PROFILE, &format!("[profile.{}]", entry.key))?;
     let times = Times::read(&section);
-    let axes = Axes::read(&section, usual.files);
-    let sizes = sizes::read(usual.root, &section, usual.said);
-    let often = section.maybe("repetitions", |f| repetitions(&f));
-    let primary_often = section.maybe("primary_repetitions", |f| repetitions(&f));
-    let chosen = section.maybe("variants", |f| chosen(section.problems(), &f, variants));
+    let axes = Axes::read(&section, context.files);
+    let sizes = sizes::read(context.root, &section, context.messages);
+    let own_repetitions = section.optional("repetitions", |f| repetitions(&f));
+    let primary_repetitions = section.optional("primary_repetitions", |f| repetitions(&f));
+    let chosen = section.optional("variants", |f| {
+        chosen_variants(section.problems(), &f, variants)
+    });
     let own_primary = match variants {
         [] => Ok(None),
-        _ => question::wanted(&section, variants, usual.files),
+        _ => question::primary(&section, variants, context.files),
     };
     let (warmup, duration, drain) = (times.warmup?, times.duration?, times.drain?);
-    let (base, grid, own_primary) = (usual.base?, usual.grid?, own_primary?);
-    check_length(&section, &base.kind)?;
-    let merged = Base {
-        word: base.word,
-        kind: load::replaced(&section, base.word, &base.kind)?,
+    let (base, grid, own_primary) = (context.base?, context.grid?, own_primary?);
+    check_duration(&section, &base.kind)?;
+    let merged = LoadSettings {
+        kind_name: base.kind_name,
+        kind: load::override_kind(&section, base.kind_name, &base.kind)?,
         spin: base.spin,
         warmup: warmup.unwrap_or(base.warmup),
         duration: duration.or(base.duration),
         drain: drain.unwrap_or(base.drain),
-        repetitions: often?.unwrap_or(base.repetitions),
+        repetitions: own_repetitions?.unwrap_or(base.repetitions),
     };
-    let compared = Compared {
+    let profile_variants = ProfileVariants {
         variants: chosen?.unwrap_or_else(|| (0..variants.len()).collect()),
-        primary: own_primary.as_ref().or(usual.primary?.as_ref()),
-        primary_repetitions: primary_often?,
+        primary: own_primary.as_ref().or(context.primary?.as_ref()),
+        primary_repetitions: primary_repetitions?,
     };
-    let grid = axes.over(grid.clone())?;
-    let compared = (variants, compared);
-    assemble(&section, named?, &merged, &grid, sizes?, compared)
+    let grid = axes.override_grid(grid.clone())?;
+    let profile_variants = (variants, profile_variants);
+    assemble(&section, named?, &merged, &grid, sizes?, profile_variants)
 }
 
-/// The places of the variants that a profile names, in the order of the recipe.
-fn chosen(
+/// The indices of the variants that a profile names, in the order of the recipe.
+fn chosen_variants(
     problems: &Problems<'_>,
     field: &Field<'_>,
     variants: &[Variant],
-) -> Result<Vec<usize>, Reported> {
-    let named = field.one_or_more(|field| Ok(field.at(question::known(field, variants)?)))?;
+) -> Result<Vec<usize>, ReportedProblem> {
+    let named = field
+        .one_or_more(|field| Ok(field.with_span(question::known_variant(field, variants)?)))?;
     distinct(problems, "variant", &named)?;
-    let is_named = |name: &str| named.iter().any(|at| at.value == name);
+    let is_named = |name: &str| named.iter().any(|it| it.value == name);
     let all = (0..).zip(variants);
     Ok(all
         .filter(|(_, variant)| is_named(&variant.name))
@@ -211,30 +217,36 @@ fn chosen(
         .collect())
 }
 
-/// A profile of complete values; `section` is where it is blamed for what they make together.
+/// A profile of complete values. Mistakes in their combination are reported at `section`.
 fn assemble(
     section: &Section<'_>,
     name: String,
-    base: &Base,
+    base: &LoadSettings,
     grid: &Grid,
-    sizes: Sizes,
-    (variants, compared): (&[Variant], Compared<'_, '_>),
-) -> Result<Profile, Reported> {
+    sizes: BodySizes,
+    (variants, profile_variants): (&[Variant], ProfileVariants<'_, '_>),
+) -> Result<Profile, ReportedProblem> {
     let load = load_of(section, &name, base)?;
     let conditions = grid.conditions();
-    let own: Vec<&Variant> = compared.variants.iter().map(|&at| &variants[at]).collect();
-    let primary = compared
+    let own: Vec<&Variant> = profile_variants
+        .variants
+        .iter()
+        .map(|&at| &variants[at])
+        .collect();
+    let primary = profile_variants
         .primary
-        .map(|wanted| wanted.find(&name, &own, &conditions))
+        .map(|primary| primary.resolve(&name, &own, &conditions))
         .transpose()?;
-    let primary_repetitions = match (compared.primary_repetitions, &primary) {
+    let primary_repetitions = match (profile_variants.primary_repetitions, &primary) {
         (Some(_), None) => {
             let expected = "a primary comparison, which `primary_repetitions` is about";
             return Err(section.missing("primary", expected));
         }
-        (often, _) => often.unwrap_or(base.repetitions).max(base.repetitions),
+        (own_repetitions, _) => own_repetitions
+            .unwrap_or(base.repetitions)
+            .max(base.repetitions),
     };
-    let cells = conditions.len() as u64 * compared.variants.len() as u64;
+    let cells = conditions.len() as u64 * profile_variants.variants.len() as u64;
     let more = primary_repetitions - base.repetitions;
     let count = cells * u64::from(base.repetitions) + 2 * u64::from(more);
     if count > MAX_TRIALS {
@@ -250,7 +262,7 @@ fn assemble(
         load,
         body: sizes.request,
         response_body: sizes.response,
-        variants: compared.variants,
+        variants: profile_variants.variants,
         repetitions: base.repetitions,
         primary,
         primary_repetitions,
@@ -258,16 +270,20 @@ fn assemble(
 }
 
 /// The load of a profile.
-fn load_of(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Reported> {
-    let Base { warmup, drain, .. } = *base;
-    let asked = || {
+fn load_of(
+    section: &Section<'_>,
+    name: &str,
+    base: &LoadSettings,
+) -> Result<Load, ReportedProblem> {
+    let LoadSettings { warmup, drain, .. } = *base;
+    let required_duration = || {
         let expected = "a time, such as \"30s\", here or in [load]";
         base.duration
             .ok_or_else(|| section.missing("duration", expected))
     };
     let (kind, duration) = match &base.kind {
-        Kind::Rate { rate, spacing, mix } => {
-            let duration = asked()?;
+        UntimedKind::Rate { rate, spacing, mix } => {
+            let duration = required_duration()?;
             let (before, by_end) = (
                 rate.value.events_in(warmup),
                 rate.value.events_in(warmup + duration),
@@ -284,7 +300,7 @@ fn load_of(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Repor
             };
             (kind, duration)
         }
-        Kind::Stages {
+        UntimedKind::Stages {
             stages,
             spacing,
             mix,
@@ -300,7 +316,7 @@ fn load_of(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Repor
             };
             (kind, duration)
         }
-        Kind::Script {
+        UntimedKind::Script {
             steps,
             clients,
             stagger,
@@ -318,7 +334,7 @@ fn load_of(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Repor
             };
             (kind, length)
         }
-        Kind::Other(kind) => (kind.clone(), asked()?),
+        UntimedKind::Other(kind) => (kind.clone(), required_duration()?),
     };
     Ok(Load {
         kind,
@@ -329,7 +345,7 @@ fn load_of(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Repor
     })
 }
 
-/// How long a script takes: until just behind its last request, and long enough to be a length.
+/// The duration of a script: until 1 ns after its last request, and at least 1 ms.
 fn script_length(kind: &LoadKind) -> Duration {
     const AT_LEAST: Duration = Duration::from_millis(1);
     let LoadKind::Script {
@@ -352,7 +368,7 @@ fn script_length(kind: &LoadKind) -> Duration {
     Duration::from_nanos(nanos).max(AT_LEAST)
 }
 
-/// How many requests these stages have behind their first part, as many as there are on average if chance decides.
+/// How many requests these stages send after the time `first`; the mean, if arrivals are random.
 fn requests_from(stages: &Stages, first: Duration) -> f64 {
     let per_second =
         |rate: Option<squall_base::Rate>| rate.map_or(0.0, squall_base::Rate::per_second);
@@ -375,7 +391,7 @@ fn no_request(
     profile: &str,
     span: &Range<usize>,
     duration: Duration,
-) -> Reported {
+) -> ReportedProblem {
     let mistake = Mistake::NoRequest {
         profile: profile.to_owned(),
         duration: duration.to_string(),
@@ -386,17 +402,17 @@ fn no_request(
         .report(span.clone(), mistake, expected, None)
 }
 
-/// The times of `[load]` or of a profile; none of them has to be there.
+/// The times of `[load]` or of a profile, each of them optional.
 struct Times {
-    warmup: Result<Option<Duration>, Reported>,
-    duration: Result<Option<Duration>, Reported>,
-    drain: Result<Option<Duration>, Reported>,
+    warmup: Result<Option<Duration>, ReportedProblem>,
+    duration: Result<Option<Duration>, ReportedProblem>,
+    drain: Result<Option<Duration>, ReportedProblem>,
 }
 
 impl Times {
     fn read(section: &Section<'_>) -> Times {
         let time = |key: &str, range: RangeInclusive<Duration>, expected: &str| {
-            section.maybe(key, |f| Ok(f.quantity_in(&range, expected)?.value))
+            section.optional(key, |f| Ok(f.quantity_in(&range, expected)?.value))
         };
         let some = Duration::from_nanos(1)..=MAX_SPAN;
         Times {
@@ -407,6 +423,6 @@ impl Times {
     }
 }
 
-fn repetitions(field: &Field<'_>) -> Result<u32, Reported> {
+fn repetitions(field: &Field<'_>) -> Result<u32, ReportedProblem> {
     field.integer(&(1..=MAX_REPETITIONS))
 }

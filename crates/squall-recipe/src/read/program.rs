@@ -1,38 +1,39 @@
-//! What a program of somebody else's is told by `client`, `server`, `connections` and `pool` of its hops.
+//! The settings that a third-party program receives from `client`, `server`, `connections` and `pool` of its hops.
 //!
-//! Only what programs may have words for passes here; whether this one has, its driver says before the run starts
-//! (squall-peers). What its host hears, such as a congestion control, is in the settings of the hop.
+//! A setting passes here if some program supports it; the driver of this program checks before the run whether it does
+//! (squall-peers). Settings that the program's host applies, such as a congestion control, stay in the hop.
 
 use std::collections::BTreeMap;
 
 use squall_base::plan::{
-    AskedSetting, CLIENT_PROGRAMS, ProgramSetting, Protocol, RecordSizes, Runs, Side, SideSettings,
-    Version,
+    CLIENT_PROGRAMS, Implementation, ProgramSetting, Protocol, RecordSizes, Side, SideSettings,
+    StationSetting, Version,
 };
 use toml::de::DeValue;
 
-use super::heard::{self, End};
-use super::side::{self, PARTS};
+use super::heard::{self, HopEnd};
+use super::side::{self, SETTINGS_TABLES};
 use crate::error::Mistake;
-use crate::path::Role;
-use crate::problems::Reported;
+use crate::path::LayoutStation;
+use crate::problems::ReportedProblem;
 use crate::section::{Section, listed};
 
 const EXPECTED: &str =
     "settings of our own stations; a [station.NAME] has a configuration of its own";
 const NO_PRESET: &str = "no preset: the program itself runs; `proxy(PRESET)` and `server(PRESET)` have \
                          a preset's settings";
-/// Which keys of `tcp` are its host's.
-const OF_THE_HOST: &str = "across the link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
-                           `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
+/// The keys of `tcp` that a program's host applies.
+const HOST_KEYS: &str = "across the link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
+                         `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
 
-/// What is asked of one side of a program.
-pub(super) type Told = BTreeMap<(Side, ProgramSetting), u64>;
+/// The settings of a program, by side.
+pub(super) type ProgramSettings = BTreeMap<(Side, ProgramSetting), u64>;
 
-/// As the plan has it.
-pub(super) fn in_plan(told: Told) -> Vec<AskedSetting> {
-    told.into_iter()
-        .map(|((side, setting), value)| AskedSetting {
+/// Converts the settings to the form of a plan.
+pub(super) fn into_plan_settings(program_settings: ProgramSettings) -> Vec<StationSetting> {
+    program_settings
+        .into_iter()
+        .map(|((side, setting), value)| StationSetting {
             side,
             setting,
             value,
@@ -40,40 +41,44 @@ pub(super) fn in_plan(told: Told) -> Vec<AskedSetting> {
         .collect()
 }
 
-/// Reads what `section`, a variant or a table of a hop, says of a program's side, over what it was told.
+/// Reads the settings of a program's side in `section`, a variant or a hop's table, over those in `program_settings`.
 pub(super) fn read(
     section: &Section<'_>,
-    role: &Role,
-    end: End,
-    told: &mut Told,
-) -> Result<(), Reported> {
-    let station = || role.name.clone();
-    let is_load = is_load_generator(role);
-    let hints: &[&str] = match end.side {
+    station: &LayoutStation,
+    end: HopEnd,
+    program_settings: &mut ProgramSettings,
+) -> Result<(), ReportedProblem> {
+    let station_name = || station.name.clone();
+    let is_load = is_load_generator(station);
+    let station_keys: &[&str] = match end.side {
         Side::Client if is_load => &["pool"],
         Side::Client => &["connections", "pool"],
         Side::Server => &[],
     };
-    if let Some(field) = hints.iter().find_map(|key| section.field(key)) {
-        let mistake = Mistake::NotOurs { station: station() };
+    if let Some(field) = station_keys.iter().find_map(|key| section.field(key)) {
+        let mistake = Mistake::NotEmbedded {
+            station: station_name(),
+        };
         return Err(field.refuse_key(mistake, EXPECTED));
     }
     let Some(field) = section.field(side::key_of(end.side)) else {
         return Ok(());
     };
-    let has_words = matches!(role.runs, Runs::Program { .. }) && !is_load;
+    let may_have_settings = matches!(station.runs, Implementation::Program { .. }) && !is_load;
     let table = field.section(&crate::shapes::SIDE, &format!("`{}`", field.key))?;
     if let Some(preset) = table.field("preset") {
-        let mistake = Mistake::NotOurs { station: station() };
+        let mistake = Mistake::NotEmbedded {
+            station: station_name(),
+        };
         return Err(preset.refuse_key(mistake, NO_PRESET));
     }
     let mut settings = SideSettings::default();
-    side::tables(&table, &[end.protocol], &mut settings)?;
-    for part in PARTS {
-        let Some(inner) = table.field(part.key) else {
+    side::read_tables(&table, &[end.protocol], &mut settings)?;
+    for kind in SETTINGS_TABLES {
+        let Some(inner) = table.field(kind.key) else {
             continue;
         };
-        for key in part.shape.keys {
+        for key in kind.shape.keys {
             let Some(field) = inner.inner(key) else {
                 continue;
             };
@@ -82,28 +87,28 @@ pub(super) fn read(
                 let expected = "a number of requests; without one the program does as it does";
                 return Err(field.out_of_range("never", expected));
             }
-            let value = value_of(&settings, part.key, key, end.side).filter(|_| has_words);
+            let value = value_of(&settings, kind.key, key, end.side).filter(|_| may_have_settings);
             if let Some((setting, value)) = value {
-                told.insert((end.side, setting), value);
+                program_settings.insert((end.side, setting), value);
                 continue;
             }
-            if !heard::is_for_host(end, part.key, key) {
-                let mistake = Mistake::NoWords {
-                    station: station(),
+            if !heard::is_for_host(end, kind.key, key) {
+                let mistake = Mistake::UnsupportedSetting {
+                    station: station_name(),
                     key: (*key).to_owned(),
                 };
-                return Err(field.refuse_key(mistake, &expected(end, has_words)));
+                return Err(field.refuse_key(mistake, &expected(end, may_have_settings)));
             }
         }
     }
     Ok(())
 }
 
-fn is_load_generator(role: &Role) -> bool {
-    matches!(&role.runs, Runs::Program { program } if CLIENT_PROGRAMS.contains(&program.as_str()))
+fn is_load_generator(station: &LayoutStation) -> bool {
+    matches!(&station.runs, Implementation::Program { program } if CLIENT_PROGRAMS.contains(&program.as_str()))
 }
 
-/// What a server may be told of HTTP/2; the last is nothing for clients.
+/// The HTTP/2 keys that a server accepts; clients accept all but the last.
 const HTTP2: [&str; 7] = [
     "http2.stream_window",
     "http2.connection_window",
@@ -114,12 +119,12 @@ const HTTP2: [&str; 7] = [
     "http2.goaway_after",
 ];
 
-/// What a program may be told on that side of such a hop.
-fn expected(end: End, has_words: bool) -> String {
-    let words: &[&str] = match (end.protocol.version(), has_words) {
+/// The keys that a program may accept on that side of such a hop.
+fn expected(end: HopEnd, may_have_settings: bool) -> String {
+    let words: &[&str] = match (end.protocol.version(), may_have_settings) {
         (_, false) => &[],
         (Version::Http1, _) => &["http1.requests_per_connection"],
-        // Only servers end connections by GOAWAY.
+        // Only servers close connections with GOAWAY.
         (Version::Http2, _) if end.side == Side::Client => &HTTP2[..HTTP2.len() - 1],
         (Version::Http2, _) => &HTTP2,
         (Version::Http3, _) if end.side == Side::Client => {
@@ -133,14 +138,14 @@ fn expected(end: End, has_words: bool) -> String {
     };
     let of_host = end.across_link && end.protocol != Protocol::H3;
     match (words.is_empty(), of_host) {
-        (false, true) => format!("{}; {OF_THE_HOST}", listed(words)),
+        (false, true) => format!("{}; {HOST_KEYS}", listed(words)),
         (false, false) => listed(words).into_owned(),
-        (true, true) => format!("settings in its own words; {OF_THE_HOST}"),
+        (true, true) => format!("settings in its own words; {HOST_KEYS}"),
         (true, false) => "settings in its own words, which squall does not know".to_owned(),
     }
 }
 
-/// The setting of a program that a key is, with the value that was read; `None`: programs have no such setting.
+/// The program setting that a key stands for, with its value; `None` if programs have no such setting.
 fn value_of(
     settings: &SideSettings,
     table: &str,
@@ -178,7 +183,7 @@ fn value_of(
         ("http3", "max_concurrent_streams") if side == Side::Server => {
             (MaxConcurrentStreams, http3.max_concurrent_streams.into())
         }
-        // How small they are, and for how long a silence, is a program's own matter.
+        // Programs choose the size of small records and the idle time themselves: they can only be turned off.
         ("tls", "records") if side == Side::Server => match tls.records {
             RecordSizes::Fixed(RecordSizes::LARGEST) => (SmallRecords, 0),
             RecordSizes::Fixed(_) | RecordSizes::Dynamic { .. } => return None,

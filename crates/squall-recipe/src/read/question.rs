@@ -1,21 +1,24 @@
-//! What a recipe's question is about: `measure`, and the `primary` comparison of a profile.
+//! What answers a recipe's question: `measure`, and the `primary` comparison of a profile.
 //!
-//! Which comparison is tested in which order is squall-analysis's; how often it is repeated is in `profile`.
+//! squall-analysis decides in which order comparisons are tested; `profile` reads how often they are repeated.
 
 use squall_base::plan::{Condition, Measure, PerDirection, Primary, Statistic, Variant};
 use squall_base::{Duration, Probability};
 
-use super::load::Word;
+use super::load::KindName;
 use super::{conditions, distinct};
 use crate::error::Mistake;
-use crate::files::Named;
-use crate::problems::{Reported, did_you_mean};
+use crate::files::RecipeFiles;
+use crate::problems::{ReportedProblem, did_you_mean};
 use crate::section::{Field, Section, listed};
 use crate::shapes;
 
-/// What variants are compared by, the one that answers the question first.
-pub(super) fn measures(root: &Section<'_>, word: Option<Word>) -> Result<Vec<Measure>, Reported> {
-    let named = root.maybe("measure", |field| {
+/// The measures by which variants are compared. The first one answers the question.
+pub(super) fn measures(
+    root: &Section<'_>,
+    kind_name: Option<KindName>,
+) -> Result<Vec<Measure>, ReportedProblem> {
+    let named = root.optional("measure", |field| {
         let measures = field.one_or_more(|field| {
             let text = field.text()?;
             let measure: Result<Measure, _> = text.value.parse();
@@ -24,12 +27,15 @@ pub(super) fn measures(root: &Section<'_>, word: Option<Word>) -> Result<Vec<Mea
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 field.malformed(text.value, "a measure", MEASURES, &words)
             })?;
-            Ok(field.at(value))
+            Ok(field.with_span(value))
         })?;
         distinct(root.problems(), "measure", &measures)?;
-        Ok(measures.into_iter().map(|at| at.value).collect())
+        Ok(measures.into_iter().map(|it| it.value).collect())
     })?;
-    let has_pages = matches!(word, Some(Word::Page | Word::Tiles | Word::Hold));
+    let has_pages = matches!(
+        kind_name,
+        Some(KindName::Page | KindName::Tiles | KindName::Hold)
+    );
     let usual = if has_pages {
         Measure::PageTime(Statistic::P50)
     } else {
@@ -38,20 +44,20 @@ pub(super) fn measures(root: &Section<'_>, word: Option<Word>) -> Result<Vec<Mea
     Ok(named.unwrap_or_else(|| vec![usual]))
 }
 
-/// Refuses server times of some targets where a variant has no station between client and server: only for one does the
-/// client name its requests.
-pub(super) fn refuse_nameless(
+/// Refuses server times of some targets if a variant has no station between client and server: without one, the client
+/// does not tag its requests.
+pub(super) fn refuse_untagged_requests(
     root: &Section<'_>,
     measures: &[Measure],
     variants: &[Variant],
-) -> Result<(), Reported> {
-    let needs_names = |measure: &Measure| match measure {
+) -> Result<(), ReportedProblem> {
+    let needs_tags = |measure: &Measure| match measure {
         Measure::ServerTime(_, targets) => targets.path().is_some(),
         _ => false,
     };
     let Some(field) = root
         .field("measure")
-        .filter(|_| measures.iter().any(needs_names))
+        .filter(|_| measures.iter().any(needs_tags))
     else {
         return Ok(());
     };
@@ -60,15 +66,15 @@ pub(super) fn refuse_nameless(
     };
     let variant = direct.name.clone();
     let expected = "server times of all requests, or `transfer time` of these, or a station between client and server on each path";
-    Err(field.refuse_key(Mistake::Nameless { variant }, expected))
+    Err(field.refuse_key(Mistake::UntaggedRequests { variant }, expected))
 }
 
 const MEASURES: &str = "`response time`, `page time`, `transfer time` or `server time` with `mean`, `p50`, `p90`, `p95`, \
      `p99`, `p99.9` or `iqr`, such as \"response time p99\" or, of some targets, \"response time p99 of /video\"; or \
      `throughput`, `connections`, `handshakes` or `failed share`";
 
-/// `primary` as it is written: profiles have different conditions, so each finds its own.
-pub(super) struct Wanted<'d> {
+/// `primary` as it is written. Profiles differ in their conditions, so each resolves it for itself.
+pub(super) struct PrimarySection<'d> {
     table: Section<'d>,
     variant: String,
     baseline: String,
@@ -78,22 +84,22 @@ pub(super) struct Wanted<'d> {
     schedule: Option<String>,
 }
 
-/// Reads `primary` of the recipe or of a profile; the baseline is the first variant if nothing is said.
-pub(super) fn wanted<'d>(
+/// Reads `primary` of the recipe or of a profile. The baseline defaults to the first variant.
+pub(super) fn primary<'d>(
     section: &Section<'d>,
     variants: &[Variant],
-    files: &Named<'_>,
-) -> Result<Option<Wanted<'d>>, Reported> {
-    section.maybe("primary", |field| {
+    files: &RecipeFiles<'_>,
+) -> Result<Option<PrimarySection<'d>>, ReportedProblem> {
+    section.optional("primary", |field| {
         let table = field.section(&shapes::PRIMARY, shapes::PRIMARY.label)?;
         let variant = table.required("variant", "the name of a variant", |field| {
-            known(&field, variants)
+            known_variant(&field, variants)
         });
-        let baseline = table.maybe("baseline", |field| known(&field, variants));
-        let delay = table.maybe("delay", |field| Ok(conditions::delay(&field)?.value));
-        let loss = table.maybe("loss", |field| Ok(conditions::loss(&field)?.value));
-        let link = table.maybe("link", |field| Ok(conditions::link(&field, files)?.value));
-        let schedule = table.maybe("schedule", |field| {
+        let baseline = table.optional("baseline", |field| known_variant(&field, variants));
+        let delay = table.optional("delay", |field| Ok(conditions::delay(&field)?.value));
+        let loss = table.optional("loss", |field| Ok(conditions::loss(&field)?.value));
+        let link = table.optional("link", |field| Ok(conditions::link(&field, files)?.value));
+        let schedule = table.optional("schedule", |field| {
             Ok(conditions::schedule(&field, files)?.value)
         });
         let (variant, baseline) = (variant?, baseline?);
@@ -106,7 +112,7 @@ pub(super) fn wanted<'d>(
             };
             return Err(table.refuse(mistake, "two variants, `variant` and `baseline`"));
         }
-        Ok(Wanted {
+        Ok(PrimarySection {
             table,
             variant,
             baseline,
@@ -118,8 +124,11 @@ pub(super) fn wanted<'d>(
     })
 }
 
-/// The name of a variant that the recipe has.
-pub(super) fn known(field: &Field<'_>, variants: &[Variant]) -> Result<String, Reported> {
+/// The name of a variant, which the recipe must have.
+pub(super) fn known_variant(
+    field: &Field<'_>,
+    variants: &[Variant],
+) -> Result<String, ReportedProblem> {
     let name = field.text()?.value;
     let names: Vec<&str> = variants.iter().map(|it| it.name.as_str()).collect();
     if names.contains(&name) {
@@ -132,14 +141,14 @@ pub(super) fn known(field: &Field<'_>, variants: &[Variant]) -> Result<String, R
     Err(field.refuse_part(0..name.len(), mistake, &listed(&names), hint))
 }
 
-impl Wanted<'_> {
-    /// The comparison among a profile's variants and conditions, of which exactly one must be meant.
-    pub(super) fn find(
+impl PrimarySection<'_> {
+    /// The comparison among a profile's variants and conditions. It must match exactly one condition.
+    pub(super) fn resolve(
         &self,
         profile: &str,
         variants: &[&Variant],
         conditions: &[Condition],
-    ) -> Result<Primary, Reported> {
+    ) -> Result<Primary, ReportedProblem> {
         for name in [&self.variant, &self.baseline] {
             if !variants.iter().any(|variant| variant.name == *name) {
                 let mistake = Mistake::NotInProfile {
@@ -150,14 +159,14 @@ impl Wanted<'_> {
                 return Err(self.table.refuse(mistake, expected));
             }
         }
-        let is_meant = |condition: &&Condition| {
+        let is_match = |condition: &&Condition| {
             self.delay.is_none_or(|delay| delay == condition.delay)
                 && self.loss.is_none_or(|loss| loss == condition.loss)
                 && (self.link.as_ref()).is_none_or(|link| *link == condition.link)
                 && (self.schedule.as_ref()).is_none_or(|it| *it == condition.schedule)
         };
-        let meant: Vec<&Condition> = conditions.iter().filter(is_meant).collect();
-        if let [condition] = meant[..] {
+        let matching: Vec<&Condition> = conditions.iter().filter(is_match).collect();
+        if let [condition] = matching[..] {
             return Ok(Primary {
                 variant: self.variant.clone(),
                 baseline: self.baseline.clone(),
@@ -166,7 +175,7 @@ impl Wanted<'_> {
         }
         let mistake = Mistake::NotOneCondition {
             profile: profile.to_owned(),
-            count: meant.len(),
+            count: matching.len(),
         };
         let expected = "one condition, by `delay`, `loss`, `link` and `schedule` as far as they differ; a profile may have its own \
              `primary`";

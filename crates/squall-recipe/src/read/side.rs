@@ -1,8 +1,8 @@
 //! The settings of a side: `http1`, `http2`, `http3`, `tls` and `tcp`, in a variant, in its `client` or `server`, and
 //! in one assignment of the command line.
 //!
-//! Each table changes what it names and keeps the rest, so that layers go over each other: defaults, the variant's
-//! tables, a preset, the side's own tables. Whether the result makes sense as a whole is asked in `settings::check`.
+//! Each table changes the keys that it has and keeps the rest, so each layer overrides the one before: defaults, the
+//! variant's tables, a preset, the side's own tables. `settings::check` checks whether the result is consistent.
 
 use std::ops::RangeInclusive;
 
@@ -15,80 +15,80 @@ use squall_base::{BitRate, Bytes, Duration};
 use toml::de::DeValue;
 
 use crate::error::Mistake;
-use crate::problems::Reported;
+use crate::problems::ReportedProblem;
 use crate::section::{Field, Section, listed};
 use crate::settings::{self, UnknownPreset};
 use crate::shapes::{self, Shape};
 
-/// quiche gives new credit when less than half of a window, rounded down, is left: of 1 byte never.
+/// quiche grants new credit once less than half of a window, rounded down, is left. With a window of 1 byte it never does.
 const HTTP3_WINDOWS: RangeInclusive<Bytes> = Bytes::new(2)..=MAX_WINDOW;
-/// The largest window of HTTP/2 (RFC 9113, section 6.9.1). QUIC has larger ones, but no sender fills them.
+/// The largest window of HTTP/2 (RFC 9113, section 6.9.1). QUIC allows larger ones, but no sender fills them.
 const MAX_WINDOW: Bytes = Bytes::new((1 << 31) - 1);
-/// A connection's window begins with this and can only be raised (RFC 9113, section 6.9.2).
+/// The initial window of a connection, which can only be raised (RFC 9113, section 6.9.2).
 const MIN_CONNECTION_WINDOW: Bytes = Bytes::new(65_535);
 const WINDOW: &str = "1 to 2147483647 bytes";
 /// More than there are stream identifiers (RFC 9113, section 5.1.1); Envoy's old word for "no limit".
 const MAX_COUNT: u32 = (1 << 31) - 1;
-/// What SETTINGS_MAX_FRAME_SIZE can be (RFC 9113, section 6.5.2).
+/// The range of SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 6.5.2).
 const FRAME_SIZES: RangeInclusive<Bytes> = Bytes::new(16_384)..=Bytes::new((1 << 24) - 1);
-/// A chunk is held in memory, as a body is.
+/// Chunks are held in memory, as bodies are.
 const MAX_CHUNK: Bytes = Bytes::new(1 << 30);
-/// `framing = "chunked"` without a size; a TLS record's worth.
+/// The chunk size of `framing = "chunked"`: as much as fits into a TLS record.
 const USUAL_CHUNK: Bytes = Bytes::new(16_384);
-/// Values of 2^14 ms and more are invalid (RFC 9000, section 18.2), and quiche does not announce 0 ms, so that the peer
-/// would take 25 ms for it.
+/// Values of 2^14 ms and more are invalid (RFC 9000, section 18.2). quiche does not announce 0 ms, so the peer would assume
+/// the default of 25 ms.
 const ACK_DELAYS: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_millis((1 << 14) - 1);
-/// The kernel's SO_SNDBUF and SO_RCVBUF are an int, which it doubles (socket(7)).
+/// SO_SNDBUF and SO_RCVBUF are an int, which the kernel doubles (socket(7)).
 const MAX_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
-/// SO_MAX_PACING_RATE is in bytes a second; a segment of 1,448 bytes takes 11.6 s at the lowest.
+/// SO_MAX_PACING_RATE is in bytes a second; a segment of 1,448 bytes takes 11.6 s at the lowest rate.
 const PACING_RATES: RangeInclusive<BitRate> =
     BitRate::new(1_000).expect("above none")..=BitRate::new(1_000_000_000_000).expect("above none");
-/// TCP_KEEPIDLE is in whole seconds, at most MAX_TCP_KEEPIDLE of the kernel.
+/// TCP_KEEPIDLE is in whole seconds, at most the kernel's MAX_TCP_KEEPIDLE.
 const MAX_KEEP_ALIVE: Duration = Duration::from_secs(32_767);
-/// TCP_CA_NAME_MAX of the kernel is 16, with the closing zero.
+/// The kernel's TCP_CA_NAME_MAX is 16, including the terminating NUL.
 const MAX_CONGESTION_CONTROL_LEN: usize = 15;
-/// Longer than all names of OpenSSL together need.
+/// Longer than a list of all of OpenSSL's names.
 const MAX_CIPHERS_LEN: usize = 1_000;
 const MAX_IDLE: Duration = Duration::from_secs(24 * 3_600);
 
-/// One of the five tables, and the protocols that have something to do with it.
-pub(super) struct Part {
+/// One of the five tables, and the protocols that use it.
+pub(super) struct SettingsTable {
     pub(super) shape: &'static Shape,
     pub(super) key: &'static str,
-    /// What is missing without those protocols.
+    /// What a path without those protocols lacks.
     lacking: &'static str,
     pub(super) is_used: fn(Protocol) -> bool,
 }
 
-/// All of them.
-pub(super) const PARTS: [&Part; 5] = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP];
+/// The five tables.
+pub(super) const SETTINGS_TABLES: [&SettingsTable; 5] = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP];
 
-const HTTP1: Part = Part {
+const HTTP1: SettingsTable = SettingsTable {
     shape: &shapes::HTTP1,
     key: "http1",
     lacking: "HTTP/1.1",
     is_used: |protocol| matches!(protocol, Protocol::H1 | Protocol::H1s),
 };
-const HTTP2: Part = Part {
+const HTTP2: SettingsTable = SettingsTable {
     shape: &shapes::HTTP2,
     key: "http2",
     lacking: "HTTP/2",
     is_used: |protocol| matches!(protocol, Protocol::H2c | Protocol::H2),
 };
-const HTTP3: Part = Part {
+const HTTP3: SettingsTable = SettingsTable {
     shape: &shapes::HTTP3,
     key: "http3",
     lacking: "HTTP/3",
     is_used: |protocol| protocol == Protocol::H3,
 };
-const TLS: Part = Part {
+const TLS: SettingsTable = SettingsTable {
     shape: &shapes::TLS,
     key: "tls",
     lacking: "TLS",
     is_used: Protocol::is_secure,
 };
-const TCP: Part = Part {
+const TCP: SettingsTable = SettingsTable {
     shape: &shapes::TCP,
     key: "tcp",
     lacking: "TCP",
@@ -100,40 +100,40 @@ pub(super) fn is_tcp(protocol: Protocol) -> bool {
     protocol != Protocol::H3
 }
 
-/// Reads the table of that side over what is for both.
+/// Reads the table of that side over the settings for both sides.
 pub(super) fn read(
     variant: &Section<'_>,
     side: Side,
-    on: &[Protocol],
+    protocols: &[Protocol],
     both: &SideSettings,
-) -> Result<SideSettings, Reported> {
+) -> Result<SideSettings, ReportedProblem> {
     let Some(field) = variant.field(key_of(side)) else {
         return Ok(both.clone());
     };
     let table = field.section(&shapes::SIDE, &format!("`{}`", key_of(side)))?;
-    let preset = table.maybe("preset", |f| preset(&f, side));
+    let preset = table.optional("preset", |f| preset(&f, side));
     let mut settings = both.clone();
     if let Ok(Some(preset)) = &preset {
-        // TCP is the host's rather than the program's: see squall_base::plan::presets.
+        // TCP belongs to the host rather than the program, so presets leave it alone: see squall_base::plan::presets.
         let tcp = settings.tcp;
         settings = SideSettings {
             tcp,
             ..preset.clone()
         };
     }
-    let own = tables(&table, on, &mut settings);
+    let own = read_tables(&table, protocols, &mut settings);
     preset?;
     own?;
     Ok(settings)
 }
 
-/// Reports what of one side's settings contradicts itself, at the table that had the last word.
+/// Reports a contradiction in one side's settings, at the table that overrides the others.
 pub(super) fn check(
     variant: &Section<'_>,
     side: Side,
     protocol: Protocol,
     settings: &SideSettings,
-) -> Result<(), Reported> {
+) -> Result<(), ReportedProblem> {
     let Err(conflict) = settings::check(settings, protocol) else {
         return Ok(());
     };
@@ -148,9 +148,9 @@ pub(super) fn check(
     })
 }
 
-/// Whether a table says something of that side.
-pub(super) fn touches(table: &Section<'_>, side: Side) -> bool {
-    let common = PARTS.map(|part| part.key);
+/// Whether a table has settings of that side.
+pub(super) fn has_settings_of(table: &Section<'_>, side: Side) -> bool {
+    let common = SETTINGS_TABLES.map(|kind| kind.key);
     let mut keys = common.into_iter().chain([key_of(side)]);
     keys.any(|key| table.field(key).is_some())
 }
@@ -162,7 +162,7 @@ pub(super) const fn key_of(side: Side) -> &'static str {
     }
 }
 
-fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, Reported> {
+fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, ReportedProblem> {
     let name = field.text()?.value;
     settings::preset(name, side).map_err(|UnknownPreset { name, known, hint }| {
         let mistake = Mistake::UnknownPreset { name: name.clone() };
@@ -170,46 +170,46 @@ fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, Reported> {
     })
 }
 
-/// Reads the five tables, each if it is there, into `to`. Tables that none of the protocols uses are refused, if any
-/// are known.
-pub(crate) fn tables(
+/// Reads those of the five tables that are present into `to`. If the protocols are known, tables that none of them uses
+/// are refused.
+pub(crate) fn read_tables(
     section: &Section<'_>,
-    on: &[Protocol],
+    protocols: &[Protocol],
     to: &mut SideSettings,
-) -> Result<(), Reported> {
+) -> Result<(), ReportedProblem> {
     all([
-        part(section, &HTTP1, on, |t| http1(t, &mut to.http1)),
-        part(section, &HTTP2, on, |t| http2(t, &mut to.http2)),
-        part(section, &HTTP3, on, |t| http3(t, &mut to.http3)),
-        part(section, &TLS, on, |t| tls(t, on, &mut to.tls)),
-        part(section, &TCP, on, |t| tcp(t, &mut to.tcp)),
+        read_table(section, &HTTP1, protocols, |t| http1(t, &mut to.http1)),
+        read_table(section, &HTTP2, protocols, |t| http2(t, &mut to.http2)),
+        read_table(section, &HTTP3, protocols, |t| http3(t, &mut to.http3)),
+        read_table(section, &TLS, protocols, |t| tls(t, protocols, &mut to.tls)),
+        read_table(section, &TCP, protocols, |t| tcp(t, &mut to.tcp)),
     ])
 }
 
-fn part<'d>(
+fn read_table<'d>(
     section: &Section<'d>,
-    part: &Part,
-    on: &[Protocol],
-    read: impl FnOnce(&Section<'d>) -> Result<(), Reported>,
-) -> Result<(), Reported> {
-    let Some(field) = section.field(part.key) else {
+    kind: &SettingsTable,
+    protocols: &[Protocol],
+    read: impl FnOnce(&Section<'d>) -> Result<(), ReportedProblem>,
+) -> Result<(), ReportedProblem> {
+    let Some(field) = section.field(kind.key) else {
         return Ok(());
     };
     let result = field
-        .section(part.shape, part.shape.label)
+        .section(kind.shape, kind.shape.label)
         .and_then(|table| read(&table));
-    used(&field, part.lacking, on, part.is_used)?;
+    refuse_unused(&field, kind.lacking, protocols, kind.is_used)?;
     result
 }
 
-/// Refuses a key that does nothing on hops of these protocols; with none, they are not known.
-pub(super) fn used(
+/// Refuses a key that has no effect on hops of these protocols. If `protocols` is empty, they are not known.
+pub(super) fn refuse_unused(
     field: &Field<'_>,
     lacking: &'static str,
-    on: &[Protocol],
+    protocols: &[Protocol],
     is_used: fn(Protocol) -> bool,
-) -> Result<(), Reported> {
-    if on.is_empty() || on.iter().any(|&protocol| is_used(protocol)) {
+) -> Result<(), ReportedProblem> {
+    if protocols.is_empty() || protocols.iter().any(|&protocol| is_used(protocol)) {
         return Ok(());
     }
     let users: Vec<&str> = Protocol::ALL
@@ -225,8 +225,8 @@ pub(super) fn used(
     Err(field.refuse_key(mistake, &expected))
 }
 
-/// All of the readings happened; the first mistake stands for them.
-fn all<const N: usize>(readings: [Result<(), Reported>; N]) -> Result<(), Reported> {
+/// Combines the results of readers that have all run; the first error stands for all.
+fn all<const N: usize>(readings: [Result<(), ReportedProblem>; N]) -> Result<(), ReportedProblem> {
     readings.into_iter().collect()
 }
 
@@ -235,15 +235,15 @@ fn set<'d, T>(
     table: &Section<'d>,
     key: &str,
     place: &mut T,
-    read: impl FnOnce(&Field<'d>) -> Result<T, Reported>,
-) -> Result<(), Reported> {
-    if let Some(value) = table.maybe(key, |field| read(&field))? {
+    read: impl FnOnce(&Field<'d>) -> Result<T, ReportedProblem>,
+) -> Result<(), ReportedProblem> {
+    if let Some(value) = table.optional(key, |field| read(&field))? {
         *place = value;
     }
     Ok(())
 }
 
-fn http1(table: &Section<'_>, to: &mut Http1Settings) -> Result<(), Reported> {
+fn http1(table: &Section<'_>, to: &mut Http1Settings) -> Result<(), ReportedProblem> {
     all([
         set(table, "framing", &mut to.framing, framing),
         set(
@@ -255,7 +255,7 @@ fn http1(table: &Section<'_>, to: &mut Http1Settings) -> Result<(), Reported> {
     ])
 }
 
-fn framing(field: &Field<'_>) -> Result<BodyFraming, Reported> {
+fn framing(field: &Field<'_>) -> Result<BodyFraming, ReportedProblem> {
     const EXPECTED: &str = "\"length\", \"chunked\" or { chunked = \"16KiB\" }";
     match field.value() {
         DeValue::String(text) => match text.as_ref() {
@@ -278,7 +278,7 @@ fn framing(field: &Field<'_>) -> Result<BodyFraming, Reported> {
     }
 }
 
-fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), Reported> {
+fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), ReportedProblem> {
     all([
         set(table, "stream_window", &mut to.stream_window, window),
         set(table, "connection_window", &mut to.connection_window, |f| {
@@ -303,7 +303,7 @@ fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), Reported> {
             count,
         ),
         set(table, "header_table_size", &mut to.header_table_size, |f| {
-            // SETTINGS have 32 bits.
+            // Values in SETTINGS have 32 bits.
             let range = Bytes::default()..=Bytes::new((1 << 32) - 1);
             f.bytes(&range, "at most 4294967295 bytes")
         }),
@@ -314,11 +314,11 @@ fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), Reported> {
     ])
 }
 
-fn window(field: &Field<'_>) -> Result<Bytes, Reported> {
+fn window(field: &Field<'_>) -> Result<Bytes, ReportedProblem> {
     field.bytes(&(Bytes::new(1)..=MAX_WINDOW), WINDOW)
 }
 
-fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, Reported> {
+fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, ReportedProblem> {
     const EXPECTED: &str = "\"half\", \"never\", { every = \"64KiB\" }, { each_data = \"16375\" } or \
                             { grant = \"8000000\" }";
     match field.value() {
@@ -335,9 +335,9 @@ fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, Reported> {
         DeValue::Table(_) => {
             let table = field.section(&shapes::WINDOW_UPDATES, shapes::WINDOW_UPDATES.label)?;
             let rules = [
-                table.maybe("every", |f| window(&f).map(WindowUpdates::Every)),
-                table.maybe("each_data", |f| window(&f).map(WindowUpdates::EachData)),
-                table.maybe("grant", |f| window(&f).map(WindowUpdates::Grant)),
+                table.optional("every", |f| window(&f).map(WindowUpdates::Every)),
+                table.optional("each_data", |f| window(&f).map(WindowUpdates::EachData)),
+                table.optional("grant", |f| window(&f).map(WindowUpdates::Grant)),
             ];
             let rules: Vec<_> = rules.into_iter().collect::<Result<_, _>>()?;
             match rules.into_iter().flatten().collect::<Vec<_>>().as_slice() {
@@ -355,7 +355,7 @@ fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, Reported> {
     }
 }
 
-fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
+fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), ReportedProblem> {
     let window = |f: &Field<'_>| f.bytes(&HTTP3_WINDOWS, "2 to 2147483647 bytes");
     all([
         set(table, "stream_window", &mut to.stream_window, window),
@@ -383,7 +383,7 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
         set(table, "pacing", &mut to.pacing, Field::boolean),
         set(table, "max_ack_delay", &mut to.max_ack_delay, |f| {
             let expected = "1ms to 16383ms, in whole milliseconds";
-            whole(f, &ACK_DELAYS, Duration::from_millis(1), expected)
+            multiple_of(f, &ACK_DELAYS, Duration::from_millis(1), expected)
         }),
         set(table, "max_udp_payload", &mut to.max_udp_payload, |f| {
             f.bytes(&Http3Settings::UDP_PAYLOADS, "1200 to 65507 bytes")
@@ -395,9 +395,15 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
     ])
 }
 
-fn tls(table: &Section<'_>, on: &[Protocol], to: &mut TlsSettings) -> Result<(), Reported> {
+fn tls(
+    table: &Section<'_>,
+    protocols: &[Protocol],
+    to: &mut TlsSettings,
+) -> Result<(), ReportedProblem> {
     let not_quic = |key: &str, lacking: &'static str| match table.field(key) {
-        Some(field) => used(&field, lacking, on, |p| p.is_secure() && p != Protocol::H3),
+        Some(field) => refuse_unused(&field, lacking, protocols, |p| {
+            p.is_secure() && p != Protocol::H3
+        }),
         None => Ok(()),
     };
     all([
@@ -411,17 +417,17 @@ fn tls(table: &Section<'_>, on: &[Protocol], to: &mut TlsSettings) -> Result<(),
     ])
 }
 
-fn tls_version(field: &Field<'_>) -> Result<TlsVersion, Reported> {
+fn tls_version(field: &Field<'_>) -> Result<TlsVersion, ReportedProblem> {
     let words = [TlsVersion::Tls12, TlsVersion::Tls13].map(|version| (version.name(), version));
     field.word("a version of TLS", &words)
 }
 
-fn ciphers(field: &Field<'_>) -> Result<Option<String>, Reported> {
+fn ciphers(field: &Field<'_>) -> Result<Option<String>, ReportedProblem> {
     let text = field.text()?.value;
     if text == "default" {
         return Ok(None);
     }
-    // What OpenSSL's cipher lists are made of (openssl-ciphers(1)), without the blanks that may separate them.
+    // The characters of OpenSSL's cipher lists (openssl-ciphers(1)), without the spaces that may separate entries.
     let is_list = (1..=MAX_CIPHERS_LEN).contains(&text.len())
         && text
             .bytes()
@@ -434,7 +440,7 @@ fn ciphers(field: &Field<'_>) -> Result<Option<String>, Reported> {
     Err(field.malformed(text, "a list of ciphers", expected, &[]))
 }
 
-fn records(field: &Field<'_>) -> Result<RecordSizes, Reported> {
+fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
     const EXPECTED: &str = "a size, or { small = \"1300\", warmup = \"1MiB\", idle = \"1s\" }";
     let size = |f: &Field<'_>| f.bytes(&(Bytes::new(1)..=RecordSizes::LARGEST), "1 to 16384 bytes");
     match field.value() {
@@ -464,7 +470,7 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, Reported> {
     }
 }
 
-fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
+fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), ReportedProblem> {
     all([
         set(
             table,
@@ -482,7 +488,7 @@ fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
             }
             let second = Duration::from_secs(1);
             let expected = "1s to 32767s, in whole seconds, or \"off\"";
-            whole(f, &(second..=MAX_KEEP_ALIVE), second, expected).map(Some)
+            multiple_of(f, &(second..=MAX_KEEP_ALIVE), second, expected).map(Some)
         }),
         set(
             table,
@@ -517,7 +523,7 @@ fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
 }
 
 /// A size, or `"kernel"`.
-fn buffer(field: &Field<'_>) -> Result<Option<Bytes>, Reported> {
+fn buffer(field: &Field<'_>) -> Result<Option<Bytes>, ReportedProblem> {
     if is_word(field, "kernel") {
         return Ok(None);
     }
@@ -528,7 +534,7 @@ fn buffer(field: &Field<'_>) -> Result<Option<Bytes>, Reported> {
 }
 
 /// A number of segments, or `"kernel"`.
-fn segments(field: &Field<'_>) -> Result<Option<u32>, Reported> {
+fn segments(field: &Field<'_>) -> Result<Option<u32>, ReportedProblem> {
     match field.value() {
         DeValue::String(text) if text == "kernel" => Ok(None),
         DeValue::String(text) => {
@@ -540,7 +546,7 @@ fn segments(field: &Field<'_>) -> Result<Option<u32>, Reported> {
 }
 
 /// A rate in bits, or `"kernel"`.
-fn pacing_rate(field: &Field<'_>) -> Result<Option<BitRate>, Reported> {
+fn pacing_rate(field: &Field<'_>) -> Result<Option<BitRate>, ReportedProblem> {
     if is_word(field, "kernel") {
         return Ok(None);
     }
@@ -549,7 +555,7 @@ fn pacing_rate(field: &Field<'_>) -> Result<Option<BitRate>, Reported> {
 }
 
 /// Two ports with a dash between them, or `"kernel"`.
-fn local_ports(field: &Field<'_>) -> Result<Option<PortRange>, Reported> {
+fn local_ports(field: &Field<'_>) -> Result<Option<PortRange>, ReportedProblem> {
     const EXPECTED: &str =
         "two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\"";
     match field.value() {
@@ -561,7 +567,7 @@ fn local_ports(field: &Field<'_>) -> Result<Option<PortRange>, Reported> {
 }
 
 /// A congestion control of TCP, by its name in the kernel.
-pub(super) fn congestion_control(field: &Field<'_>) -> Result<String, Reported> {
+pub(super) fn congestion_control(field: &Field<'_>) -> Result<String, ReportedProblem> {
     let text = field.text()?.value;
     let is_name = (1..=MAX_CONGESTION_CONTROL_LEN).contains(&text.len())
         && text
@@ -574,12 +580,12 @@ pub(super) fn congestion_control(field: &Field<'_>) -> Result<String, Reported> 
     Err(field.malformed(text, "a congestion control", expected, &[]))
 }
 
-fn count(field: &Field<'_>) -> Result<u32, Reported> {
+fn count(field: &Field<'_>) -> Result<u32, ReportedProblem> {
     field.integer(&(1..=MAX_COUNT))
 }
 
 /// A count, or `"never"`.
-fn count_or_never(field: &Field<'_>) -> Result<Option<u32>, Reported> {
+fn count_or_never(field: &Field<'_>) -> Result<Option<u32>, ReportedProblem> {
     match field.value() {
         DeValue::String(text) if text == "never" => Ok(None),
         DeValue::String(text) => {
@@ -590,13 +596,13 @@ fn count_or_never(field: &Field<'_>) -> Result<Option<u32>, Reported> {
     }
 }
 
-/// A time within `range` that is so many whole `unit`s; `expected` says both in words.
-fn whole(
+/// A time within `range` that is a multiple of `unit`; `expected` describes both.
+fn multiple_of(
     field: &Field<'_>,
     range: &RangeInclusive<Duration>,
     unit: Duration,
     expected: &str,
-) -> Result<Duration, Reported> {
+) -> Result<Duration, ReportedProblem> {
     let found = field.quantity_in(range, expected)?.value;
     if found.as_nanos().is_multiple_of(unit.as_nanos()) {
         return Ok(found);

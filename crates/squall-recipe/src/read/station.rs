@@ -1,13 +1,13 @@
-//! `[station.NAME]`: programs that the recipe brings along, and programs that squall knows with more than it gives them.
+//! `[station.NAME]`: the recipe's own programs, and programs that squall knows with additional configuration.
 //!
-//! Whether a program is there, what its placeholders are, and whether it takes a text of its configuration, is seen when it
-//! is started.
+//! Whether a program is installed, what its placeholders are and whether it accepts extra configuration is not checked
+//! here but when it is started.
 
-use squall_base::plan::{OwnProgram, PROGRAMS, Runs, Station, Variant};
+use squall_base::plan::{Implementation, OwnProgram, PROGRAMS, Station, Variant};
 
 use crate::error::Mistake;
-use crate::path::Described;
-use crate::problems::Reported;
+use crate::path::StationDefinition;
+use crate::problems::ReportedProblem;
 use crate::section::{Field, Section};
 use crate::shapes;
 
@@ -16,30 +16,35 @@ const TABLES: &str = "a table for each station, such as [station.mine]";
 const MAX_THREADS: u32 = 1_024;
 const READY: &str = "\"tcp\", \"http GET /path\" or \"output TEXT\"";
 
-/// Reads all of them.
-pub(super) fn read_all(root: &Section<'_>) -> Result<Vec<(String, Described)>, Reported> {
+/// Reads all stations.
+pub(super) fn read_all(
+    root: &Section<'_>,
+) -> Result<Vec<(String, StationDefinition)>, ReportedProblem> {
     let Some(field) = root.field("station") else {
         return Ok(Vec::new());
     };
     let entries = field.entries(TABLES)?;
-    let stations: Vec<Result<(String, Described), Reported>> =
+    let stations: Vec<Result<(String, StationDefinition), ReportedProblem>> =
         entries.iter().map(station).collect();
     stations.into_iter().collect()
 }
 
-/// Refuses an answer that none of the paths' servers gives: one of the recipe's own answers as it is written.
-pub(super) fn refuse_answer(root: &Section<'_>, variants: &[Variant]) -> Result<(), Reported> {
+/// Refuses `[response]` if no server on the paths would send it: a program of the recipe answers as it is configured.
+pub(super) fn refuse_unused_response(
+    root: &Section<'_>,
+    variants: &[Variant],
+) -> Result<(), ReportedProblem> {
     let mut servers = variants
         .iter()
         .filter_map(|variant| variant.stations.last());
-    let answers_as_told = |server: &Station| !matches!(server.runs, Runs::Own(_));
+    let uses_response = |server: &Station| !matches!(server.runs, Implementation::Own(_));
     let Some((field, server)) = root.field("response").zip(servers.clone().next()) else {
         return Ok(());
     };
-    if servers.any(answers_as_told) {
+    if servers.any(uses_response) {
         return Ok(());
     }
-    let mistake = Mistake::NoWords {
+    let mistake = Mistake::UnsupportedSetting {
         station: server.name.clone(),
         key: "response".to_owned(),
     };
@@ -47,7 +52,7 @@ pub(super) fn refuse_answer(root: &Section<'_>, variants: &[Variant]) -> Result<
     Err(field.refuse_key(mistake, expected))
 }
 
-fn station(entry: &Field<'_>) -> Result<(String, Described), Reported> {
+fn station(entry: &Field<'_>) -> Result<(String, StationDefinition), ReportedProblem> {
     let name = entry.key;
     if !super::is_slug(name) || name.contains('-') {
         let mistake = Mistake::Malformed {
@@ -60,21 +65,21 @@ fn station(entry: &Field<'_>) -> Result<(String, Described), Reported> {
         ));
     }
     let table = entry.section(&shapes::STATION, &format!("[station.{name}]"))?;
-    let described = match table.field("extends") {
+    let definition = match table.field("extends") {
         Some(field) => extended(&table, &field)?,
-        None => Described::Command(command(&table)?),
+        None => StationDefinition::Command(command(&table)?),
     };
-    Ok((name.to_owned(), described))
+    Ok((name.to_owned(), definition))
 }
 
 /// A program that squall does not know.
-fn command(table: &Section<'_>) -> Result<OwnProgram, Reported> {
+fn command(table: &Section<'_>) -> Result<OwnProgram, ReportedProblem> {
     let command = table.required("command", "the program and its arguments", |f| {
         not_blank(&f)
     });
-    let configuration = table.maybe("configuration", |f| Ok(f.text()?.value.to_owned()));
-    let ready = table.maybe("ready", |f| ready(&f));
-    for key in EXTENDING {
+    let configuration = table.optional("configuration", |f| Ok(f.text()?.value.to_owned()));
+    let ready = table.optional("ready", |f| ready(&f));
+    for key in EXTENDING_KEYS {
         if let Some(field) = table.field(key) {
             let key = key.to_owned();
             return Err(field.refuse_key(Mistake::WithoutExtends { key }, "`extends` beside it"));
@@ -88,27 +93,30 @@ fn command(table: &Section<'_>) -> Result<OwnProgram, Reported> {
 }
 
 /// Keys of stations that extend a program.
-const EXTENDING: [&str; 2] = ["extra", "threads"];
+const EXTENDING_KEYS: [&str; 2] = ["extra", "threads"];
 
 /// A program that squall knows.
-fn extended(table: &Section<'_>, extends: &Field<'_>) -> Result<Described, Reported> {
+fn extended(
+    table: &Section<'_>,
+    extends: &Field<'_>,
+) -> Result<StationDefinition, ReportedProblem> {
     let names = PROGRAMS.map(|name| (name, name));
     let program = extends.word("a program that squall knows", &names);
     for key in ["command", "configuration", "ready"] {
         if table.field(key).is_some() {
-            return Err(super::load::besides(table, key, "extends"));
+            return Err(super::load::refuse_both(table, key, "extends"));
         }
     }
-    let threads = table.maybe("threads", |f| f.integer(&(1..=MAX_THREADS)));
-    let extra = table.maybe("extra", |f| Ok(f.text()?.value.to_owned()));
-    Ok(Described::Extended {
+    let threads = table.optional("threads", |f| f.integer(&(1..=MAX_THREADS)));
+    let extra = table.optional("extra", |f| Ok(f.text()?.value.to_owned()));
+    Ok(StationDefinition::Extended {
         program: program?.to_owned(),
         threads: threads?,
         extra: extra?,
     })
 }
 
-fn not_blank(field: &Field<'_>) -> Result<String, Reported> {
+fn not_blank(field: &Field<'_>) -> Result<String, ReportedProblem> {
     let text = field.text()?.value;
     if text.trim().is_empty() {
         let mistake = Mistake::Malformed {
@@ -120,7 +128,7 @@ fn not_blank(field: &Field<'_>) -> Result<String, Reported> {
     Ok(text.to_owned())
 }
 
-fn ready(field: &Field<'_>) -> Result<String, Reported> {
+fn ready(field: &Field<'_>) -> Result<String, ReportedProblem> {
     let text = field.text()?.value;
     let is_one = text == "tcp"
         || text

@@ -1,58 +1,58 @@
-//! `[[variant]]`: a path, what its hops are (`hops`), and which of its programs are held to a processor.
+//! `[[variant]]`: a path, its hops (see `hops`), and which of its programs are pinned to a processor.
 
-use squall_base::plan::{Asked, Runs, Variant};
+use squall_base::plan::{Implementation, StationOptions, Variant};
 use toml::de::DeValue;
 
 use super::load::OwnConnections;
 use super::{distinct, hops, program, side};
 use crate::error::Mistake;
-use crate::path::{self, Described, Layout, PathError, Role};
-use crate::problems::{Reported, did_you_mean};
-use crate::section::{At, Field, Section};
+use crate::path::{self, Layout, LayoutStation, PathError, StationDefinition};
+use crate::problems::{ReportedProblem, did_you_mean};
+use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
-use crate::stations::Stations;
+use crate::stations::StationMode;
 
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
-/// Variant names are columns of tables and parts of folder names.
+/// Variant names become table columns and parts of folder names.
 const MAX_NAME_LEN: usize = 40;
 
 const SOME_VARIANTS: &str = "at least one [[variant]]";
 const DOUBLE_BRACKETS: &str = "write [[variant]] with two brackets on each side";
 
-/// What holds for all variants.
-pub(super) struct Usual<'u> {
-    pub(super) congestion_control: Result<String, Reported>,
+/// Values that all variants share.
+pub(super) struct VariantContext<'u> {
+    pub(super) congestion_control: Result<String, ReportedProblem>,
     /// The recipe's own stations.
-    pub(super) own: &'u [(String, Described)],
-    /// Whether programs run themselves.
-    pub(super) stations: Stations,
-    /// The connections of its own that each user has, if it has any.
+    pub(super) own_stations: &'u [(String, StationDefinition)],
+    /// Whether programs run, or our own stations stand in for them.
+    pub(super) station_mode: StationMode,
+    /// How many connections of its own each user may have, if users do not share all.
     pub(super) own_connections: Option<OwnConnections>,
 }
 
 /// Reads all variants, in the order of the text.
 pub(super) fn read_all(
     root: &Section<'_>,
-    own: &[(String, Described)],
-    (stations, own_connections): (Stations, Option<OwnConnections>),
-) -> Result<Vec<Variant>, Reported> {
+    own_stations: &[(String, StationDefinition)],
+    (station_mode, own_connections): (StationMode, Option<OwnConnections>),
+) -> Result<Vec<Variant>, ReportedProblem> {
     let congestion_control = root
-        .maybe("congestion_control", |f| side::congestion_control(&f))
+        .optional("congestion_control", |f| side::congestion_control(&f))
         .map(|name| name.unwrap_or_else(|| DEFAULT_CONGESTION_CONTROL.to_owned()));
-    let usual = Usual {
+    let context = VariantContext {
         congestion_control,
-        own,
-        stations,
+        own_stations,
+        station_mode,
         own_connections,
     };
     let fields = root.required("variant", SOME_VARIANTS, |f| {
         f.tables(SOME_VARIANTS, DOUBLE_BRACKETS)
     })?;
-    let sections: Vec<Result<Section<'_>, Reported>> = fields
+    let sections: Vec<Result<Section<'_>, ReportedProblem>> = fields
         .iter()
         .map(|f| f.section(&shapes::VARIANT, shapes::VARIANT.label))
         .collect();
-    let names: Vec<Result<At<String>, Reported>> = sections
+    let names: Vec<Result<SpannedValue<String>, ReportedProblem>> = sections
         .iter()
         .map(|s| {
             s.as_ref()
@@ -60,12 +60,12 @@ pub(super) fn read_all(
                 .required("name", NAME, |f| variant_name(&f))
         })
         .collect();
-    let known: Vec<At<String>> = names.iter().flatten().cloned().collect();
+    let known: Vec<SpannedValue<String>> = names.iter().flatten().cloned().collect();
     let unique = distinct(root.problems(), "variant", &known);
-    let variants: Vec<Result<Variant, Reported>> = sections
+    let variants: Vec<Result<Variant, ReportedProblem>> = sections
         .iter()
         .zip(names)
-        .map(|(section, name)| variant(section.as_ref().map_err(|r| *r)?, name, &usual))
+        .map(|(section, name)| variant(section.as_ref().map_err(|r| *r)?, name, &context))
         .collect();
     unique?;
     variants.into_iter().collect()
@@ -73,39 +73,49 @@ pub(super) fn read_all(
 
 fn variant(
     section: &Section<'_>,
-    name: Result<At<String>, Reported>,
-    usual: &Usual<'_>,
-) -> Result<Variant, Reported> {
+    name: Result<SpannedValue<String>, ReportedProblem>,
+    context: &VariantContext<'_>,
+) -> Result<Variant, ReportedProblem> {
     let path = section.required("path", "a path, such as \"client ~h1~> server\"", |f| {
-        path(&f, usual.own)
+        path(&f, context.own_stations)
     });
-    // Without a path everything is read all the same, for the mistakes that do not depend on it.
+    // Everything is read even without a path, to report the mistakes that do not depend on it.
     let layout = path.as_ref().ok().map(|(_, layout)| layout);
-    let read = hops::read(section, layout, usual);
+    let variant_hops = hops::read(section, layout, context);
     let pinned = pinned(section, layout);
     let (path, layout) = path?;
-    let (hops::Read { hops, told, delays }, pinned) = (read?, pinned?);
-    let asked = told.into_iter().zip(pinned).zip(delays);
+    let (
+        hops::VariantHops {
+            hops,
+            program_settings,
+            proxy_delays,
+        },
+        pinned,
+    ) = (variant_hops?, pinned?);
+    let asked = program_settings.into_iter().zip(pinned).zip(proxy_delays);
     let asked = asked.zip(layout.stations.clone());
-    let asked = asked.map(|(((told, is_pinned), proxy_delay), role)| Asked {
-        is_pinned,
-        settings: program::in_plan(told),
-        proxy_delay,
-        threads: role.threads,
-        extra: role.extra,
-    });
+    let asked =
+        asked.map(
+            |(((program_settings, is_pinned), proxy_delay), station)| StationOptions {
+                is_pinned,
+                settings: program::into_plan_settings(program_settings),
+                proxy_delay,
+                threads: station.threads,
+                extra: station.extra,
+            },
+        );
     Ok(Variant {
         name: name?.value,
         path,
         hops,
         stations: (layout.stations.into_iter().zip(asked))
-            .map(|(role, asked)| role.into_station(usual.stations, asked))
+            .map(|(station, asked)| station.into_station(context.station_mode, asked))
             .collect(),
     })
 }
 
-/// Reads `pinned`: for each station, whether it is held to one processor.
-fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, Reported> {
+/// Reads `pinned`: for each station, whether it is pinned to one processor.
+fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, ReportedProblem> {
     const EXPECTED: &str = "true, or the names of programs on the path";
     let Some(field) = section.field("pinned") else {
         return Ok(vec![
@@ -122,7 +132,7 @@ fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, R
     let Some(layout) = layout else {
         return Ok(Vec::new());
     };
-    let is_program = |role: &Role| role.runs != Runs::Embedded;
+    let is_program = |station: &LayoutStation| station.runs != Implementation::Embedded;
     let Some(names) = names else {
         if !layout.stations.iter().any(is_program) {
             let what = "a path without programs".to_owned();
@@ -131,9 +141,9 @@ fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, R
         return Ok(layout.stations.iter().map(is_program).collect());
     };
     for name in &names {
-        let named = |role: &&Role| role.name == name.value;
+        let named = |station: &&LayoutStation| station.name == name.value;
         let problem = match layout.stations.iter().find(named) {
-            Some(role) if is_program(role) => continue,
+            Some(station) if is_program(station) => continue,
             Some(_) => (
                 Mistake::NotPinned {
                     what: format!("`{}`", name.value),
@@ -148,12 +158,12 @@ fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, R
             ),
         };
         let (mistake, expected) = problem;
-        let all = layout.stations.iter().filter(|role| is_program(role));
-        let hint = did_you_mean(name.value, all.map(|role| role.name.as_str()));
+        let all = layout.stations.iter().filter(|station| is_program(station));
+        let hint = did_you_mean(name.value, all.map(|station| station.name.as_str()));
         let problems = section.problems();
         return Err(problems.report(name.span.clone(), mistake, expected, hint));
     }
-    let is_named = |role: &Role| names.iter().any(|name| name.value == role.name);
+    let is_named = |station: &LayoutStation| names.iter().any(|name| name.value == station.name);
     Ok(layout.stations.iter().map(is_named).collect())
 }
 
@@ -162,13 +172,13 @@ const PROGRAMS_ONLY: &str = "programs: the threads of squall's own stations have
 
 const NAME: &str = "a name of 1 to 40 visible ASCII characters, with blanks only between them";
 
-fn variant_name(field: &Field<'_>) -> Result<At<String>, Reported> {
-    let At { value, span } = field.text()?;
+fn variant_name(field: &Field<'_>) -> Result<SpannedValue<String>, ReportedProblem> {
+    let SpannedValue { value, span } = field.text()?;
     let is_name = (1..=MAX_NAME_LEN).contains(&value.len())
         && value.chars().all(|c| c.is_ascii_graphic() || c == ' ')
         && value.trim() == value;
     if is_name {
-        return Ok(At {
+        return Ok(SpannedValue {
             value: value.to_owned(),
             span,
         });
@@ -180,10 +190,13 @@ fn variant_name(field: &Field<'_>) -> Result<At<String>, Reported> {
     Err(field.refuse(mistake, NAME))
 }
 
-fn path(field: &Field<'_>, own: &[(String, Described)]) -> Result<(String, Layout), Reported> {
+fn path(
+    field: &Field<'_>,
+    own_stations: &[(String, StationDefinition)],
+) -> Result<(String, Layout), ReportedProblem> {
     let text = field.text()?.value;
     path::parse(text)
-        .and_then(|path| Ok((path.to_string(), path.layout(own)?)))
+        .and_then(|path| Ok((path.to_string(), path.layout(own_stations)?)))
         .map_err(
             |PathError {
                  mistake,

@@ -1,10 +1,10 @@
 //! Mistakes in the directions of `[conditions]`, and in the traces and schedules that it names.
 //!
-//! The files are made up here. What they expand to is in `conditions.rs` beside this folder.
+//! The files are made up here. What valid ones expand to is in `tests/conditions.rs`.
 
 use squall_base::Bytes;
 use squall_base::plan::{PageRequest, Script, ScriptRequest};
-use squall_recipe::{Files, NoFiles, RecordingChoice, Stations, parse_with};
+use squall_recipe::{Files, NoFiles, RecordingChoice, StationMode, parse_with};
 
 use super::RIGHT;
 
@@ -15,7 +15,7 @@ const CHANGES: &str =
 const SETTINGS: &str =
     "expected settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"";
 
-/// Texts by their paths, and nothing else.
+/// Serves text files by path, and nothing else.
 struct Texts;
 
 impl Files for Texts {
@@ -52,11 +52,11 @@ impl Files for Texts {
     }
 }
 
-/// The right recipe with this line in place of its loss, which is line 16, and its problems, one a line.
+/// Replaces the loss of the valid recipe, which is line 16, by `line` and checks the problems, one a line.
 #[track_caller]
 fn check(line: &str, problems: &str) {
     let text = RIGHT.replace("loss = [\"0%\", \"3%\"]", line);
-    let found = parse_with(&text, Stations::Real, &Texts).expect_err("a mistake");
+    let found = parse_with(&text, StationMode::Real, &Texts).expect_err("a mistake");
     assert_eq!(found.to_string(), problems, "\n{line}");
 }
 
@@ -77,7 +77,7 @@ fn a_table_of_directions_has_up_or_down_and_nothing_else() {
 }
 
 #[test]
-fn values_of_one_direction_are_held_to_what_those_of_both_are() {
+fn values_of_one_direction_are_checked_like_those_of_both() {
     check(
         "loss = { up = \"101%\" }",
         "16:15: `up` is out of range: 101%: expected 0% to 100%",
@@ -98,7 +98,7 @@ fn values_of_one_direction_are_held_to_what_those_of_both_are() {
         "16:15: loss `1%` is already on line 16: expected each loss once",
     );
     let text = RIGHT.replace("[\"0ms\", \"10ms\"]", "{ up = \"6s\" }");
-    let found = parse_with(&text, Stations::Real, &Texts).expect_err("a mistake");
+    let found = parse_with(&text, StationMode::Real, &Texts).expect_err("a mistake");
     assert_eq!(
         found.to_string(),
         "15:16: `up` is out of range: 6s: expected at most 5s"
@@ -106,7 +106,7 @@ fn values_of_one_direction_are_held_to_what_those_of_both_are() {
 }
 
 #[test]
-fn a_trace_is_a_file_that_can_be_read() {
+fn unreadable_and_malformed_traces_are_refused() {
     let cannot = |column: usize, trace: &str, said: &str| {
         format!(
             "16:{column}: column 7: \"trace {trace}\": the trace cannot be used: {trace}: {said}: expected times of \
@@ -140,7 +140,7 @@ fn a_trace_is_a_file_that_can_be_read() {
 }
 
 #[test]
-fn a_schedule_is_a_file_of_changes_of_the_one_link() {
+fn malformed_schedules_are_refused() {
     check(
         "schedule = 3",
         "16:12: `schedule` is a whole number: expected a text in quotes",
@@ -177,7 +177,7 @@ fn a_schedule_is_a_file_of_changes_of_the_one_link() {
 }
 
 #[test]
-fn the_file_of_a_schedule_can_be_read_and_its_path_has_no_comma() {
+fn schedules_that_are_missing_or_have_a_comma_in_their_path_are_refused() {
     check(
         "schedule = [\"\", \"nowhere.schedule\"]",
         &format!("16:17: nowhere.schedule: {NONE}: {FILE}"),
@@ -191,11 +191,11 @@ fn the_file_of_a_schedule_can_be_read_and_its_path_has_no_comma() {
 }
 
 #[test]
-fn a_condition_of_the_primary_comparison_is_one_that_there_is() {
+fn primary_comparison_under_an_unknown_condition_is_refused() {
     let primary =
         "primary = { variant = \"h2c\", delay = { up = \"10ms\" }, loss = \"3%\" }\n[load]";
     let text = RIGHT.replace("[load]", primary);
-    let found = parse_with(&text, Stations::Real, &Texts).expect_err("a mistake");
+    let found = parse_with(&text, StationMode::Real, &Texts).expect_err("a mistake");
     let none = |profile: &str| {
         format!(
             "3:11: the primary comparison is under 0 of the conditions of profile `{profile}`: expected one condition, by \

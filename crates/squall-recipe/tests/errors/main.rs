@@ -1,7 +1,7 @@
-//! Each kind of mistake, made in a recipe that is otherwise right: where it is reported and in what words.
+//! Each kind of mistake, made in an otherwise valid recipe: where it is reported, and the message.
 //!
-//! Those in settings of protocols are in `settings`, those in directions, traces and schedules in `conditions`, those in what a
-//! recipe measures and compares in `question`. Laws over random texts are in `laws.rs`.
+//! Mistakes in protocol settings are in `settings`, those in directions, traces and schedules in `conditions`, those in
+//! what a recipe measures and compares in `question`. Properties over random texts are in `laws.rs`.
 
 mod conditions;
 mod question;
@@ -42,7 +42,7 @@ repetitions = 2
 duration = "15min"
 "#;
 
-/// The right recipe with `from` replaced by `to`, and the problems of that, one a line.
+/// Replaces `from` by `to` in the valid recipe and checks the problems, one a line.
 #[track_caller]
 fn check(from: &str, to: &str, problems: &str) {
     assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must be unique");
@@ -52,7 +52,7 @@ fn check(from: &str, to: &str, problems: &str) {
 }
 
 #[test]
-fn the_right_recipe_is_right() {
+fn unmodified_recipe_is_valid() {
     let recipe = parse(RIGHT).unwrap();
     assert_eq!(recipe.plan("quick", 1).unwrap().trials.len(), 16);
     assert_eq!(
@@ -65,7 +65,7 @@ fn the_right_recipe_is_right() {
 }
 
 #[test]
-fn links() {
+fn link_settings_are_checked_and_name_conditions() {
     check(
         "loss = [\"0%\", \"3%\"]",
         "link = [\"rate 20mbit, queue 64KiB\", \"rate 20mb\"]",
@@ -100,7 +100,7 @@ fn links() {
 }
 
 #[test]
-fn syntax() {
+fn toml_syntax_errors_are_reported() {
     check(
         "status = 200",
         "status = = 200",
@@ -124,7 +124,7 @@ fn syntax() {
 }
 
 #[test]
-fn keys() {
+fn unknown_and_missing_keys_are_reported() {
     check(
         "delay = [",
         "dleay = [",
@@ -178,7 +178,7 @@ fn keys() {
 }
 
 #[test]
-fn types() {
+fn wrong_types_are_reported() {
     check(
         "rate = \"1000/s\"",
         "rate = 1000",
@@ -231,7 +231,7 @@ fn types() {
 }
 
 #[test]
-fn units() {
+fn missing_and_unknown_units_are_reported() {
     check(
         "warmup = \"1s\"",
         "warmup = \"1 parsec\"",
@@ -260,7 +260,7 @@ fn units() {
 }
 
 #[test]
-fn quantities_that_cannot_be() {
+fn quantities_out_of_range_are_reported() {
     check(
         "\"3%\"",
         "\"140%\"",
@@ -299,7 +299,7 @@ fn quantities_that_cannot_be() {
 }
 
 #[test]
-fn settings_that_cannot_be() {
+fn settings_out_of_range_are_reported() {
     check(
         "connections = 2",
         "connections = 0",
@@ -363,7 +363,7 @@ fn settings_that_cannot_be() {
 }
 
 #[test]
-fn lists_and_names() {
+fn empty_lists_duplicates_and_invalid_names_are_reported() {
     check(
         "loss = [\"0%\", \"3%\"]",
         "loss = []",
@@ -412,7 +412,7 @@ fn lists_and_names() {
 }
 
 #[test]
-fn http() {
+fn invalid_methods_targets_and_headers_are_reported() {
     check(
         "method = \"POST\"",
         "method = \"PO ST\"",
@@ -475,9 +475,9 @@ fn http() {
     );
 }
 
-/// What an engine of one protocol would refuse, when the run has long begun.
+/// Without this check, some engine would refuse them long after the run has begun.
 #[test]
-fn header_sections_that_not_every_engine_takes() {
+fn header_sections_too_large_for_some_engine_are_reported() {
     let fields = |count: usize, value: &str| {
         let list = vec![format!("\"{value}\""); count].join(", ");
         RIGHT.replace("accept = \"*/*\"", &format!("a = [{list}]"))
@@ -488,7 +488,7 @@ fn header_sections_that_not_every_engine_takes() {
         problem(&fields(127, "b")),
         "10:1: 127 header fields: expected at most 126"
     );
-    // One byte of name, 32 counted for the field.
+    // Each field counts 1 byte of name and 32 bytes of overhead.
     assert!(parse(&fields(3, &"b".repeat(16 * 1024 - 33))).is_ok());
     assert_eq!(
         problem(&fields(3, &"b".repeat(16 * 1024 - 32))),
@@ -505,7 +505,7 @@ fn header_sections_that_not_every_engine_takes() {
 }
 
 #[test]
-fn sizes_with_a_point_are_exact() {
+fn sizes_with_a_decimal_point_are_exact() {
     for (size, bytes) in [("8.2MB", 8_200_000), ("1.001kB", 1_001)] {
         let text = RIGHT.replace("body = \"1KiB\"", &format!("body = \"{size}\""));
         let plan = parse(&text).unwrap().plan("quick", 1).unwrap();
@@ -518,7 +518,7 @@ fn sizes_with_a_point_are_exact() {
 }
 
 #[test]
-fn paths() {
+fn mistakes_in_paths_are_reported() {
     check(
         "client ~h2c~> server",
         "cleint ~h2c~> server",
@@ -564,7 +564,7 @@ fn paths() {
         "client ~h1~> server\"\nhttp2 = {}",
         "20:1: `http2` without HTTP/2: expected `http2` where `h2c` or `h2` is spoken",
     );
-    // With an escape, bytes of the value are not bytes of the file: the whole value is marked.
+    // With an escape, bytes of the value do not map to bytes of the file, so the whole value is marked.
     check(
         "client ~h2c~> server",
         "client\\t~h4~> server",
@@ -573,7 +573,7 @@ fn paths() {
 }
 
 #[test]
-fn hops_and_stations() {
+fn mistakes_in_hops_and_stations_are_reported() {
     let hop = |lines: &str| {
         format!(
             "client -h1-> proxy ~h2c~> nginx\"\n{lines}\n[[variant]]\nname = \"z\"\npath = \"client ~h2c~> server"
@@ -607,7 +607,7 @@ fn hops_and_stations() {
 }
 
 #[test]
-fn all_mistakes_come_at_once_and_in_order() {
+fn all_mistakes_are_reported_together_in_text_order() {
     let text = RIGHT
         .replace("rate = \"1000/s\"", "rate = 1")
         .replace("status = 200", "status = 99")
@@ -631,7 +631,7 @@ fn all_mistakes_come_at_once_and_in_order() {
 }
 
 #[test]
-fn problems_are_data_too() {
+fn problems_expose_their_span_place_expectation_and_hint() {
     let text = RIGHT.replace("~h2c~>", "~h2d~>");
     let error = parse(&text).unwrap_err();
     let [problem] = error.problems() else {
@@ -679,7 +679,7 @@ fn rendering_shows_the_line_and_marks_the_characters() {
 }
 
 #[test]
-fn columns_count_characters_and_controls_stay_away_from_the_terminal() {
+fn rendering_replaces_control_characters_and_counts_columns_in_characters() {
     let text = format!("\"\\u001b[31m\" = \"äöü\"\n{RIGHT}");
     assert_eq!(
         parse(&text)

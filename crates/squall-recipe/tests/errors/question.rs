@@ -1,6 +1,6 @@
-//! Mistakes in what a recipe measures, in its primary comparison, and in what a profile makes smaller.
+//! Mistakes in what a recipe measures, in its primary comparison, and in the variants and sizes of a profile.
 //!
-//! What right ones expand to is in `tests/questions.rs`.
+//! What valid ones expand to is in `tests/questions.rs`.
 
 use squall_recipe::parse;
 
@@ -32,7 +32,7 @@ delay = "10ms"
 primary_repetitions = 6
 "#;
 
-/// The right recipe with `from` replaced by `to`, and the problems of that, one a line.
+/// Replaces `from` by `to` in the valid recipe and checks the problems, one a line.
 #[track_caller]
 fn check(from: &str, to: &str, problems: &str) {
     assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must be unique");
@@ -42,7 +42,7 @@ fn check(from: &str, to: &str, problems: &str) {
 }
 
 #[test]
-fn the_right_recipe_is_right() {
+fn unmodified_recipe_is_valid() {
     assert!(parse(RIGHT).is_ok());
 }
 
@@ -76,7 +76,7 @@ fn an_unknown_measure_names_the_nearest_one() {
 }
 
 #[test]
-fn measures_of_some_targets_name_a_path() {
+fn measures_of_some_targets_need_a_path() {
     for wrong in [
         "response time p99 of video",
         "response time p99 of /video?size=1",
@@ -91,9 +91,9 @@ fn measures_of_some_targets_name_a_path() {
     }
 }
 
-/// Without a station between, the client names no request, so the server cannot tell whose an exchange is.
+/// Without a station in between, the client does not tag its requests, so the server cannot match exchanges to them.
 #[test]
-fn server_times_of_some_targets_need_a_station_between() {
+fn server_times_of_some_targets_need_a_station_in_between() {
     const NAMELESS: &str = "3:1: the server of `h1` cannot tell which request is which: expected server times of all \
                             requests, or `transfer time` of these, or a station between client and server on each path";
     check(
@@ -112,7 +112,7 @@ fn server_times_of_some_targets_need_a_station_between() {
 }
 
 #[test]
-fn a_primary_comparison_is_of_two_variants_that_the_recipe_has() {
+fn primary_comparison_needs_two_known_variants() {
     check(
         "variant = \"h2\", delay",
         "variant = \"h22\", delay",
@@ -143,7 +143,7 @@ fn a_primary_comparison_is_of_two_variants_that_the_recipe_has() {
 }
 
 #[test]
-fn a_primary_comparison_is_under_exactly_one_condition_of_each_profile() {
+fn primary_comparison_must_match_exactly_one_condition_of_each_profile() {
     const ONE: &str = "expected one condition, by `delay`, `loss`, `link` and `schedule` as far as they differ; a profile may have its \
                        own `primary`";
     check(
@@ -177,7 +177,7 @@ fn a_primary_comparison_is_under_exactly_one_condition_of_each_profile() {
 }
 
 #[test]
-fn a_profile_has_the_variants_of_its_primary_comparison() {
+fn profile_must_have_the_variants_of_its_primary_comparison() {
     check(
         "[\"h1\", \"h2\"]",
         "[\"h1\", \"h3\"]",
@@ -202,7 +202,7 @@ fn a_profile_has_the_variants_of_its_primary_comparison() {
 }
 
 #[test]
-fn repetitions_of_a_primary_comparison_need_one() {
+fn primary_repetitions_need_a_primary_comparison() {
     check(
         "primary = { variant = \"h2\", delay = \"10ms\", loss = \"3%\" }\n",
         "",
@@ -216,7 +216,7 @@ fn repetitions_of_a_primary_comparison_need_one() {
 }
 
 #[test]
-fn a_profile_replaces_a_size_by_a_size() {
+fn profile_can_replace_only_a_size_and_only_by_a_size() {
     const SIZE: &str = "23:1: there is no size of a request's body to replace: expected one [request] whose `body` is a size, \
                         or a form with one upload that has a `size`";
     for other in [

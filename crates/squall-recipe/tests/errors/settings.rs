@@ -4,7 +4,7 @@ use squall_recipe::parse;
 
 use super::RIGHT;
 
-/// The right recipe's second variant with other settings, and the problems of that.
+/// Gives the second variant of the valid recipe other settings and checks the problems.
 #[track_caller]
 fn check_settings(protocol: &str, settings: &str, problems: &str) {
     let text = RIGHT.replace("~h2c~>", &format!("~{protocol}~>")).replace(
@@ -16,7 +16,7 @@ fn check_settings(protocol: &str, settings: &str, problems: &str) {
 }
 
 #[test]
-fn settings_of_http1() {
+fn mistakes_in_http1_settings_are_reported() {
     check_settings(
         "h1",
         "http1 = { framing = \"chunkd\" }",
@@ -50,7 +50,7 @@ fn settings_of_http1() {
 }
 
 #[test]
-fn settings_of_http2() {
+fn mistakes_in_http2_settings_are_reported() {
     const RULES: &str = "\"half\", \"never\", { every = \"64KiB\" }, { each_data = \"16375\" } or { grant = \"8000000\" }";
     let cases = [
         (
@@ -109,7 +109,7 @@ fn settings_of_http2() {
 }
 
 #[test]
-fn settings_of_http3() {
+fn mistakes_in_http3_settings_are_reported() {
     let cases = [
         (
             "stream_window = \"1\"",
@@ -171,7 +171,7 @@ fn settings_of_http3() {
 }
 
 #[test]
-fn settings_of_tls() {
+fn mistakes_in_tls_settings_are_reported() {
     const CIPHERS: &str =
         "cipher suites of TLS 1.2 as OpenSSL names them, with colons between them, or \"default\"";
     let cases = [
@@ -219,7 +219,7 @@ fn settings_of_tls() {
 }
 
 #[test]
-fn settings_of_tcp() {
+fn mistakes_in_tcp_settings_are_reported() {
     let cases = [
         (
             "congestion_control = \"BBR\"",
@@ -285,7 +285,7 @@ fn settings_of_tcp() {
 }
 
 #[test]
-fn caps_of_tcp() {
+fn mistakes_in_tcp_caps_are_reported() {
     let cases = [
         (
             "max_cwnd = 0",
@@ -311,7 +311,7 @@ fn caps_of_tcp() {
 }
 
 #[test]
-fn settings_that_the_path_does_not_use() {
+fn settings_of_protocols_that_the_path_does_not_use_are_reported() {
     let cases = [
         ("h2", "http1", "HTTP/1.1", "`h1` or `h1s`"),
         ("h3", "http2", "HTTP/2", "`h2c` or `h2`"),
@@ -347,7 +347,7 @@ fn settings_that_the_path_does_not_use() {
 }
 
 #[test]
-fn settings_that_cannot_be_together() {
+fn contradictory_settings_are_reported() {
     check_settings(
         "h2",
         "tls = { min_version = \"1.3\", max_version = \"1.2\" }",
@@ -371,7 +371,7 @@ fn settings_that_cannot_be_together() {
 }
 
 #[test]
-fn sides_and_presets() {
+fn mistakes_in_sides_and_presets_are_reported() {
     check_settings(
         "h2",
         "server = { preset = \"ngin\" }",
@@ -395,7 +395,7 @@ fn sides_and_presets() {
 }
 
 #[test]
-fn pools() {
+fn mistakes_in_pools_are_reported() {
     check_settings(
         "h2",
         "pool = { order = \"turn\", warm = 3 }",

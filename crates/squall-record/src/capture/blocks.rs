@@ -1,50 +1,51 @@
-//! pcapng: sections of blocks. Section numbers are those of draft-ietf-opsawg-pcapng.
+//! Reads pcapng: sections of blocks. Section numbers are those of draft-ietf-opsawg-pcapng. Blocks of other types are
+//! skipped; `link_layer` finds the IP packets.
 
 use std::io::Read;
 
-use super::bytes::{Input, Order};
+use super::bytes::{ByteOrder, Input};
 use super::error::{CaptureError, CaptureFault};
 use super::link_layer::LinkLayer;
 use super::{CaptureEntry, MAX_BLOCK_BYTES};
 
-/// The type of a section header, the same in either byte order (section 4.1).
+/// The type of a section header, which reads the same in either byte order (section 4.1).
 pub(super) const MAGIC: [u8; 4] = [0x0A, 0x0D, 0x0D, 0x0A];
 
 const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
-/// Types of blocks (section 4).
+/// Block types (section 4).
 const INTERFACE_DESCRIPTION: u32 = 1;
 const OLD_PACKET: u32 = 2;
 const ENHANCED_PACKET: u32 = 6;
 const SIMPLE_PACKET: u32 = 3;
 const DECRYPTION_SECRETS: u32 = 10;
 
-/// Options of an interface (section 4.2).
+/// Options of an interface description (section 4.2).
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
 
 /// "TLSK": the secrets are an NSS key log.
 const TLS_KEY_LOG: u32 = 0x544C_534B;
 
-/// More interfaces than anybody captures on.
+/// More interfaces than any real capture has.
 const MAX_INTERFACES: usize = 1 << 16;
 
-/// Type and length before a block's body, and the length behind it.
+/// Type and length before a block's body, and the length after it.
 const FRAME_BYTES: u32 = 12;
 
-/// What was read of the current section.
+/// The state of the current section.
 pub(super) struct Blocks {
-    order: Order,
+    order: ByteOrder,
     interfaces: Vec<Interface>,
 }
 
-/// An interface, as packets need it.
+/// The part of an interface description that its packets need.
 #[derive(Clone, Copy)]
 struct Interface {
     link_layer: LinkLayer,
-    /// Units of time in a second.
+    /// Time units per second.
     units: u128,
-    /// Seconds to be added.
+    /// Seconds to add to its times.
     offset_s: i64,
 }
 
@@ -59,10 +60,10 @@ impl Interface {
 }
 
 impl Blocks {
-    /// Reads the first section header behind its type.
+    /// Reads the first section header after its type.
     pub(super) fn begin<R: Read>(input: &mut Input<R>) -> Result<Blocks, CaptureError> {
         let mut blocks = Blocks {
-            order: Order::Little,
+            order: ByteOrder::Little,
             interfaces: Vec::new(),
         };
         match blocks.section(input)? {
@@ -71,19 +72,22 @@ impl Blocks {
         }
     }
 
-    /// A section begins: with its own byte order, and without interfaces.
+    /// Reads a section header. A section has its own byte order, and starts without interfaces.
     fn section<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<()>, CaptureError> {
         let Some(head) = input.array::<8>()? else {
             return Ok(None);
         };
-        self.order = match (Order::Little.u32(&head, 4), Order::Big.u32(&head, 4)) {
-            (BYTE_ORDER_MAGIC, _) => Order::Little,
-            (_, BYTE_ORDER_MAGIC) => Order::Big,
+        self.order = match (
+            ByteOrder::Little.u32(&head, 4),
+            ByteOrder::Big.u32(&head, 4),
+        ) {
+            (BYTE_ORDER_MAGIC, _) => ByteOrder::Little,
+            (_, BYTE_ORDER_MAGIC) => ByteOrder::Big,
             _ => return Err(input.fault(CaptureFault::ByteOrder)),
         };
         self.interfaces.clear();
         let length = self.order.u32(&head, 0);
-        // Type, length and byte order were read.
+        // Type, length and byte order have been read.
         check_length(length, FRAME_BYTES + 4, input)?;
         Ok(input.rest(length - 12)?.map(|_| ()))
     }
@@ -118,7 +122,7 @@ impl Blocks {
         }
     }
 
-    /// What a block holds, if that is of any use.
+    /// The entry in a block, if it contains one.
     fn block(&mut self, kind: u32, body: &[u8]) -> Result<Option<CaptureEntry>, CaptureFault> {
         let order = self.order;
         Ok(match kind {
@@ -131,7 +135,7 @@ impl Blocks {
             }
             ENHANCED_PACKET => Some(self.packet(order.u32(body, 0), body)?),
             OLD_PACKET => Some(self.packet(u32::from(order.u16(body, 0)), body)?),
-            // It has no time.
+            // It has no timestamp.
             SIMPLE_PACKET => Some(CaptureEntry::Other),
             DECRYPTION_SECRETS if order.u32(body, 0) == TLS_KEY_LOG => {
                 let length = order.u32(body, 4) as usize;
@@ -161,8 +165,8 @@ impl Blocks {
                 (IF_TSOFFSET, value) if value.len() == 8 => {
                     let (first, second) = (order.u32(value, 0), order.u32(value, 4));
                     let (low, high) = match order {
-                        Order::Little => (first, second),
-                        Order::Big => (second, first),
+                        ByteOrder::Little => (first, second),
+                        ByteOrder::Big => (second, first),
                     };
                     interface.offset_s = (u64::from(high) << 32 | u64::from(low)) as i64;
                 }
@@ -173,26 +177,26 @@ impl Blocks {
         interface
     }
 
-    /// A packet; both kinds of block have the same fields behind the interface.
+    /// The packet of a block. Both kinds of block have the same fields after the interface.
     fn packet(&self, interface: u32, body: &[u8]) -> Result<CaptureEntry, CaptureFault> {
-        let of = self
+        let interface = self
             .interfaces
             .get(interface as usize)
             .ok_or(CaptureFault::Interface(interface))?;
         let order = self.order;
-        let time_unix_ns = of.unix_ns(order.u32(body, 4), order.u32(body, 8));
+        let time_unix_ns = interface.unix_ns(order.u32(body, 4), order.u32(body, 8));
         let captured = order.u32(body, 12) as usize;
         let frame = body.get(20..).unwrap_or(&[]);
         let frame = frame[..frame.len().min(captured)].to_vec();
-        of.link_layer.entry(time_unix_ns, frame)
+        interface.link_layer.entry(time_unix_ns, frame)
     }
 }
 
-/// Units in a second: a power of ten, or of two with the highest bit (section 4.2, if_tsresol).
+/// Units per second: a power of ten, or of two if the highest bit is set (section 4.2, if_tsresol).
 fn units(resolution: u8) -> u128 {
     let exponent = u32::from(resolution & 0x7f);
     let base: u128 = if resolution & 0x80 == 0 { 10 } else { 2 };
-    // Times have 64 bits: finer than that is nothing.
+    // Times have 64 bits, so a finer resolution makes every time 0.
     base.checked_pow(exponent).unwrap_or(u128::MAX)
 }
 
@@ -208,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_every_resolution() {
+    fn timestamps_of_every_resolution_become_nanoseconds() {
         let at = |resolution: u8, offset_s: i64, units_since: u64| {
             let interface = Interface {
                 link_layer: LinkLayer::Raw,

@@ -1,44 +1,45 @@
-//! A capture's bytes, counted, and numbers of either byte order.
+//! Reads a capture's bytes and counts them, and decodes numbers of either byte order. `blocks` and `records` interpret
+//! them.
 
 use std::io::{self, Read};
 
 use super::error::{CaptureError, CaptureFault};
 
-/// How numbers are written.
+/// A byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
-    /// Two bytes of `bytes`; 0 where there are none.
+impl ByteOrder {
+    /// The 16-bit number at `at`; 0 if `bytes` ends before it does.
     pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let pair = bytes.get(at..at + 2).and_then(|pair| pair.try_into().ok());
         let pair = pair.unwrap_or([0; 2]);
         match self {
-            Order::Little => u16::from_le_bytes(pair),
-            Order::Big => u16::from_be_bytes(pair),
+            ByteOrder::Little => u16::from_le_bytes(pair),
+            ByteOrder::Big => u16::from_be_bytes(pair),
         }
     }
 
-    /// Four bytes of `bytes`; 0 where there are none.
+    /// The 32-bit number at `at`; 0 if `bytes` ends before it does.
     pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
         let four = four.unwrap_or([0; 4]);
         match self {
-            Order::Little => u32::from_le_bytes(four),
-            Order::Big => u32::from_be_bytes(four),
+            ByteOrder::Little => u32::from_le_bytes(four),
+            ByteOrder::Big => u32::from_be_bytes(four),
         }
     }
 }
 
-/// Where a capture comes from.
+/// The source of a capture.
 pub(super) struct Input<R> {
     from: R,
     /// Bytes read so far.
     at: u64,
-    was_cut: bool,
+    is_truncated: bool,
 }
 
 impl<R: Read> Input<R> {
@@ -46,22 +47,22 @@ impl<R: Read> Input<R> {
         Input {
             from,
             at: 0,
-            was_cut: false,
+            is_truncated: false,
         }
     }
 
-    pub(super) fn was_cut(&self) -> bool {
-        self.was_cut
+    pub(super) fn is_truncated(&self) -> bool {
+        self.is_truncated
     }
 
-    /// What is wrong with the bytes that were read last.
+    /// An error at the current position.
     pub(super) fn fault(&self, fault: CaptureFault) -> CaptureError {
         CaptureError::At { at: self.at, fault }
     }
 
-    /// So many bytes; `None` if the capture ends before, or within them.
+    /// Reads `length` bytes; `None` if the capture ends before or within them.
     pub(super) fn bytes(&mut self, length: u32) -> Result<Option<Vec<u8>>, CaptureError> {
-        // A length may be a lie: memory is taken as bytes come.
+        // The length is untrusted: memory is allocated as bytes arrive.
         let mut bytes = Vec::new();
         self.from
             .by_ref()
@@ -69,18 +70,18 @@ impl<R: Read> Input<R> {
             .read_to_end(&mut bytes)?;
         self.at += bytes.len() as u64;
         let is_whole = bytes.len() as u64 == u64::from(length);
-        self.was_cut |= !is_whole && !bytes.is_empty();
+        self.is_truncated |= !is_whole && !bytes.is_empty();
         Ok(is_whole.then_some(bytes))
     }
 
-    /// So many bytes that must follow what was read, or else it was cut.
+    /// Reads `length` bytes that must follow; if they do not, the capture was truncated.
     pub(super) fn rest(&mut self, length: u32) -> Result<Option<Vec<u8>>, CaptureError> {
         let bytes = self.bytes(length)?;
-        self.was_cut |= bytes.is_none();
+        self.is_truncated |= bytes.is_none();
         Ok(bytes)
     }
 
-    /// A few bytes; `None` if the capture ends before, or within them.
+    /// Reads `N` bytes; `None` if the capture ends before or within them.
     pub(super) fn array<const N: usize>(&mut self) -> Result<Option<[u8; N]>, CaptureError> {
         let mut bytes = [0; N];
         let mut filled = 0;
@@ -93,7 +94,7 @@ impl<R: Read> Input<R> {
             }
         }
         self.at += filled as u64;
-        self.was_cut |= filled > 0 && filled < N;
+        self.is_truncated |= filled > 0 && filled < N;
         Ok((filled == N).then_some(bytes))
     }
 }

@@ -1,19 +1,20 @@
-//! Why a capture could not be read: what is wrong, and at which byte.
+//! Why a capture could not be read: the fault, and the byte at which it is. Truncation is not an error: see
+//! [`CaptureReader::is_truncated`](super::CaptureReader::is_truncated).
 
 use std::io;
 
 /// Why a capture could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The operating system refused.
+    /// The operating system refused to read.
     #[error("cannot read the capture: {0}")]
     Read(#[from] io::Error),
-    /// Its bytes are wrong.
+    /// The capture's bytes are malformed.
     #[error("cannot read the capture: byte {at}: {fault}")]
     At {
-        /// How many bytes precede those that are wrong.
+        /// The number of bytes before the end of the malformed part.
         at: u64,
-        /// What is wrong.
+        /// The fault.
         fault: CaptureFault,
     },
 }
@@ -21,21 +22,21 @@ pub enum CaptureError {
 /// What is wrong with a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureFault {
-    /// It begins as none.
+    /// It does not begin like a capture.
     #[error(
         "it is neither pcap nor pcapng; unpack it if it is compressed, or let `editcap -F pcapng` convert it"
     )]
     NoCapture,
-    /// A block whose length cannot be.
+    /// A block with an impossible length.
     #[error("a block has {0} bytes, which cannot be; the file is damaged")]
     Length(u32),
-    /// A byte order that is none.
+    /// A section without a valid byte order.
     #[error("a section has no byte order; the file is damaged")]
     ByteOrder,
     /// A packet of an interface that was not described.
     #[error("a packet is of interface {0}, which is not described; the file is damaged")]
     Interface(u32),
-    /// Packets whose IP headers cannot be found.
+    /// A link type whose packets are not supported.
     #[error(
         "packets of link type {0} are not read; Ethernet, bare IP, Linux's cooked capture and loopback are"
     )]

@@ -1,25 +1,26 @@
-//! From frames to IP packets (the numbers are those of the IANA registry "PCAP LinkTypes").
+//! Finds the IP packet in a frame. The numbers are those of the IANA registry "PCAP LinkTypes"; link types that it does
+//! not know are an error.
 
 use super::CaptureEntry;
 use super::error::CaptureFault;
 
-/// EtherTypes (IEEE 802): IP, and the tags of VLANs that may precede it.
+/// EtherTypes (IEEE 802): IP, and the VLAN tags that may precede it.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86DD;
 const VLAN_TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 
-/// What precedes an IP packet.
+/// The header that precedes an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkLayer {
     /// LINKTYPE_ETHERNET.
     Ethernet,
-    /// Nothing: LINKTYPE_RAW, LINKTYPE_IPV4 and LINKTYPE_IPV6.
+    /// None: LINKTYPE_RAW, LINKTYPE_IPV4 and LINKTYPE_IPV6.
     Raw,
     /// LINKTYPE_LINUX_SLL.
     Sll,
     /// LINKTYPE_LINUX_SLL2.
     Sll2,
-    /// Four bytes of an address family: LINKTYPE_NULL and LINKTYPE_LOOP.
+    /// A four-byte address family: LINKTYPE_NULL and LINKTYPE_LOOP.
     Family,
     Unknown(u32),
 }
@@ -29,7 +30,7 @@ impl LinkLayer {
         match number {
             0 | 108 => LinkLayer::Family,
             1 => LinkLayer::Ethernet,
-            // 12 and 14 are what OpenBSD and old programs write for bare IP.
+            // OpenBSD and old programs write 12 and 14 for bare IP.
             12 | 14 | 101 | 228 | 229 => LinkLayer::Raw,
             113 => LinkLayer::Sll,
             276 => LinkLayer::Sll2,
@@ -37,7 +38,7 @@ impl LinkLayer {
         }
     }
 
-    /// The entry of a frame.
+    /// The capture entry of a frame.
     pub(super) fn entry(
         self,
         time_unix_ns: u64,
@@ -72,7 +73,7 @@ impl LinkLayer {
             }
             LinkLayer::Sll => matches!(word(14)?, IPV4 | IPV6).then_some(16)?,
             LinkLayer::Sll2 => matches!(word(0)?, IPV4 | IPV6).then_some(20)?,
-            // Families have other numbers on every system; the version tells.
+            // Family numbers differ between systems, so the IP version is checked instead.
             LinkLayer::Family => 4,
             LinkLayer::Raw | LinkLayer::Unknown(_) => 0,
         };
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_packet_is_found_behind_every_header() {
+    fn ip_packet_is_found_after_every_link_layer_header() {
         let ip = [0x45, 1, 2, 3];
         let vlan = [&[0; 12][..], &[0x81, 0, 0, 5, 0x08, 0], &ip].concat();
         let double = [
@@ -112,12 +113,13 @@ mod tests {
             (276, sll2, true),
             (0, loopback, true),
         ] {
-            let expected = match is_ip {
-                true => CaptureEntry::Packet {
+            let expected = if is_ip {
+                CaptureEntry::Packet {
                     time_unix_ns: 1,
                     bytes: ip.to_vec(),
-                },
-                false => CaptureEntry::Other,
+                }
+            } else {
+                CaptureEntry::Other
             };
             assert_eq!(
                 LinkLayer::of(number).entry(1, frame),

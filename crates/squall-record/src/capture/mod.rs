@@ -1,10 +1,10 @@
-//! Captures that other programs made: the IP packets in them with their times, and the TLS secrets that came along.
+//! Reads captures made by other programs: their IP packets with times, and TLS secrets embedded in them.
 //!
-//! pcap (the format of libpcap, draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng) of either byte order, with
-//! Ethernet, bare IP, Linux's cooked captures (SLL, SLL2) and BSD's loopback. A capture is read as a stream, block by
-//! block; nothing here knows what the packets say. All bytes are foreign: whatever they are, the outcome is an entry or a
-//! [`CaptureError`] that says where they are wrong, and no more memory than a block of 64 MiB. `blocks` reads pcapng,
-//! `records` pcap, `link_layer` finds the IP packet.
+//! Supported are pcap (the format of libpcap, draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng) of either
+//! byte order, with Ethernet, bare IP, Linux's cooked captures (SLL, SLL2) and BSD's loopback. A capture is read as a
+//! stream, block by block; packets are not interpreted (squall-observe does that). Every byte is untrusted: the outcome
+//! is an entry or a [`CaptureError`] that says where the fault is, and memory never exceeds one block of 64 MiB.
+//! `blocks` reads pcapng, `records` pcap, `link_layer` finds the IP packet.
 
 mod blocks;
 mod bytes;
@@ -22,19 +22,19 @@ use records::Records;
 /// The longest block or record that is read: far more than any packet, and than the key logs that people embed.
 pub const MAX_BLOCK_BYTES: u32 = 64 << 20;
 
-/// What a capture holds.
+/// An entry of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaptureEntry {
-    /// A packet of IP.
+    /// An IP packet.
     Packet {
         /// When it was captured, in nanoseconds since 1970-01-01 00:00 UTC.
         time_unix_ns: u64,
-        /// The packet, from the first byte of its IP header, as much of it as was captured.
+        /// The packet, from the first byte of its IP header, as far as it was captured.
         bytes: Vec<u8>,
     },
-    /// Secrets of TLS: lines of a key log in NSS's format.
+    /// TLS secrets: lines of a key log in NSS format.
     Secrets(String),
-    /// A frame without IP, such as ARP, or one without a time.
+    /// A frame without IP, such as ARP, or one without a timestamp.
     Other,
 }
 
@@ -66,7 +66,7 @@ impl<R: Read> CaptureReader<R> {
     /// Reads the head of a capture; `from` should be buffered.
     ///
     /// # Errors
-    /// It is no capture, or cannot be read.
+    /// It is not a capture, or cannot be read.
     pub fn new(from: R) -> Result<CaptureReader<R>, CaptureError> {
         let mut input = Input::new(from);
         let magic = input
@@ -80,10 +80,10 @@ impl<R: Read> CaptureReader<R> {
         Ok(CaptureReader { input, format })
     }
 
-    /// The next entry; `None` at the end. A capture that was cut short ends before the packet that is not whole.
+    /// The next entry; `None` at the end. A truncated capture ends before the incomplete packet.
     ///
     /// # Errors
-    /// What comes is no capture, has an unknown link layer, or cannot be read. Nothing can be read behind it.
+    /// The next bytes are malformed, have an unknown link type, or cannot be read. Nothing can be read after that.
     pub fn next_entry(&mut self) -> Result<Option<CaptureEntry>, CaptureError> {
         match &mut self.format {
             Format::Pcap(records) => records.next_entry(&mut self.input),
@@ -92,7 +92,7 @@ impl<R: Read> CaptureReader<R> {
     }
 
     /// Whether it ended within a packet or block, as when the program that wrote it was killed.
-    pub fn was_cut(&self) -> bool {
-        self.input.was_cut()
+    pub fn is_truncated(&self) -> bool {
+        self.input.is_truncated()
     }
 }

@@ -1,26 +1,26 @@
-//! pcap: a header, then records (draft-ietf-opsawg-pcap).
+//! Reads pcap: a header, then records (draft-ietf-opsawg-pcap). `link_layer` finds the IP packet in each.
 
 use std::io::Read;
 
-use super::bytes::{Input, Order};
+use super::bytes::{ByteOrder, Input};
 use super::error::{CaptureError, CaptureFault};
 use super::link_layer::LinkLayer;
 use super::{CaptureEntry, MAX_BLOCK_BYTES};
 
-/// Times in microseconds, and in nanoseconds.
+/// The magic numbers: times in microseconds, and in nanoseconds.
 const MICROSECONDS: u32 = 0xA1B2_C3D4;
 const NANOSECONDS: u32 = 0xA1B2_3C4D;
 
-/// What the header says.
+/// The header of a pcap file.
 pub(super) struct Records {
-    order: Order,
-    /// Nanoseconds in a unit of the fraction.
+    order: ByteOrder,
+    /// Nanoseconds per unit of a timestamp's fraction.
     unit_ns: u64,
     link_layer: LinkLayer,
 }
 
 impl Records {
-    /// Reads the header behind its magic number.
+    /// Reads the header after its magic number.
     pub(super) fn begin<R: Read>(
         magic: [u8; 4],
         input: &mut Input<R>,
@@ -28,16 +28,16 @@ impl Records {
         let little = u32::from_le_bytes(magic);
         let big = u32::from_be_bytes(magic);
         let (order, unit_ns) = match (little, big) {
-            (MICROSECONDS, _) => (Order::Little, 1_000),
-            (NANOSECONDS, _) => (Order::Little, 1),
-            (_, MICROSECONDS) => (Order::Big, 1_000),
-            (_, NANOSECONDS) => (Order::Big, 1),
+            (MICROSECONDS, _) => (ByteOrder::Little, 1_000),
+            (NANOSECONDS, _) => (ByteOrder::Little, 1),
+            (_, MICROSECONDS) => (ByteOrder::Big, 1_000),
+            (_, NANOSECONDS) => (ByteOrder::Big, 1),
             _ => return Err(input.fault(CaptureFault::NoCapture)),
         };
         let header = input
             .array::<20>()?
             .ok_or_else(|| input.fault(CaptureFault::NoCapture))?;
-        // The upper bits tell of checksums behind frames, which IP's own length leaves out.
+        // The upper bits describe checksums after each frame; IP's own length field excludes those.
         let number = order.u32(&header, 16) & 0xffff;
         Ok(Records {
             order,

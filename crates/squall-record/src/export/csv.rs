@@ -1,4 +1,4 @@
-//! All columns of requests.parquet as CSV: what docs/RECORD.md says of them holds here too.
+//! All columns of requests.parquet as CSV, with the meaning that docs/RECORD.md defines.
 
 use std::fmt;
 use std::io::Write;
@@ -12,37 +12,38 @@ const COLUMNS: &str = "request,phase,user,what,intended_ns,taken_up_ns,slot_ns,c
     written_last_ns,answered_first_ns,headers_ns,end_ns,status,connection,stream,opened_connection,\
     request_body_bytes,response_body_bytes,outcome,error,response_time_ns,service_time_ns";
 
-/// Every request as a line of CSV below a line of names; an empty cell is a null. Warm-up included: a column says so.
+/// Writes every request as a line of CSV, after a line of column names. An empty cell is a null. Warm-up requests are
+/// included; the column `phase` marks them.
 #[derive(Debug)]
 pub struct CsvExport<W> {
     lines: Lines<W>,
-    has_heading: bool,
+    has_header: bool,
 }
 
 impl<W: Write> CsvExport<W> {
-    /// Nothing is written yet.
+    /// Creates the export without writing anything yet.
     pub fn new(writer: W) -> CsvExport<W> {
         CsvExport {
             lines: Lines::new("CSV", writer),
-            has_heading: false,
+            has_header: false,
         }
     }
 
-    /// Writes some more requests.
+    /// Writes more requests.
     pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
-        self.heading()?;
+        self.write_header()?;
         rows.iter()
             .try_for_each(|row| self.lines.add(format_args!("{}\n", Line(row))))
     }
 
-    /// Writes what is left; gives the writer back.
+    /// Writes the remaining text and returns the writer.
     pub fn finish(mut self) -> Result<W, ExportError> {
-        self.heading()?;
+        self.write_header()?;
         self.lines.finish()
     }
 
-    fn heading(&mut self) -> Result<(), ExportError> {
-        if std::mem::replace(&mut self.has_heading, true) {
+    fn write_header(&mut self) -> Result<(), ExportError> {
+        if std::mem::replace(&mut self.has_header, true) {
             return Ok(());
         }
         self.lines.add(format_args!("{COLUMNS}\n"))
@@ -83,7 +84,7 @@ impl fmt::Display for Line<'_> {
         write!(f, ",{},", row.outcome.name())?;
         match row.error.as_deref() {
             None => {}
-            // Quoted, to tell it from a null.
+            // Quoted, to distinguish it from a null.
             Some("") => f.write_str("\"\"")?,
             Some(error) => write!(f, "{}", Cell(error))?,
         }
@@ -92,7 +93,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// A cell that is empty if there is nothing.
+/// A cell that is empty for `None`.
 struct OrNull<T>(Option<T>);
 
 impl<T: fmt::Display> fmt::Display for OrNull<T> {

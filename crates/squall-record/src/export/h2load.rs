@@ -1,5 +1,5 @@
-//! h2load's log (`--log-file`, <https://nghttp2.org/documentation/h2load.1.html>): a line for each request, with its start
-//! in microseconds since 1970, its status or -1 if it failed, and its duration in microseconds, with tabs between.
+//! h2load's log (`--log-file`, <https://nghttp2.org/documentation/h2load.1.html>): a line for each request, with its
+//! start in microseconds since 1970, its status (-1 if it failed) and its duration in microseconds, separated by tabs.
 
 use std::io::Write;
 
@@ -7,9 +7,9 @@ use squall_base::record::{Outcome, RequestRecord};
 
 use super::{ExportError, Lines, measured, unix_ns};
 
-/// Measured requests as lines of h2load's log. A row's start is when the schedule wanted it and its duration is the
-/// response time from there; h2load's own begin when it writes the request. An answer of any status is none of h2load's
-/// failures; what never was answered in whole is.
+/// Writes measured requests as lines of h2load's log. A row's start is its scheduled time, and its duration is the
+/// response time from then on; in h2load's own logs both begin when the request is written. Like h2load, a complete
+/// response of any status is no failure; a request without a complete response is one.
 #[derive(Debug)]
 pub struct H2loadExport<W> {
     lines: Lines<W>,
@@ -17,7 +17,8 @@ pub struct H2loadExport<W> {
 }
 
 impl<W: Write> H2loadExport<W> {
-    /// Nothing is written yet. `epoch_unix_ns` is the wall clock at the origin of the rows' times.
+    /// Creates the export without writing anything yet. `epoch_unix_ns` is the wall-clock time at the origin of the
+    /// rows' times.
     pub fn new(writer: W, epoch_unix_ns: u64) -> H2loadExport<W> {
         H2loadExport {
             lines: Lines::new("log in h2load's format", writer),
@@ -25,7 +26,7 @@ impl<W: Write> H2loadExport<W> {
         }
     }
 
-    /// Writes some more requests.
+    /// Writes more requests.
     pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
         measured(rows).try_for_each(|row| {
             let status = row.status.filter(|_| row.outcome == Outcome::Answered);
@@ -38,7 +39,7 @@ impl<W: Write> H2loadExport<W> {
         })
     }
 
-    /// Writes what is left; gives the writer back.
+    /// Writes the remaining text and returns the writer.
     pub fn finish(self) -> Result<W, ExportError> {
         self.lines.finish()
     }

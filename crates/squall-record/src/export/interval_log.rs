@@ -1,8 +1,8 @@
-//! HdrHistogram's interval log, `.hlog`: a histogram for each second, in the layout of Java's `HistogramLogWriter` (log
-//! format 1.3, payload V2 compressed, in base64), which `HistogramLogProcessor` and the readers in other languages take.
+//! HdrHistogram's interval log, `.hlog`: one histogram per second, in the layout of Java's `HistogramLogWriter` (log
+//! format 1.3, payload V2 compressed, in base64), which `HistogramLogProcessor` and readers in other languages accept.
 //!
-//! Written by hand rather than by the crate's own writer, which borrows what it writes to and has no heading. Payloads are
-//! nanoseconds; the maximum in clear is milliseconds, as Java's writer has it.
+//! It does not use the crate's own writer, which borrows its output and writes no column names. Payloads are in
+//! nanoseconds; the cleartext maximum is in milliseconds, as in Java's writer.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,46 +14,47 @@ use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use squall_base::civil::CivilTime;
 use squall_base::record::RequestRecord;
 
-use super::histogram::{NS_PER_MS, Tally, empty, record};
+use super::histogram::{NS_PER_MS, OutcomeCounts, empty, record};
 use super::{ExportError, Lines, measured};
 
-/// One interval.
+/// The length of an interval.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// So many intervals are held back for rows that come late: rows are in the order of their ends, and a slow one belongs
-/// to an earlier second. At up to half a megabyte each. A row that is later still gets a line of its own, which readers
-/// add up with the others.
+/// How many intervals are held back for late rows: rows are in the order in which requests ended, and a slow request
+/// belongs to an earlier second. Each takes up to half a megabyte. A row that is later still gets an additional line
+/// for its interval, which readers add up with the others.
 const OPEN_INTERVALS: usize = 32;
 
 const FORMAT: &str = "interval log";
 
-/// The response times of measured requests, a line for each second of the load's schedule.
+/// Writes the response times of measured requests, one line for each second of the load's schedule.
 pub struct IntervalLogExport<W> {
     lines: Lines<W>,
     epoch_unix_ns: u64,
-    has_heading: bool,
+    has_header: bool,
     open: BTreeMap<u64, Histogram<u64>>,
-    tally: Tally,
+    counts: OutcomeCounts,
     serializer: V2DeflateSerializer,
 }
 
 impl<W: Write> IntervalLogExport<W> {
-    /// Nothing is written yet. `epoch_unix_ns` is the wall clock at the origin of the rows' times.
+    /// Creates the export without writing anything yet. `epoch_unix_ns` is the wall-clock time at the origin of the
+    /// rows' times.
     pub fn new(writer: W, epoch_unix_ns: u64) -> IntervalLogExport<W> {
         IntervalLogExport {
             lines: Lines::new(FORMAT, writer),
             epoch_unix_ns,
-            has_heading: false,
+            has_header: false,
             open: BTreeMap::new(),
-            tally: Tally::default(),
+            counts: OutcomeCounts::default(),
             serializer: V2DeflateSerializer::new(),
         }
     }
 
-    /// Counts some more requests, each in the second in which the schedule wanted it.
+    /// Counts more requests, each in the second of its scheduled time.
     pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
         for row in measured(rows) {
-            let Some(nanos) = self.tally.count(row) else {
+            let Some(nanos) = self.counts.count(row) else {
                 continue;
             };
             let interval = row.intended.as_nanos() / INTERVAL_NS;
@@ -65,25 +66,25 @@ impl<W: Write> IntervalLogExport<W> {
         Ok(())
     }
 
-    /// Writes what is left; gives the writer back.
+    /// Writes the remaining intervals and returns the writer.
     pub fn finish(mut self) -> Result<W, ExportError> {
-        self.heading()?;
+        self.write_header()?;
         while !self.open.is_empty() {
             self.write_first()?;
         }
-        let Tally {
+        let OutcomeCounts {
             answered,
             censored,
             failed,
-        } = self.tally;
+        } = self.counts;
         self.lines.add(format_args!(
             "#[Requests: {answered} answered, {censored} given up (in it with a lower bound), {failed} failed (not in it)]\n"
         ))?;
         self.lines.finish()
     }
 
-    fn heading(&mut self) -> Result<(), ExportError> {
-        if std::mem::replace(&mut self.has_heading, true) {
+    fn write_header(&mut self) -> Result<(), ExportError> {
+        if std::mem::replace(&mut self.has_header, true) {
             return Ok(());
         }
         let secs = self.epoch_unix_ns / 1_000_000_000;
@@ -107,7 +108,7 @@ impl<W: Write> IntervalLogExport<W> {
 
     /// Writes the earliest interval that is held back.
     fn write_first(&mut self) -> Result<(), ExportError> {
-        self.heading()?;
+        self.write_header()?;
         let Some((interval, histogram)) = self.open.pop_first() else {
             return Ok(());
         };

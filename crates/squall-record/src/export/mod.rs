@@ -1,10 +1,10 @@
-//! Requests in the formats of other programs: CSV, vegeta's results, h2load's log, and HdrHistogram's two.
+//! Exports requests in the formats of other programs: CSV, vegeta's results, h2load's log, and two of HdrHistogram.
 //!
-//! Each is a struct over a writer: `new`, `append` as rows come, `finish`; its memory does not grow with the rows. A
-//! row's times count from the load's start, and formats with wall-clock times are told when that was. Only [`CsvExport`]
-//! has everything that a row says. The others have no word for the warm-up, which is in no statistic, and leave it out;
-//! and they have one latency for each request, which is the response time: from when the schedule wanted the request,
-//! so that a wait for a connection or for the generator is in it (docs/METHOD.md). Nothing here reads a table.
+//! Each export is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory does not grow with the
+//! rows. A row's times count from the load's start; formats with wall-clock times need to know when that was. Only
+//! [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which is in no statistic, and
+//! leave it out. Their one latency per request is the response time from its scheduled time, which includes waiting for
+//! a connection or for the generator (docs/METHOD.md). Nothing here reads a table.
 //!
 //! ```
 //! use squall_record::export::H2loadExport;
@@ -32,7 +32,7 @@ pub use csv::CsvExport;
 pub use h2load::H2loadExport;
 pub use interval_log::IntervalLogExport;
 pub use percentiles::PercentileExport;
-pub use vegeta::{Asked, VegetaExport};
+pub use vegeta::{RequestLine, VegetaExport};
 
 /// Why requests could not be exported.
 #[derive(Debug, thiserror::Error)]
@@ -40,22 +40,22 @@ pub enum ExportError {
     /// The operating system refused to write.
     #[error("cannot write the {format}: {source}; check the space left on its disk")]
     Write {
-        /// What was written.
+        /// The format being written.
         format: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A histogram could not be encoded.
     #[error("cannot encode a histogram for the {format}: {source}; this is a fault of squall's")]
     Encode {
-        /// What was written.
+        /// The format being written.
         format: &'static str,
-        /// What is wrong.
+        /// The encoder's error.
         source: hdrhistogram::serialization::V2DeflateSerializeError,
     },
 }
 
-/// Text on its way to a writer: a few kilobytes are one call.
+/// Buffers text for a writer, so that a few kilobytes are one call.
 #[derive(Debug)]
 struct Lines<W> {
     format: &'static str,
@@ -74,7 +74,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Adds a line, of which `text` has its end too.
+    /// Adds a line; `text` includes its line feed.
     fn add(&mut self, text: fmt::Arguments<'_>) -> Result<(), ExportError> {
         let added = self.pending.write_fmt(text);
         debug_assert!(added.is_ok(), "a String takes everything");
@@ -103,18 +103,19 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// Those that count.
+/// The measured requests, without the warm-up.
 fn measured(rows: &[RequestRecord]) -> impl Iterator<Item = &RequestRecord> {
     rows.iter().filter(|row| row.phase == Phase::Measure)
 }
 
-/// Nanoseconds since 1970 at `time`, as other programs hold them: signed. Past the year 2262 it stays there.
+/// Nanoseconds since 1970 at `time`, as a signed number because that is what other programs use. Saturates in the year
+/// 2262.
 fn unix_ns(epoch_unix_ns: u64, time: Time) -> i64 {
     let unix_ns = epoch_unix_ns.saturating_add(time.as_nanos());
     i64::try_from(unix_ns).unwrap_or(i64::MAX)
 }
 
-/// A cell of CSV: quoted where RFC 4180 asks for it, or where it begins with a space, which some readers would trim.
+/// A CSV cell: quoted where RFC 4180 requires it, or where it begins with a space, which some readers would trim.
 struct Cell<'a>(&'a str);
 
 impl fmt::Display for Cell<'_> {

@@ -1,45 +1,46 @@
-//! HdrHistogram's percentile distribution, `.hgrm`: the layout of wrk2 and HdrHistogram_c (`hdr_percentiles_print` with 5
-//! ticks per half distance), which HdrHistogram's plotter reads.
+//! HdrHistogram's percentile distribution, `.hgrm`: the layout of wrk2 and HdrHistogram_c (`hdr_percentiles_print` with
+//! 5 ticks per half distance), which HdrHistogram's plotter reads.
 //!
-//! One line is ours: the last, a comment with the unit and with what is not a whole latency.
+//! The last line is squall's addition: a comment with the unit and the counts of given-up and failed requests.
+//! `histogram` counts them.
 
 use std::io::Write;
 
 use hdrhistogram::Histogram;
 use squall_base::record::RequestRecord;
 
-use super::histogram::{DIGITS, NS_PER_MS, Tally, empty, record};
+use super::histogram::{DIGITS, NS_PER_MS, OutcomeCounts, empty, record};
 use super::{ExportError, Lines, measured};
 
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
-/// The response times of measured requests as a distribution, in milliseconds. Written at the end.
+/// Writes the response times of measured requests as a distribution in milliseconds, all of it in `finish`.
 #[derive(Debug)]
 pub struct PercentileExport<W> {
     lines: Lines<W>,
     histogram: Histogram<u64>,
-    tally: Tally,
+    counts: OutcomeCounts,
 }
 
 impl<W: Write> PercentileExport<W> {
-    /// Nothing is written until the end.
+    /// Creates the export; nothing is written before `finish`.
     pub fn new(writer: W) -> PercentileExport<W> {
         PercentileExport {
             lines: Lines::new("percentile distribution", writer),
             histogram: empty(),
-            tally: Tally::default(),
+            counts: OutcomeCounts::default(),
         }
     }
 
-    /// Counts some more requests.
+    /// Counts more requests.
     pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
-        for nanos in measured(rows).filter_map(|row| self.tally.count(row)) {
+        for nanos in measured(rows).filter_map(|row| self.counts.count(row)) {
             record(&mut self.histogram, nanos);
         }
         Ok(())
     }
 
-    /// Writes the distribution; gives the writer back.
+    /// Writes the distribution and returns the writer.
     pub fn finish(mut self) -> Result<W, ExportError> {
         let lines = &mut self.lines;
         lines.add(format_args!(
@@ -51,7 +52,7 @@ impl<W: Write> PercentileExport<W> {
             total += step.count_since_last_iteration();
             let value_ms = step.value_iterated_to() as f64 / NS_PER_MS;
             let quantile = step.quantile_iterated_to();
-            // At the end it is `inf`, as C prints it too.
+            // Infinite for the last line; C prints `inf` too.
             let inverted = 1.0 / (1.0 - quantile);
             lines.add(format_args!(
                 "{value_ms:12.3} {quantile:12.6} {total:12} {inverted:12.2}\n"
@@ -62,9 +63,9 @@ impl<W: Write> PercentileExport<W> {
     }
 
     fn footer(&mut self) -> Result<(), ExportError> {
-        let (histogram, tally) = (&self.histogram, self.tally);
+        let (histogram, counts) = (&self.histogram, self.counts);
         let ms = |nanos: f64| nanos / NS_PER_MS;
-        // HdrHistogram's own size: the next power of two that tells 2 x 10^digits values apart.
+        // HdrHistogram's own size: the next power of two that distinguishes 2 x 10^digits values.
         let sub_buckets = (2 * 10_u32.pow(DIGITS.into())).next_power_of_two();
         self.lines.add(format_args!(
             "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n\
@@ -77,9 +78,9 @@ impl<W: Write> PercentileExport<W> {
             ms(histogram.max() as f64),
             histogram.len(),
             histogram.buckets(),
-            tally.answered,
-            tally.censored,
-            tally.failed,
+            counts.answered,
+            counts.censored,
+            counts.failed,
         ))
     }
 }

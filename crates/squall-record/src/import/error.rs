@@ -1,12 +1,12 @@
-//! Why a recording could not be imported: what it was taken for, where it is wrong, and what would be right.
+//! Why a recording could not be imported: the format it was read as, where it is wrong, and what would be right.
 //!
-//! What is merely left out of an import is no error: `omission`.
+//! A part that is merely left out of an import is not an error: see `omission`.
 
 use std::fmt;
 
 use super::omission::{Omission, listed};
 
-/// What a text was taken for.
+/// The format as which a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// An HTTP archive, version 1.2.
@@ -17,7 +17,7 @@ pub enum Format {
     VegetaHttp,
     /// Targets of vegeta as lines of JSON.
     VegetaJson,
-    /// A script of squall's.
+    /// A squall script.
     Script,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Format {
 }
 
 impl Format {
-    /// What to try.
+    /// What the user should try.
     const fn advice(self) -> &'static str {
         match self {
             Format::Har => "save it again with the browser's \"Save all as HAR\"",
@@ -53,9 +53,9 @@ impl Format {
     }
 }
 
-/// Where in a recording something is.
+/// A location in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// A line, from 1.
     Line(u64),
     /// An entry of a HAR file, from 0, as in `log.entries[0]`.
@@ -66,13 +66,13 @@ pub enum Place {
     Step(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Line(line) => write!(f, "line {line}"),
-            Place::Entry(entry) => write!(f, "log.entries[{entry}]"),
-            Place::Request(request) => write!(f, "requests[{request}]"),
-            Place::Step(step) => write!(f, "steps[{step}]"),
+            Location::Line(line) => write!(f, "line {line}"),
+            Location::Entry(entry) => write!(f, "log.entries[{entry}]"),
+            Location::Request(request) => write!(f, "requests[{request}]"),
+            Location::Step(step) => write!(f, "steps[{step}]"),
         }
     }
 }
@@ -80,105 +80,105 @@ impl fmt::Display for Place {
 /// Why a recording could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// There are more bytes than an import takes.
+    /// The input is larger than an import accepts.
     #[error(
         "cannot import the {format}: it has {bytes} bytes, at most 4 GiB are read; cut it into parts"
     )]
     TooLarge {
-        /// What it was taken for.
+        /// The format it was read as.
         format: Format,
-        /// How many there are.
+        /// The size of the input.
         bytes: u64,
     },
-    /// The whole is not the JSON that it should be.
+    /// The input is not the expected JSON.
     #[error("cannot import the {format}: {source}; {}", format.advice())]
     Json {
-        /// What it was taken for.
+        /// The format it was read as.
         format: Format,
-        /// What is wrong, with line and column.
+        /// The error, with line and column.
         source: serde_json::Error,
     },
-    /// Something in it is wrong.
-    #[error("cannot import the {format}: {place}: {fault}; {}", format.advice())]
+    /// A part of the input is wrong.
+    #[error("cannot import the {format}: {location}: {fault}; {}", format.advice())]
     At {
-        /// What it was taken for.
+        /// The format it was read as.
         format: Format,
-        /// Where.
-        place: Place,
-        /// What is wrong.
+        /// The location.
+        location: Location,
+        /// The fault.
         fault: Fault,
     },
-    /// Not one request came of it.
+    /// The import has no request.
     #[error("the {format} has no request that can be sent{}", listed(omissions))]
     Nothing {
-        /// What it was taken for.
+        /// The format it was read as.
         format: Format,
         /// What was left out.
         omissions: Vec<Omission>,
     },
-    /// A script has a path that JSON has no words for.
+    /// A script has a path that cannot be written as JSON.
     #[error("cannot write the script: {source}; give its body files names in UTF-8")]
     Write {
-        /// What is wrong.
+        /// The serializer's error.
         source: serde_json::Error,
     },
 }
 
 impl ImportError {
-    pub(super) fn at(format: Format, place: Place, fault: impl Into<Fault>) -> ImportError {
+    pub(super) fn at(format: Format, location: Location, fault: impl Into<Fault>) -> ImportError {
         ImportError::At {
             format,
-            place,
+            location,
             fault: fault.into(),
         }
     }
 }
 
-/// What is wrong at one place of a recording.
+/// What is wrong at one location of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     #[error("it is not UTF-8")]
     NotUtf8,
     /// A line of a timing script without a tab.
     #[error("there is no tab in it")]
     NoTab,
-    /// A time that is none.
+    /// A time that is not a valid number of milliseconds.
     #[error("{text:?} is no time of 0 or more milliseconds, at most 30 years")]
     Time {
-        /// What stands there.
+        /// The text found there.
         text: String,
     },
     /// A time that is too far from the first.
     #[error("it is more than 30 years after the first")]
     TooLate,
-    /// A time before the one that precedes it.
+    /// A time before that of the previous step.
     #[error(
         "its time is before that of the step above it; steps stand in the order of their times"
     )]
     TimeGoesBack,
-    /// A method that no request can have.
+    /// An invalid method.
     #[error("{text:?} is no method, such as GET")]
     Method {
-        /// What stands there.
+        /// The text found there.
         text: String,
     },
     /// A target without a method or a URL.
     #[error("{text:?} is no method and URL")]
     NoTarget {
-        /// What stands there.
+        /// The text found there.
         text: String,
     },
-    /// A URL that cannot be asked.
+    /// A URL that cannot be requested.
     #[error("{0}")]
     Url(#[from] UrlFault),
     /// A header field that no request can have.
     #[error("{text:?} is no header field, such as accept: text/html")]
     Field {
-        /// What stands there.
+        /// The text found there.
         text: String,
     },
-    /// A header field that is the protocol's own, or is not in lower case.
+    /// A header field that squall sets itself, or whose name is not in lower case.
     #[error(
         "the field {name:?} cannot be in a script: squall sets it itself, or it is not in lower case"
     )]
@@ -189,42 +189,42 @@ pub enum Fault {
     /// A body file without a name.
     #[error("there is no name of a file after @")]
     NoFile,
-    /// A line that is not the JSON it should be.
+    /// A line that is not the expected JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// A body that is no base64.
+    /// A body that is not base64.
     #[error("its body is no base64: {0}")]
     Base64(#[from] base64::DecodeError),
     /// A step whose request does not exist.
     #[error("there is no request {request}, the script has {requests}")]
     NoRequest {
-        /// The request's number.
+        /// The request's index.
         request: u32,
-        /// How many there are.
+        /// The number of requests in the script.
         requests: u64,
     },
 }
 
-/// Why a URL cannot be asked.
+/// Why a URL cannot be requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlFault {
-    /// It is no URL.
+    /// It is not a valid URL.
     #[error("{url:?} is no URL: {source}")]
     NotUrl {
-        /// What stands there.
+        /// The text found there.
         url: String,
-        /// What is wrong.
+        /// The parser's error.
         source: url::ParseError,
     },
-    /// It is asked in another way than by HTTP.
+    /// Its scheme is neither http nor https.
     #[error("{url:?} is not http or https")]
     NotHttp {
-        /// What stands there.
+        /// The text found there.
         url: String,
     },
 }
 
-/// The beginning of a foreign text, for an error: enough to find it by.
+/// The beginning of an untrusted text for an error message, long enough to find it.
 pub(super) fn excerpt(text: &str) -> String {
     const CHARS: usize = 60;
     let mut short: String = text.chars().take(CHARS).collect();

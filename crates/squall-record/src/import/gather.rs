@@ -1,4 +1,5 @@
-//! A script while it is put together: requests that are sent twice are kept once, and steps are brought in order.
+//! Builds a script: identical requests are kept once, and steps are sorted by time. The formats parse the requests, and
+//! `sendable` checks them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -7,92 +8,92 @@ use squall_base::Duration;
 use squall_base::plan::{Script, ScriptBody, ScriptRequest, ScriptStep};
 
 use super::LONGEST_NS;
-use super::error::{Fault, Format, ImportError, Place};
+use super::error::{Fault, Format, ImportError, Location};
 
-/// From when a script's times count.
+/// The origin of a script's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The earliest of the recording's times.
+    /// The earliest time in the recording.
     Earliest,
-    /// The origin of the recording's times.
+    /// The origin of the recording's own times.
     Zero,
 }
 
-/// What was sent when, so far, in the order of the recording.
+/// The requests so far, with their times, in the order of the recording.
 #[derive(Debug, Default)]
-pub(super) struct Gathering(Vec<Sent>);
+pub(super) struct ScriptBuilder(Vec<TimedRequest>);
 
-/// A request with the recording's time and its place there.
+/// A request with its time and location in the recording.
 #[derive(Debug)]
-struct Sent {
+struct TimedRequest {
     at_ns: u128,
-    place: Place,
+    location: Location,
     request: ScriptRequest,
 }
 
-impl Gathering {
+impl ScriptBuilder {
     /// Adds a request at its time.
-    pub(super) fn add(&mut self, at_ns: u128, place: Place, request: ScriptRequest) {
-        self.0.push(Sent {
+    pub(super) fn add(&mut self, at_ns: u128, location: Location, request: ScriptRequest) {
+        self.0.push(TimedRequest {
             at_ns,
-            place,
+            location,
             request,
         });
     }
 
-    /// The script: steps in the order of their times, at equal times in that of the recording; requests in the order in
-    /// which they are first sent.
+    /// Returns the script. Steps are sorted by time, and steps of equal time keep the order of the recording. Requests
+    /// are in the order in which they are first sent.
     pub(super) fn finish(mut self, format: Format, origin: Origin) -> Result<Script, ImportError> {
-        self.0.sort_by_key(|sent| sent.at_ns);
+        self.0.sort_by_key(|timed| timed.at_ns);
         let origin_ns = match origin {
-            Origin::Earliest => self.0.first().map_or(0, |sent| sent.at_ns),
+            Origin::Earliest => self.0.first().map_or(0, |timed| timed.at_ns),
             Origin::Zero => 0,
         };
-        let mut known = Known::default();
+        let mut distinct = DistinctRequests::default();
         let mut steps = Vec::with_capacity(self.0.len());
-        for sent in self.0 {
-            let at = u64::try_from(sent.at_ns - origin_ns).ok();
+        for timed in self.0 {
+            let at = u64::try_from(timed.at_ns - origin_ns).ok();
             let at = at.filter(|at| *at <= LONGEST_NS);
-            let at = at.ok_or_else(|| ImportError::at(format, sent.place, Fault::TooLate))?;
+            let at = at.ok_or_else(|| ImportError::at(format, timed.location, Fault::TooLate))?;
             steps.push(ScriptStep {
                 at: Duration::from_nanos(at),
-                request: known.place_of(sent.request),
+                request: distinct.index_of(timed.request),
             });
         }
         Ok(Script {
-            requests: known.requests,
+            requests: distinct.requests,
             steps,
         })
     }
 }
 
-/// Requests, each once.
+/// The distinct requests.
 #[derive(Debug, Default)]
-struct Known {
+struct DistinctRequests {
     requests: Vec<ScriptRequest>,
-    /// The places of the requests, by what they hash to. Never iterated over, so its order does not show.
-    places: HashMap<u64, Vec<u32>>,
+    /// The indices of the requests by their hash. Never iterated over, so its order has no effect.
+    indices: HashMap<u64, Vec<u32>>,
     hasher: RandomState,
 }
 
-impl Known {
-    /// The place of a request, which is added if it is new. An input has no more bytes than a `u32` counts
-    /// (`check_size`), so it has no more requests.
-    fn place_of(&mut self, request: ScriptRequest) -> u32 {
+impl DistinctRequests {
+    /// The index of a request, which is added if it is new. An input has at most `u32::MAX` bytes (`check_size`), so it
+    /// has no more requests than that.
+    fn index_of(&mut self, request: ScriptRequest) -> u32 {
         let hash = self.hasher.hash_one(identity(&request));
-        let places = self.places.entry(hash).or_default();
-        let is_known = |place: &u32| self.requests[*place as usize] == request;
-        if let Some(place) = places.iter().copied().find(is_known) {
-            return place;
+        let indices = self.indices.entry(hash).or_default();
+        let is_known = |index: &u32| self.requests[*index as usize] == request;
+        if let Some(index) = indices.iter().copied().find(is_known) {
+            return index;
         }
-        let place = self.requests.len() as u32;
-        places.push(place);
+        let index = self.requests.len() as u32;
+        indices.push(index);
         self.requests.push(request);
-        place
+        index
     }
 }
 
-/// What tells requests apart, in words that hash.
+/// The fields that distinguish requests, in hashable form.
 fn identity(request: &ScriptRequest) -> impl Hash {
     let (kind, text, size) = match &request.body {
         ScriptBody::Empty => (0_u8, "", 0),

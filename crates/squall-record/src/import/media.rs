@@ -1,12 +1,14 @@
-//! Which responses are media segments: what a video player fetches again and again, and not the lists of them.
+//! Which responses are media segments: the pieces that a video player keeps fetching, but not the manifests that list
+//! them.
 //!
-//! By the type that the server named, and by the name of the file only where the type says nothing: some servers send
-//! segments as `application/octet-stream`, and `.ts` is TypeScript as often as MPEG-TS. What is neither is no segment, so
-//! segments of a service with a type of its own (YouTube's `application/vnd.yt-ump`) are not found.
+//! The decision uses the media type that the server sent. The file name counts only if the type says nothing: some
+//! servers send segments as `application/octet-stream`, and `.ts` is TypeScript as often as MPEG-TS. Anything else is
+//! not a segment, so segments of a service with its own type (YouTube's `application/vnd.yt-ump`) are not found. `har`
+//! is the only user.
 
 use url::Url;
 
-/// Lists of segments (DASH, HLS), some of them named like audio or video.
+/// Types of manifests (DASH, HLS); some look like audio or video.
 const LISTS: [&str; 6] = [
     "application/dash+xml",
     "application/vnd.apple.mpegurl",
@@ -16,7 +18,7 @@ const LISTS: [&str; 6] = [
     "video/vnd.mpeg.dash.mpd",
 ];
 
-/// Types that say nothing about what they are for. The last is what many tables have for `.ts`.
+/// Types that do not reveal the content. The last is what many MIME tables have for `.ts`.
 const SILENT: [&str; 5] = [
     "",
     "application/octet-stream",
@@ -25,15 +27,15 @@ const SILENT: [&str; 5] = [
     "text/vnd.trolltech.linguist",
 ];
 
-/// Endings of lists' names, whatever their type.
+/// File extensions of manifests, whatever their type.
 const LIST_ENDINGS: [&str; 3] = ["mpd", "m3u8", "m3u"];
 
-/// Endings of segments' names.
+/// File extensions of segments.
 const SEGMENT_ENDINGS: [&str; 9] = [
     "m4s", "mp4", "ts", "webm", "m4a", "m4v", "aac", "cmfv", "cmfa",
 ];
 
-/// True if what `url` names, of the type `mime`, is a media segment.
+/// True if the resource at `url`, of type `mime`, is a media segment.
 pub(super) fn is_segment(url: &str, mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim();
     let mime = essence.to_ascii_lowercase();
@@ -46,7 +48,7 @@ pub(super) fn is_segment(url: &str, mime: &str) -> bool {
     is_media || SILENT.contains(&mime.as_str()) && SEGMENT_ENDINGS.contains(&ending.as_str())
 }
 
-/// What follows the last point of the file's name, in lower case; of a path without one, nothing that is an ending.
+/// The file extension in lower case. For a path without one, some text that is not an extension.
 fn ending(url: &str) -> String {
     let path = Url::parse(url)
         .map(|url| url.path().to_owned())
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_told_from_lists_and_scripts() {
+    fn segments_are_distinguished_from_manifests_and_scripts() {
         for (file, mime, expected) in [
             ("a.m4s", "video/iso.segment", true),
             ("a", "Video/MP4; codecs=\"avc1\"", true),

@@ -1,11 +1,11 @@
-//! Recordings of other programs, as scripts: HAR files of browsers, h2load's timing scripts, vegeta's targets, and
-//! squall's own script file.
+//! Imports recordings of other programs as scripts: HAR files of browsers, h2load's timing scripts, vegeta's targets,
+//! and squall's own script file.
 //!
-//! Pure: text in, a [`Script`] out, with a tally of what was left out and why. No file is read (a body file is only
-//! named), nothing is sent, and no time is made up where a recording has none. All bytes are foreign: whatever they are,
-//! the outcome is a script or an [`ImportError`] that says where they are wrong, and the memory is a small multiple of
-//! their length. squall-load makes arrivals of a script. What each format is: docs/RECORD.md. Each format has its own
-//! file here; `sendable` is what they share, the rules for what can be in a request.
+//! Pure: takes text and returns a [`Script`], with a tally of what was left out and why. It reads no file (a body file
+//! is only named), sends nothing, and invents no times where a recording has none. Every byte is untrusted: the outcome
+//! is a script or an [`ImportError`] that says where the fault is, and memory is a small multiple of the input's
+//! length. squall-load turns a script into arrivals. docs/RECORD.md describes the formats. Each format has its own file
+//! here; `sendable` has the rules they share for the content of a request.
 //!
 //! ```
 //! use squall_record::import::parse_timing_script;
@@ -26,9 +26,9 @@ mod sendable;
 mod timing_script;
 mod vegeta;
 
-pub use error::{Fault, Format, ImportError, Place, UrlFault};
+pub use error::{Fault, Format, ImportError, Location, UrlFault};
 pub use har::{HarOptions, parse_har};
-pub use omission::{Imported, Omission, Reason};
+pub use omission::{Import, Omission, OmissionReason};
 pub use own::{parse_script, script_text};
 pub use timing_script::parse_timing_script;
 pub use vegeta::{parse_vegeta_json, parse_vegeta_targets};
@@ -36,10 +36,11 @@ pub use vegeta::{parse_vegeta_json, parse_vegeta_targets};
 #[cfg(doc)]
 use squall_base::plan::Script;
 
-/// The longest recording in nanoseconds, as the longest `Duration` that can be written: about 31.7 years.
+/// The longest recording in nanoseconds, which is also the longest `Duration` that can be written: about 31.7 years.
 const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
 
-/// Refuses what has more bytes than a step can count requests, each of which takes a byte at least.
+/// Refuses an input of more bytes than a step's `u32` can number. Every request takes at least one byte, so the number
+/// of requests then fits too.
 fn check_size(format: Format, bytes: &[u8]) -> Result<(), ImportError> {
     match u32::try_from(bytes.len()) {
         Ok(_) => Ok(()),

@@ -1,6 +1,8 @@
-//! A moment as RFC 3339 writes it, exact to the nanosecond. No other notation, no leap seconds, no time before 1970.
+//! Parses a timestamp in RFC 3339 notation, exact to the nanosecond. It supports no other notation, no leap seconds and
+//! no time before 1970.
 
-/// Nanoseconds since 1970-01-01 UTC; `None` if `text` is no such moment. Digits beyond the ninth of a fraction are cut.
+/// Nanoseconds since 1970-01-01 UTC; `None` if `text` is not a valid timestamp. Digits after the ninth of a fraction
+/// are ignored.
 pub(super) fn unix_ns(text: &str) -> Option<u128> {
     let (date, rest) = text.trim().split_at_checked(10)?;
     let clock = rest.strip_prefix(['T', 't', ' '])?;
@@ -21,7 +23,7 @@ pub(super) fn unix_ns(text: &str) -> Option<u128> {
     Some(secs * 1_000_000_000 + fraction_ns)
 }
 
-/// The fraction in nanoseconds, and what follows it.
+/// Parses the fraction into nanoseconds. Also returns the text after it.
 fn fraction(text: &str) -> Option<(u128, &str)> {
     let Some(digits) = text.strip_prefix(['.', ',']) else {
         return Some((0, text));
@@ -39,7 +41,7 @@ fn fraction(text: &str) -> Option<(u128, &str)> {
     (!digits.is_empty()).then_some((nanos, rest))
 }
 
-/// Seconds that a zone's clocks are ahead of UTC. The colon may be missing, as some exporters leave it out.
+/// How many seconds a time zone is ahead of UTC. The colon may be missing, because some exporters omit it.
 fn offset_s(zone: &str) -> Option<i64> {
     if zone.eq_ignore_ascii_case("z") {
         return Some(0);
@@ -76,8 +78,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// After Howard Hinnant's `days_from_civil` ("chrono-Compatible Low-Level Date Algorithms"), the inverse of what
-/// squall-base has: years begin in March, so that the leap day is their last.
+/// Days since 1970-01-01. Follows Howard Hinnant's `days_from_civil` ("chrono-Compatible Low-Level Date Algorithms"),
+/// the inverse of the function in squall-base: years begin in March, so that the leap day is their last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_exact_and_know_their_zone() {
+    fn timestamps_are_exact_and_respect_their_time_zone() {
         for (text, nanos) in [
             ("1970-01-01T00:00:00Z", 0),
             ("2000-02-29T00:00:00.000Z", 951_782_400_000_000_000),
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_those_of_squall_base() {
+    fn days_agree_with_squall_base() {
         for day in (0..100_000).step_by(13) {
             let CivilTime {
                 year,

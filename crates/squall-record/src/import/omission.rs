@@ -1,95 +1,96 @@
-//! What an import left out: counted by reason, with the first place of each. Not an error: those are in `error`.
+//! Counts what an import left out, by reason, with the first location of each. Omissions are not errors; those are in
+//! `error`.
 
 use std::fmt;
 
-use super::error::{Format, ImportError, Place};
+use super::error::{Format, ImportError, Location};
 
-/// What an import came to.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported<T> {
+pub struct Import<T> {
     /// The script or the requests.
     pub content: T,
-    /// What of the recording is not in it; one for each reason.
+    /// What was left out of the recording; one entry per reason.
     pub omissions: Vec<Omission>,
 }
 
-/// Things that were left out for one reason.
+/// Things left out for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Omission {
     /// Why.
-    pub reason: Reason,
+    pub reason: OmissionReason,
     /// How many.
     pub count: u64,
     /// Where the first of them is.
-    pub first: Place,
+    pub first: Location,
 }
 
-/// Why something is not in an import.
+/// Why something was left out of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A request by another scheme than `http` and `https`: `data:`, `blob:`, `ws:`, a browser's own.
+pub enum OmissionReason {
+    /// A request with another scheme than `http` and `https`: `data:`, `blob:`, `ws:`, or a browser's own.
     NotHttp,
-    /// A request whose URL is none.
+    /// A request with an invalid URL.
     NotUrl,
-    /// A request whose method is none, or is CONNECT, which asks a proxy for a tunnel.
+    /// A request with an invalid method, or with CONNECT, which asks a proxy for a tunnel.
     Method,
     /// A request without a time.
     NoTime,
-    /// A request that the browser's cache answered: it was not sent.
+    /// A request answered from the browser's cache: it was not sent.
     FromCache,
-    /// A request for something else than a media segment, where only those were wanted.
+    /// A request for something other than a media segment, if only those were wanted.
     NotMedia,
     /// A header field that no request can have, such as one with a line break in its value.
     Field,
-    /// A `Host` that is not the URL's: squall sends the URL's.
+    /// A `Host` that differs from the URL's: squall sends the URL's.
     OtherHost,
-    /// A body of which only the size is known, or that is no text: as many bytes are sent in its place.
+    /// A body of which only the size is known, or that is not text: the same number of bytes is sent in its place.
     BodyContent,
-    /// A body of which not even the size is known: the request is sent without.
+    /// A body whose size is unknown too: the request is sent without it.
     Body,
 }
 
-impl Reason {
-    /// One of them, and many.
+impl OmissionReason {
+    /// Singular and plural descriptions.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Reason::NotHttp => (
+            OmissionReason::NotHttp => (
                 "request left out: not http or https",
                 "requests left out: not http or https",
             ),
-            Reason::NotUrl => (
+            OmissionReason::NotUrl => (
                 "request left out: its URL is none",
                 "requests left out: their URLs are none",
             ),
-            Reason::Method => (
+            OmissionReason::Method => (
                 "request left out: its method is none, or CONNECT",
                 "requests left out: their methods are none, or CONNECT",
             ),
-            Reason::NoTime => (
+            OmissionReason::NoTime => (
                 "request left out: it has no time",
                 "requests left out: they have no time",
             ),
-            Reason::FromCache => (
+            OmissionReason::FromCache => (
                 "request left out: the browser's cache answered it",
                 "requests left out: the browser's cache answered them",
             ),
-            Reason::NotMedia => (
+            OmissionReason::NotMedia => (
                 "request left out: no media segment",
                 "requests left out: no media segments",
             ),
-            Reason::Field => (
+            OmissionReason::Field => (
                 "header field left out: it cannot be sent",
                 "header fields left out: they cannot be sent",
             ),
-            Reason::OtherHost => (
+            OmissionReason::OtherHost => (
                 "Host left out: it is not the URL's",
                 "Hosts left out: they are not the URL's",
             ),
-            Reason::BodyContent => (
+            OmissionReason::BodyContent => (
                 "body of which only the size is kept",
                 "bodies of which only the size is kept",
             ),
-            Reason::Body => (
+            OmissionReason::Body => (
                 "body left out: not even its size is known",
                 "bodies left out: not even their size is known",
             ),
@@ -107,44 +108,45 @@ impl fmt::Display for Omission {
     }
 }
 
-/// The end of a sentence that lists omissions.
+/// The end of an error message, listing the omissions.
 pub(super) fn listed(omissions: &[Omission]) -> String {
     let words: Vec<String> = omissions.iter().map(Omission::to_string).collect();
-    match words.is_empty() {
-        true => "; is it the right file?".to_owned(),
-        false => format!(": {}", words.join(", ")),
+    if words.is_empty() {
+        "; is it the right file?".to_owned()
+    } else {
+        format!(": {}", words.join(", "))
     }
 }
 
-/// Omissions while they are counted.
+/// Counts omissions.
 #[derive(Debug, Default)]
 pub(super) struct Tally(Vec<Omission>);
 
 impl Tally {
-    /// Counts one.
-    pub(super) fn add(&mut self, reason: Reason, place: Place) {
+    /// Counts one omission.
+    pub(super) fn add(&mut self, reason: OmissionReason, location: Location) {
         match self.0.iter_mut().find(|known| known.reason == reason) {
             Some(known) => known.count += 1,
             None => self.0.push(Omission {
                 reason,
                 count: 1,
-                first: place,
+                first: location,
             }),
         }
     }
 
-    /// The import, unless nothing came of it.
+    /// Finishes the import; an error if it is empty.
     pub(super) fn finish<T>(
         self,
         format: Format,
         content: T,
         is_empty: impl Fn(&T) -> bool,
-    ) -> Result<Imported<T>, ImportError> {
+    ) -> Result<Import<T>, ImportError> {
         if is_empty(&content) {
             let omissions = self.0;
             return Err(ImportError::Nothing { format, omissions });
         }
-        Ok(Imported {
+        Ok(Import {
             content,
             omissions: self.0,
         })

@@ -1,13 +1,14 @@
-//! squall's own script file: a `Script` as JSON, read with every check that the other formats pass on their way.
+//! squall's own script file: a `Script` as JSON, read with the same checks that the other formats undergo.
 //!
-//! Nothing is mended: what squall did not write or a person changed for the worse is an error with its place.
+//! Nothing is corrected: whatever squall would not have written is an error with its place.
 
 use squall_base::plan::{Script, ScriptRequest};
 
-use super::error::{Fault, Format, ImportError, Place, excerpt};
+use super::error::{Fault, Format, ImportError, Location, excerpt};
 use super::{LONGEST_NS, check_size, sendable};
 
-/// Reads a script: every step has a request, no time is before that of the step above it, and every request can be sent.
+/// Reads a script. Every step must name an existing request, no step may be earlier than the one before it, and every
+/// request must be sendable.
 pub fn parse_script(bytes: &[u8]) -> Result<Script, ImportError> {
     check_size(Format::Script, bytes)?;
     let script: Script = serde_json::from_slice(bytes).map_err(|source| ImportError::Json {
@@ -18,7 +19,7 @@ pub fn parse_script(bytes: &[u8]) -> Result<Script, ImportError> {
     Ok(script)
 }
 
-/// The text of a script's file, which [`parse_script`] reads again; so what it would refuse is refused here too.
+/// The text of a script's file, which [`parse_script`] can read back. It refuses the same scripts.
 pub fn script_text(script: &Script) -> Result<String, ImportError> {
     check(script)?;
     let text = serde_json::to_string_pretty(script);
@@ -27,13 +28,13 @@ pub fn script_text(script: &Script) -> Result<String, ImportError> {
 }
 
 fn check(script: &Script) -> Result<(), ImportError> {
-    let at = |place, fault| ImportError::at(Format::Script, place, fault);
-    for (request, place) in script.requests.iter().zip((0..).map(Place::Request)) {
-        check_request(request).map_err(|fault| at(place, fault))?;
+    let at = |location, fault| ImportError::at(Format::Script, location, fault);
+    for (request, location) in script.requests.iter().zip((0..).map(Location::Request)) {
+        check_request(request).map_err(|fault| at(location, fault))?;
     }
     let requests = script.requests.len() as u64;
     let mut before = None;
-    for (step, place) in script.steps.iter().zip((0..).map(Place::Step)) {
+    for (step, location) in script.steps.iter().zip((0..).map(Location::Step)) {
         let fault = match step.request {
             request if u64::from(request) >= requests => Fault::NoRequest { request, requests },
             _ if Some(step.at) < before => Fault::TimeGoesBack,
@@ -43,14 +44,15 @@ fn check(script: &Script) -> Result<(), ImportError> {
                 continue;
             }
         };
-        return Err(at(place, fault));
+        return Err(at(location, fault));
     }
-    match script.steps.is_empty() {
-        false => Ok(()),
-        true => Err(ImportError::Nothing {
+    if !script.steps.is_empty() {
+        Ok(())
+    } else {
+        Err(ImportError::Nothing {
             format: Format::Script,
             omissions: Vec::new(),
-        }),
+        })
     }
 }
 

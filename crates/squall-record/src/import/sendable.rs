@@ -1,17 +1,17 @@
-//! What can be in a request of a script: methods, URLs, header fields.
+//! What a request of a script may contain: methods, URLs, header fields.
 //!
-//! Where a text is wrong it is said, not mended; only what is the protocol's own business is taken away silently. Whether
-//! what is wrong stops an import or is left out of it is decided by the format.
+//! Faults are reported, not corrected; only header fields that belong to the protocol are removed silently. The format
+//! decides whether a fault stops the import or is left out of it.
 
 use std::sync::LazyLock;
 
 use url::{Position, Url};
 
-use super::error::{Place, UrlFault, excerpt};
-use super::omission::{Reason, Tally};
+use super::error::{Location, UrlFault, excerpt};
+use super::omission::{OmissionReason, Tally};
 
-/// Fields that are the protocol's own. Those of one hop (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2), and those that
-/// squall makes of the URL and the body.
+/// Header fields that belong to the protocol: hop-by-hop fields (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2), and
+/// those that squall derives from the URL and the body.
 const OWN_FIELDS: [&str; 13] = [
     "connection",
     "content-length",
@@ -28,11 +28,11 @@ const OWN_FIELDS: [&str; 13] = [
     "upgrade",
 ];
 
-/// Stands for the server where a URL names none.
+/// The server of URLs that name none.
 static SOME_SERVER: LazyLock<Url> =
     LazyLock::new(|| Url::parse("http://server/").expect("it is a URL"));
 
-/// A URL as it is asked for: absolute, or a path from `/`; without its fragment, which is never sent.
+/// Normalizes a URL: absolute, or a path that begins with `/`, without its fragment, which is never sent.
 pub(super) fn url(text: &str) -> Result<String, UrlFault> {
     let is_path = text.starts_with('/') && !text.starts_with("//");
     let parsed = if is_path {
@@ -46,7 +46,7 @@ pub(super) fn url(text: &str) -> Result<String, UrlFault> {
     })?;
     url.set_fragment(None);
     match (url.scheme(), is_path) {
-        // A path such as `/\host/` is a whole URL to a browser.
+        // To a browser, a path such as `/\host/` is an absolute URL.
         ("http", true) if url.host_str() == SOME_SERVER.host_str() => {
             Ok(url[Position::BeforePath..].to_owned())
         }
@@ -55,7 +55,7 @@ pub(super) fn url(text: &str) -> Result<String, UrlFault> {
     }
 }
 
-/// True if `text` is a method that can be asked for: a token, and no CONNECT, which asks a proxy for a tunnel.
+/// True if `text` is a method that can be sent: a token other than CONNECT, which asks a proxy for a tunnel.
 pub(super) fn is_method(text: &str) -> bool {
     is_token(text) && text != "CONNECT"
 }
@@ -65,16 +65,17 @@ pub(super) fn is_field(name: &str, value: &str) -> bool {
     is_token(name) && !value.chars().any(|c| c.is_control() && c != '\t')
 }
 
-/// True if the field is the protocol's own. `name` is in lower case.
+/// True if the field belongs to the protocol. `name` is in lower case.
 pub(super) fn is_own(name: &str) -> bool {
     name.starts_with(':') || OWN_FIELDS.contains(&name)
 }
 
-/// The fields of a recording as a script has them: names in lower case, without the protocol's own.
+/// The header fields of a recording in the form a script has them: names in lower case, without the protocol's own
+/// fields.
 pub(super) fn fields<'a>(
     recorded: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     url: &str,
-    place: Place,
+    location: Location,
     tally: &mut Tally,
 ) -> Vec<(String, String)> {
     let of_hop = named_by_connection(recorded.clone());
@@ -82,7 +83,7 @@ pub(super) fn fields<'a>(
     for (name, value) in recorded {
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
         if name == "host" && !is_host_of(url, value) {
-            tally.add(Reason::OtherHost, place);
+            tally.add(OmissionReason::OtherHost, location);
         }
         if is_own(&name) || of_hop.contains(&name) {
             continue;
@@ -90,13 +91,13 @@ pub(super) fn fields<'a>(
         if is_field(&name, value) {
             fields.push((name, value.to_owned()));
         } else {
-            tally.add(Reason::Field, place);
+            tally.add(OmissionReason::Field, location);
         }
     }
     fields
 }
 
-/// The names that `Connection` lists: fields of one hop too. Sorted lists of a few are enough: no browser sends more.
+/// The field names listed by `Connection`, which are hop-by-hop too. The first few are enough: no browser lists more.
 fn named_by_connection<'a>(recorded: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     const AT_MOST: usize = 16;
     recorded
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_those_that_a_client_chooses() {
+    fn only_fields_that_a_client_chooses_are_kept() {
         let recorded = [
             (":method", "GET"),
             ("Host", "A.example:443"),
@@ -168,7 +169,7 @@ mod tests {
         let fields = fields(
             recorded.into_iter(),
             "https://a.example/",
-            Place::Line(7),
+            Location::Line(7),
             &mut tally,
         );
         assert_eq!(fields, [("cookie".to_owned(), "a=b".to_owned())]);

@@ -1,37 +1,37 @@
-//! h2load's timing script: `<milliseconds>\t<URI>` a line (<https://nghttp2.org/documentation/h2load.1.html>,
+//! h2load's timing script: one `<milliseconds>\t<URI>` per line (<https://nghttp2.org/documentation/h2load.1.html>,
 //! `--timing-script-file`).
 //!
-//! The times count from the start of the load, and they are taken as just that: h2load waits the difference of two lines
-//! after it has sent the first of them, so that its schedule slides (nghttp2, `h2load.cc`). Lines need not be in order.
-//! A URI that is only a path stands for the same on the given server.
+//! Times count from the start of the load and are used exactly so. h2load itself waits for the difference between two
+//! lines after it has sent the first of them, so its schedule drifts (nghttp2, `h2load.cc`). Lines need not be in
+//! order. A URI that is only a path refers to the given server. Header fields and bodies do not exist in this format.
 
 use squall_base::plan::{Script, ScriptBody, ScriptRequest};
 
-use super::error::{Fault, Format, ImportError, Place, excerpt};
-use super::gather::{Gathering, Origin};
-use super::omission::{Imported, Tally};
+use super::error::{Fault, Format, ImportError, Location, excerpt};
+use super::gather::{Origin, ScriptBuilder};
+use super::omission::{Import, Tally};
 use super::{LONGEST_NS, check_size, sendable};
 
-/// Makes a script of a timing script: GET requests without header fields. Empty lines are skipped, as h2load does.
-pub fn parse_timing_script(bytes: &[u8]) -> Result<Imported<Script>, ImportError> {
+/// Converts a timing script to a script of GET requests without header fields. Empty lines are skipped, as in h2load.
+pub fn parse_timing_script(bytes: &[u8]) -> Result<Import<Script>, ImportError> {
     const FORMAT: Format = Format::TimingScript;
     check_size(FORMAT, bytes)?;
-    let mut gathering = Gathering::default();
-    for (line, place) in bytes.split(|b| *b == b'\n').zip((1..).map(Place::Line)) {
+    let mut builder = ScriptBuilder::default();
+    for (line, location) in bytes.split(|b| *b == b'\n').zip((1..).map(Location::Line)) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             continue;
         }
-        let (at_ns, url) = step(line).map_err(|fault| ImportError::at(FORMAT, place, fault))?;
+        let (at_ns, url) = step(line).map_err(|fault| ImportError::at(FORMAT, location, fault))?;
         let request = ScriptRequest {
             method: "GET".to_owned(),
             url,
             headers: Vec::new(),
             body: ScriptBody::Empty,
         };
-        gathering.add(at_ns, place, request);
+        builder.add(at_ns, location, request);
     }
-    let script = gathering.finish(FORMAT, Origin::Zero)?;
+    let script = builder.finish(FORMAT, Origin::Zero)?;
     Tally::default().finish(FORMAT, script, |script| script.steps.is_empty())
 }
 
@@ -39,7 +39,7 @@ fn step(line: &[u8]) -> Result<(u128, String), Fault> {
     let line = str::from_utf8(line).map_err(|_| Fault::NotUtf8)?;
     let (time, uri) = line.split_once('\t').ok_or(Fault::NoTab)?;
     let millis: Option<f64> = time.trim().parse().ok();
-    // Rounded to the nanosecond: h2load's own resolution is a microsecond.
+    // Rounded to the nanosecond; h2load's own resolution is a microsecond.
     let nanos = millis.map(|millis| (millis * 1e6).round());
     let nanos = nanos.filter(|nanos| (0.0..=LONGEST_NS as f64).contains(nanos));
     let at_ns = nanos.ok_or_else(|| Fault::Time {

@@ -1,8 +1,8 @@
 //! vegeta's targets, as text and as lines of JSON (vegeta's README, "-format"; `lib/targets.go`).
 //!
-//! They have no times, so what comes of them is requests only, each once for every time that it stands there: vegeta
-//! takes them in turn, and so each has the same weight. A body file is named, not read; vegeta takes a relative path from
-//! where it was started, a script takes it from its own folder.
+//! Targets have no times, so an import returns requests only. A target that appears several times is returned as often:
+//! vegeta cycles through the targets, so each appearance has the same weight. A body file is named, not read. vegeta
+//! resolves relative paths from its working directory, a script from its own folder.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use serde::Deserialize;
 use squall_base::Bytes;
 use squall_base::plan::{ScriptBody, ScriptRequest};
 
-use super::error::{Fault, Format, ImportError, Place, excerpt};
-use super::omission::{Imported, Reason, Tally};
+use super::error::{Fault, Format, ImportError, Location, excerpt};
+use super::omission::{Import, OmissionReason, Tally};
 use super::{check_size, sendable};
 
-/// A target of the format `http` whose end has not come yet.
+/// A target of the format `http` that may have further lines.
 struct Target {
     method: String,
     url: String,
     fields: Vec<(String, String)>,
     body: ScriptBody,
-    place: Place,
+    location: Location,
 }
 
-/// What a line of the format `http` is.
+/// A line of the format `http`.
 enum Line<'a> {
     Blank,
     Comment,
@@ -34,27 +34,27 @@ enum Line<'a> {
     Other(&'a str),
 }
 
-/// Reads targets of the format `http`: `METHOD URL`, lines of header fields, `@FILE` for the body, a blank line between
-/// two; lines that begin with `#` are comments.
-pub fn parse_vegeta_targets(bytes: &[u8]) -> Result<Imported<Vec<ScriptRequest>>, ImportError> {
+/// Reads targets of the format `http`: a line `METHOD URL`, lines of header fields, `@FILE` for the body, and a blank
+/// line between two targets. Lines that begin with `#` are comments.
+pub fn parse_vegeta_targets(bytes: &[u8]) -> Result<Import<Vec<ScriptRequest>>, ImportError> {
     const FORMAT: Format = Format::VegetaHttp;
     check_size(FORMAT, bytes)?;
     let mut tally = Tally::default();
     let mut requests = Vec::new();
     let mut current = None;
-    for (line, place) in bytes.split(|b| *b == b'\n').zip((1..).map(Place::Line)) {
-        let ended = take_line(line, place, &mut current)
-            .map_err(|fault| ImportError::at(FORMAT, place, fault))?;
+    for (line, location) in bytes.split(|b| *b == b'\n').zip((1..).map(Location::Line)) {
+        let ended = take_line(line, location, &mut current)
+            .map_err(|fault| ImportError::at(FORMAT, location, fault))?;
         requests.extend(ended.map(|target| target.request(&mut tally)));
     }
     requests.extend(current.map(|target| target.request(&mut tally)));
     tally.finish(FORMAT, requests, Vec::is_empty)
 }
 
-/// Takes one more line; gives the target that it ends.
+/// Takes one more line. Returns the target that the line ends.
 fn take_line(
     line: &[u8],
-    place: Place,
+    location: Location,
     current: &mut Option<Target>,
 ) -> Result<Option<Target>, Fault> {
     let line = Line::read(str::from_utf8(line).map_err(|_| Fault::NotUtf8)?.trim());
@@ -62,12 +62,12 @@ fn take_line(
         (Line::Comment, _) => Ok(None),
         (Line::Blank, _) => Ok(current.take()),
         (Line::Target(method, url), None) => {
-            *current = Some(Target::new(method, url, place)?);
+            *current = Some(Target::new(method, url, location)?);
             Ok(None)
         }
-        // Directly below another one a target needs no blank line.
+        // A target directly below another one needs no blank line.
         (Line::Target(method, url), Some(above)) if above.fields.is_empty() => {
-            Ok(current.replace(Target::new(method, url, place)?))
+            Ok(current.replace(Target::new(method, url, location)?))
         }
         (Line::BodyFile(""), Some(_)) => Err(Fault::NoFile),
         (Line::BodyFile(path), Some(target)) => {
@@ -107,20 +107,21 @@ fn field(line: &str) -> Result<(String, String), Fault> {
     };
     let (name, value) = line.split_once(':').ok_or_else(fault)?;
     let (name, value) = (name.trim(), value.trim());
-    match sendable::is_field(name, value) {
-        true => Ok((name.to_owned(), value.to_owned())),
-        false => Err(fault()),
+    if sendable::is_field(name, value) {
+        Ok((name.to_owned(), value.to_owned()))
+    } else {
+        Err(fault())
     }
 }
 
 impl Target {
-    fn new(method: &str, url: &str, place: Place) -> Result<Target, Fault> {
+    fn new(method: &str, url: &str, location: Location) -> Result<Target, Fault> {
         Ok(Target {
             method: checked_method(method)?,
             url: sendable::url(url)?,
             fields: Vec::new(),
             body: ScriptBody::Empty,
-            place,
+            location,
         })
     }
 
@@ -129,7 +130,7 @@ impl Target {
             .fields
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        let headers = sendable::fields(fields, &self.url, self.place, tally);
+        let headers = sendable::fields(fields, &self.url, self.location, tally);
         ScriptRequest {
             method: self.method,
             headers,
@@ -140,15 +141,16 @@ impl Target {
 }
 
 fn checked_method(method: &str) -> Result<String, Fault> {
-    match sendable::is_method(method) {
-        true => Ok(method.to_owned()),
-        false => Err(Fault::Method {
+    if sendable::is_method(method) {
+        Ok(method.to_owned())
+    } else {
+        Err(Fault::Method {
             text: excerpt(method),
-        }),
+        })
     }
 }
 
-/// A line of the format `json`, as vegeta's `lib/target.schema.json` has it.
+/// A line of the format `json`, as defined by vegeta's `lib/target.schema.json`.
 #[derive(Deserialize)]
 struct JsonTarget {
     method: String,
@@ -157,24 +159,24 @@ struct JsonTarget {
     body: Option<String>,
 }
 
-/// Reads targets of the format `json`: an object a line, with `method`, `url`, `header` (lists of values by name) and
-/// `body` (base64). A body that is no text becomes as many bytes of anything, and is counted as left out.
-pub fn parse_vegeta_json(bytes: &[u8]) -> Result<Imported<Vec<ScriptRequest>>, ImportError> {
+/// Reads targets of the format `json`: one object per line, with `method`, `url`, `header` (lists of values by name)
+/// and `body` (base64). A body that is not text becomes the same number of arbitrary bytes, and is counted as left out.
+pub fn parse_vegeta_json(bytes: &[u8]) -> Result<Import<Vec<ScriptRequest>>, ImportError> {
     const FORMAT: Format = Format::VegetaJson;
     check_size(FORMAT, bytes)?;
     let mut tally = Tally::default();
     let mut requests = Vec::new();
-    for (line, place) in bytes.split(|b| *b == b'\n').zip((1..).map(Place::Line)) {
+    for (line, location) in bytes.split(|b| *b == b'\n').zip((1..).map(Location::Line)) {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let request = json_target(line, place, &mut tally);
-        requests.push(request.map_err(|fault| ImportError::at(FORMAT, place, fault))?);
+        let request = json_target(line, location, &mut tally);
+        requests.push(request.map_err(|fault| ImportError::at(FORMAT, location, fault))?);
     }
     tally.finish(FORMAT, requests, Vec::is_empty)
 }
 
-fn json_target(line: &[u8], place: Place, tally: &mut Tally) -> Result<ScriptRequest, Fault> {
+fn json_target(line: &[u8], location: Location, tally: &mut Tally) -> Result<ScriptRequest, Fault> {
     let target: JsonTarget = serde_json::from_slice(line)?;
     let url = sendable::url(&target.url)?;
     let header = target.header.unwrap_or_default();
@@ -186,12 +188,12 @@ fn json_target(line: &[u8], place: Place, tally: &mut Tally) -> Result<ScriptReq
     let body = STANDARD.decode(target.body.unwrap_or_default())?;
     Ok(ScriptRequest {
         method: checked_method(&target.method)?,
-        headers: sendable::fields(fields, &url, place, tally),
+        headers: sendable::fields(fields, &url, location, tally),
         body: match String::from_utf8(body) {
             Ok(text) if text.is_empty() => ScriptBody::Empty,
             Ok(text) => ScriptBody::Text(text),
             Err(binary) => {
-                tally.add(Reason::BodyContent, place);
+                tally.add(OmissionReason::BodyContent, location);
                 ScriptBody::Size(Bytes::new(binary.as_bytes().len() as u64))
             }
         },

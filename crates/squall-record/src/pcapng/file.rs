@@ -1,9 +1,9 @@
-//! The capture of a link: each packet once, at the time at which it entered the link, in that order; a copy that the link
-//! made is one more.
+//! The capture of a link: each packet once, at the time when it entered the link, in that order. A copy that the link
+//! made is an additional packet.
 //!
-//! Packets come when their fate is final, which for a delayed one is long after it entered, so they are held
-//! back until no earlier one can follow. The memory is that of the packets that the link itself holds. Times
-//! of release are not here: they are in packets.parquet. The blocks themselves are `writer`'s.
+//! A packet is passed in when its fate is final, which for a delayed one is long after it entered the link. Packets are
+//! therefore held back until no earlier one can follow, which needs as much memory as the packets in the link itself.
+//! Release times are not here but in packets.parquet. `writer` writes the blocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use squall_base::Time;
 use squall_base::record::{Direction, PacketRecord};
 
-use super::{Heading, PcapngWriter};
+use super::{CaptureDirection, PcapngWriter};
 use crate::RecordError;
 
-/// Bytes that are written at once: some 40 full packets.
+/// Size of the write buffer: some 40 full packets.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The interfaces, in the order of their numbers.
@@ -25,24 +25,24 @@ const INTERFACES: [(&str, &str); 2] = [
     ("down", "server to client, at the time of entering the link"),
 ];
 
-/// Addresses for readers that want Ethernet: locally administered, so that they are nobody's.
+/// MAC addresses for readers that want Ethernet; locally administered, so that they cannot belong to a real device.
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// One packet to be written.
+/// A packet to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Captured {
-    /// Its record; only the direction, the time of arrival and the number are used.
+pub struct CapturedPacket {
+    /// Its record, of which only the direction, the arrival time and the index are used.
     pub record: PacketRecord,
-    /// The IP packet; one that the link altered, as it left.
+    /// The IP packet; if the link altered it, as it left.
     pub bytes: Vec<u8>,
-    /// What a reader should be told about it, e.g. "squall: dropped by loss (loss 3%)".
+    /// A comment for the reader, e.g. "squall: dropped by loss (loss 3%)".
     pub comment: Option<String>,
 }
 
 /// Writes a pcapng file with the interfaces "up" and "down".
 ///
-/// A packet from the client is marked as outbound, one to it as inbound.
+/// Packets from the client are marked as outbound, packets to it as inbound.
 ///
 /// ```
 /// use squall_base::Time;
@@ -61,19 +61,19 @@ pub struct PcapngFile {
     writer: PcapngWriter<BufWriter<File>>,
     epoch: Time,
     epoch_unix_ns: u64,
-    waiting: BTreeMap<Place, Captured>,
-    /// Packets taken so far.
-    taken: u64,
-    /// The frame being made; kept for its memory.
+    waiting: BTreeMap<PacketOrder, CapturedPacket>,
+    /// The number of packets so far.
+    appended: u64,
+    /// Scratch buffer for the current frame.
     frame: Vec<u8>,
 }
 
-/// Where a packet stands in the file: by arrival, then direction and number, then as it came.
-type Place = (Time, Direction, u64, u64);
+/// The position of a packet in the file: by arrival, then direction and index, then the order of `append`.
+type PacketOrder = (Time, Direction, u64, u64);
 
 impl PcapngFile {
-    /// Makes the file `path`, in place of what is there. `epoch` is an instant on the clock of the packets'
-    /// times, and `epoch_unix_ns` the same instant in nanoseconds since 1970-01-01 00:00 UTC.
+    /// Creates the file `path`, replacing an existing one. `epoch` is an instant on the clock of the packets' times,
+    /// and `epoch_unix_ns` the same instant in nanoseconds since 1970-01-01 00:00 UTC.
     pub fn create(path: PathBuf, epoch: Time, epoch_unix_ns: u64) -> Result<Self, RecordError> {
         let file = File::create(&path).map_err(|source| RecordError::Create {
             path: path.clone(),
@@ -88,26 +88,31 @@ impl PcapngFile {
                 epoch,
                 epoch_unix_ns,
                 waiting: BTreeMap::new(),
-                taken: 0,
+                appended: 0,
                 frame: Vec::new(),
             }),
             Err(source) => Err(RecordError::Write { path, source }),
         }
     }
 
-    /// Takes `packets`, in any order, and writes all taken so far that arrived before `complete_until`: the
-    /// caller's word that no packet which arrived before it will follow. One that does is written all the
-    /// same, out of order. After an error the file is of no use.
+    /// Takes `packets`, in any order, and writes all packets so far that arrived before `complete_until`. The caller
+    /// guarantees that no more of those will follow; one that does is still written, out of order. After an error the
+    /// file is unusable.
     pub fn append(
         &mut self,
-        packets: Vec<Captured>,
+        packets: Vec<CapturedPacket>,
         complete_until: Time,
     ) -> Result<(), RecordError> {
         for packet in packets {
             let record = &packet.record;
-            let place = (record.arrived, record.direction, record.index, self.taken);
-            self.waiting.insert(place, packet);
-            self.taken += 1;
+            let order = (
+                record.arrived,
+                record.direction,
+                record.index,
+                self.appended,
+            );
+            self.waiting.insert(order, packet);
+            self.appended += 1;
         }
         while let Some(first) = self.waiting.first_entry() {
             if first.key().0 >= complete_until {
@@ -119,8 +124,7 @@ impl PcapngFile {
         Ok(())
     }
 
-    /// Writes the packets that are left, and waits until the disk has them. Gives the number of packets in
-    /// the file.
+    /// Writes the remaining packets and syncs the file to disk. Returns the number of packets in the file.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         for packet in std::mem::take(&mut self.waiting).into_values() {
             self.write(&packet)?;
@@ -128,7 +132,7 @@ impl PcapngFile {
         let PcapngFile {
             path,
             writer,
-            taken,
+            appended,
             ..
         } = self;
         writer
@@ -136,26 +140,26 @@ impl PcapngFile {
             .and_then(|out| out.into_inner().map_err(io::Error::from))
             .and_then(|file| file.sync_all())
             .map_err(|source| RecordError::Write { path, source })?;
-        Ok(taken)
+        Ok(appended)
     }
 
-    fn write(&mut self, packet: &Captured) -> Result<(), RecordError> {
-        let (interface, heading) = match packet.record.direction {
-            Direction::Up => (0, Heading::Outbound),
-            Direction::Down => (1, Heading::Inbound),
+    fn write(&mut self, packet: &CapturedPacket) -> Result<(), RecordError> {
+        let (interface, direction) = match packet.record.direction {
+            Direction::Up => (0, CaptureDirection::Outbound),
+            Direction::Down => (1, CaptureDirection::Inbound),
         };
         frame_of(packet, &mut self.frame);
         let time = self.unix_ns(packet.record.arrived);
         let comment = packet.comment.as_deref();
         self.writer
-            .packet(interface, time, Some(heading), &self.frame, comment)
+            .packet(interface, time, Some(direction), &self.frame, comment)
             .map_err(|source| RecordError::Write {
                 path: self.path.clone(),
                 source,
             })
     }
 
-    /// The wall clock's time at `at`, which may be before the epoch: one of the two spans is zero.
+    /// The wall-clock time of `at`, which may be before the epoch: one of the two differences is zero.
     fn unix_ns(&self, at: Time) -> u64 {
         self.epoch_unix_ns
             .saturating_add(at.since(self.epoch).as_nanos())
@@ -163,14 +167,14 @@ impl PcapngFile {
     }
 }
 
-/// Puts the packet, in Ethernet, into `frame`.
-fn frame_of(packet: &Captured, frame: &mut Vec<u8>) {
+/// Writes the packet as an Ethernet frame into `frame`.
+fn frame_of(packet: &CapturedPacket, frame: &mut Vec<u8>) {
     let (to, from) = match packet.record.direction {
         Direction::Up => (SERVER_MAC, CLIENT_MAC),
         Direction::Down => (CLIENT_MAC, SERVER_MAC),
     };
-    // The IP version is the packet's first four bits. What is neither, a corrupted packet for one, has the
-    // EtherType for local experiments (IEEE 802), of which readers show the bytes.
+    // The IP version is in the packet's first four bits. Anything else, for example a corrupted packet, gets the
+    // EtherType for local experiments (IEEE 802), for which readers show the bytes.
     let ether_type: u16 = match packet.bytes.first().map(|byte| byte >> 4) {
         Some(4) => 0x0800,
         Some(6) => 0x86DD,

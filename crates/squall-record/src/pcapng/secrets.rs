@@ -1,7 +1,6 @@
-//! Puts TLS secrets into a capture that is complete: programs write them while they run, and readers want them before the
-//! packets that need them.
+//! Adds TLS secrets to a finished capture: programs log them while they run, but readers need them before the packets.
 //!
-//! The blocks themselves are `writer`'s.
+//! `writer` writes the block.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -11,20 +10,22 @@ use super::PcapngWriter;
 use super::writer::{INTERFACE_DESCRIPTION, SECTION_HEADER};
 use crate::RecordError;
 
-/// Puts the lines of an NSS key log (draft-ietf-tls-keylogfile) before the first packet of a capture of ours, in a block
-/// that Wireshark and tshark use by themselves. The file is written again, beside itself, and then takes its place.
+/// Inserts the lines of an NSS key log (draft-ietf-tls-keylogfile) before the first packet of a capture written by
+/// squall, in a block that Wireshark and tshark use automatically. The new file is written under a temporary name and
+/// then replaces the old one.
 pub fn add_secrets(path: &Path, key_log: &str) -> Result<(), RecordError> {
     let failed = |source| RecordError::Write {
         path: path.to_path_buf(),
         source,
     };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".partial");
-    let beside = PathBuf::from(beside);
-    let written = write_with(path, &beside, key_log).and_then(|()| fs::rename(&beside, path));
+    let mut temporary_path = path.as_os_str().to_owned();
+    temporary_path.push(".partial");
+    let temporary_path = PathBuf::from(temporary_path);
+    let written =
+        write_with(path, &temporary_path, key_log).and_then(|()| fs::rename(&temporary_path, path));
     if written.is_err() {
-        // It may not be there.
-        let _ = fs::remove_file(&beside);
+        // It may not exist.
+        let _ = fs::remove_file(&temporary_path);
     }
     written.map_err(failed)
 }
@@ -40,7 +41,7 @@ fn write_with(from: &Path, to: &Path, key_log: &str) -> io::Result<()> {
     output.into_inner().map_err(io::Error::from)?.sync_all()
 }
 
-/// How long the blocks before the first packet are: the section's and the interfaces'.
+/// The length of the blocks before the first packet: the section header and the interfaces.
 fn head_bytes(input: &mut (impl Read + Seek)) -> io::Result<u64> {
     let mut at = 0;
     loop {
@@ -55,7 +56,8 @@ fn head_bytes(input: &mut (impl Read + Seek)) -> io::Result<u64> {
                 .rev()
                 .fold(0_u32, |number, byte| number << 8 | u32::from(*byte))
         });
-        // A block is at least its kind and its length, twice; without this a broken file would be read for ever.
+        // A block has at least its type once and its length twice. Without this check a broken file could cause an
+        // endless loop.
         if ![SECTION_HEADER, INTERFACE_DESCRIPTION].contains(&kind) || length < 12 {
             return Ok(at);
         }

@@ -1,7 +1,7 @@
-//! The blocks of a pcapng file: one section, its interfaces, packets with comments, TLS secrets.
+//! Writes the blocks of a pcapng file: one section, its interfaces, packets with comments, TLS secrets.
 //!
-//! Section numbers are those of draft-ietf-opsawg-pcapng. Everything is little-endian on every machine, so that
-//! the same packets give the same bytes. It does not buffer, and adds nothing to a frame: `file` does both.
+//! Section numbers are those of draft-ietf-opsawg-pcapng. Everything is little-endian on every machine, so that the
+//! same packets produce the same bytes. The writer does not buffer, and adds nothing to a frame: `file` does both.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
 
-/// Option codes: of every block, of the section header, of an interface, of a packet.
+/// Option codes: for every block, the section header, an interface, a packet.
 const OPT_ENDOFOPT: u16 = 0;
 const OPT_COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
@@ -20,7 +20,7 @@ const IF_DESCRIPTION: u16 = 3;
 const IF_TSRESOL: u16 = 9;
 const EPB_FLAGS: u16 = 2;
 
-/// By this number a reader sees the byte order.
+/// Shows a reader the byte order.
 const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 const LINKTYPE_ETHERNET: u16 = 1;
 /// if_tsresol: times are in units of 10^-9 s.
@@ -28,25 +28,25 @@ const NANOSECONDS: u8 = 9;
 /// "TLSK": the secrets are an NSS key log.
 const TLS_KEY_LOG: u32 = 0x544C_534B;
 
-/// Which way a packet went, seen from where it was captured (epb_flags, bits 0 and 1).
+/// The direction of a packet, relative to the point of capture (epb_flags, bits 0 and 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heading {
-    /// Towards it.
+pub enum CaptureDirection {
+    /// Towards the point of capture.
     Inbound,
     /// Away from it.
     Outbound,
 }
 
-/// Writes a pcapng file, block by block, to `out`. After an error the file is of no use.
+/// Writes a pcapng file, block by block, to `out`. After an error the file is unusable.
 pub struct PcapngWriter<W: Write> {
     out: W,
     interfaces: usize,
-    /// The block being made; kept for its memory.
+    /// Scratch buffer for the current block.
     block: Vec<u8>,
 }
 
 impl PcapngWriter<Vec<u8>> {
-    /// The block of [`PcapngWriter::secrets`] by itself, to be put into a capture.
+    /// The block of [`PcapngWriter::secrets`] alone, to be inserted into a capture.
     pub(super) fn secrets_block(key_log: &str) -> io::Result<Vec<u8>> {
         let mut writer = PcapngWriter {
             out: Vec::new(),
@@ -59,9 +59,9 @@ impl PcapngWriter<Vec<u8>> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Writes the file's head: the section, written by `application` ("squall 0.1.0"), and its `interfaces`,
-    /// each with a name and a description, e.g. `("up", "client to server, as it entered the link")`. Their
-    /// link type is Ethernet, their times are in nanoseconds, and packets are of any length (snaplen 0).
+    /// Writes the file's head: the section, naming `application` ("squall 0.1.0") as its writer, and its `interfaces`,
+    /// each with a name and a description, e.g. `("up", "client to server, as it entered the link")`. Their link type
+    /// is Ethernet, their times are in nanoseconds, and packets may have any length (snaplen 0).
     pub fn new(out: W, application: &str, interfaces: &[(&str, &str)]) -> io::Result<Self> {
         let mut writer = PcapngWriter {
             out,
@@ -90,16 +90,16 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// One packet: the Ethernet frame `bytes` without its checksum, on the interface number `interface`, at
-    /// `time_unix_ns` nanoseconds after 1970-01-01 00:00 UTC. A `comment` is cut off after 65,535 bytes, the
-    /// longest option.
+    /// Writes a packet: the Ethernet frame `bytes` without its checksum, on the interface number `interface`, at
+    /// `time_unix_ns` nanoseconds after 1970-01-01 00:00 UTC. A `comment` is truncated to 65,535 bytes, the longest
+    /// option.
     ///
-    /// An interface that [`PcapngWriter::new`] was not given, or a frame of 4 GiB, is `InvalidInput`.
+    /// An interface that was not passed to [`PcapngWriter::new`], or a frame of 4 GiB, is `InvalidInput`.
     pub fn packet(
         &mut self,
         interface: u32,
         time_unix_ns: u64,
-        heading: Option<Heading>,
+        direction: Option<CaptureDirection>,
         bytes: &[u8],
         comment: Option<&str>,
     ) -> io::Result<()> {
@@ -120,20 +120,20 @@ impl<W: Write> PcapngWriter<W> {
             if let Some(comment) = comment {
                 push_option(block, OPT_COMMENT, prefix(comment));
             }
-            if let Some(heading) = heading {
-                let flags: u32 = match heading {
-                    Heading::Inbound => 0b01,
-                    Heading::Outbound => 0b10,
+            if let Some(direction) = direction {
+                let flags: u32 = match direction {
+                    CaptureDirection::Inbound => 0b01,
+                    CaptureDirection::Outbound => 0b10,
                 };
                 push_option(block, EPB_FLAGS, &flags.to_le_bytes());
             }
-            if comment.is_some() || heading.is_some() {
+            if comment.is_some() || direction.is_some() {
                 push_option(block, OPT_ENDOFOPT, &[]);
             }
         })
     }
 
-    /// Secrets with which a reader decrypts the packets that follow: lines of an NSS key log
+    /// Writes secrets with which a reader decrypts the packets that follow: lines of an NSS key log
     /// (draft-ietf-tls-keylogfile), each with its line feed.
     pub fn secrets(&mut self, key_log: &str) -> io::Result<()> {
         let length = length_u32(key_log.as_bytes())?;
@@ -144,13 +144,13 @@ impl<W: Write> PcapngWriter<W> {
         })
     }
 
-    /// Flushes `out` and gives it back. The format has no end of its own.
+    /// Flushes `out` and returns it. The format has no end marker.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
     }
 
-    /// Writes a block of the type `kind`: its total length stands before and after its `body`.
+    /// Writes a block of type `kind`: its total length comes before and after its `body`.
     fn write_block(&mut self, kind: u32, body: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         const LENGTH: std::ops::Range<usize> = 4..8;
         self.block.clear();
@@ -183,7 +183,7 @@ fn push_u32(block: &mut Vec<u8>, value: u32) {
     block.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Blocks begin at multiples of 4 bytes, and so does all that is in them.
+/// Blocks, and all parts of them, begin at multiples of 4 bytes.
 fn push_padded(block: &mut Vec<u8>, bytes: &[u8]) {
     block.extend_from_slice(bytes);
     block.resize(block.len().next_multiple_of(4), 0);
@@ -197,7 +197,7 @@ fn push_option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
     push_padded(block, value);
 }
 
-/// As much of `text` as an option holds, in whole characters.
+/// As much of `text` as fits into an option, in whole characters.
 fn prefix(text: &str) -> &[u8] {
     let mut end = text.len().min(usize::from(u16::MAX));
     while !text.is_char_boundary(end) {
@@ -211,8 +211,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_between_characters() {
-        // 21,845 characters of 3 bytes fill an option; one byte before them, and the last does not fit.
+    fn long_text_is_truncated_between_characters() {
+        // 21,845 characters of 3 bytes fill an option. With one byte before them the last one does not fit.
         let euros = "€".repeat(30_000);
         assert_eq!(prefix(&euros).len(), 65_535);
         assert_eq!(prefix(&format!("x{euros}")).len(), 65_533);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_interface_is_refused() {
+    fn unknown_interface_is_refused() {
         let mut writer = PcapngWriter::new(Vec::new(), "test", &[("up", "")]).unwrap();
         let error = writer.packet(1, 0, None, &[], None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

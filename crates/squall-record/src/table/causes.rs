@@ -1,13 +1,13 @@
 //! The table of causes: causes.parquet.
 //!
-//! Only how a `CausesRecord` becomes columns, one for each span; what the columns mean is in docs/RECORD.md.
+//! Only maps `CausesRecord` to columns and back, one for each span; docs/RECORD.md defines the columns.
 
 use arrow_array::types::UInt8Type;
 use arrow_schema::DataType::{Int64, UInt8};
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
 
-use super::columns::{Columns, Every};
+use super::columns::{Columns, RequiredColumn};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -35,7 +35,7 @@ const SPANS: [&str; Cause::ALL.len()] = [
     "unknown_ns",
 ];
 
-/// The columns of what the time in `queue_ns` was spent on by those in front, in the same order.
+/// The columns that split the time in `queue_ns` by what the requests ahead spent it on, in the same order.
 const QUEUE_ROOTS: [&str; Cause::ALL.len()] = [
     "queue_by_queue_ns",
     "queue_by_connect_ns",
@@ -113,7 +113,7 @@ impl Row for CausesRecord {
         for cause in Cause::ALL {
             group.numbers(rows, |r| r.spans[cause].as_nanos())?;
         }
-        // Mostly nobody waited in a queue.
+        // Usually no request waited in a queue.
         if rows.iter().all(|r| r.queue_roots == CauseSpans::NONE) {
             for _ in Cause::ALL {
                 group.numbers(rows, |_| 0)?;
@@ -160,7 +160,7 @@ impl Row for CausesRecord {
 }
 
 /// The column of each cause.
-type SpanColumns<'a> = Vec<Every<'a, i64, Duration>>;
+type SpanColumns<'a> = Vec<RequiredColumn<'a, i64, Duration>>;
 
 fn span_columns<'a>(
     columns: &'a Columns<'a>,
@@ -178,7 +178,7 @@ fn spans_at(columns: &SpanColumns<'_>, row: usize) -> CauseSpans {
     spans
 }
 
-/// Both of its cells, or none.
+/// The packet responsible, from its two cells, which are both set or both null.
 fn responsible(
     columns: &Columns<'_>,
     row: usize,

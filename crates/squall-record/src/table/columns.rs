@@ -1,8 +1,9 @@
-//! From the columns of a file back to rows, one cell type at a time.
+//! Turns the columns of a file back into rows, one cell type at a time.
 //!
-//! It believes no cell before it has checked it: a whole column at once, so that its cells can be had without further
-//! questions where they lie. A column that was not asked for has zeros, nulls and first words, which `reader` keeps from
-//! everyone. Nothing here knows which columns a table has; the way from rows to columns is `packing`.
+//! Every cell is checked before it is used. The check covers a whole column at once, so that its cells can then be read
+//! in place without further checks. A column that was not requested reads as zeros, nulls and first words, which
+//! `reader` never returns to a caller. Nothing here knows which columns a table has; `packing` is the way from rows to
+//! columns.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -15,19 +16,19 @@ use squall_base::{Duration, Time};
 use crate::RecordError;
 use crate::error::CellFault;
 
-/// Some consecutive rows of a file, as columns. Every access checks what the file may have wrong.
+/// Some consecutive rows of a file, as columns. Every access checks for possible faults of the file.
 pub struct Columns<'a> {
     pub(super) path: &'a Path,
     /// The table's name.
     pub(super) table: &'static str,
     pub(super) batch: &'a RecordBatch,
-    /// The columns that were asked for and are not in the batch, since they are null in every row.
+    /// Requested columns that are not in the batch because they are null in every row.
     pub(super) nulls: &'a [&'static str],
-    /// The place in the file of the first of these rows.
+    /// The index in the file of the first of these rows.
     pub(super) first_row: u64,
 }
 
-/// A cell as a row has it.
+/// Converts a cell to the type that a row has.
 pub(super) trait FromCell<N> {
     fn from_cell(cell: N) -> Self;
 }
@@ -39,7 +40,7 @@ impl<N> FromCell<N> for N {
 }
 
 impl FromCell<i64> for u64 {
-    /// Of a column of counts, which have none below zero.
+    /// Only for columns of counts, which have no negative cells.
     fn from_cell(cell: i64) -> u64 {
         cell.cast_unsigned()
     }
@@ -57,13 +58,13 @@ impl FromCell<i64> for Duration {
     }
 }
 
-/// A column with a `T` in every row, which lies there as an `N`; without cells if it was not asked for.
-pub(super) struct Every<'a, N, T> {
+/// A column with a `T` in every row, stored as `N`; empty if it was not requested.
+pub(super) struct RequiredColumn<'a, N, T> {
     cells: &'a [N],
     meaning: PhantomData<T>,
 }
 
-impl<N: Copy + Default, T: FromCell<N>> Every<'_, N, T> {
+impl<N: Copy + Default, T: FromCell<N>> RequiredColumn<'_, N, T> {
     /// The cell of a row.
     pub(super) fn at(&self, row: usize) -> T {
         match self.cells.get(row) {
@@ -73,22 +74,22 @@ impl<N: Copy + Default, T: FromCell<N>> Every<'_, N, T> {
     }
 }
 
-/// The cell of a column that was not asked for. It is out of the way of the others: there are hundreds of millions of
-/// them.
+/// The cell of a column that was not requested. Kept out of line, because the other path is taken hundreds of millions
+/// of times.
 #[cold]
 fn absent<N: Default>() -> N {
     N::default()
 }
 
-/// The same of a column that may be null; without cells too if all of them are.
-pub(super) struct Perhaps<'a, P: ArrowPrimitiveType, T> {
+/// A nullable column; empty if it was not requested or is null in every row.
+pub(super) struct NullableColumn<'a, P: ArrowPrimitiveType, T> {
     cells: &'a [P::Native],
-    /// The same with what is null, if anything is.
+    /// The array with its null mask, if any cell is null.
     nulls: Option<&'a PrimitiveArray<P>>,
     meaning: PhantomData<T>,
 }
 
-impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> Perhaps<'_, P, T> {
+impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> NullableColumn<'_, P, T> {
     /// The cell of a row.
     pub(super) fn at(&self, row: usize) -> Option<T> {
         let cell = *self.cells.get(row)?;
@@ -109,10 +110,10 @@ impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> Perhaps<'_, P, T> {
     }
 }
 
-/// A column of yes and no; without cells too if all of them are no.
-pub(super) struct Flags<'a>(Option<&'a BooleanArray>);
+/// A column of flags; `None` if it was not requested or every flag is false.
+pub(super) struct FlagColumn<'a>(Option<&'a BooleanArray>);
 
-impl Flags<'_> {
+impl FlagColumn<'_> {
     /// The cell of a row.
     pub(super) fn at(&self, row: usize) -> bool {
         self.0.is_some_and(|cells| cells.value(row))
@@ -120,14 +121,14 @@ impl Flags<'_> {
 }
 
 /// A column of words.
-pub(super) struct Words<'a, T> {
+pub(super) struct WordColumn<'a, T> {
     keys: &'a [i32],
-    /// What each key stands for.
+    /// The meaning of each key.
     meanings: Vec<T>,
     first: T,
 }
 
-impl<T: Copy> Words<'_, T> {
+impl<T: Copy> WordColumn<'_, T> {
     /// The cell of a row.
     pub(super) fn at(&self, row: usize) -> T {
         let key = self.keys.get(row).copied().unwrap_or(-1);
@@ -137,35 +138,38 @@ impl<T: Copy> Words<'_, T> {
 }
 
 impl<'a> Columns<'a> {
-    /// How many rows these are.
+    /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         self.batch.num_rows()
     }
 
-    /// Whether a column was asked for.
+    /// Whether a column was requested.
     pub(super) fn has(&self, column: &str) -> bool {
         self.nulls.contains(&column) || self.batch.column_by_name(column).is_some()
     }
 
     /// A column of counts, times or durations.
-    pub(super) fn counts<T>(&self, column: &'static str) -> Result<Every<'a, i64, T>, RecordError> {
+    pub(super) fn counts<T>(
+        &self,
+        column: &'static str,
+    ) -> Result<RequiredColumn<'a, i64, T>, RecordError> {
         let array = self.unsigned(column)?;
-        self.every(column, array)
+        self.required(column, array)
     }
 
-    /// A column of counts, times or durations that may be null.
+    /// A nullable column of counts, times or durations.
     pub(super) fn optional_counts<T>(
         &self,
         column: &'static str,
-    ) -> Result<Perhaps<'a, Int64Type, T>, RecordError> {
-        Ok(perhaps(self.unsigned(column)?))
+    ) -> Result<NullableColumn<'a, Int64Type, T>, RecordError> {
+        Ok(nullable(self.unsigned(column)?))
     }
 
-    /// A column of numbers that may be below zero, and may be null.
+    /// A nullable column of signed numbers.
     pub(super) fn optional_signed(
         &self,
         column: &'static str,
-    ) -> Result<Perhaps<'a, Int64Type, i64>, RecordError> {
+    ) -> Result<NullableColumn<'a, Int64Type, i64>, RecordError> {
         self.optional_small(column)
     }
 
@@ -173,37 +177,37 @@ impl<'a> Columns<'a> {
     pub(super) fn small<P: ArrowPrimitiveType>(
         &self,
         column: &'static str,
-    ) -> Result<Every<'a, P::Native, P::Native>, RecordError> {
+    ) -> Result<RequiredColumn<'a, P::Native, P::Native>, RecordError> {
         let array = self.array::<PrimitiveArray<P>>(column, &P::DATA_TYPE)?;
-        self.every(column, array)
+        self.required(column, array)
     }
 
-    /// A column of small unsigned numbers that may be null.
+    /// A nullable column of small unsigned numbers.
     pub(super) fn optional_small<P: ArrowPrimitiveType>(
         &self,
         column: &'static str,
-    ) -> Result<Perhaps<'a, P, P::Native>, RecordError> {
-        Ok(perhaps(self.array(column, &P::DATA_TYPE)?))
+    ) -> Result<NullableColumn<'a, P, P::Native>, RecordError> {
+        Ok(nullable(self.array(column, &P::DATA_TYPE)?))
     }
 
-    /// A column of yes and no.
-    pub(super) fn flags(&self, column: &'static str) -> Result<Flags<'a>, RecordError> {
+    /// A column of flags.
+    pub(super) fn flags(&self, column: &'static str) -> Result<FlagColumn<'a>, RecordError> {
         let cells: Option<&BooleanArray> = self.array(column, &DataType::Boolean)?;
         if let Some(cells) = cells {
             self.check_nulls(column, cells)?;
         }
-        Ok(Flags(cells.filter(|cells| cells.values().has_true())))
+        Ok(FlagColumn(cells.filter(|cells| cells.values().has_true())))
     }
 
-    /// A column of words: the names of `all`, of which there is at least one.
+    /// A column of words: the names of `all`, which must not be empty.
     pub(super) fn words<T: Copy>(
         &self,
         column: &'static str,
         all: &[T],
         name: impl Fn(T) -> &'static str,
-    ) -> Result<Words<'a, T>, RecordError> {
+    ) -> Result<WordColumn<'a, T>, RecordError> {
         let first = all[0];
-        let words = |keys, meanings| Words {
+        let words = |keys, meanings| WordColumn {
             keys,
             meanings,
             first,
@@ -227,7 +231,7 @@ impl<'a> Columns<'a> {
         };
         let meanings: Vec<Option<T>> = texts.iter().map(meaning).collect();
         if meanings.iter().any(Option::is_none) {
-            // A dictionary may have more than the rows use.
+            // A dictionary may contain words that no row uses.
             for (row, key) in cells.keys().values().iter().enumerate() {
                 let place = usize::try_from(*key).unwrap_or(usize::MAX);
                 if meanings.get(place).is_none_or(Option::is_none) {
@@ -235,9 +239,10 @@ impl<'a> Columns<'a> {
                     return Err(self.fault(
                         column,
                         row,
-                        match is_null {
-                            true => CellFault::Null,
-                            false => CellFault::UnknownWord,
+                        if is_null {
+                            CellFault::Null
+                        } else {
+                            CellFault::UnknownWord
                         },
                     ));
                 }
@@ -247,7 +252,7 @@ impl<'a> Columns<'a> {
         Ok(words(cells.keys().values(), meanings.collect()))
     }
 
-    /// A column of free text that may be null.
+    /// A nullable column of free text.
     pub(super) fn texts(&self, column: &'static str) -> Result<Vec<Option<String>>, RecordError> {
         let cells: Option<&StringArray> = self.array(column, &DataType::Utf8)?;
         Ok(match cells {
@@ -256,14 +261,14 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// A column of 64 bits in which nothing is below zero.
+    /// A 64-bit column without negative numbers.
     fn unsigned(
         &self,
         column: &'static str,
     ) -> Result<Option<&'a PrimitiveArray<Int64Type>>, RecordError> {
         let array: Option<&PrimitiveArray<Int64Type>> = self.array(column, &DataType::Int64)?;
         if let Some(cells) = array
-            // The bits that all cells have together: whether one is below zero.
+            // The bitwise OR of all cells is negative if any cell is.
             && cells.values().iter().fold(0, |all, cell| all | cell) < 0
             && let Some(row) = cells.iter().position(|cell| cell.is_some_and(|cell| cell < 0))
         {
@@ -272,15 +277,15 @@ impl<'a> Columns<'a> {
         Ok(array)
     }
 
-    fn every<P: ArrowPrimitiveType, T>(
+    fn required<P: ArrowPrimitiveType, T>(
         &self,
         column: &'static str,
         array: Option<&'a PrimitiveArray<P>>,
-    ) -> Result<Every<'a, P::Native, T>, RecordError> {
+    ) -> Result<RequiredColumn<'a, P::Native, T>, RecordError> {
         if let Some(cells) = array {
             self.check_nulls(column, cells)?;
         }
-        Ok(Every {
+        Ok(RequiredColumn {
             cells: array.map_or(&[], |cells| cells.values()),
             meaning: PhantomData,
         })
@@ -296,7 +301,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The column; `None` if it was not asked for: one that the file lacks was found out when it was opened.
+    /// The column; `None` if it was not requested. A column missing from the file was detected when the file was
+    /// opened.
     fn array<A: Array + 'static>(
         &self,
         column: &'static str,
@@ -327,10 +333,12 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn perhaps<P: ArrowPrimitiveType, T>(cells: Option<&PrimitiveArray<P>>) -> Perhaps<'_, P, T> {
-    // Where none is there, nobody has to ask for each of them.
+fn nullable<P: ArrowPrimitiveType, T>(
+    cells: Option<&PrimitiveArray<P>>,
+) -> NullableColumn<'_, P, T> {
+    // If every cell is null, the cells need not be looked at one by one.
     let cells = cells.filter(|cells| cells.null_count() < cells.len());
-    Perhaps {
+    NullableColumn {
         cells: cells.map_or(&[], |cells| cells.values()),
         nulls: cells.filter(|cells| cells.null_count() > 0),
         meaning: PhantomData,

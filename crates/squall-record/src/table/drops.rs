@@ -1,7 +1,6 @@
 //! The table of drops: drops.parquet.
 //!
-//! Only how a `DropRecord` becomes columns, its lists as JSON in columns of text; what the columns mean is in
-//! docs/RECORD.md.
+//! Only maps `DropRecord` to columns and back, its lists as JSON in text columns; docs/RECORD.md defines the columns.
 
 use arrow_array::types::UInt32Type;
 use arrow_schema::DataType::{Int64, UInt32, Utf8};
@@ -34,7 +33,7 @@ const COLUMNS: &[Column] = &[
     Column::delta("delay_ns", Int64).derived(),
 ];
 
-/// A victim as it stands in JSON.
+/// A victim in its JSON form.
 #[derive(Serialize, Deserialize)]
 struct VictimText {
     request: u64,
@@ -44,7 +43,7 @@ struct VictimText {
 
 /// A list as JSON; `None` if it is empty.
 fn json<T: Serialize>(list: &[T]) -> Option<String> {
-    // Numbers and words always have a form in JSON.
+    // Numbers and words can always be written as JSON.
     let text = (!list.is_empty()).then(|| serde_json::to_string(list));
     text.and_then(Result::ok)
 }
@@ -81,7 +80,7 @@ fn read_carried(text: Option<&str>) -> Option<Vec<u64>> {
     text.map_or(Some(Vec::new()), |text| serde_json::from_str(text).ok())
 }
 
-/// All delays together, as far as they can be written.
+/// The sum of all delays, limited to what the column can hold.
 fn delay_ns(row: &DropRecord) -> u64 {
     let sum = row.victims.iter().fold(0_u64, |sum, victim| {
         sum.saturating_add(victim.delay.as_nanos())

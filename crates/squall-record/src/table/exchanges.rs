@@ -1,6 +1,6 @@
 //! The table of exchanges: exchanges.parquet.
 //!
-//! Only how an `ExchangeRecord` becomes columns, its two extents six each; what the columns mean is in docs/RECORD.md.
+//! Only maps `ExchangeRecord` to columns and back, six for each of its two extents; docs/RECORD.md defines the columns.
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt8, UInt16, UInt32};
@@ -8,7 +8,7 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Extent, Side};
 
-use super::columns::{Columns, Perhaps};
+use super::columns::{Columns, NullableColumn};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -81,14 +81,14 @@ const fn extent_column(name: &'static str) -> Column {
     Column::delta(name, Int64).or_null()
 }
 
-/// The cells of an extent's columns, which are there or not as one.
+/// The cells of an extent's columns. In every row, `start` and `end` are both set or both null.
 struct ExtentCells<'a> {
-    start: Perhaps<'a, Int64Type, u64>,
-    end: Perhaps<'a, Int64Type, u64>,
-    wire_start: Perhaps<'a, Int64Type, u64>,
-    wire_end: Perhaps<'a, Int64Type, u64>,
-    record_first: Perhaps<'a, Int64Type, u64>,
-    record_last: Perhaps<'a, Int64Type, u64>,
+    start: NullableColumn<'a, Int64Type, u64>,
+    end: NullableColumn<'a, Int64Type, u64>,
+    wire_start: NullableColumn<'a, Int64Type, u64>,
+    wire_end: NullableColumn<'a, Int64Type, u64>,
+    record_first: NullableColumn<'a, Int64Type, u64>,
+    record_last: NullableColumn<'a, Int64Type, u64>,
 }
 
 impl ExtentColumns {

@@ -1,12 +1,12 @@
 //! The table of frames: frames.parquet.
 //!
-//! Only how a `FrameRecord` becomes columns; what the columns mean is in docs/RECORD.md.
+//! Only maps `FrameRecord` to columns and back; docs/RECORD.md defines the columns.
 
 use arrow_array::types::{UInt8Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt8, UInt32};
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
-use super::columns::{Columns, Every, Words};
+use super::columns::{Columns, RequiredColumn, WordColumn};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -31,14 +31,14 @@ const COLUMNS: &[Column] = &[
     Column::delta("connection_window", Int64).or_null(),
 ];
 
-/// Types of a layer that are looked up; the names of the few above are searched for.
+/// Frame types of a layer that are found by index; the few named types above are searched for.
 const LOW_KINDS: usize = 0x40;
-/// The numbers of names that are looked up.
+/// The number of names that are found by index.
 const LOW_NAMES: usize = FrameLayer::ALL.len() * LOW_KINDS;
-/// The only type above with a name: RFC 9218, section 7.2.
+/// The only named type above (RFC 9218, section 7.2).
 const HIGH_NAME: (FrameLayer, u64) = (FrameLayer::Http3, 0xf_0700);
 
-/// The names by their numbers: each layer's types after those of the one before.
+/// The names by number: the types of each layer follow those of the layer before.
 const NAMES: [Option<&str>; LOW_NAMES + 1] = {
     let mut names = [None; LOW_NAMES + 1];
     let mut number = 0;
@@ -51,7 +51,7 @@ const NAMES: [Option<&str>; LOW_NAMES + 1] = {
     names
 };
 
-/// The number of a frame's name, without a comparison of texts; `None` if it has no name.
+/// The number of a frame's name, without comparing texts; `None` if it has no name.
 fn number_of_name(&(layer, kind): &(FrameLayer, u64)) -> Option<u8> {
     let number = if kind < LOW_KINDS as u64 {
         layer as usize * LOW_KINDS + kind as usize
@@ -140,11 +140,11 @@ impl Row for FrameRecord {
     }
 }
 
-/// By what a reader chooses frames: way, layer and type.
+/// The columns by which a reader selects frames: direction, layer and type.
 pub(super) struct Kinds<'a> {
-    way: Words<'a, Way>,
-    layer: Words<'a, FrameLayer>,
-    kind: Every<'a, i64, u64>,
+    way: WordColumn<'a, Way>,
+    layer: WordColumn<'a, FrameLayer>,
+    kind: RequiredColumn<'a, i64, u64>,
 }
 
 impl<'a> Kinds<'a> {
@@ -156,7 +156,7 @@ impl<'a> Kinds<'a> {
         })
     }
 
-    /// Those of a row.
+    /// The three cells of a row.
     pub(super) fn at(&self, row: usize) -> (Way, FrameLayer, u64) {
         (self.way.at(row), self.layer.at(row), self.kind.at(row))
     }

@@ -1,8 +1,8 @@
-//! Tables as Parquet: a writer and a reader for any row that has a schema.
+//! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
-//! `schema` says what a column is and how it is packed, `packing` turns rows into columns of a file, `columns` turns
-//! those back cell by cell, whole numbers of them by way of `unpacking`; `requests`, `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops` are the tables. Nothing here knows
-//! what a row means.
+//! `schema` describes a column and its packing. `packing` turns rows into columns of a file; `columns` turns them back
+//! cell by cell, with `unpacking` for integers. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`,
+//! `causes` and `drops`. Nothing here interprets a row.
 
 mod causes;
 mod columns;
@@ -55,8 +55,8 @@ pub fn read_requests(path: impl AsRef<Path>) -> Result<Vec<RequestRecord>, Recor
     Rows::open(path)?.collect()
 }
 
-/// Reads all rows of a packets.parquet, in the order in which they were written. A trial can have millions,
-/// of about 80 bytes each in memory: [`Rows`] hands them out one by one.
+/// Reads all rows of a packets.parquet, in the order in which they were written. A trial can have millions, of about 80
+/// bytes each in memory; [`Rows`] returns them one by one.
 pub fn read_packets(path: impl AsRef<Path>) -> Result<Vec<PacketRecord>, RecordError> {
     Rows::open(path)?.collect()
 }
@@ -66,14 +66,14 @@ pub fn read_exchanges(path: impl AsRef<Path>) -> Result<Vec<ExchangeRecord>, Rec
     Rows::open(path)?.collect()
 }
 
-/// Reads all rows of a frames.parquet, in the order in which they were written. Like packets, they can be many:
-/// [`Rows`] hands them out one by one.
+/// Reads all rows of a frames.parquet, in the order in which they were written. There can be as many as packets;
+/// [`Rows`] returns them one by one.
 pub fn read_frames(path: impl AsRef<Path>) -> Result<Vec<FrameRecord>, RecordError> {
     Rows::open(path)?.collect()
 }
 
-/// Reads all rows of a sockets.parquet, in the order in which they were written. Each takes about 600 bytes in memory:
-/// [`Rows`] hands them out one by one.
+/// Reads all rows of a sockets.parquet, in the order in which they were written. Each takes about 600 bytes in memory;
+/// [`Rows`] returns them one by one.
 pub fn read_sockets(path: impl AsRef<Path>) -> Result<Vec<SocketRecord>, RecordError> {
     Rows::open(path)?.collect()
 }
@@ -100,7 +100,7 @@ mod sealed {
     use super::schema::Column;
     use crate::RecordError;
 
-    /// What a row must tell of itself. In a private module, so that no other crate can add a table.
+    /// The schema of a row type and its conversions. In a private module, so that no other crate can add a table.
     pub trait Row: Clone {
         /// The table's name, which is in the file's metadata.
         const TABLE: &'static str;
@@ -111,7 +111,7 @@ mod sealed {
         /// Appends `rows` to every column of `group`.
         fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError>;
 
-        /// What makes each row of `columns`, by its place among them, once.
+        /// Returns a function that makes each row of `columns` once, by index.
         fn rows<'a>(
             columns: &'a Columns<'a>,
         ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError>;

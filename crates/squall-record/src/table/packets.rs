@@ -1,6 +1,6 @@
 //! The table of packets: packets.parquet.
 //!
-//! Only how a `PacketRecord` becomes columns; what the columns mean is in docs/RECORD.md.
+//! Only maps `PacketRecord` to columns and back; docs/RECORD.md defines the columns.
 
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt16, UInt32};

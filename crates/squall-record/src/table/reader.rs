@@ -1,8 +1,8 @@
 //! The streaming reader of a table: whole rows, or a projection of them.
 //!
-//! It trusts nothing in the file: first the metadata (is it ours, of this schema, this table), then the types
-//! of the columns, then every cell (`columns`). Derived columns and columns that it does not know are not read. Whole
-//! numbers that our packer wrote are read by `unpacking`, all else by the Parquet crate.
+//! It does not trust the file. It checks the metadata first (written by squall, this schema, this table), then the
+//! types of the columns, then every cell (`columns`). Derived and unknown columns are not read. `unpacking` reads
+//! integers written by our packer; the parquet crate reads everything else.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,17 +30,17 @@ use super::sealed::Row;
 use super::unpacking::Numbers;
 use crate::RecordError;
 
-/// Few enough that their cells stay in a processor's own cache.
+/// Few enough that their cells stay in the processor's private cache.
 const BATCH_ROWS: usize = 4 * 1024;
 
-/// The rows of a table, one by one in the order in which they were written. After an error there are no more.
+/// The rows of a table, one by one in the order in which they were written. After an error there are no more rows.
 pub struct Rows<R: TableRow> {
     path: PathBuf,
     /// `None` after the end or an error.
     batches: Option<Batches>,
     rows_before_batch: u64,
     batch: vec::IntoIter<R>,
-    /// Columns that were asked for and need not be read, since they are null in every row.
+    /// Requested columns that need not be read because they are null in every row.
     nulls: Vec<&'static str>,
 }
 
@@ -50,7 +50,8 @@ impl<R: TableRow> Rows<R> {
         Rows::begin(path.as_ref(), |_| true)
     }
 
-    /// The same for these columns: in the rows, all others hold zeros, so only a projection of them may leave this module.
+    /// Opens the file for these columns only. All other fields of the rows are zero, so only a projection of the rows
+    /// may leave this module.
     fn open_columns(path: &Path, columns: &[&'static str]) -> Result<Rows<R>, RecordError> {
         let is_known = |name: &&str| R::columns().iter().any(|column| column.is_stored_as(name));
         if let Some(column) = columns.iter().find(|name| !is_known(name)) {
@@ -72,7 +73,7 @@ impl<R: TableRow> Rows<R> {
             path: path.into(),
             source,
         };
-        // The Arrow schema in the metadata is a convenience for others; what counts is Parquet's own.
+        // The Arrow schema in the metadata is for other readers; the Parquet schema is the one that counts.
         let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata =
             guarded(path, || ArrowReaderMetadata::load(&file, options()))?.map_err(not_parquet)?;
@@ -101,7 +102,8 @@ impl<R: TableRow> Rows<R> {
         })
     }
 
-    /// Hands all rows that are left to `take`, each as soon as it is made: a row of many columns takes time to move.
+    /// Passes every remaining row to `take` as soon as it is decoded, because a row of many columns is expensive to
+    /// move.
     pub fn each(mut self, mut take: impl FnMut(&R)) -> Result<(), RecordError> {
         for row in std::mem::take(&mut self.batch) {
             take(&row);
@@ -115,7 +117,7 @@ impl<R: TableRow> Rows<R> {
         })
     }
 
-    /// The next batch; `None` after the last.
+    /// The next batch; `None` after the last one.
     fn next_batch(&self, batches: &mut Batches) -> Option<Result<RecordBatch, RecordError>> {
         match guarded(&self.path, || batches.next()) {
             Ok(next) => Some(next?.map_err(|source| RecordError::Damaged {
@@ -126,7 +128,7 @@ impl<R: TableRow> Rows<R> {
         }
     }
 
-    /// Hands each batch that is left to `take`, as columns.
+    /// Passes every remaining batch to `take`, as columns.
     fn each_batch(
         mut self,
         mut take: impl FnMut(&Columns<'_>) -> Result<(), RecordError>,
@@ -149,7 +151,7 @@ impl<R: TableRow> Rows<R> {
     }
 }
 
-/// Hands every row of the table in the file `path` to `take`, with the projection's columns alone: the others are not read.
+/// Passes every row of the table in the file `path` to `take`, reading only the projection's columns.
 pub fn each_projected<P>(path: impl AsRef<Path>, mut take: impl FnMut(P)) -> Result<(), RecordError>
 where
     P: Projection<Row: TableRow>,
@@ -158,8 +160,8 @@ where
 }
 
 impl Rows<FrameRecord> {
-    /// Hands those rows that are left to `take` whose way, layer and type are wanted: most frames tell a given reader
-    /// nothing, and a row takes time to make. The cells of the others are checked all the same.
+    /// Passes the remaining rows whose direction, layer and type are wanted to `take`. A reader typically needs few
+    /// frames, and a row takes time to decode. The cells of the other rows are still checked.
     pub fn each_wanted(
         mut self,
         is_wanted: impl Fn(Way, FrameLayer, u64) -> bool,
@@ -215,11 +217,11 @@ impl<R: TableRow> Iterator for Rows<R> {
     }
 }
 
-/// The rows of a file, some at a time.
+/// Batches of rows of a file.
 struct Batches {
-    theirs: ParquetRecordBatchReader,
-    /// The columns that are read by us, and the schema of theirs with these behind them.
-    ours: Vec<Numbers>,
+    parquet_reader: ParquetRecordBatchReader,
+    /// The columns read by `unpacking`, and the schema of the parquet crate's columns followed by these.
+    unpacked: Vec<Numbers>,
     schema: SchemaRef,
 }
 
@@ -230,12 +232,12 @@ impl Batches {
         columns: impl Iterator<Item = &'c Column>,
     ) -> Result<Batches, ParquetError> {
         let again = Arc::new(file.try_clone()?);
-        let (mut ours, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut unpacked, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for column in columns {
             let (name, data_type) = (column.name, &column.data_type);
             match Numbers::of(&again, metadata.metadata(), name, data_type) {
                 Some(numbers) => {
-                    ours.push(numbers);
+                    unpacked.push(numbers);
                     fields.push(Arc::new(Field::new(name, data_type.clone(), true)));
                 }
                 None => others.push(name),
@@ -244,13 +246,13 @@ impl Batches {
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let mask = ProjectionMask::columns(builder.parquet_schema(), others);
         let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
-        let theirs = builder.build()?;
-        let schema = theirs.schema();
+        let parquet_reader = builder.build()?;
+        let schema = parquet_reader.schema();
         let all = schema.fields().iter().cloned().chain(fields);
         let schema = Arc::new(Schema::new(all.collect::<Vec<_>>()));
         Ok(Batches {
-            theirs,
-            ours,
+            parquet_reader,
+            unpacked,
             schema,
         })
     }
@@ -260,15 +262,15 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Some(theirs) = self.theirs.next() else {
-            let ends = self.ours.iter_mut().map(Numbers::end);
+        let Some(parquet_batch) = self.parquet_reader.next() else {
+            let ends = self.unpacked.iter_mut().map(Numbers::end);
             let end = ends.collect::<Result<(), ParquetError>>();
             return end.err().map(|error| Err(error.into()));
         };
-        Some(theirs.and_then(|batch| {
+        Some(parquet_batch.and_then(|batch| {
             let rows = batch.num_rows();
             let mut columns = batch.columns().to_vec();
-            for numbers in &mut self.ours {
+            for numbers in &mut self.unpacked {
                 columns.push(numbers.next(rows)?);
             }
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -277,7 +279,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Whether the file's statistics say that all cells of a column that may be null are: then there is nothing to read.
+/// Whether a nullable column is null in every row according to the file's statistics, so that it need not be read.
 fn is_all_null(metadata: &ParquetMetaData, column: &Column) -> bool {
     let schema = metadata.file_metadata().schema_descr();
     let place = (0..schema.num_columns()).find(|&place| schema.column(place).name() == column.name);
@@ -291,8 +293,8 @@ fn is_all_null(metadata: &ParquetMetaData, column: &Column) -> bool {
     })
 }
 
-/// Runs `decode`, a call into the Parquet crate, and turns a panic there into an error: version 60 asserts
-/// on some numbers of a damaged file. Nothing that `decode` has touched is used after a panic.
+/// Runs `decode`, a call into the parquet crate, and turns a panic there into an error: version 60 asserts on some
+/// numbers of a corrupt file. Nothing that `decode` has touched is used after a panic.
 fn guarded<T>(path: &Path, decode: impl FnOnce() -> T) -> Result<T, RecordError> {
     catch_unwind(AssertUnwindSafe(decode))
         .map_err(|_| RecordError::Undecodable { path: path.into() })
@@ -327,7 +329,7 @@ fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(
     Ok(())
 }
 
-/// The file's schema, with the columns of words as dictionaries.
+/// The file's schema, with word columns as dictionaries.
 fn with_words<R: TableRow>(schema: &Schema) -> Schema {
     let field = |field: &Arc<Field>| {
         let mut columns = R::columns().iter();

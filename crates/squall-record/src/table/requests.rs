@@ -1,6 +1,6 @@
 //! The table of requests: requests.parquet.
 //!
-//! Only how a `RequestRecord` becomes columns; what the columns mean is in docs/RECORD.md.
+//! Only maps `RequestRecord` to columns and back; docs/RECORD.md defines the columns.
 
 use arrow_array::types::{UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Boolean, Int64, UInt16, UInt32, Utf8};

@@ -1,6 +1,6 @@
-//! What a column is: its name, type, whether it may be null, and how Parquet shall pack it.
+//! Describes columns: name, type, nullability, and how Parquet packs them.
 //!
-//! It holds no data. The columns of each table are in the module with its name; their meaning is in docs/RECORD.md.
+//! It holds no data. The columns of each table are in the module with its name; docs/RECORD.md defines their meaning.
 
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
@@ -11,29 +11,29 @@ use parquet::schema::types::TypePtr;
 
 use super::sealed::Row;
 
-/// The metadata that holds the version of the schema.
+/// The metadata key of the schema version.
 pub(super) const SCHEMA_KEY: &str = "squall.schema";
-/// The metadata that holds the table's name.
+/// The metadata key of the table's name.
 pub(super) const TABLE_KEY: &str = "squall.table";
 
 /// How Parquet packs a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
-    /// Differences of neighbours: for numbers that grow or stay close to the one before, and for small ones, whatever
-    /// they are: a dictionary's lookup takes four times as long.
+    /// Differences between neighbours, for numbers that grow or stay close to the one before. Also for small numbers of
+    /// any kind, because a dictionary lookup takes four times as long.
     Delta,
-    /// A dictionary of the values that occur: for large numbers and texts that repeat.
+    /// A dictionary of the distinct values, for large numbers and texts that repeat.
     Dictionary,
-    /// The same, and readers that know Arrow get it as a dictionary too (a categorical of pandas).
+    /// A dictionary that readers with Arrow support also present as one (a pandas categorical).
     Words,
 }
 
-/// What a column is for.
+/// The purpose of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Part of the row: written and read.
+    /// Part of the row; written and read.
     Stored,
-    /// Follows from other columns: written for those who query the file, not read.
+    /// Computed from other columns; written for people who query the file, not read.
     Derived,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Role {
 #[derive(Clone, Debug)]
 pub struct Column {
     pub(super) name: &'static str,
-    /// Its type in Parquet.
+    /// Its logical type, without dictionary encoding.
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
     pub(super) packing: Packing,
@@ -49,7 +49,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A number in every row, near to the one of the row before.
+    /// A number in every row, close to that of the row before.
     pub(super) const fn delta(name: &'static str, data_type: DataType) -> Column {
         Column {
             name,
@@ -60,7 +60,7 @@ impl Column {
         }
     }
 
-    /// A value in every row, of few different ones.
+    /// A value in every row, with few distinct values.
     pub(super) const fn dictionary(name: &'static str, data_type: DataType) -> Column {
         let packing = Packing::Dictionary;
         Column {
@@ -84,19 +84,19 @@ impl Column {
         }
     }
 
-    /// The same column, which may be null.
+    /// Makes the column nullable.
     pub(super) const fn or_null(mut self) -> Column {
         self.nullable = true;
         self
     }
 
-    /// The same column, as one that follows from others.
+    /// Marks the column as derived from others.
     pub(super) const fn derived(mut self) -> Column {
         self.role = Role::Derived;
         self
     }
 
-    /// Whether it is the column `name`, and part of the row.
+    /// Whether it is the column `name` and part of the row.
     pub(super) fn is_stored_as(&self, name: &str) -> bool {
         self.name == name && self.role == Role::Stored
     }
@@ -109,36 +109,36 @@ impl Column {
         Field::new(self.name, data_type, self.nullable)
     }
 
-    /// Whether it is read as a dictionary, so that each word is looked at once: what may be null is not.
+    /// Whether it is read as a dictionary, so that each distinct word is checked only once. Nullable columns are not.
     pub(super) fn is_read_as_words(&self) -> bool {
         self.packing == Packing::Words && !self.nullable
     }
 }
 
-/// A dictionary in Arrow's terms.
+/// The Arrow type of a dictionary.
 pub(super) fn dictionary(values: &DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
 }
 
-/// The schema of `R` in Arrow's terms.
+/// The Arrow schema of `R`.
 fn arrow_schema<R: Row>() -> Schema {
     Schema::new(R::columns().iter().map(Column::field).collect::<Vec<_>>())
 }
 
-/// The schema of `R` in Parquet's terms.
+/// The Parquet schema of `R`.
 pub(super) fn parquet_schema<R: Row>() -> Result<TypePtr, ParquetError> {
     let schema = ArrowSchemaConverter::new().convert(&arrow_schema::<R>())?;
     Ok(schema.root_schema_ptr())
 }
 
-/// What the file says of itself besides its columns. How each is packed, `packing` decides.
+/// The file's properties and metadata. `packing` decides how each column is packed.
 pub(super) fn properties<R: Row>() -> WriterProperties {
     let metadata = vec![
         KeyValue::new(SCHEMA_KEY.to_owned(), crate::SCHEMA.to_string()),
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),
     ];
     let mut properties = WriterProperties::builder()
-        // Whoever leaves rows out does so by the row group: nobody here looks for a page.
+        // Readers that skip rows skip whole row groups; no reader here looks for a page.
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata))
         .build();

@@ -1,7 +1,7 @@
 //! The table of samples of sockets: sockets.parquet.
 //!
-//! Only how a `SocketRecord` becomes columns: one for each field of `TcpInfo::FIELDS`, then those of `QuicPath`. A row
-//! has a value in `quic_recv` if and only if it is of QUIC. What the columns mean is in docs/RECORD.md.
+//! Only maps `SocketRecord` to columns and back: one column for each field of `TcpInfo::FIELDS`, then those of
+//! `QuicPath`. `quic_recv` has a value if and only if the row is a QUIC sample. docs/RECORD.md defines the columns.
 
 use std::sync::LazyLock;
 
@@ -10,14 +10,14 @@ use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt32};
 use squall_base::Duration;
 use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
 
-use super::columns::{Columns, Perhaps};
+use super::columns::{Columns, NullableColumn};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
 
-/// The columns of every sample.
+/// The columns that every sample has.
 const EVERY: [Column; 5] = [
     Column::delta("time_ns", Int64),
     Column::dictionary("hop", UInt8),
@@ -26,10 +26,10 @@ const EVERY: [Column; 5] = [
     Column::dictionary("last", Boolean),
 ];
 
-/// A column of QUIC: its name and its cell.
+/// A QUIC column: its name and its cell.
 type QuicColumn = (&'static str, fn(&QuicPath) -> Option<u64>);
 
-/// The columns of a sample of QUIC.
+/// The columns of a QUIC sample.
 const QUIC: [QuicColumn; 18] = [
     ("quic_recv", |q| Some(q.recv)),
     ("quic_sent", |q| Some(q.sent)),
@@ -101,7 +101,7 @@ impl Row for SocketRecord {
         let side = columns.words("side", &Side::ALL, Side::name)?;
         let connection = columns.small::<UInt32Type>("connection")?;
         let is_last = columns.flags("last")?;
-        let mut tcp: Vec<(usize, Perhaps<'_, Int64Type, u64>)> = Vec::new();
+        let mut tcp: Vec<(usize, NullableColumn<'_, Int64Type, u64>)> = Vec::new();
         for (place, field) in TcpInfo::FIELDS.iter().enumerate() {
             let cells = columns.optional_counts(field.name)?;
             if !cells.is_empty() {
@@ -131,13 +131,13 @@ impl Row for SocketRecord {
     }
 }
 
-/// What the rows say of QUIC, `None` for those of TCP; empty if all are.
+/// The QUIC samples, with `None` for TCP rows; empty if all rows are TCP.
 fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordError> {
     let recv = columns.optional_counts::<u64>("quic_recv")?;
     if (0..columns.rows()).all(|row| recv.at(row).is_none()) {
         return Ok(Vec::new());
     }
-    // Where there is a number of received packets, there must be these as well.
+    // A row with a number of received packets must have these columns too.
     let with_recv = |column| {
         let cells = columns.optional_counts(column)?;
         let cell = |row| match (recv.at(row), cells.at(row)) {

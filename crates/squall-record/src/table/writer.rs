@@ -1,7 +1,7 @@
 //! The streaming writer of a table.
 //!
-//! Its memory is bounded: up to 256 rows as they came, and the packed columns of one row group (`packing`). It does not
-//! rename: a table is written into a partial trial's folder (`folder`), where nobody reads it.
+//! Its memory is bounded: up to 256 pending rows, and the packed columns of one row group (`packing`). It does not
+//! rename: a table is written into the folder of a partial trial (`folder`), which nobody reads.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use super::packing::{PIECE_ROWS, RowGroup};
 use super::schema::{parquet_schema, properties};
 use crate::RecordError;
 
-/// Rows of a piece that is small enough to wait for more: a column's cost per piece is that of a few dozen rows.
+/// A piece smaller than this waits for more rows: packing a piece costs each column as much as a few dozen rows.
 const FEW_ROWS: usize = PIECE_ROWS / 4;
 
-/// Writes a table row by row. A file whose writer was dropped without [`TableWriter::finish`] has no end, and
+/// Writes a table row by row. If the writer is dropped without [`TableWriter::finish`], the file has no footer and
 /// reading it is an error.
 pub struct TableWriter<R: TableRow> {
     path: PathBuf,
@@ -29,7 +29,7 @@ pub struct TableWriter<R: TableRow> {
 }
 
 impl<R: TableRow> TableWriter<R> {
-    /// Makes the file `path`, in place of what is there.
+    /// Creates the file `path`, replacing an existing one.
     pub fn create(path: impl AsRef<Path>) -> Result<TableWriter<R>, RecordError> {
         let path = path.as_ref().to_path_buf();
         let file = File::create(&path).map_err(|source| RecordError::Create {
@@ -53,11 +53,10 @@ impl<R: TableRow> TableWriter<R> {
         })
     }
 
-    /// Appends `rows`. Their times must already count from the trial's epoch. After an error the file is
-    /// of no use.
+    /// Appends `rows`. Their times must count from the trial's epoch. After an error the file is unusable.
     pub fn append(&mut self, rows: &[R]) -> Result<(), RecordError> {
         while self.room() == 0 {
-            self.press_or_write()?;
+            self.compress_or_write()?;
         }
         let mut rest = rows;
         while !rest.is_empty() {
@@ -77,25 +76,26 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Rows that can be appended in some microseconds: after that a page is to be pressed, or a row group written.
+    /// How many rows can be appended within some microseconds; after that a page has to be compressed, or a row group
+    /// written.
     pub fn room(&self) -> usize {
         self.group.room().saturating_sub(self.pending.len())
     }
 
-    /// Does a step of what is to be done before there is room, if that is short (docs/METHOD.md, "Writing in time to spare").
-    /// Gives whether it has; what else is to be done, [`TableWriter::append`] does.
-    pub fn press_some(&mut self) -> Result<bool, RecordError> {
+    /// Does one step of the work that has to precede further rows, if that step is short (docs/METHOD.md, "Writing in
+    /// time to spare"). Returns whether it did; [`TableWriter::append`] does whatever remains.
+    pub fn compress_some(&mut self) -> Result<bool, RecordError> {
         if self.group.is_page_full() && !self.group.is_next_short() {
             return Ok(false);
         }
-        self.press_any()
+        self.compress_any()
     }
 
-    /// The same, however long it takes: if there is nothing to do and no room, a row group is to be written.
-    fn press_any(&mut self) -> Result<bool, RecordError> {
+    /// Does one step, however long it takes. If it returns false and there is no room, a row group has to be written.
+    fn compress_any(&mut self) -> Result<bool, RecordError> {
         if self.group.is_page_full() {
-            let pressed = self.group.press_next();
-            pressed.map_err(|source| self.failed(source))?;
+            let compressed = self.group.compress_next();
+            compressed.map_err(|source| self.failed(source))?;
             return Ok(true);
         }
         let room = self.group.room();
@@ -132,7 +132,7 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Writes what is left and the file's end, and waits until the disk has it. Gives the number of rows.
+    /// Writes the remaining rows and the footer, and syncs the file to disk. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         self.write_pending()?;
         self.write_group()?;
@@ -163,7 +163,7 @@ impl<R: TableRow> TableWriter<R> {
         let mut rest = rows;
         while !rest.is_empty() {
             while self.group.room() == 0 {
-                self.press_or_write()?;
+                self.compress_or_write()?;
             }
             let (now, later) = rest.split_at(rest.len().min(self.group.room()));
             self.encode(now)?;
@@ -172,20 +172,20 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Packs as many rows as there is room for in the page.
+    /// Packs rows into the current page, which must have room for them.
     fn encode(&mut self, rows: &[R]) -> Result<(), RecordError> {
         R::encode(rows, &mut self.group).map_err(|error| RecordError::TooLarge {
             path: self.path.clone(),
             column: error.column,
             value: error.value,
         })?;
-        self.group.took(rows.len());
+        self.group.add_rows(rows.len());
         self.rows += rows.len() as u64;
         Ok(())
     }
 
-    fn press_or_write(&mut self) -> Result<(), RecordError> {
-        if !self.press_any()? {
+    fn compress_or_write(&mut self) -> Result<(), RecordError> {
+        if !self.compress_any()? {
             self.write_group()?;
         }
         Ok(())

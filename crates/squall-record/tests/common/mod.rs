@@ -1,9 +1,9 @@
-//! Rows for the tests of the folder above; not a test by itself.
+//! Helper for the tests in the parent folder: packet rows. Not a test itself.
 
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
-/// Packet number `i` of a steady flow: 20 us after the one before, 25 ms of delay, some lost.
+/// Packet number `i` of a steady flow: 20 µs after the one before, with 25 ms delay; some are lost.
 pub(crate) fn packet_number(i: u32) -> PacketRecord {
     let arrived = Time::from_nanos(u64::from(i) * 20_000);
     let lost = i.is_multiple_of(97);

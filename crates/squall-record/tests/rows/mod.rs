@@ -1,4 +1,5 @@
-//! Any request, packet, frame, exchange and sample of a socket, for the tests of the folder above; not a test by itself.
+//! Helper for the tests in the parent folder: strategies for arbitrary requests, packets, frames, exchanges and socket
+//! samples. Not a test itself.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-/// Any number that a signed column holds.
+/// Any number that a signed column can hold.
 fn number() -> impl Strategy<Value = u64> {
     0..=i64::MAX as u64
 }
@@ -112,7 +113,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Any frame; of a known type as often as not.
+    /// Any frame; about half of them have a known type.
     pub(crate) fn frame()(
         hop in 1_u8..,
         side in side(),
@@ -226,7 +227,7 @@ prop_compose! {
     }
 }
 
-/// What any bytes, of any length, are to TCP; without the numbers that no signed column holds.
+/// The TCP info that random bytes of random length decode to, limited to numbers that a signed column can hold.
 fn tcp_info() -> impl Strategy<Value = TcpInfo> {
     vec(any::<u8>(), 0..2 * TcpInfo::SIZE).prop_map(|bytes| {
         let read = TcpInfo::from_bytes(&bytes).values();
@@ -251,7 +252,7 @@ prop_compose! {
     }
 }
 
-/// `count` rows, always the same ones.
+/// `count` rows, the same ones on every call.
 pub(crate) fn some<R: std::fmt::Debug>(row: impl Strategy<Value = R>, count: usize) -> Vec<R> {
     vec(row, count)
         .new_tree(&mut TestRunner::deterministic())

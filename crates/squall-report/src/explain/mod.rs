@@ -1,7 +1,10 @@
-//! What `squall explain` says, as text: one request with its timeline, or one moment of a trial.
+//! The output of `squall explain` as text: one request with its timeline, or one moment of a trial.
 //!
-//! It finds nothing out (squall-analysis `explain` does) and reads no file. `request` is a request, `moment` a moment,
-//! `scene` what both are of, `words` what both say of packets and times. Names are foreign text: control characters in them never get out.
+//! It analyses nothing (squall-analysis `explain` does) and reads no file. Names are foreign text, so control characters in
+//! them are never printed.
+//!
+//! `request` prints a request, `moment` a moment, `scene` is the trial or capture of both, `words` prints packets and times
+//! for both.
 
 mod moment;
 mod request;
@@ -13,11 +16,11 @@ use squall_base::record::TrialRecord;
 
 pub use moment::moment;
 pub use request::request;
-pub use scene::Scene;
+pub use scene::ExplanationContext;
 
 use crate::terminal::{Colour, printable};
 
-/// Which trial it is, in one line: variant, condition, repetition, folder.
+/// The trial in one line: variant, condition, repetition, folder.
 pub fn heading(record: &TrialRecord, colour: Colour) -> String {
     let trial = &record.trial;
     let line = format!(
@@ -30,17 +33,17 @@ pub fn heading(record: &TrialRecord, colour: Colour) -> String {
     words::bold(colour, &printable(&line))
 }
 
-/// Which capture it is, in one line.
+/// The capture in one line.
 pub fn capture_heading(capture: &str, colour: Colour) -> String {
     words::bold(colour, &printable(capture))
 }
 
-/// What a reader of a capture's explanations has to know: what is estimated, and what that leaves open. In lines.
+/// What readers of a capture's explanations must know: what is estimated, and what cannot be distinguished.
 pub const CAPTURE_NOTE: &str = "\
 The capture has one point. Each end is taken to be half of its least round trip away from it; what the ways beyond the
 point took longer than that is not told apart from the end's own time (`server`, `host`).\n";
 
-/// How far the capture's point is from the ends of a connection, in a line.
+/// How far the capture point is from the ends of a connection, in one line.
 pub fn round_trips(connection: u32, client: Option<Duration>, server: Option<Duration>) -> String {
     let trip = |trip: Option<Duration>| match trip {
         Some(trip) => format!("{} ms", words::millis(trip)),

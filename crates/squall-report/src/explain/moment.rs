@@ -1,20 +1,22 @@
-//! One moment as text: who waited for what, the connections, the link, the drops.
+//! One moment as text: what each request waited for, the connections, the link, the drops.
 //!
-//! Long lists are cut, and say so; the JSON of the same command has all.
+//! Long lists are cut, with a note; the JSON of the same command is complete.
 
-use squall_analysis::explain::{ConnectionState, InFlight, LaneState, Moment, SideState};
+use squall_analysis::explain::{
+    ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
+};
 use squall_analysis::figure;
 
-use super::Scene;
+use super::ExplanationContext;
 use super::words::{self, millis, since};
 use crate::terminal::Colour;
 
-/// Rows of a list at most.
+/// The most rows of a list.
 const ROWS: usize = 20;
 
-/// What happened then, ending with a line feed.
-pub fn moment(scene: &Scene, moment: &Moment, colour: Colour) -> String {
-    let at = scene.time(moment.at);
+/// The moment as text, ending with a line feed.
+pub fn moment(context: &ExplanationContext, moment: &Moment, colour: Colour) -> String {
+    let at = context.time(moment.at);
     let in_flight = figure::counted(moment.in_flight.len() as u64, "request", "requests");
     let mut text = words::bold(colour, &format!("{at}: {in_flight} in flight"));
     text.push('\n');
@@ -25,13 +27,13 @@ pub fn moment(scene: &Scene, moment: &Moment, colour: Colour) -> String {
     push_list(&mut text, &moment.connections, "connections", |it| {
         connection(it, moment)
     });
-    text.push_str(if scene.is_capture() {
+    text.push_str(if context.is_capture() {
         "the way between client and server:\n"
     } else {
         "the link:\n"
     });
     for lane in &moment.link {
-        text.push_str(&format!("  {}\n", link(lane, moment, scene)));
+        text.push_str(&format!("  {}\n", link(lane, moment, context)));
     }
     let around = millis(moment.around);
     if moment.drops.is_empty() {
@@ -45,7 +47,7 @@ pub fn moment(scene: &Scene, moment: &Moment, colour: Colour) -> String {
                 "{:>10}  packet {} with {} {}; {}; it delayed {}",
                 since(moment.at, drop.dropped_at),
                 words::packet(drop.packet),
-                words::load(drop),
+                words::contents(drop),
                 words::fate(drop.fate),
                 words::repaired(drop, moment.at),
                 figure::counted(drop.victims as u64, "request", "requests"),
@@ -79,7 +81,7 @@ fn push_list<T>(text: &mut String, all: &[T], what: &str, row: impl Fn(&T) -> St
     }
 }
 
-fn request(it: &InFlight, moment: &Moment) -> String {
+fn request(it: &RequestInFlight, moment: &Moment) -> String {
     let place = match (it.connection, it.stream) {
         (Some(connection), Some(stream)) => format!("connection {connection}, stream {stream}"),
         (Some(connection), None) => format!("connection {connection}"),
@@ -144,14 +146,14 @@ fn side(state: &SideState, moment: &Moment) -> String {
     facts.join(", ")
 }
 
-fn link(lane: &LaneState, moment: &Moment, scene: &Scene) -> String {
+fn link(lane: &LinkDirectionState, moment: &Moment, context: &ExplanationContext) -> String {
     let queue = match (lane.queued_packets, lane.queued_bytes) {
         (Some(packets), Some(bytes)) => format!(
             "{} of {} bytes waited for the rate",
             figure::counted(packets, "packet", "packets"),
             figure::count(bytes)
         ),
-        _ if scene.is_capture() => "queues are not seen".to_owned(),
+        _ if context.is_capture() => "queues are not seen".to_owned(),
         _ => "no queue, for there is no rate".to_owned(),
     };
     format!(

@@ -1,35 +1,35 @@
-//! One request as text: what it was, its causes, its timeline, whom it waited for.
+//! One request as text: its title, its causes, its timeline, and the requests that it waited for.
 //!
-//! The timeline has the stages of the walk, which are without gaps, and under each what happened while it lasted. Packets
-//! that just arrived are told in runs; the tables, and the JSON of the same command, have each.
+//! The timeline has the stages of the walk, which have no gaps, and under each stage the events during it. Packets that
+//! simply arrived are combined into runs; the tables, and the JSON of the same command, list each packet.
 
-use squall_analysis::causes::{Passage, Passing, Stage};
-use squall_analysis::explain::{Explanation, Hurt, Mark, Share, WaitedFor};
+use squall_analysis::causes::{MessagePacket, Passage, Stage};
+use squall_analysis::explain::{Blocker, CauseTime, DropImpact, Explanation, Mark};
 use squall_analysis::figure;
 use squall_base::record::{Cause, Direction, Outcome};
 use squall_base::{Duration, Time};
 
-use super::Scene;
+use super::ExplanationContext;
 use super::words::{self, bytes, millis, since};
 use crate::causes::percent;
 use crate::terminal::{Colour, printable};
 
 /// The widest bar of a cause, in characters.
 const BAR: f64 = 30.0;
-/// Rows of packets that one way gets at most.
+/// The most rows for packets in one direction.
 const PACKET_ROWS: usize = 24;
-/// What is shorter than this interrupts nothing.
+/// A shorter stage of another cause does not end a period.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// What is known of a request, ending with a line feed.
-pub fn request(scene: &Scene, explanation: &Explanation, colour: Colour) -> String {
-    let mut text = words::bold(colour, &title(scene, explanation));
+/// The request as text, ending with a line feed.
+pub fn request(context: &ExplanationContext, explanation: &Explanation, colour: Colour) -> String {
+    let mut text = words::bold(colour, &title(context, explanation));
     text.push('\n');
     push_causes(&mut text, explanation);
-    push_hops(&mut text, scene, explanation);
+    push_hops(&mut text, context, explanation);
     text.push_str("\n        ms  what it waited for, and what happened\n");
-    push_timeline(&mut text, scene, explanation);
-    for line in send_queues(scene, explanation) {
+    push_timeline(&mut text, context, explanation);
+    for line in send_queues(context, explanation) {
         text.push_str(&format!("  {line}\n"));
     }
     for line in waits(&explanation.waited_for) {
@@ -38,7 +38,7 @@ pub fn request(scene: &Scene, explanation: &Explanation, colour: Colour) -> Stri
     text
 }
 
-fn title(scene: &Scene, it: &Explanation) -> String {
+fn title(context: &ExplanationContext, it: &Explanation) -> String {
     let ending = match (it.outcome, it.status) {
         (Outcome::Answered, Some(status)) => format!("answered with {status} after"),
         (Outcome::Answered, None) => "answered after".to_owned(),
@@ -58,15 +58,19 @@ fn title(scene: &Scene, it: &Explanation) -> String {
         "request {}: {ending} {} ms, {} at {}; {place}{error}",
         it.request,
         millis(it.latency),
-        if scene.is_capture() { "sent" } else { "wanted" },
-        scene.time(it.intended),
+        if context.is_capture() {
+            "sent"
+        } else {
+            "wanted"
+        },
+        context.time(it.intended),
     )
 }
 
 fn push_causes(text: &mut String, it: &Explanation) {
     let total = it.latency.as_nanos();
     let width = figure::count(total).len();
-    for Share { cause, time } in &it.causes {
+    for CauseTime { cause, time } in &it.causes {
         let share = time.as_nanos() as f64 / total.max(1) as f64;
         let bar = "█".repeat((share * BAR).round() as usize);
         let ns = figure::count(time.as_nanos());
@@ -84,12 +88,12 @@ fn push_causes(text: &mut String, it: &Explanation) {
     text.push_str(&format!("  {:<17}  {} ns\n", "total", figure::count(total)));
 }
 
-/// What those in front of it in the queue waited for.
-fn push_behind(text: &mut String, roots: &[Share]) {
+/// What the requests ahead of it in the queue waited for.
+fn push_behind(text: &mut String, roots: &[CauseTime]) {
     let total: u64 = roots.iter().map(|share| share.time.as_nanos()).sum();
     let known = roots.iter().filter(|share| share.cause != Cause::Queue);
     let named: Vec<String> = known
-        .map(|Share { cause, time }| {
+        .map(|CauseTime { cause, time }| {
             let share = time.as_nanos() as f64 / total.max(1) as f64;
             format!("{} {}", cause.name(), percent(share))
         })
@@ -99,22 +103,23 @@ fn push_behind(text: &mut String, roots: &[Share]) {
     }
 }
 
-/// On a path of several hops what each had to do with it.
-fn push_hops(text: &mut String, scene: &Scene, it: &Explanation) {
+/// On a path of several hops, the causes on each hop.
+fn push_hops(text: &mut String, context: &ExplanationContext, it: &Explanation) {
     if it.hops.is_empty() {
         return;
     }
     text.push_str(
         "\n  on each hop, from when it was wanted; its server is what the next hop did\n",
     );
-    let name = |place: usize| scene.station(place).map_or_else(String::new, printable);
+    let name = |place: usize| context.station(place).map_or_else(String::new, printable);
     for hop in &it.hops {
         let place = usize::from(hop.hop);
         let causes = hop.causes.iter();
         let causes = causes.map(|share| format!("{} {}", share.cause.name(), millis(share.time)));
-        let not_seen = match hop.is_joined {
-            true => "",
-            false => "; not seen there, this is how long the hop before waited for it",
+        let not_seen = if hop.is_joined {
+            ""
+        } else {
+            "; not seen there, this is how long the hop before waited for it"
         };
         text.push_str(&format!(
             "  hop {}, {} to {}: {} to {} ms, {}{not_seen}\n",
@@ -128,14 +133,14 @@ fn push_hops(text: &mut String, scene: &Scene, it: &Explanation) {
     }
 }
 
-/// Something that happened.
-struct Event {
+/// An event of the timeline.
+struct TimelineEvent {
     at: Time,
     text: String,
 }
 
-fn push_timeline(text: &mut String, scene: &Scene, it: &Explanation) {
-    let mut events: Vec<Event> = if scene.is_capture() {
+fn push_timeline(text: &mut String, context: &ExplanationContext, it: &Explanation) {
+    let mut events: Vec<TimelineEvent> = if context.is_capture() {
         it.marks.iter().filter_map(seen_mark).collect()
     } else {
         it.marks.iter().map(mark).collect()
@@ -148,31 +153,31 @@ fn push_timeline(text: &mut String, scene: &Scene, it: &Explanation) {
         events.extend(packets(it, direction, way));
         events.extend(windows(&way.held, it.intended));
     }
-    let is_told = |hurt: &Hurt| {
+    let is_listed = |impact: &DropImpact| {
         let ways = [&it.course.up, &it.course.down];
-        let way = ways[hurt.drop.packet.direction as usize].as_ref();
+        let way = ways[impact.drop.packet.direction as usize].as_ref();
         way.is_some_and(|way| {
             way.packets
                 .iter()
-                .any(|packet| packet.index == hurt.drop.packet.index)
+                .any(|packet| packet.index == impact.drop.packet.index)
         })
     };
-    let others = it.drops.iter().filter(|hurt| !is_told(hurt));
-    events.extend(others.map(|hurt| drop(hurt, it.intended)));
+    let others = it.drops.iter().filter(|impact| !is_listed(impact));
+    events.extend(others.map(|impact| drop(impact, it.intended)));
     events.sort_by_key(|event| event.at);
     let mut events = events.into_iter().peekable();
-    for stretch in stretches(&it.course.stages) {
-        while let Some(event) = events.next_if(|event| event.at < stretch.from) {
+    for period in cause_periods(&it.course.stages) {
+        while let Some(event) = events.next_if(|event| event.at < period.from) {
             push_event(text, it.intended, &event);
         }
-        let at = since(it.intended, stretch.from);
-        text.push_str(&format!("{at:>10}  {}\n", stretch.words()));
+        let at = since(it.intended, period.from);
+        text.push_str(&format!("{at:>10}  {}\n", period.words()));
     }
     events.for_each(|event| push_event(text, it.intended, &event));
 }
 
-/// Stages of one cause with short ones of others between them.
-struct Stretch {
+/// Stages of one cause, with short stages of other causes between them.
+struct CausePeriod {
     from: Time,
     to: Time,
     cause: Cause,
@@ -180,7 +185,7 @@ struct Stretch {
     between: Duration,
 }
 
-impl Stretch {
+impl CausePeriod {
     fn words(&self) -> String {
         let length = millis(self.to.since(self.from));
         let cause = self.cause.name();
@@ -194,12 +199,12 @@ impl Stretch {
     }
 }
 
-fn stretches(stages: &[Stage]) -> Vec<Stretch> {
-    let mut stretches = Vec::new();
+fn cause_periods(stages: &[Stage]) -> Vec<CausePeriod> {
+    let mut cause_periods = Vec::new();
     let mut rest = stages;
     while let [first, after @ ..] = rest {
         rest = after;
-        let mut stretch = Stretch {
+        let mut period = CausePeriod {
             from: first.from,
             to: first.to,
             cause: first.cause,
@@ -210,17 +215,17 @@ fn stretches(stages: &[Stage]) -> Vec<Stretch> {
             && next.cause == first.cause
             && short.to.since(short.from) < SHORT
         {
-            stretch.to = next.to;
-            stretch.pieces += 1;
-            stretch.between = stretch.between + short.to.since(short.from);
+            period.to = next.to;
+            period.pieces += 1;
+            period.between = period.between + short.to.since(short.from);
             rest = after;
         }
-        stretches.push(stretch);
+        cause_periods.push(period);
     }
-    stretches
+    cause_periods
 }
 
-fn push_event(text: &mut String, begin: Time, event: &Event) {
+fn push_event(text: &mut String, begin: Time, event: &TimelineEvent) {
     text.push_str(&format!(
         "{:>10}    . {}\n",
         since(begin, event.at),
@@ -228,7 +233,7 @@ fn push_event(text: &mut String, begin: Time, event: &Event) {
     ));
 }
 
-fn mark(mark: &Mark) -> Event {
+fn mark(mark: &Mark) -> TimelineEvent {
     let words = match mark.name {
         "intended" => "it was wanted",
         "taken_up" => "it was taken up",
@@ -245,14 +250,14 @@ fn mark(mark: &Mark) -> Event {
         "end" => "it was over",
         name => name,
     };
-    Event {
+    TimelineEvent {
         at: mark.at,
         text: words.to_owned(),
     }
 }
 
-/// A mark of a request that was seen from outside; nobody has seen how it came to be sent.
-fn seen_mark(mark: &Mark) -> Option<Event> {
+/// A mark of a request in a capture, which does not show anything before the request was sent.
+fn seen_mark(mark: &Mark) -> Option<TimelineEvent> {
     let words = match mark.name {
         "taken_up" | "slot" | "connected" | "secured" | "written_first" => return None,
         "intended" => "its first byte left the client",
@@ -264,16 +269,16 @@ fn seen_mark(mark: &Mark) -> Option<Event> {
         "end" => "it was over",
         name => name,
     };
-    Some(Event {
+    Some(TimelineEvent {
         at: mark.at,
         text: words.to_owned(),
     })
 }
 
-/// When windows were used up; as one what has short openings between.
-fn windows(held: &[Stage], begin: Time) -> Vec<Event> {
+/// When windows were used up. Periods with only short openings between them are one event.
+fn windows(stages: &[Stage], begin: Time) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
-    let mut rest = held;
+    let mut rest = stages;
     while let [first, after @ ..] = rest {
         rest = after;
         let (mut to, mut times) = (first.to, 1);
@@ -293,7 +298,7 @@ fn windows(held: &[Stage], begin: Time) -> Vec<Event> {
             1 => String::new(),
             n => format!(" {n} times"),
         };
-        events.push(Event {
+        events.push(TimelineEvent {
             at: first.from,
             text: format!("{whose} was used up{often}, until {} ms", since(begin, to)),
         });
@@ -301,8 +306,8 @@ fn windows(held: &[Stage], begin: Time) -> Vec<Event> {
     events
 }
 
-/// The packets of one way: each that was dropped or sent again, and runs of the others.
-fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<Event> {
+/// The packets of one direction: each that was dropped or retransmitted, and runs of the others.
+fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     let mut rest = way.packets.as_slice();
     while let Some(first) = rest.first() {
@@ -312,7 +317,7 @@ fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<Event> 
                 rest.len(),
                 direction.name()
             );
-            events.push(Event {
+            events.push(TimelineEvent {
                 at: first.sent,
                 text,
             });
@@ -324,7 +329,7 @@ fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<Event> 
             [one] => packet(it, direction, one),
             run => packet_run(it, direction, run),
         };
-        events.push(Event {
+        events.push(TimelineEvent {
             at: first.sent,
             text,
         });
@@ -332,8 +337,8 @@ fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<Event> 
     events
 }
 
-/// How many of the first packets are told as one: those that just arrived and left one after the other.
-fn run_length(packets: &[Passing]) -> usize {
+/// How many of the first packets form a run: those that simply arrived and left one right after the other.
+fn run_length(packets: &[MessagePacket]) -> usize {
     let both = packets.iter().zip(&packets[1..]);
     let together = both.take_while(|(one, next)| {
         is_plain(one) && is_plain(next) && next.sent.since(one.sent) < SHORT
@@ -341,12 +346,12 @@ fn run_length(packets: &[Passing]) -> usize {
     1 + together.count()
 }
 
-/// Whether nothing happened to it.
-fn is_plain(packet: &Passing) -> bool {
+/// Whether it arrived and was not a retransmission.
+fn is_plain(packet: &MessagePacket) -> bool {
     packet.arrived.is_some() && !packet.is_again
 }
 
-fn packet_run(it: &Explanation, direction: Direction, run: &[Passing]) -> String {
+fn packet_run(it: &Explanation, direction: Direction, run: &[MessagePacket]) -> String {
     let (first, last) = (run[0], run[run.len() - 1]);
     let start = run
         .iter()
@@ -372,7 +377,7 @@ fn packet_run(it: &Explanation, direction: Direction, run: &[Passing]) -> String
     )
 }
 
-fn packet(it: &Explanation, direction: Direction, packet: &Passing) -> String {
+fn packet(it: &Explanation, direction: Direction, packet: &MessagePacket) -> String {
     let name = format!("packet {} {}", direction.name(), packet.index);
     let again = if packet.is_again { " again" } else { "" };
     let carried = format!("bytes {}{again}", bytes((packet.start, packet.end)));
@@ -382,38 +387,41 @@ fn packet(it: &Explanation, direction: Direction, packet: &Passing) -> String {
             since(it.intended, at)
         );
     }
-    let hurt = it.drops.iter().find(|hurt| {
-        hurt.drop.packet.index == packet.index && hurt.drop.packet.direction == direction
+    let impact = it.drops.iter().find(|impact| {
+        impact.drop.packet.index == packet.index && impact.drop.packet.direction == direction
     });
-    let told = hurt.map_or_else(String::new, |hurt| {
+    let consequence = impact.map_or_else(String::new, |impact| {
         format!(
             "; {}{}",
-            words::repaired(&hurt.drop, it.intended),
-            cost(hurt)
+            words::repaired(&impact.drop, it.intended),
+            cost(impact)
         )
     });
-    format!("{name}: {carried}, {}{told}", words::fate(packet.fate))
+    format!(
+        "{name}: {carried}, {}{consequence}",
+        words::fate(packet.fate)
+    )
 }
 
 /// A dropped packet without bytes of this request.
-fn drop(hurt: &Hurt, begin: Time) -> Event {
-    let drop = &hurt.drop;
-    Event {
+fn drop(impact: &DropImpact, begin: Time) -> TimelineEvent {
+    let drop = &impact.drop;
+    TimelineEvent {
         at: drop.dropped_at,
         text: format!(
             "packet {} with {} {}; {}{}",
             words::packet(drop.packet),
-            words::load(drop),
+            words::contents(drop),
             words::fate(drop.fate),
             words::repaired(drop, begin),
-            cost(hurt),
+            cost(impact),
         ),
     }
 }
 
-/// What it cost this request, and how many in all.
-fn cost(hurt: &Hurt) -> String {
-    let costs: Vec<String> = hurt
+/// What the drop cost this request, and how many others it delayed.
+fn cost(impact: &DropImpact) -> String {
+    let costs: Vec<String> = impact
         .cost
         .iter()
         .map(|share| format!("{} ms of {}", millis(share.time), share.cause.name()))
@@ -421,7 +429,7 @@ fn cost(hurt: &Hurt) -> String {
     if costs.is_empty() {
         return "; it cost this request nothing".to_owned();
     }
-    let others = match hurt.drop.victims.saturating_sub(1) {
+    let others = match impact.drop.victims.saturating_sub(1) {
         0 => String::new(),
         n => format!(
             ", and delayed {}",
@@ -431,14 +439,14 @@ fn cost(hurt: &Hurt) -> String {
     format!("; it cost {}{others}", costs.join(" and "))
 }
 
-/// One sentence for each way on which it waited in its sender's send queue.
-fn send_queues(scene: &Scene, it: &Explanation) -> Vec<String> {
-    let place = scene.link();
+/// One sentence for each direction in which it waited in its sender's send queue.
+fn send_queues(context: &ExplanationContext, it: &Explanation) -> Vec<String> {
+    let place = context.link();
     let ways = [(place, &it.course.up), (place + 1, &it.course.down)];
     let waits = ways.into_iter().filter_map(|(place, way)| {
         let way = way.as_ref()?;
         let queue = way.send_queue?;
-        let station = scene.station(place)?;
+        let station = context.station(place)?;
         let others: u64 = way.behind.iter().map(|ahead| ahead.packets).sum();
         let (least, most) = queue.in_flight;
         let window = if least == most {
@@ -461,8 +469,8 @@ fn send_queues(scene: &Scene, it: &Explanation) -> Vec<String> {
     waits.collect()
 }
 
-/// One line for each cause of waiting for others.
-fn waits(waited_for: &[WaitedFor]) -> Vec<String> {
+/// One line for each cause that makes a request wait for others.
+fn waits(waited_for: &[Blocker]) -> Vec<String> {
     let mut lines = Vec::new();
     let of = |cause: Cause| -> Vec<u64> {
         let mut requests: Vec<u64> = waited_for

@@ -1,29 +1,29 @@
-//! What requests and moments are of, as far as words depend on it: a trial, or a capture that was imported.
+//! What requests and moments belong to, as far as the wording depends on it: a trial or an imported capture.
 //!
-//! It knows where times begin and what stations are called, and reads no record.
+//! It knows the origin of printed times and the names of stations. It keeps no record.
 
 use squall_base::record::TrialRecord;
 use squall_base::{Duration, Time};
 
 /// A trial or a capture.
 #[derive(Clone, Debug)]
-pub struct Scene {
-    /// What printed times count from, from the epoch.
+pub struct ExplanationContext {
+    /// The origin of printed times, counted from the epoch.
     origin: Duration,
-    /// Names of stations, from the client on.
+    /// Names of the stations, starting at the client.
     stations: Vec<String>,
-    /// Place of the hop across the link, which is that of its client.
+    /// Index of the hop across the link, which is also the index of its client.
     link: usize,
-    /// Nobody has written down what requests waited for before they were seen.
+    /// A capture does not show what requests waited for before they were sent.
     is_capture: bool,
 }
 
-impl Scene {
-    /// Of a trial: times count from the first arrival of its load.
-    pub fn of_trial(record: &TrialRecord) -> Scene {
+impl ExplanationContext {
+    /// A trial. Times count from the first arrival of its load.
+    pub fn of_trial(record: &TrialRecord) -> ExplanationContext {
         let variant = &record.trial.variant;
         let names = variant.stations.iter();
-        Scene {
+        ExplanationContext {
             origin: record.load_start,
             stations: names.map(|station| station.name.clone()).collect(),
             link: usize::from(variant.link_hop().0) - 1,
@@ -31,9 +31,9 @@ impl Scene {
         }
     }
 
-    /// Of a capture: times count from its first packet, which was seen `origin` after the epoch.
-    pub fn of_capture(origin: Duration) -> Scene {
-        Scene {
+    /// A capture. Times count from its first packet, which was seen `origin` after the epoch.
+    pub fn of_capture(origin: Duration) -> ExplanationContext {
+        ExplanationContext {
             origin,
             stations: vec!["client".to_owned(), "server".to_owned()],
             link: 0,
@@ -49,12 +49,12 @@ impl Scene {
         self.link
     }
 
-    /// The name of the station at a place of the path.
+    /// The name of the station at an index of the path.
     pub(super) fn station(&self, place: usize) -> Option<&str> {
         self.stations.get(place).map(String::as_str)
     }
 
-    /// A time as people look it up, in seconds from where printed times begin.
+    /// A time in seconds from the origin of printed times.
     pub(super) fn time(&self, time: Time) -> String {
         let (origin, time) = (self.origin.as_nanos(), time.as_nanos());
         let sign = if time < origin { "-" } else { "" };

@@ -1,8 +1,8 @@
 //! How packets, times and requests are written in explanations.
 //!
-//! Exact figures: a reader looks these up in the tables, where they are nanoseconds and indices.
+//! Figures are exact, because readers look them up in the tables, which have nanoseconds and indices.
 
-use squall_analysis::explain::{Drop, PacketName};
+use squall_analysis::explain::{DroppedPacket, PacketName};
 use squall_analysis::figure;
 use squall_base::record::{Fate, Repair};
 use squall_base::{Duration, Time};
@@ -21,7 +21,7 @@ pub(super) fn millis(span: Duration) -> String {
     format!("{:.3}", span.as_millis_f64())
 }
 
-/// From `begin` to `time` in milliseconds; what was before has a minus.
+/// From `begin` to `time` in milliseconds, negative if `time` is earlier.
 pub(super) fn since(begin: Time, time: Time) -> String {
     let sign = if time < begin { "-" } else { "" };
     let span = Duration::from_nanos(time.as_nanos().abs_diff(begin.as_nanos()));
@@ -69,7 +69,7 @@ pub(super) fn fate(fate: Fate) -> &'static str {
     }
 }
 
-/// How a packet's bytes came to be sent again, for a sentence that begins with them.
+/// How a packet's bytes were retransmitted, as the beginning of a sentence about them.
 fn repair(repair: Repair) -> &'static str {
     match repair {
         Repair::FastRetransmit => "sent again by fast retransmit",
@@ -87,8 +87,8 @@ fn repair(repair: Repair) -> &'static str {
     }
 }
 
-/// What became of a dropped packet's bytes: `sent again by RACK, there at 80.100 ms as up 21`. Times from `begin`.
-pub(super) fn repaired(drop: &Drop, begin: Time) -> String {
+/// How a dropped packet's bytes were repaired: `sent again by RACK, there at 80.100 ms as up 21`. Times from `begin`.
+pub(super) fn repaired(drop: &DroppedPacket, begin: Time) -> String {
     let mut text = repair(drop.repair).to_owned();
     if let Some(at) = drop.repaired_at {
         text.push_str(&format!(", there at {} ms", since(begin, at)));
@@ -100,8 +100,8 @@ pub(super) fn repaired(drop: &Drop, begin: Time) -> String {
     text
 }
 
-/// What it carried: `bytes 0 to 1,448 of request 3`.
-pub(super) fn load(drop: &Drop) -> String {
+/// What the packet carried: `bytes 0 to 1,448 of request 3`.
+pub(super) fn contents(drop: &DroppedPacket) -> String {
     let of = match drop.carried.as_slice() {
         [] => "of no request".to_owned(),
         carried => format!("of {}", requests(carried)),

@@ -1,20 +1,20 @@
 //! Where the time went, on the page: a stack of causes for each percentile band of each variant of a condition.
 //!
-//! It is markup alone, so that it is there without scripts and on paper; widths are shares of the band's time. What is
-//! added up is squall-analysis' `causes/shares.rs`.
+//! It is pure markup, so that it works without scripts and on paper; widths are shares of the band's time. Nothing is added
+//! up here: squall-analysis does that in `causes/shares.rs`.
 
-use squall_analysis::causes::{BANDS, BandTime, CellCauses};
+use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_analysis::figure;
 use squall_base::record::Cause;
 
 use super::text::escaped;
 use crate::causes::{behind, percent};
 
-/// A label stands in a piece of at least this share.
+/// A piece has a label if its share is at least this.
 const LABELLED: f64 = 0.08;
 
 /// Appends the stacks of one condition; nothing if no cell's causes are known.
-pub(super) fn push(page: &mut String, cells: &[CellCauses]) {
+pub(super) fn push(page: &mut String, cells: &[CellBandTimes]) {
     if cells.is_empty() {
         return;
     }
@@ -46,7 +46,7 @@ pub(super) fn push(page: &mut String, cells: &[CellCauses]) {
 }
 
 /// The causes that any cell has, in the order of the record.
-fn shown(cells: &[CellCauses]) -> impl Iterator<Item = Cause> {
+fn shown(cells: &[CellBandTimes]) -> impl Iterator<Item = Cause> {
     let has = |cause: Cause| {
         let mut bands = cells.iter().flat_map(|cell| &cell.bands);
         bands.any(|band| !band.spans[cause].is_zero())
@@ -97,9 +97,10 @@ mod tests {
             .map(|(at, weight)| {
                 let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("two digits");
                 let value = f64::from(value) / 255.0;
-                let linear = match value <= 0.04045 {
-                    true => value / 12.92,
-                    false => ((value + 0.055) / 1.055).powf(2.4),
+                let linear = if value <= 0.04045 {
+                    value / 12.92
+                } else {
+                    ((value + 0.055) / 1.055).powf(2.4)
                 };
                 weight * linear
             })
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn white_can_be_read_on_every_cause() {
+    fn white_text_is_readable_on_every_colour_of_causes() {
         let mut colours = Vec::new();
         for cause in Cause::ALL {
             let name = format!("--cause-{}: ", cause.name());

@@ -1,6 +1,6 @@
 //! What is wrong in a run, on the page: each finding with its cost, its explanation, its evidence and its fixes.
 //!
-//! All of it is markup; nothing needs a script. The same in the terminal: `findings`.
+//! It is pure markup and needs no script. `crate::findings` prints the same in the terminal.
 
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, Finding, Number, RunFinding};
@@ -50,7 +50,7 @@ fn push_finding(page: &mut String, found: &RunFinding) {
     ));
 }
 
-/// The numbers, and which requests of which trial to look at.
+/// The numbers, and the requests of a trial to look at.
 fn evidence(finding: &Finding, folder: &str) -> String {
     let mut words: Vec<String> = finding.evidence.numbers.iter().map(number).collect();
     let requests = &finding.evidence.requests;
@@ -78,7 +78,7 @@ mod tests {
     use crate::findings::tests::cells;
 
     #[test]
-    fn findings_are_text_and_never_markup() {
+    fn markup_in_findings_is_escaped() {
         let mut page = String::new();
         push(&mut page, &cells());
         assert!(
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_run_has_no_section() {
+    fn healthy_run_has_no_section() {
         let mut page = String::new();
         push(&mut page, &[]);
         assert_eq!(page, "");

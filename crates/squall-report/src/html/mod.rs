@@ -1,9 +1,11 @@
 //! The report as one HTML page that needs nothing but a browser.
 //!
-//! Everything that can be read is in the markup, so the page is complete without scripts and on paper;
-//! scripts only draw the points. The page may not fetch anything, and says so to the browser itself. Foreign
-//! text goes through `text::escaped` here and through `textContent` in the scripts, never through markup.
-//! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes; scripts and styles are in assets/.
+//! All text is in the markup, so the page is complete without scripts and on paper; scripts only draw the points. The page
+//! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
+//! `textContent` in the scripts, never through markup.
+//!
+//! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes, `findings` what is wrong.
+//! Scripts and styles are in assets/.
 
 mod causes;
 mod findings;
@@ -23,7 +25,7 @@ const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min
 const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");
 const STYLE: &str = include_str!("../../assets/style.css");
 
-/// The page's modules, each after those that it imports.
+/// The page's modules, each after the ones that it imports.
 const MODULES: [&str; 7] = [
     include_str!("../../assets/data.js"),
     include_str!("../../assets/view.js"),
@@ -34,11 +36,11 @@ const MODULES: [&str; 7] = [
     include_str!("../../assets/page.js"),
 ];
 
-/// What the page may do: run what stands in it, and nothing from or to anywhere else.
+/// What the page may do: run its inline scripts and styles, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
-/// The whole page. `plots` are the trials whose requests are drawn, in any order; those of no cell of the
-/// summary are left out. `cells` are what is wrong in them.
+/// The whole page. `plots` are the trials whose requests are drawn, in any order; trials without a cell in the summary are
+/// left out. `cells` are the findings of each cell.
 pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings]) -> String {
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -59,7 +61,7 @@ pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings])
     push_thresholds(&mut page, summary);
     push_warnings(&mut page, summary);
     findings::push(&mut page, cells);
-    for (index, condition) in tried(summary) {
+    for (index, condition) in conditions_with_trials(summary) {
         section::push(
             &mut page,
             index,
@@ -80,8 +82,10 @@ pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings])
     page
 }
 
-/// The conditions that have a trial, each with its place among all.
-fn tried(summary: &RunSummary) -> impl Iterator<Item = (usize, &ConditionSummary)> {
+/// The conditions that have a trial, each with its index among all.
+fn conditions_with_trials(
+    summary: &RunSummary,
+) -> impl Iterator<Item = (usize, &ConditionSummary)> {
     let conditions = summary.conditions.iter().enumerate();
     conditions.filter(|(_, condition)| !condition.is_untried())
 }
@@ -109,7 +113,7 @@ fn push_header(page: &mut String, summary: &RunSummary) {
         ("kernel", facts.kernels.join(", ")),
         ("congestion control", facts.congestion_controls.join(", ")),
         ("link seeds", seeds(&facts.seeds)),
-        // Of this page, not of the trials: a run can be reported again later.
+        // The version that made this page, not the trials: a run can be reported again later.
         (
             "report by",
             concat!("squall ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -124,7 +128,7 @@ fn push_header(page: &mut String, summary: &RunSummary) {
     page.push_str("</dl>\n</header>\n");
 }
 
-/// The first few seeds; a run of many repetitions has one for each of them and each condition.
+/// The first few seeds: a run has one for each condition and repetition.
 fn seeds(seeds: &[u64]) -> String {
     const SHOWN: usize = 3;
     let mut words: Vec<String> = seeds.iter().take(SHOWN).map(u64::to_string).collect();
@@ -137,7 +141,7 @@ fn seeds(seeds: &[u64]) -> String {
     words.join(", ")
 }
 
-/// What was asked for by threshold, and whether it holds.
+/// The thresholds, and whether each holds.
 fn push_thresholds(page: &mut String, summary: &RunSummary) {
     if summary.thresholds.is_empty() {
         return;
@@ -145,12 +149,16 @@ fn push_thresholds(page: &mut String, summary: &RunSummary) {
     page.push_str(
         "<section aria-label=\"Thresholds\">\n<h2>Thresholds</h2>\n<ul class=\"verdicts\">\n",
     );
-    for held in &summary.thresholds {
-        let class = match held.holds {
-            true => "",
-            false => " class=\"overloaded\"",
+    for threshold in &summary.thresholds {
+        let class = if threshold.holds {
+            ""
+        } else {
+            " class=\"overloaded\""
         };
-        page.push_str(&format!("<li{class}>{}</li>\n", escaped(&held.sentence)));
+        page.push_str(&format!(
+            "<li{class}>{}</li>\n",
+            escaped(&threshold.sentence)
+        ));
     }
     page.push_str("</ul>\n</section>\n");
 }
@@ -168,8 +176,8 @@ fn push_warnings(page: &mut String, summary: &RunSummary) {
     page.push_str("</ul>\n</section>\n");
 }
 
-/// All modules as one: their imports name only each other, so in one scope neither imports nor exports are
-/// needed. (A page opened from a file cannot import a module.)
+/// All modules as one script. They import only each other, so in one scope they need neither imports nor exports. (A page
+/// opened from a file cannot import modules.)
 fn bundle() -> String {
     let mut script = String::new();
     for line in MODULES.iter().flat_map(|module| module.lines()) {

@@ -1,8 +1,8 @@
-//! The first thing on the page: the answer, then every condition with its p99s on one common axis, and its verdicts;
-//! conditions without trials only by name.
+//! The top of the page: the answer, then every condition with its p99s on one common axis, and its verdicts; conditions
+//! without trials are only named.
 //!
-//! The axis is logarithmic and shared by all rows, so that one glance down the column shows where the
-//! variants part. It is drawn here, without scripts, and holds no number that the sections do not have.
+//! The axis is logarithmic and shared by all rows, so a glance down the column shows where the variants diverge. It is
+//! drawn here, without scripts, and has no number that the sections do not have. `section` has one condition in detail.
 
 use squall_analysis::answer::Answer;
 use squall_analysis::{CellSummary, Quantile, RunSummary, Spread};
@@ -24,7 +24,7 @@ pub(super) fn push(page: &mut String, summary: &RunSummary) {
     if let Some(answer) = &summary.answer {
         push_answer(page, answer);
     }
-    if super::tried(summary).next().is_some() {
+    if super::conditions_with_trials(summary).next().is_some() {
         push_table(page, summary);
     }
     if let Some(untried) = summary.untried() {
@@ -70,7 +70,7 @@ fn push_table(page: &mut String, summary: &RunSummary) {
     }
     page.push_str("</th><th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n");
     let axis = Axis::of(summary);
-    for (index, condition) in super::tried(summary) {
+    for (index, condition) in super::conditions_with_trials(summary) {
         page.push_str(&format!(
             "<tr><th scope=\"row\"><a href=\"#condition-{index}\">{}</a></th><td class=\"strip\">",
             escaped(&condition.condition.to_string()),
@@ -93,7 +93,7 @@ fn push_table(page: &mut String, summary: &RunSummary) {
 }
 
 impl Axis {
-    /// From the power of 10, or 2 or 5 times it, below the smallest p99 to that above the largest.
+    /// From the 1, 2 or 5 x 10^n below the smallest p99 to the one above the largest.
     fn of(summary: &RunSummary) -> Option<Axis> {
         let p99s = || {
             let cells = summary
@@ -120,7 +120,7 @@ impl Axis {
         (-3..=6).flat_map(|exponent| [1.0, 2.0, 5.0].map(|n| n * 10f64.powi(exponent)))
     }
 
-    /// Where a value stands, in percent of the width.
+    /// The position of a value, in percent of the width.
     fn place(self, ms: f64) -> f64 {
         let share = (ms / self.low_ms).ln() / (self.high_ms / self.low_ms).ln();
         2.0 + 96.0 * share.clamp(0.0, 1.0)
@@ -156,7 +156,7 @@ fn push_strip(page: &mut String, axis: Axis, cells: &[CellSummary]) {
 
 fn push_dot(page: &mut String, axis: Axis, variant: usize, name: &str, p99: Spread<Quantile>) {
     let y = 10 * variant + 7;
-    // What never ends stands at the edge.
+    // A value that is never reached is at the edge.
     let place = |value: Quantile| millis(value).map_or(100.0, |ms| axis.place(ms));
     let (x, low, high) = (place(p99.median), place(p99.low), place(p99.high));
     let class = if p99.median.exact().is_some() {
@@ -174,7 +174,7 @@ fn push_dot(page: &mut String, axis: Axis, variant: usize, name: &str, p99: Spre
     ));
 }
 
-/// The powers of 10 within the axis, or its ends where it is too short for two of them.
+/// The powers of 10 within the axis, or all 1, 2 and 5 x 10^n if it has fewer than two of them.
 fn ticks(axis: Axis) -> Vec<f64> {
     let within = |n: &f64| (axis.low_ms..=axis.high_ms).contains(n);
     let powers: Vec<f64> = (-3..=6)

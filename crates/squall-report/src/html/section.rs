@@ -1,9 +1,9 @@
-//! One condition on the page: what can be said, the table, and the place where its plots go.
+//! One condition on the page: its verdicts, its tables, its causes, and the place for its plots.
 //!
-//! Each number is the median over the trials of that trial's own; below it stands its 95 % interval where there is one, else
-//! the range of the trials.
+//! It computes nothing. Each number is the median over the trials of each trial's value. Below it is the 95 % interval if
+//! there is one, otherwise the range of the trials. The plots are drawn by assets/page.js.
 
-use squall_analysis::causes::CellCauses;
+use squall_analysis::causes::CellBandTimes;
 use squall_analysis::{CellSummary, ConditionSummary, Quantile, Spread, Verdict, figure};
 use squall_base::plan::Measure;
 
@@ -31,7 +31,7 @@ pub(super) fn push(
     index: usize,
     condition: &ConditionSummary,
     measures: &[Measure],
-    causes: &[CellCauses],
+    causes: &[CellBandTimes],
 ) {
     page.push_str(&format!(
         "<section class=\"condition\" id=\"condition-{index}\">\n<h2>{}</h2>\n",
@@ -113,7 +113,7 @@ fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
     page.push_str(&format!("<td>{text}</td></tr>\n"));
 }
 
-/// The table of page times, of loads that have pages.
+/// The table of page times, for loads of pages.
 fn push_pages(page: &mut String, condition: &ConditionSummary) {
     let cells = (0..).zip(&condition.cells);
     let with_pages: Vec<_> = cells
@@ -153,7 +153,7 @@ fn push_pages(page: &mut String, condition: &ConditionSummary) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// What flow control allows, and the throughput beside it, where windows can stop a transfer.
+/// The throughput, and what flow control allows, if windows can stop a transfer.
 fn push_predictions(page: &mut String, condition: &ConditionSummary) {
     let cells = (0..).zip(&condition.cells);
     let rows: Vec<String> = cells
@@ -173,7 +173,7 @@ fn push_predictions(page: &mut String, condition: &ConditionSummary) {
     }
 }
 
-/// The table of the measures that have no column in the others.
+/// The table of the measures that have no column in the other tables.
 fn push_measured(page: &mut String, condition: &ConditionSummary, measures: &[Measure]) {
     let rows: Vec<(&CellSummary, Vec<(String, String)>)> = (condition.cells.iter())
         .map(|cell| (cell, cell.measured(measures)))
@@ -235,7 +235,7 @@ fn push_interval(page: &mut String, low: &str, high: &str) {
     ));
 }
 
-/// Ends a cell with the range of its trials, where there is one to see.
+/// Ends a cell with the range of its trials, if they differ.
 fn push_range(page: &mut String, low: &str, high: &str) {
     if low != high {
         page.push_str(&format!("<small>{low}\u{2009}–\u{2009}{high}</small>"));

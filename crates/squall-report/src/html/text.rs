@@ -1,10 +1,10 @@
-//! Foreign text made safe for markup, and the few pieces of markup that several parts share.
+//! Escapes foreign text for markup, and has the few pieces of markup that several modules share.
 //!
 //! Variant names, questions and error texts come from recipes and peers; none of them may become markup.
 
 use squall_analysis::{Quantile, figure};
 
-/// `text` as it may stand between tags and in quoted attributes (HTML, section 13.3).
+/// `text` escaped for use between tags and in quoted attributes (HTML, section 13.3).
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -25,7 +25,7 @@ pub(crate) fn latency(value: Quantile) -> String {
     escaped(&figure::quantile(value))
 }
 
-/// The swatch that ties a variant's name to its points.
+/// The swatch that shows the colour of a variant's points beside its name.
 pub(crate) fn swatch(variant: usize) -> String {
     format!(
         "<i class=\"swatch\" style=\"--series: var(--series-{})\"></i>",
@@ -33,7 +33,7 @@ pub(crate) fn swatch(variant: usize) -> String {
     )
 }
 
-/// How many colours style.css has; further variants use them again.
+/// The number of colours in style.css; further variants start over with the first.
 pub(crate) const SERIES: usize = 7;
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_becomes_text() {
+    fn markup_is_escaped() {
         assert_eq!(
             escaped("<img src=x onerror='a'>&\""),
             "&lt;img src=x onerror=&#39;a&#39;&gt;&amp;&quot;"

@@ -1,40 +1,40 @@
 //! The histogram of response times, drawn in text.
 //!
-//! It chooses no bucket (squall-analysis's `load` does). A bar's length is the share of the fullest bucket.
+//! It does not choose the buckets (squall-analysis's `load` does). A bar's length is relative to the fullest bucket.
 
 use squall_analysis::figure;
 use squall_analysis::load::{Bucket, Latencies};
 
-use super::text::{Look, Style, percent, span};
+use super::text::{Style, TextFormat, percent, span};
 
-/// Longer bars say nothing more.
+/// Longer bars would show nothing more.
 const BAR_AT_MOST_COLUMNS: usize = 60;
 
-/// Narrower than this, the bars need the room of the last column.
+/// In fewer columns, the bars need the room of the last column.
 const CUMULATIVE_FROM_COLUMNS: usize = 60;
 
 const CUMULATIVE: &str = "  up to here";
 
-/// Lines of the chart; none if there is nothing to draw.
-pub(super) fn chart(latencies: &Latencies, look: &Look) -> Vec<String> {
+/// The lines of the chart; empty if there is nothing to draw.
+pub(super) fn chart(latencies: &Latencies, format: &TextFormat) -> Vec<String> {
     let buckets = latencies.buckets();
     let Some(fullest) = buckets.iter().map(|bucket| bucket.count).max() else {
         return Vec::new();
     };
     let (labels, label_width) = labels(&buckets);
     let count_width = figure::count(fullest).len().max("requests".len());
-    let cumulative_width = match look.columns() {
+    let cumulative_width = match format.columns() {
         CUMULATIVE_FROM_COLUMNS.. => CUMULATIVE.len(),
         _ => 0,
     };
     let taken = label_width + 2 + 2 + count_width + cumulative_width;
-    let bar_width = look
+    let bar_width = format
         .columns()
         .saturating_sub(taken)
         .clamp(1, BAR_AT_MOST_COLUMNS);
     let line = |style, [label, bar, count, cumulative]: [&str; 4]| {
         let cumulative = &cumulative[..cumulative_width.min(cumulative.len())];
-        look.line(
+        format.line(
             style,
             &format!(
                 "{label:<label_width$}  {bar:<bar_width$}  {count:>count_width$}{cumulative:>cumulative_width$}"
@@ -46,7 +46,7 @@ pub(super) fn chart(latencies: &Latencies, look: &Look) -> Vec<String> {
     let mut counted = 0;
     for (bucket, label) in buckets.iter().zip(labels) {
         counted += bucket.count;
-        let bar = look.bar(bucket.count as f64 / fullest as f64, bar_width);
+        let bar = format.bar(bucket.count as f64 / fullest as f64, bar_width);
         let share = percent(counted as f64, latencies.count() as f64);
         lines.push(line(
             Style::Plain,
@@ -56,7 +56,7 @@ pub(super) fn chart(latencies: &Latencies, look: &Look) -> Vec<String> {
     lines
 }
 
-/// `8.00 ms to 10.0 ms` for each, and how wide that is.
+/// A label such as `8.00 ms to 10.0 ms` for each bucket, and the width of the labels.
 fn labels(buckets: &[Bucket]) -> (Vec<String>, usize) {
     let edges: Vec<[String; 2]> = buckets
         .iter()

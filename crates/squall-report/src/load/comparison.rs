@@ -1,29 +1,29 @@
-//! Several variants of a load side by side, and what their rounds show.
+//! Several variants of a load side by side, and which differences their rounds show.
 //!
-//! It judges nothing (squall-analysis's `load` does): a difference that is not shown is not hinted at either.
+//! It judges nothing (squall-analysis's `load` does), and does not hint at differences that are not shown.
 
 use squall_analysis::load::{
     FigureComparison, Order, RoundFigure, RoundsComparison, VariantRounds, compare_rounds,
 };
 use squall_analysis::{Quantile, Spread, figure};
 
-use super::text::{Look, Style, aligned, fit, printable, row, span};
+use super::text::{Style, TextFormat, aligned, fit, printable, row, span};
 
-/// Names are cut to this where the table would otherwise not fit.
+/// Longer names are cut to this.
 const NAME_AT_MOST_COLUMNS: usize = 24;
 
 const QUANTILES: [RoundFigure; 3] = [RoundFigure::P50, RoundFigure::P90, RoundFigure::P99];
 
-/// The table and the sentences of the variants, the first of them the baseline.
-pub fn comparison(variants: &[VariantRounds], look: &Look) -> String {
+/// The table and the sentences of the variants. The first variant is the baseline.
+pub fn comparison(variants: &[VariantRounds], format: &TextFormat) -> String {
     let mut text = String::new();
-    for (index, line) in table(variants, look).iter().enumerate() {
+    for (index, line) in table(variants, format).iter().enumerate() {
         let style = if index == 0 {
             Style::Faint
         } else {
             Style::Plain
         };
-        text += &look.line(style, line);
+        text += &format.line(style, line);
         text.push('\n');
     }
     let compared = compare_rounds(variants);
@@ -31,16 +31,16 @@ pub fn comparison(variants: &[VariantRounds], look: &Look) -> String {
         text.push('\n');
     }
     for comparison in &compared {
-        text += &look.paragraph(Style::Plain, "", &sentence(comparison, variants));
+        text += &format.paragraph(Style::Plain, "", &sentence(comparison, variants));
     }
     if let Some(chance) = chance(&compared) {
-        text += &look.paragraph(Style::Faint, "", &chance);
+        text += &format.paragraph(Style::Faint, "", &chance);
     }
     text
 }
 
 /// Medians over the rounds, each with its range below it.
-fn table(variants: &[VariantRounds], look: &Look) -> Vec<String> {
+fn table(variants: &[VariantRounds], format: &TextFormat) -> Vec<String> {
     let mut rows = vec![row([
         "median of rounds",
         "rate/s",
@@ -52,7 +52,7 @@ fn table(variants: &[VariantRounds], look: &Look) -> Vec<String> {
     for variant in variants {
         let rates = variant.rate_per_s();
         let quantiles = QUANTILES.map(|figure| variant.quantile(figure));
-        let name = look.cut(&printable(&variant.name), NAME_AT_MOST_COLUMNS);
+        let name = format.cut(&printable(&variant.name), NAME_AT_MOST_COLUMNS);
         let mut medians = vec![
             name,
             rates.map_or_else(none, |rate| figure::rate(rate.median)),
@@ -81,10 +81,10 @@ fn table(variants: &[VariantRounds], look: &Look) -> Vec<String> {
         }
     }
     let lines = aligned(&rows);
-    if fit(&lines, look.columns()) {
+    if fit(&lines, format.columns()) {
         return lines;
     }
-    // The p90 is what is missed least.
+    // Leave out the p90, which readers miss least.
     rows.iter_mut().for_each(|row| drop(row.remove(3)));
     aligned(&rows)
 }
@@ -171,7 +171,7 @@ fn name(figure: RoundFigure) -> &'static str {
     }
 }
 
-/// How far the rounds go as evidence.
+/// How strong the evidence of the rounds is.
 fn chance(compared: &[RoundsComparison]) -> Option<String> {
     let by_chance = compared
         .iter()
@@ -192,30 +192,30 @@ fn chance(compared: &[RoundsComparison]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::samples::{self, LOOK};
+    use crate::load::samples::{self, FORMAT};
 
     #[test]
-    fn variants_stand_side_by_side() {
-        let text = comparison(&samples::variants(), &LOOK);
+    fn comparison_prints_variants_side_by_side() {
+        let text = comparison(&samples::variants(), &FORMAT);
         assert_eq!(text, include_str!("golden/comparison.txt"), "\n{text}");
     }
 
     #[test]
-    fn single_rounds_show_nothing() {
+    fn single_rounds_show_no_difference() {
         let mut variants = samples::variants();
         variants
             .iter_mut()
             .for_each(|variant| variant.rounds.truncate(1));
-        let text = comparison(&variants[..2], &LOOK);
+        let text = comparison(&variants[..2], &FORMAT);
         let said = "HTTP/2 against HTTP/1.1: nothing can be said of rate, p50, p90, p99\n";
         assert!(text.contains(said), "{text}");
-        assert_eq!(comparison(&[], &LOOK).lines().count(), 1);
+        assert_eq!(comparison(&[], &FORMAT).lines().count(), 1);
     }
 
     #[test]
     fn tables_keep_to_the_width() {
         for width in [40, 60, 80, 200] {
-            let text = comparison(&samples::variants(), &Look { width, ..LOOK });
+            let text = comparison(&samples::variants(), &TextFormat { width, ..FORMAT });
             assert!(
                 text.lines().all(|line| line.chars().count() <= width),
                 "{text}"

@@ -1,22 +1,22 @@
-//! A load's figures for programs: the same as in `summary`, in a stable order, with units last in the names.
+//! The figures of a load for programs: those of `summary`, in a stable order, with units at the end of names.
 //!
-//! It is no record of requests (`--output` writes that). What the samples do not suffice for is null. The schema
-//! is these structs: a field may be added, none changes its meaning.
+//! It does not record single requests (`--output` writes that). Figures without enough samples are null. These structs are
+//! the schema: fields may be added, but none changes its meaning.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use squall_analysis::Quantile;
 use squall_analysis::load::{
-    Bucket, Causes, Latencies, LongestLag, PageTotals, Part, Punctuality, RoundsComparison,
+    Bucket, Latencies, LongestLag, PageTotals, Part, Punctuality, RoundsComparison, SendLimits,
     VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
-use squall_base::record::{Endings, Lateness, Outcome, SideCounts};
+use squall_base::record::{EndingCounts, Lateness, Outcome, SideCounts};
 
-use super::Finished;
+use super::FinishedLoad;
 
-/// A load that is over.
+/// A finished load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadJson {
     /// Length of the measured phase.
@@ -25,23 +25,23 @@ pub struct LoadJson {
     pub requests: RequestsJson,
     /// Requests and bytes a second of the measured phase.
     pub rates: RatesJson,
-    /// Requests by outcome (docs/RECORD.md), all of them.
+    /// All requests, by outcome (docs/RECORD.md).
     pub outcomes: BTreeMap<&'static str, u64>,
     /// Answered requests by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// What failures said, the most frequent first, at most 8 kinds.
+    /// Failures by error message, the most frequent first, at most 8 kinds.
     pub failures: Vec<FailureJson>,
     /// Failures of further kinds.
     pub other_failures: u64,
-    /// Connections that this machine could not begin, by what its kernel said.
+    /// Connections that this machine could not begin, by the kernel's error.
     pub machine_errors: BTreeMap<String, u64>,
     /// Response times (end - intended) of requests that succeeded.
     pub response_time_ns: LatenciesJson,
     /// Service times (end - slot) of requests that succeeded.
     pub service_time_ns: LatenciesJson,
     /// Response times of all measured requests: `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
-    pub response_time_of_all_ns: OfAllJson,
-    /// What requests that were given up unfinished had waited.
+    pub response_time_of_all_ns: OverallQuantilesJson,
+    /// How long unfinished requests had waited when they were given up.
     pub unfinished_waited_ns: LatenciesJson,
     /// Response times of requests that succeeded, by frequency.
     pub histogram: Vec<BucketJson>,
@@ -49,61 +49,61 @@ pub struct LoadJson {
     pub parts: Vec<PartJson>,
     /// Pages; null unless it is a load of pages.
     pub pages: Option<PagesJson>,
-    /// Connections and what was agreed on.
+    /// Connections and what was negotiated.
     pub connections: ConnectionsJson,
-    /// What held up what was sent; null where it is not known.
-    pub causes: Causes,
-    /// How well the generator did.
+    /// What held up sending; null where that is not known.
+    pub causes: SendLimits,
+    /// The health of the generator.
     pub generator: GeneratorJson,
 }
 
-/// Counts of requests; all but `warmup` are of the measured phase.
+/// Counts of requests; all but `warmup` cover the measured phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RequestsJson {
     /// Ended: `succeeded + failed + unfinished`.
     pub ended: u64,
-    /// Answered in whole with a status below 400.
+    /// Answered completely, with a status below 400.
     pub succeeded: u64,
     /// Without an answer, or with a status of 400 or more.
     pub failed: u64,
-    /// Given up when the load had ended.
+    /// Given up at the end of the load.
     pub unfinished: u64,
-    /// Of the warm-up, in no other number.
+    /// Requests of the warm-up, which no other number includes.
     pub warmup: u64,
 }
 
-/// What happened in a second.
+/// Rates, and the totals of body bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RatesJson {
     /// Requests that the schedule asked for; null in a closed loop.
     pub asked_per_s: Option<f64>,
     /// Requests that succeeded within the measured phase.
     pub achieved_per_s: Option<f64>,
-    /// Body bytes of requests that the sockets took in whole.
+    /// Body bytes of requests that the sockets accepted completely.
     pub body_bytes_out_per_s: Option<f64>,
     /// Body bytes of responses.
     pub body_bytes_in_per_s: Option<f64>,
-    /// The same, not a second but in all.
+    /// Body bytes of requests in total.
     pub body_bytes_out: u64,
-    /// The same, not a second but in all.
+    /// Body bytes of responses in total.
     pub body_bytes_in: u64,
 }
 
-/// Failures that said the same.
+/// Failures with the same outcome and error message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailureJson {
     /// Their outcome (docs/RECORD.md).
     pub outcome: &'static str,
-    /// Their words.
+    /// Their error message.
     pub error: String,
     /// How many.
     pub count: u64,
 }
 
-/// Spans in nanoseconds. Percentiles are null where chance puts too many samples below the true one.
+/// Spans in nanoseconds. A percentile is null if there are too few samples to bound the true one from above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LatenciesJson {
-    /// How many.
+    /// The number of samples.
     pub count: u64,
     /// The mean.
     pub mean: Option<u64>,
@@ -127,9 +127,9 @@ pub struct LatenciesJson {
     pub max: Option<u64>,
 }
 
-/// Percentiles of all measured requests: failed ones are never answered, unfinished ones take longer than they waited.
+/// Percentiles of all measured requests: failed ones count as never answered, unfinished ones as longer than they waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OfAllJson {
+pub struct OverallQuantilesJson {
     /// The median.
     pub p50: Option<Quantile>,
     /// The 90th percentile.
@@ -143,9 +143,9 @@ pub struct OfAllJson {
 pub struct BucketJson {
     /// Its lower edge.
     pub from_ns: u64,
-    /// Its upper edge, which is in the next one.
+    /// Its upper edge, which belongs to the next bucket.
     pub to_ns: u64,
-    /// How many are in it.
+    /// The number of requests in it.
     pub count: u64,
 }
 
@@ -156,26 +156,26 @@ pub struct PartJson {
     pub part: &'static str,
     /// Its share of the sum of all response times, from 0 to 1.
     pub share: f64,
-    /// Its lengths, zero where a request did not have it.
+    /// Its spans, zero for requests without this part.
     pub span_ns: LatenciesJson,
 }
 
 /// Pages of the measured phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PagesJson {
-    /// Every request of which succeeded.
+    /// Pages whose requests all succeeded.
     pub loaded: u64,
-    /// With a request that failed.
+    /// Pages with a failed request.
     pub failed: u64,
-    /// Given up when the load had ended.
+    /// Pages given up at the end of the load.
     pub unfinished: u64,
-    /// How long those took that were loaded, from when they were meant to begin to their last answer.
+    /// Page times of loaded pages, from when a page was due to its last response.
     pub page_time_ns: LatenciesJson,
-    /// The same of all: `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
-    pub page_time_of_all_ns: OfAllJson,
+    /// Page times of all pages: `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
+    pub page_time_of_all_ns: OverallQuantilesJson,
 }
 
-/// Connections and what was agreed on.
+/// Connections and what was negotiated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConnectionsJson {
     /// TCP connections opened.
@@ -188,9 +188,9 @@ pub struct ConnectionsJson {
     pub tls_resumed: u64,
     /// Connections by protocol.
     pub protocols: BTreeMap<String, u64>,
-    /// Connections by what ALPN agreed on, or `none`.
+    /// Connections by the protocol that ALPN negotiated, or `none`.
     pub alpn: BTreeMap<String, u64>,
-    /// TCP connections by version and cipher suite of TLS.
+    /// TCP connections by TLS version and cipher suite.
     pub ciphers: BTreeMap<String, u64>,
     /// Connections by the SETTINGS that were sent.
     pub settings_sent: BTreeMap<String, u64>,
@@ -198,79 +198,79 @@ pub struct ConnectionsJson {
     pub settings_received: BTreeMap<String, u64>,
     /// `goaways_sent`, `goaways_received`, `resets_sent`, `resets_received`.
     #[serde(flatten)]
-    pub endings: Endings,
+    pub endings: EndingCounts,
 }
 
-/// How well the generator did.
+/// The health of the generator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GeneratorJson {
-    /// Its lag (taken up - intended).
+    /// The lag of its requests (taken up - intended).
     pub lag_ns: LatenciesJson,
-    /// Processor time of its busiest thread: 100 is a processor.
+    /// Processor time of its busiest thread: 100 means one whole processor.
     pub cpu_percent: Option<f64>,
-    /// What the machine did to its threads; null where it is not known.
+    /// How the machine delayed its threads; null if that is not known.
     pub punctuality: Option<PunctualityJson>,
     /// False if the latencies must not be used as evidence.
     pub valid: bool,
-    /// What to doubt, a sentence each.
+    /// What to doubt, one sentence each.
     pub doubts: Vec<String>,
 }
 
-/// What the machine did to the generator's threads.
+/// How the machine delayed the generator's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PunctualityJson {
-    /// How late they were woken, of sleeps that lasted until the time for which they had asked.
+    /// How late they were woken, over sleeps that lasted until the requested time.
     pub woken_late_ns: LatenessJson,
-    /// What of the lag of all requests that was, from 0 to 1.
+    /// The machine's share of the lag of all requests, from 0 to 1.
     pub share_of_lag: Option<f64>,
-    /// The lag without that of each request that was late at all.
+    /// The lag of each late request without the machine's share: the generator's own work.
     pub own_lag_ns: LatenessJson,
     /// The longest lag.
     pub longest_lag: Option<LongestLagJson>,
-    /// What the hypervisor took of the whole machine's processor time, from 0 to 1.
+    /// The share of the whole machine's processor time that the hypervisor took, from 0 to 1.
     pub stolen_share: Option<f64>,
-    /// Whether idle processors were kept from falling asleep, out of which they wake up late.
+    /// Whether idle processors were kept out of sleep states, from which they wake up late.
     pub processors_awake: bool,
 }
 
 /// How late the generator's threads or requests were, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LatenessJson {
-    /// How many were late at all.
+    /// How many were late.
     pub count: u64,
-    /// The median; like the others null if there were too few for it.
+    /// The median; null, like the other percentiles, if there were too few.
     pub p50: Option<u64>,
     /// The 99th percentile.
     pub p99: Option<u64>,
     /// The 99.9th percentile.
     pub p99_9: Option<u64>,
-    /// The latest.
+    /// The maximum.
     pub max: Option<u64>,
 }
 
-/// A lag, and what of it was the machine's.
+/// A lag, and the machine's part in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LongestLagJson {
-    /// All of it.
+    /// The whole lag.
     pub lag_ns: u64,
-    /// While the thread waited longer than it had asked to.
+    /// The part during which the thread waited longer than it had asked to.
     pub machine_ns: u64,
-    /// Of that, while another thread had the processor; null if the kernel was not asked.
+    /// The part of `machine_ns` during which another thread had the processor; null if the kernel was not asked.
     pub in_line_ns: Option<u64>,
 }
 
-/// Several variants of a load, the first of them the baseline.
+/// Several variants of a load. The first is the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparisonJson {
-    /// Each with its rounds; latencies are `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
+    /// The variants with their rounds; latencies are `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
     pub variants: Vec<VariantRounds>,
-    /// Each but the first against the first.
+    /// Every other variant compared with the first.
     pub comparisons: Vec<RoundsComparison>,
 }
 
 impl LoadJson {
     /// The figures of a load.
-    pub fn of(load: &Finished<'_>) -> LoadJson {
+    pub fn of(load: &FinishedLoad<'_>) -> LoadJson {
         let totals = load.totals;
         let failures = totals.failures();
         LoadJson {
@@ -301,7 +301,9 @@ impl LoadJson {
             machine_errors: load.machine_errors.clone(),
             response_time_ns: LatenciesJson::of(totals.response()),
             service_time_ns: LatenciesJson::of(totals.service()),
-            response_time_of_all_ns: OfAllJson::of(|share| totals.response_quantile(share)),
+            response_time_of_all_ns: OverallQuantilesJson::of(|share| {
+                totals.response_quantile(share)
+            }),
             unfinished_waited_ns: LatenciesJson::of(totals.unfinished()),
             histogram: totals
                 .response()
@@ -319,7 +321,7 @@ impl LoadJson {
 }
 
 impl RatesJson {
-    fn of(load: &Finished<'_>) -> RatesJson {
+    fn of(load: &FinishedLoad<'_>) -> RatesJson {
         let totals = load.totals;
         RatesJson {
             asked_per_s: load.generator.rate_asked_per_s,
@@ -362,9 +364,9 @@ impl BucketJson {
 }
 
 impl PartJson {
-    fn of(part: Part, load: &Finished<'_>) -> PartJson {
+    fn of(part: Part, load: &FinishedLoad<'_>) -> PartJson {
         let latencies = load.totals.part(part);
-        // A load without a success spent nothing on any part.
+        // Without a successful request, every part is zero.
         let whole_ns = load.totals.response().sum_ns().max(1);
         PartJson {
             part: part.name(),
@@ -392,7 +394,7 @@ impl ConnectionsJson {
 }
 
 impl GeneratorJson {
-    fn of(load: &Finished<'_>) -> GeneratorJson {
+    fn of(load: &FinishedLoad<'_>) -> GeneratorJson {
         let doubts = load.generator.doubts(load.totals, load.end);
         GeneratorJson {
             lag_ns: LatenciesJson::of(load.totals.lag()),
@@ -404,9 +406,9 @@ impl GeneratorJson {
     }
 }
 
-impl OfAllJson {
-    fn of(quantile: impl Fn(f64) -> Option<Quantile>) -> OfAllJson {
-        OfAllJson {
+impl OverallQuantilesJson {
+    fn of(quantile: impl Fn(f64) -> Option<Quantile>) -> OverallQuantilesJson {
+        OverallQuantilesJson {
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
@@ -419,9 +421,9 @@ impl PagesJson {
         PagesJson {
             loaded: pages.times().count(),
             failed: pages.failed(),
-            unfinished: pages.given_up().count(),
+            unfinished: pages.unfinished().count(),
             page_time_ns: LatenciesJson::of(pages.times()),
-            page_time_of_all_ns: OfAllJson::of(|share| pages.quantile_of_all(share)),
+            page_time_of_all_ns: OverallQuantilesJson::of(|share| pages.quantile_of_all(share)),
         }
     }
 }
@@ -433,8 +435,8 @@ impl PunctualityJson {
             share_of_lag: of.share_of_lag,
             own_lag_ns: LatenessJson::of(of.own_lag),
             longest_lag: of.longest.map(LongestLagJson::of),
-            stolen_share: of.stolen,
-            processors_awake: of.processors_awake,
+            stolen_share: of.stolen_share,
+            processors_awake: of.has_awake_processors,
         }
     }
 }
@@ -460,7 +462,7 @@ impl LongestLagJson {
         LongestLagJson {
             lag_ns: longest.lag.as_nanos(),
             machine_ns: longest.machine.as_nanos(),
-            in_line_ns: longest.in_line.map(Duration::as_nanos),
+            in_line_ns: longest.run_queue_delay.map(Duration::as_nanos),
         }
     }
 }
@@ -481,7 +483,7 @@ mod tests {
     use crate::load::samples;
 
     #[test]
-    fn a_load_reads_as_json_in_a_stable_order() {
+    fn json_of_a_load_has_a_stable_order() {
         let sample = samples::mixed();
         let json = serde_json::to_string_pretty(&LoadJson::of(&sample.finished())).unwrap();
         assert_eq!(
@@ -492,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_times_and_what_hides_them() {
+    fn json_of_pages_has_times_failures_and_unfinished_pages() {
         let sample = samples::of_pages();
         let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
         let pages = &json["pages"];
@@ -507,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_null() {
+    fn missing_figures_are_null() {
         let sample = samples::empty();
         let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
         assert!(
@@ -519,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_reads_as_json() {
+    fn json_of_a_comparison_has_rounds_and_comparisons() {
         let json = serde_json::to_value(ComparisonJson::of(&samples::variants())).unwrap();
         assert_eq!(json["variants"][2]["rounds"][0]["p99"], "never");
         assert!(json["variants"][0]["rounds"][0]["p99"]["exact"].is_u64());

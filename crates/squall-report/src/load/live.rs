@@ -1,48 +1,48 @@
-//! A load that runs: a screen of some ten lines to paint over the last one, or one plain line where there is no screen.
+//! A running load: a screen of about ten lines that is painted over the previous one, or one plain line if there is no
+//! screen.
 //!
-//! It moves no cursor and remembers nothing: who paints it clears the lines of last time. The text of a load that is
-//! over: `summary`.
+//! It moves no cursor and keeps no state: the caller clears the previous lines. `summary` has the text of a finished load.
 
 use squall_analysis::figure;
-use squall_analysis::load::{Generator, Interval, LoadTotals};
+use squall_analysis::load::{Generator, IntervalFigures, LoadTotals};
 use squall_base::record::{Outcome, Phase};
 use squall_base::{Duration, Time};
 
-use super::summary::words_of;
-use super::text::{Glyphs, Look, Style, aligned, clock, fit, known, percent, row, size};
+use super::summary::outcome_words;
+use super::text::{Glyphs, Style, TextFormat, aligned, clock, fit, known, percent, row, size};
 
-/// What is known of a load at a moment.
+/// The state of a load at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Live<'a> {
-    /// The moment, counted as the times of the totals are.
+pub struct LiveLoad<'a> {
+    /// The moment, on the clock of the totals' times.
     pub now: Time,
-    /// Since the load's start.
+    /// Time since the load's start.
     pub elapsed: Duration,
-    /// How long requests are begun, the warm-up included, if that is known.
+    /// How long requests are started, warm-up included, if known.
     pub duration: Option<Duration>,
-    /// How many requests are begun in all, if that is known.
+    /// How many requests are started in total, if known.
     pub requests: Option<u64>,
-    /// The part of the load that runs now.
+    /// The current phase of the load.
     pub phase: Phase,
-    /// Requests begun so far, the warm-up's included.
+    /// Requests started so far, warm-up included.
     pub started: u64,
     /// Requests that have ended so far.
     pub ended: u64,
-    /// Requests that have a connection and no end.
+    /// Requests that have a connection and have not ended.
     pub in_flight: u64,
     /// Connections that are open.
     pub open_connections: u64,
-    /// What came of the requests that ended since the last look.
-    pub interval: &'a Interval,
-    /// What came of the measured phase so far.
+    /// The requests that ended since the previous screen or line.
+    pub interval: &'a IntervalFigures,
+    /// The measured phase so far.
     pub totals: &'a LoadTotals,
-    /// What its generator was asked and takes at present.
+    /// The rate asked of its generator, and the generator's own health at present.
     pub generator: Generator,
 }
 
-impl Live<'_> {
-    /// How much of the load is done, from 0 to 1: of the time or of the requests, what is further.
-    fn done(&self) -> Option<f64> {
+impl LiveLoad<'_> {
+    /// How much of the load is done, from 0 to 1: by time or by requests, whichever is further.
+    fn done_share(&self) -> Option<f64> {
         let of_time = self
             .duration
             .filter(|duration| !duration.is_zero())
@@ -60,14 +60,14 @@ impl Live<'_> {
     }
 }
 
-/// The lines of a screen, none longer than the width.
-pub fn screen(live: &Live<'_>, look: &Look) -> Vec<String> {
-    let mut lines = vec![progress(live, look)];
-    lines.push(look.line(Style::Plain, &rates(live)));
+/// The lines of a screen, none wider than the terminal.
+pub fn screen(live: &LiveLoad<'_>, format: &TextFormat) -> Vec<String> {
+    let mut lines = vec![progress(live, format)];
+    lines.push(format.line(Style::Plain, &rates(live)));
     let mut rows = latencies(live);
     let mut latencies = aligned(&rows);
-    if !fit(&latencies, look.columns()) {
-        // Half a number is worse than none: p90 and p99.9 are missed least.
+    if !fit(&latencies, format.columns()) {
+        // Half a number is worse than none. Leave out p90 and p99.9, which readers miss least.
         rows.iter_mut()
             .for_each(|row| drop((row.remove(4), row.remove(2))));
         latencies = aligned(&rows);
@@ -77,16 +77,16 @@ pub fn screen(live: &Live<'_>, look: &Look) -> Vec<String> {
         latencies
             .iter()
             .zip(styles)
-            .map(|(line, style)| look.line(style, line)),
+            .map(|(line, style)| format.line(style, line)),
     );
-    lines.push(look.line(Style::Plain, &counts(live)));
-    lines.push(look.line(Style::Plain, &outcomes(live.totals)));
-    lines.extend(failures(live.totals, look));
-    lines.extend(generator(live).map(|line| look.line(Style::Plain, &line)));
+    lines.push(format.line(Style::Plain, &counts(live)));
+    lines.push(format.line(Style::Plain, &outcomes(live.totals)));
+    lines.extend(failures(live.totals, format));
+    lines.extend(generator(live).map(|line| format.line(Style::Plain, &line)));
     lines
 }
 
-fn progress(live: &Live<'_>, look: &Look) -> String {
+fn progress(live: &LiveLoad<'_>, format: &TextFormat) -> String {
     let elapsed = clock(live.elapsed);
     let phase = match live.phase {
         Phase::Warmup => ", warm-up",
@@ -100,21 +100,21 @@ fn progress(live: &Live<'_>, look: &Look) -> String {
         }
         (None, None) => format!("{elapsed}{phase}"),
     };
-    let Some(done) = live.done() else {
-        return look.line(Style::Bold, &words);
+    let Some(done) = live.done_share() else {
+        return format.line(Style::Bold, &words);
     };
-    let columns = look
+    let columns = format
         .columns()
         .saturating_sub(words.chars().count() + 4)
         .min(60);
-    let empty = match look.glyphs {
+    let empty = match format.glyphs {
         Glyphs::Unicode => "░",
         Glyphs::Ascii => ".",
     };
     let filled = (done * columns as f64) as usize;
-    let full = look.bar(1.0, filled);
+    let full = format.bar(1.0, filled);
     let bar = format!("[{full}{}]", empty.repeat(columns - filled));
-    look.line(Style::Bold, &format!("{bar} {words}"))
+    format.line(Style::Bold, &format!("{bar} {words}"))
 }
 
 fn rate(per_s: Option<f64>) -> String {
@@ -122,7 +122,7 @@ fn rate(per_s: Option<f64>) -> String {
 }
 
 /// `rate 998/s now, 999/s overall of 1,000/s asked, 12.3 MB/s in`.
-fn rates(live: &Live<'_>) -> String {
+fn rates(live: &LiveLoad<'_>) -> String {
     let mut text = format!("rate {}/s now", rate(live.interval.rate_per_s()));
     if let Some(overall) = live.overall_per_s() {
         text += &format!(", {}/s overall", figure::rate(overall));
@@ -137,7 +137,7 @@ fn rates(live: &Live<'_>) -> String {
     text
 }
 
-fn latencies(live: &Live<'_>) -> [Vec<String>; 3] {
+fn latencies(live: &LiveLoad<'_>) -> [Vec<String>; 3] {
     let (now, overall) = (live.interval, live.totals.response());
     let figures = |name: &str, spans: [Option<Duration>; 5]| {
         std::iter::once(name.to_owned())
@@ -161,7 +161,7 @@ fn latencies(live: &Live<'_>) -> [Vec<String>; 3] {
 }
 
 /// `12,000 begun, 11,990 ended, 10 in flight on 4 connections`.
-fn counts(live: &Live<'_>) -> String {
+fn counts(live: &LiveLoad<'_>) -> String {
     format!(
         "{} begun, {} ended, {} in flight on {}",
         figure::count(live.started),
@@ -184,8 +184,8 @@ fn outcomes(totals: &LoadTotals) -> String {
     text
 }
 
-/// The three most frequent kinds of failure, a line each, so that the screen keeps its height.
-fn failures(totals: &LoadTotals, look: &Look) -> Vec<String> {
+/// The three most frequent kinds of failure, one line each, which limits the height of the screen.
+fn failures(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     const SHOWN: usize = 3;
     let without_answer: u64 = Outcome::ALL
         .into_iter()
@@ -197,7 +197,7 @@ fn failures(totals: &LoadTotals, look: &Look) -> Vec<String> {
     let mut lines: Vec<String> = shown
         .iter()
         .map(|kind| {
-            let (count, what) = (figure::count(kind.count), words_of(kind.outcome));
+            let (count, what) = (figure::count(kind.count), outcome_words(kind.outcome));
             format!("  {count} {what}: {}", kind.text)
         })
         .collect();
@@ -210,11 +210,11 @@ fn failures(totals: &LoadTotals, look: &Look) -> Vec<String> {
     }
     lines
         .iter()
-        .map(|line| look.line(Style::Warning, line))
+        .map(|line| format.line(Style::Warning, line))
         .collect()
 }
 
-fn generator(live: &Live<'_>) -> Option<String> {
+fn generator(live: &LiveLoad<'_>) -> Option<String> {
     let lag = live.totals.lag();
     let mut words = Vec::new();
     if lag.max().is_some_and(|lag| !lag.is_zero()) {
@@ -231,8 +231,8 @@ fn generator(live: &Live<'_>) -> Option<String> {
     (!words.is_empty()).then(|| format!("generator {}", words.join("; ")))
 }
 
-/// The same in one line without colours, of the interval alone; failures are those of the measured phase, and now.
-pub fn line(live: &Live<'_>) -> String {
+/// One line without colours that covers only the interval, except that failures are also counted over the measured phase.
+pub fn line(live: &LiveLoad<'_>) -> String {
     let mut text = clock(live.elapsed);
     if live.phase == Phase::Warmup {
         text += " warm-up";
@@ -270,10 +270,10 @@ pub fn line(live: &Live<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::samples::{self, LOOK};
+    use crate::load::samples::{self, FORMAT};
 
-    fn live<'a>(totals: &'a LoadTotals, interval: &'a Interval) -> Live<'a> {
-        Live {
+    fn live<'a>(totals: &'a LoadTotals, interval: &'a IntervalFigures) -> LiveLoad<'a> {
+        LiveLoad {
             now: Time::ZERO + Duration::from_millis(12_345),
             elapsed: Duration::from_millis(12_345),
             duration: Some(Duration::from_secs(30)),
@@ -293,8 +293,8 @@ mod tests {
         }
     }
 
-    fn second() -> Interval {
-        Interval {
+    fn second() -> IntervalFigures {
+        IntervalFigures {
             length: Duration::from_secs(1),
             succeeded: 998,
             failed: 2,
@@ -309,15 +309,15 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_shows_now_and_overall() {
+    fn screen_shows_the_interval_and_the_whole_load() {
         let (sample, interval) = (samples::mixed(), second());
         let live = live(&sample.totals, &interval);
-        let text = screen(&live, &LOOK).join("\n");
+        let text = screen(&live, &FORMAT).join("\n");
         assert_eq!(text, include_str!("golden/live.txt").trim_end(), "\n{text}");
-        let ascii = Look {
+        let ascii = TextFormat {
             glyphs: Glyphs::Ascii,
             width: 40,
-            ..LOOK
+            ..FORMAT
         };
         let text = screen(&live, &ascii).join("\n");
         assert_eq!(
@@ -328,16 +328,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_the_same_in_short() {
+    fn line_summarises_the_interval() {
         let (sample, interval) = (samples::mixed(), second());
         let live = live(&sample.totals, &interval);
         assert_eq!(
             line(&live),
             "0:12 998/s of 1,000/s, p50 1.02 ms, p99 31.0 ms, max 81.0 ms, 10 in flight on 4 connections, 15 failed (2 now)"
         );
-        let warm = Live {
+        let warm = LiveLoad {
             phase: Phase::Warmup,
-            interval: &Interval::default(),
+            interval: &IntervalFigures::default(),
             ..live
         };
         assert!(
@@ -348,9 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn a_load_without_a_request_yet_has_a_screen() {
-        let (sample, interval) = (samples::empty(), Interval::default());
-        let live = Live {
+    fn load_without_requests_has_a_screen() {
+        let (sample, interval) = (samples::empty(), IntervalFigures::default());
+        let live = LiveLoad {
             now: Time::ZERO,
             elapsed: Duration::ZERO,
             duration: None,
@@ -358,7 +358,7 @@ mod tests {
             generator: Generator::default(),
             ..live(&sample.totals, &interval)
         };
-        let text = screen(&live, &LOOK).join("\n");
+        let text = screen(&live, &FORMAT).join("\n");
         assert!(
             text.starts_with("0:00, 12,335 of 0\nrate n/a/s now\n"),
             "{text}"
@@ -370,16 +370,19 @@ mod tests {
     fn screens_keep_to_the_width_and_colour_only_if_asked() {
         let (sample, interval) = (samples::mixed(), second());
         for width in [40, 60, 80, 120, 200] {
-            let lines = screen(&live(&sample.totals, &interval), &Look { width, ..LOOK });
+            let lines = screen(
+                &live(&sample.totals, &interval),
+                &TextFormat { width, ..FORMAT },
+            );
             assert!(fit(&lines, width), "{lines:?}");
             assert!(
                 lines.len() <= 12 && !lines.concat().contains('\x1b'),
                 "{lines:?}"
             );
         }
-        let ansi = Look {
+        let ansi = TextFormat {
             colour: crate::Colour::Ansi,
-            ..LOOK
+            ..FORMAT
         };
         assert!(screen(&live(&sample.totals, &interval), &ansi)[0].starts_with("\x1b[1m["));
     }

@@ -1,12 +1,11 @@
-//! What `squall load` shows while it runs and at its end, as text and as JSON.
+//! The output of `squall load` while it runs and at its end, as text and as JSON.
 //!
-//! Strings out of figures in: it reads no clock, moves no cursor, asks no terminal for its size and computes no
-//! statistic (squall-analysis's `load` does). All foreign text, such as the words of failures, loses what a terminal
-//! would obey.
+//! Figures in, strings out: it reads no clock, moves no cursor, does not query the terminal's size and computes no
+//! statistic (squall-analysis's `load` does). Control characters are replaced in all foreign text, such as error messages.
 //!
-//! `live` is the screen and the line of a load that runs, `summary` the text of one that is over (with `chart`, its
-//! histogram), `json` the same figures for programs, `comparison` the table of several variants; `text` is how all of
-//! them write, wrap and align.
+//! `live` has the screen and the line of a running load, `summary` the text of a finished one (with `chart` for its
+//! histogram), `json` the figures for programs, `comparison` the table of several variants; `text` has their common
+//! formatting, wrapping and alignment.
 
 mod chart;
 mod comparison;
@@ -19,36 +18,37 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use squall_analysis::load::{Causes, Generator, LoadTotals, PageTotals};
+use squall_analysis::load::{Generator, LoadTotals, PageTotals, SendLimits};
 use squall_base::Time;
 use squall_base::record::SideCounts;
 
 pub use comparison::comparison;
 pub use json::{
     BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson, LatenciesJson,
-    LatenessJson, LoadJson, LongestLagJson, OfAllJson, PagesJson, PartJson, PunctualityJson,
-    RatesJson, RequestsJson,
+    LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson, PartJson,
+    PunctualityJson, RatesJson, RequestsJson,
 };
-pub use live::{Live, line, screen};
+pub use live::{LiveLoad, line, screen};
 pub use summary::{counts, summary};
-pub use text::{Glyphs, Look};
+pub use text::{Glyphs, TextFormat};
 
-/// A load that is over.
+/// A finished load.
 #[derive(Clone, Copy, Debug)]
-pub struct Finished<'a> {
-    /// When it was over, counted from its start as its requests' times are: the end of the last request of a load of so
-    /// many, or the moment of an interruption. What is beyond the window of the totals is left out of every rate.
+pub struct FinishedLoad<'a> {
+    /// When it ended, on the clock of its requests' times, which starts with the load: the end of the last request if the
+    /// number of requests is limited, or the time of an interruption. Rates do not cover time outside the window of the
+    /// totals.
     pub end: Time,
     /// Its requests.
     pub totals: &'a LoadTotals,
-    /// What the client's side counted: connections, handshakes, settings.
+    /// What the client counted: connections, handshakes, settings.
     pub counts: &'a SideCounts,
-    /// Connections that this machine could not even begin, by what its kernel said.
+    /// Connections that this machine could not even begin, by the kernel's error.
     pub machine_errors: &'a BTreeMap<String, u64>,
-    /// What held up what it sent.
-    pub causes: &'a Causes,
+    /// What held up its sending.
+    pub causes: &'a SendLimits,
     /// Its pages, if it is a load of pages.
     pub pages: Option<&'a PageTotals>,
-    /// What its generator was asked and took.
+    /// The rate asked of its generator, and the generator's own health.
     pub generator: Generator,
 }

@@ -1,38 +1,38 @@
-//! Loads for the tests of this folder: none, one request, many of every kind, only failures, millions.
+//! Sample loads for the tests of this folder: no request, one request, many of every kind, only failures, millions.
 
 use std::collections::BTreeMap;
 
 use squall_analysis::load::{
-    BodyCauses, Causes, Generator, LoadTotals, LongestLag, PageTotals, Punctuality, QuicCauses,
-    Round, TcpCauses, VariantRounds, Window,
+    BodySendLimits, Generator, LoadTotals, LongestLag, MeasuredPhase, PageTotals, Punctuality,
+    QuicLosses, Round, SendLimits, TcpSendLimits, VariantRounds,
 };
-use squall_base::record::{Endings, Lateness, Outcome, Phase, RequestRecord, SideCounts};
+use squall_base::record::{EndingCounts, Lateness, Outcome, Phase, RequestRecord, SideCounts};
 use squall_base::{Duration, Time};
 
-use super::{Finished, Glyphs, Look};
+use super::{FinishedLoad, Glyphs, TextFormat};
 use crate::Colour;
 
 /// A plain terminal of 80 columns.
-pub(super) const LOOK: Look = Look {
+pub(super) const FORMAT: TextFormat = TextFormat {
     width: 80,
     colour: Colour::Plain,
     glyphs: Glyphs::Unicode,
 };
 
-/// A load that is over, with what it borrows.
+/// A finished load, with the values that it borrows.
 pub(super) struct Sample {
     pub(super) totals: LoadTotals,
     end: Time,
     counts: SideCounts,
     machine_errors: BTreeMap<String, u64>,
-    causes: Causes,
+    causes: SendLimits,
     pages: Option<PageTotals>,
     generator: Generator,
 }
 
 impl Sample {
-    pub(super) fn finished(&self) -> Finished<'_> {
-        Finished {
+    pub(super) fn finished(&self) -> FinishedLoad<'_> {
+        FinishedLoad {
             end: self.end,
             totals: &self.totals,
             counts: &self.counts,
@@ -43,15 +43,19 @@ impl Sample {
         }
     }
 
-    fn of(window: Window, end: Time, requests: impl Iterator<Item = RequestRecord>) -> Sample {
-        let mut totals = LoadTotals::new(window);
+    fn of(
+        phase: MeasuredPhase,
+        end: Time,
+        requests: impl Iterator<Item = RequestRecord>,
+    ) -> Sample {
+        let mut totals = LoadTotals::new(phase);
         requests.for_each(|request| totals.add(&request));
         Sample {
             totals,
             end,
             counts: SideCounts::default(),
             machine_errors: BTreeMap::new(),
-            causes: Causes::default(),
+            causes: SendLimits::default(),
             pages: None,
             generator: Generator::default(),
         }
@@ -90,7 +94,7 @@ fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
     }
 }
 
-fn lost(intended_us: u64, took_us: u64, outcome: Outcome, said: &str) -> RequestRecord {
+fn unanswered(intended_us: u64, took_us: u64, outcome: Outcome, said: &str) -> RequestRecord {
     RequestRecord {
         status: None,
         response_body_bytes: 0,
@@ -100,12 +104,12 @@ fn lost(intended_us: u64, took_us: u64, outcome: Outcome, said: &str) -> Request
     }
 }
 
-/// No request at all.
+/// A load without any request.
 pub(super) fn empty() -> Sample {
-    Sample::of(Window::default(), Time::ZERO, std::iter::empty())
+    Sample::of(MeasuredPhase::default(), Time::ZERO, std::iter::empty())
 }
 
-/// One request, over a connection of its own.
+/// A load of one request, which opened its connection.
 pub(super) fn one() -> Sample {
     let request = RequestRecord {
         connected: Some(at(300)),
@@ -115,16 +119,16 @@ pub(super) fn one() -> Sample {
         opened_connection: true,
         ..answered(0, 1_650)
     };
-    let mut sample = Sample::of(Window::default(), at(1_650), [request].into_iter());
+    let mut sample = Sample::of(MeasuredPhase::default(), at(1_650), [request].into_iter());
     sample.counts.tcp_connections = 1;
     sample.counts.tls_full = 1;
     sample.counts.protocols = [("h2".to_owned(), 1)].into();
     sample
 }
 
-/// 100 a second for 20 seconds after a warm-up of 2, the first one's connection opened for it, with failures.
+/// 100 requests a second for 20 s after a warm-up of 2 s. The first request opened its connection; some requests fail.
 pub(super) fn mixed() -> Sample {
-    let window = Window {
+    let phase = MeasuredPhase {
         from: at(2_000_000),
         to: Some(at(22_000_000)),
     };
@@ -141,7 +145,7 @@ pub(super) fn mixed() -> Sample {
             };
         match n {
             500..505 => {
-                return lost(
+                return unanswered(
                     intended,
                     40,
                     Outcome::ConnectionClosed,
@@ -149,14 +153,14 @@ pub(super) fn mixed() -> Sample {
                 );
             }
             600..606 => {
-                return lost(
+                return unanswered(
                     intended,
                     900,
                     Outcome::StreamReset,
                     "RST_STREAM: REFUSED_STREAM",
                 );
             }
-            2_190.. => return lost(intended, 5_000_000, Outcome::Censored, ""),
+            2_190.. => return unanswered(intended, 5_000_000, Outcome::Censored, ""),
             _ => {}
         }
         let lag = n % 13;
@@ -175,18 +179,18 @@ pub(super) fn mixed() -> Sample {
             ..answered(intended, took)
         }
     });
-    let mut sample = Sample::of(window, at(27_000_000), requests);
-    sample.counts = agreed();
-    sample.causes = held_up();
+    let mut sample = Sample::of(phase, at(27_000_000), requests);
+    sample.counts = side_counts();
+    sample.causes = send_limits();
     sample.generator = Generator {
         rate_asked_per_s: Some(100.0),
         cpu_percent: Some(4.2),
-        punctuality: Some(woken()),
+        punctuality: Some(punctuality()),
     };
     sample
 }
 
-fn woken() -> Punctuality {
+fn punctuality() -> Punctuality {
     let us = Duration::from_micros;
     Punctuality {
         woken_late: Lateness {
@@ -207,26 +211,26 @@ fn woken() -> Punctuality {
         longest: Some(LongestLag {
             lag: us(12),
             machine: us(10),
-            in_line: Some(us(9)),
+            run_queue_delay: Some(us(9)),
         }),
-        stolen: Some(0.0012),
-        processors_awake: true,
+        stolen_share: Some(0.0012),
+        has_awake_processors: true,
     }
 }
 
-/// 40 pages that came whole, one that did not and two that were given up.
+/// 40 pages that loaded, one that failed and two that were unfinished.
 pub(super) fn of_pages() -> Sample {
     let requests = (0..120).map(|n| answered(n * 1_000, 5_000));
-    let mut sample = Sample::of(Window::default(), at(130_000), requests);
+    let mut sample = Sample::of(MeasuredPhase::default(), at(130_000), requests);
     let mut pages = PageTotals::default();
-    (0..40).for_each(|n| pages.ended(Duration::from_millis(20 + n), 0));
-    pages.ended(Duration::from_millis(9), 2);
-    (1..3).for_each(|n| pages.unfinished(Duration::from_millis(70 * n)));
+    (0..40).for_each(|n| pages.add_ended(Duration::from_millis(20 + n), 0));
+    pages.add_ended(Duration::from_millis(9), 2);
+    (1..3).for_each(|n| pages.add_unfinished(Duration::from_millis(70 * n)));
     sample.pages = Some(pages);
     sample
 }
 
-fn agreed() -> SideCounts {
+fn side_counts() -> SideCounts {
     SideCounts {
         tcp_connections: 5,
         tls_full: 1,
@@ -240,19 +244,19 @@ fn agreed() -> SideCounts {
             5,
         )]
         .into(),
-        endings: Endings {
+        endings: EndingCounts {
             goaways_received: 1,
             resets_sent: 3,
             resets_received: 1_200,
-            ..Endings::default()
+            ..EndingCounts::default()
         },
         ..SideCounts::default()
     }
 }
 
-fn held_up() -> Causes {
-    Causes {
-        tcp: Some(TcpCauses {
+fn send_limits() -> SendLimits {
+    SendLimits {
+        tcp: Some(TcpSendLimits {
             connections: 5,
             busy: 0.5,
             receive_window: 0.375,
@@ -262,7 +266,7 @@ fn held_up() -> Causes {
             retransmitted: 67,
         }),
         quic: None,
-        http2_bodies: Some(BodyCauses {
+        http2_bodies: Some(BodySendLimits {
             bodies: 2_200,
             sending_ns: 12_500_000_000,
             stream_window: 0.25,
@@ -271,19 +275,19 @@ fn held_up() -> Causes {
     }
 }
 
-/// Nobody listens.
+/// Every connection is refused.
 pub(super) fn failed() -> Sample {
     let said = "Connection refused (os error 111)";
-    let requests = (0..50).map(|n| lost(n * 1_000, 120, Outcome::ConnectFailed, said));
-    let mut sample = Sample::of(Window::default(), at(50_000), requests);
+    let requests = (0..50).map(|n| unanswered(n * 1_000, 120, Outcome::ConnectFailed, said));
+    let mut sample = Sample::of(MeasuredPhase::default(), at(50_000), requests);
     sample.machine_errors = [("Too many open files (os error 24)".to_owned(), 3)].into();
     sample.generator.rate_asked_per_s = Some(1_000.0);
     sample
 }
 
-/// Two million over a minute, whose generator was late.
+/// Two million requests in a minute, whose generator was late.
 pub(super) fn millions() -> Sample {
-    let window = Window {
+    let phase = MeasuredPhase {
         from: Time::ZERO,
         to: Some(at(60_000_000)),
     };
@@ -291,9 +295,9 @@ pub(super) fn millions() -> Sample {
         taken_up: at(n * 30 + if n % 500 == 0 { 3_000 } else { 1 }),
         ..answered(n * 30, 10_000 + n * 7_919 % 20_011)
     });
-    let mut sample = Sample::of(window, at(60_000_000), requests);
+    let mut sample = Sample::of(phase, at(60_000_000), requests);
     sample.counts.quic_connections = 12;
-    sample.causes.quic = Some(QuicCauses {
+    sample.causes.quic = Some(QuicLosses {
         connections: 12,
         packets: 2_100_000,
         lost: 0,
@@ -306,17 +310,17 @@ pub(super) fn millions() -> Sample {
     sample
 }
 
-/// Three variants of three rounds: the second is faster, the third fails.
+/// Three variants of three rounds each: the second is faster, the third has failures.
 pub(super) fn variants() -> Vec<VariantRounds> {
     let variant = |name: &str, took_us: [u64; 3], failures: u64| VariantRounds {
         name: name.to_owned(),
         rounds: took_us
             .map(|took| {
                 let good = (0..1_000).map(|n| answered(n * 1_000, took + n % 100 * (took / 50)));
-                let bad = (0..failures).map(|n| lost(n, 10, Outcome::StreamReset, "reset"));
+                let bad = (0..failures).map(|n| unanswered(n, 10, Outcome::StreamReset, "reset"));
                 let end = at(1_000_000 + took);
                 Round::of(
-                    &Sample::of(Window::default(), end, good.chain(bad)).totals,
+                    &Sample::of(MeasuredPhase::default(), end, good.chain(bad)).totals,
                     end,
                 )
             })

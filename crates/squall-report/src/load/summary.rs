@@ -1,21 +1,20 @@
-//! The text of a load that is over: what came of its requests, how long they took, where that time went, and what to
-//! doubt.
+//! The text of a finished load: how its requests ended, how long they took, where that time went, and what to doubt.
 //!
-//! What there is nothing to say of has no line. Percentiles are of requests that succeeded; if others failed or were
-//! given up, a sentence says what the percentiles of all are. The same figures for programs: `json`.
+//! It computes no statistic, and figures without data have no line. Percentiles cover requests that succeeded; if others
+//! failed or were unfinished, a sentence has the percentiles of all. `json` has the figures for programs.
 
 use std::collections::BTreeMap;
 
 use squall_analysis::load::{
-    Causes, Latencies, LoadTotals, LongestLag, PageTotals, Part, Punctuality,
+    Latencies, LoadTotals, LongestLag, PageTotals, Part, Punctuality, SendLimits,
 };
 use squall_analysis::{Quantile, figure};
 use squall_base::Duration;
 use squall_base::record::{Outcome, SideCounts};
 
-use super::Finished;
+use super::FinishedLoad;
 use super::chart::chart;
-use super::text::{Look, Style, aligned, fit, known, percent, row, size, span};
+use super::text::{Style, TextFormat, aligned, fit, known, percent, row, size, span};
 
 /// The percentiles of the table.
 const PERCENTILES: [(&str, f64); 7] = [
@@ -28,41 +27,41 @@ const PERCENTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// The text, each line of it with its end.
-pub fn summary(load: &Finished<'_>, look: &Look) -> String {
+/// The text; every line ends with a line feed.
+pub fn summary(load: &FinishedLoad<'_>, format: &TextFormat) -> String {
     let totals = load.totals;
-    let mut text = look.paragraph(Style::Bold, "", &headline(load));
-    text += &look.paragraph(Style::Plain, "", &outcomes(totals));
+    let mut text = format.paragraph(Style::Bold, "", &headline(load));
+    text += &format.paragraph(Style::Plain, "", &outcomes(totals));
     if let Some(statuses) = statuses(totals) {
-        text += &look.paragraph(Style::Plain, "", &statuses);
+        text += &format.paragraph(Style::Plain, "", &statuses);
     }
     if let Some(pages) = load.pages {
-        text += &look.paragraph(Style::Plain, "", &page_counts(pages));
+        text += &format.paragraph(Style::Plain, "", &page_counts(pages));
     }
     for line in failures(load) {
-        text += &look.paragraph(Style::Warning, "  ", &line);
+        text += &format.paragraph(Style::Warning, "  ", &line);
     }
     if !totals.response().is_empty() {
-        section(&mut text, latency_table(totals, look));
+        section(&mut text, latency_table(totals, format));
     }
-    if let Some(hidden) = hidden(totals) {
-        text += &look.paragraph(Style::Warning, "", &hidden);
+    if let Some(sentence) = unsuccessful_requests(totals) {
+        text += &format.paragraph(Style::Warning, "", &sentence);
     }
     if let Some(pages) = load.pages.filter(|pages| pages.count() > 0) {
-        section(&mut text, page_table(pages, look));
+        section(&mut text, page_table(pages, format));
     }
-    // One bar says nothing.
+    // A single bar shows nothing.
     if totals.response().count() > 1 {
-        section(&mut text, chart(totals.response(), look));
+        section(&mut text, chart(totals.response(), format));
     }
-    section(&mut text, parts_table(totals, look));
-    section(&mut text, causes(load.causes, look));
-    section(&mut text, connections(load, look));
-    section(&mut text, generator(load, look));
+    section(&mut text, parts_table(totals, format));
+    section(&mut text, causes(load.causes, format));
+    section(&mut text, connections(load, format));
+    section(&mut text, generator(load, format));
     text
 }
 
-/// Lines after an empty one; nothing if there are none.
+/// Appends an empty line and `lines`, unless there are none.
 fn section(text: &mut String, lines: Vec<String>) {
     if lines.is_empty() {
         return;
@@ -74,7 +73,7 @@ fn section(text: &mut String, lines: Vec<String>) {
     }
 }
 
-fn headline(load: &Finished<'_>) -> String {
+fn headline(load: &FinishedLoad<'_>) -> String {
     let totals = load.totals;
     let requests = figure::counted(totals.requests(), "request", "requests");
     let mut text = format!("{requests} in {}", span(totals.measured_for(load.end)));
@@ -121,7 +120,10 @@ fn outcomes(totals: &LoadTotals) -> String {
         .filter(|outcome| *outcome != Outcome::Answered)
     {
         if totals.with_outcome(outcome) > 0 {
-            words.push(counted(totals.with_outcome(outcome), words_of(outcome)));
+            words.push(counted(
+                totals.with_outcome(outcome),
+                outcome_words(outcome),
+            ));
         }
     }
     let mut text = words.join(", ");
@@ -135,7 +137,7 @@ fn outcomes(totals: &LoadTotals) -> String {
 }
 
 /// An outcome in words for people.
-pub(super) fn words_of(outcome: Outcome) -> &'static str {
+pub(super) fn outcome_words(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Answered => "answered",
         Outcome::Censored => "unfinished",
@@ -156,8 +158,8 @@ fn statuses(totals: &LoadTotals) -> Option<String> {
     (!words.is_empty()).then(|| format!("status {}", words.join(", ")))
 }
 
-/// What failures said, and what this machine could not do.
-fn failures(load: &Finished<'_>) -> Vec<String> {
+/// The error messages of failures, and what this machine could not do.
+fn failures(load: &FinishedLoad<'_>) -> Vec<String> {
     let failures = load.totals.failures();
     let mut lines: Vec<String> = failures
         .kinds()
@@ -171,7 +173,7 @@ fn failures(load: &Finished<'_>) -> Vec<String> {
             format!(
                 "{} {}: {said}",
                 figure::count(kind.count),
-                words_of(kind.outcome)
+                outcome_words(kind.outcome)
             )
         })
         .collect();
@@ -188,7 +190,7 @@ fn failures(load: &Finished<'_>) -> Vec<String> {
     lines
 }
 
-fn latency_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
+fn latency_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     let (response, service) = (totals.response(), totals.service());
     let of_both = |name: &str, of: &dyn Fn(&Latencies) -> Option<Duration>| {
         vec![name.to_owned(), known(of(response)), known(of(service))]
@@ -197,13 +199,13 @@ fn latency_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
     rows.push(of_both("mean", &Latencies::mean));
     for (name, share) in PERCENTILES {
         rows.push(of_both(name, &|of| of.quantile(share)));
-        // Where the samples do not suffice for one, they do not for the next either.
+        // Without enough samples for one percentile, there are not enough for the next either.
         if response.quantile(share).is_none() {
             break;
         }
     }
     rows.push(of_both("max", &Latencies::max));
-    titled(&aligned(&rows), look)
+    titled(&aligned(&rows), format)
 }
 
 /// `20 pages loaded, 1 with a failed request, 2 unfinished`.
@@ -212,12 +214,12 @@ fn page_counts(pages: &PageTotals) -> String {
         "pages: {} loaded, {} with a failed request, {} unfinished",
         figure::count(pages.times().count()),
         figure::count(pages.failed()),
-        figure::count(pages.given_up().count()),
+        figure::count(pages.unfinished().count()),
     )
 }
 
-/// How long pages took that came whole, and what the others hide of that.
-fn page_table(pages: &PageTotals, look: &Look) -> Vec<String> {
+/// The page times of pages that loaded, and how the other pages change the percentiles.
+fn page_table(pages: &PageTotals, format: &TextFormat) -> Vec<String> {
     let times = pages.times();
     let mut lines = Vec::new();
     if !times.is_empty() {
@@ -232,19 +234,19 @@ fn page_table(pages: &PageTotals, look: &Look) -> Vec<String> {
             }
         }
         rows.push(named("max", times.max()));
-        lines = titled(&aligned(&rows), look);
+        lines = titled(&aligned(&rows), format);
     }
-    let hidden = pages.count() - times.count();
-    let all = of_all(|share| pages.quantile_of_all(share));
-    if hidden > 0 && !all.is_empty() {
+    let not_loaded = pages.count() - times.count();
+    let all = quantiles_of_all(|share| pages.quantile_of_all(share));
+    if not_loaded > 0 && !all.is_empty() {
         let said = format!("Of all pages, those with a failed request never loaded: {all}");
-        lines.push(look.paragraph(Style::Warning, "", &said));
+        lines.push(format.paragraph(Style::Warning, "", &said));
     }
     lines
 }
 
-/// `p50 2.51 ms, p90 at least 12.6 ms, p99 never`, as far as there are enough.
-fn of_all(quantile: impl Fn(f64) -> Option<Quantile>) -> String {
+/// `p50 2.51 ms, p90 at least 12.6 ms, p99 never`, as far as there are enough samples.
+fn quantiles_of_all(quantile: impl Fn(f64) -> Option<Quantile>) -> String {
     let known = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
         .into_iter()
         .filter_map(|(name, share)| {
@@ -258,23 +260,23 @@ fn of_all(quantile: impl Fn(f64) -> Option<Quantile>) -> String {
     known.collect::<Vec<_>>().join(", ")
 }
 
-/// Lines whose first one is the title.
-fn titled(lines: &[String], look: &Look) -> Vec<String> {
+/// Styles `lines`, of which the first is the title.
+fn titled(lines: &[String], format: &TextFormat) -> Vec<String> {
     let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
     lines
         .iter()
         .zip(styles)
-        .map(|(line, style)| look.line(style, line))
+        .map(|(line, style)| format.line(style, line))
         .collect()
 }
 
-/// What requests without a success hide of the percentiles.
-fn hidden(totals: &LoadTotals) -> Option<String> {
+/// How requests that did not succeed change the percentiles.
+fn unsuccessful_requests(totals: &LoadTotals) -> Option<String> {
     let (failed, unfinished) = (totals.failed(), totals.censored());
     if failed + unfinished == 0 {
         return None;
     }
-    let all = of_all(|share| totals.response_quantile(share));
+    let all = quantiles_of_all(|share| totals.response_quantile(share));
     let mut text = String::new();
     if let Some(longest) = totals.unfinished().max() {
         text += &format!(
@@ -292,7 +294,7 @@ fn hidden(totals: &LoadTotals) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn parts_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
+fn parts_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     let whole_ns = totals.response().sum_ns();
     let mut meanings = vec![""];
     let mut rows = vec![row(["time in", "share", "mean", "p99", "max"])];
@@ -319,18 +321,18 @@ fn parts_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
         .zip(meanings)
         .map(|(line, means)| format!("{line}  {means}"));
     let explained: Vec<String> = explained.collect();
-    // Words that are cut off explain nothing, and half a number is worse than none.
-    if fit(&explained, look.columns()) {
+    // Explanations that are cut off explain nothing, and half a number is worse than none.
+    if fit(&explained, format.columns()) {
         lines = explained;
-    } else if !fit(&lines, look.columns()) {
+    } else if !fit(&lines, format.columns()) {
         rows.iter_mut().for_each(|row| row.truncate(4));
         lines = aligned(&rows);
     }
-    titled(&lines, look)
+    titled(&lines, format)
 }
 
-/// What held up what was sent, of what can tell it.
-fn causes(causes: &Causes, look: &Look) -> Vec<String> {
+/// What held up sending, for the protocols that report it.
+fn causes(causes: &SendLimits, format: &TextFormat) -> Vec<String> {
     let mut lines = Vec::new();
     let of = |share: f64| percent(share, 1.0);
     if let Some(found) = causes.http2_bodies {
@@ -359,22 +361,22 @@ fn causes(causes: &Causes, look: &Look) -> Vec<String> {
         }
         line += &format!(
             "; {}",
-            again(tcp.retransmitted, tcp.segments, "segments", "sent again")
+            counted_share(tcp.retransmitted, tcp.segments, "segments", "sent again")
         );
         lines.push(line);
     }
     if let Some(quic) = causes.quic {
-        let lost = again(quic.lost, quic.packets, "packets", "lost");
+        let lost = counted_share(quic.lost, quic.packets, "packets", "lost");
         lines.push(format!("QUIC: {lost}"));
     }
     lines
         .iter()
-        .map(|line| look.paragraph(Style::Plain, "", line))
+        .map(|line| format.paragraph(Style::Plain, "", line))
         .collect()
 }
 
 /// `3 of 1,234 segments sent again (0.2 %)`.
-fn again(some: u64, all: u64, what: &str, fate: &str) -> String {
+fn counted_share(some: u64, all: u64, what: &str, fate: &str) -> String {
     format!(
         "{} of {} {what} {fate} ({})",
         figure::count(some),
@@ -383,7 +385,7 @@ fn again(some: u64, all: u64, what: &str, fate: &str) -> String {
     )
 }
 
-fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
+fn connections(load: &FinishedLoad<'_>, format: &TextFormat) -> Vec<String> {
     let opened = [
         (load.counts.tcp_connections, "TCP"),
         (load.counts.quic_connections, "QUIC"),
@@ -391,11 +393,11 @@ fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
     let opened = counted_words(&opened).map(|words| format!("connections {words}"));
     (opened.into_iter())
         .chain(counts(load.counts))
-        .map(|line| look.paragraph(Style::Plain, "", &line))
+        .map(|line| format.paragraph(Style::Plain, "", &line))
         .collect()
 }
 
-/// What one side has counted of its connections, in lines: handshakes, what was agreed on and announced, how it ended.
+/// What one side counted on its connections, in lines: handshakes, what was negotiated and announced, GOAWAYs and resets.
 pub fn counts(counts: &SideCounts) -> Vec<String> {
     let handshakes = [(counts.tls_full, "full"), (counts.tls_resumed, "resumed")];
     let mut lines = Vec::new();
@@ -410,7 +412,7 @@ pub fn counts(counts: &SideCounts) -> Vec<String> {
         ("SETTINGS received", &counts.settings_received),
     ] {
         if !found.is_empty() {
-            lines.push(format!("{what} {}", found_words(found)));
+            lines.push(format!("{what} {}", counted_names(found)));
         }
     }
     let ends = &counts.endings;
@@ -435,16 +437,16 @@ fn counted_words(counts: &[(u64, &str)]) -> Option<String> {
 }
 
 /// `h2 (4), http/1.1 (1)`.
-fn found_words(found: &BTreeMap<String, u64>) -> String {
+fn counted_names(found: &BTreeMap<String, u64>) -> String {
     let word = |(name, count): (&String, &u64)| format!("{name} ({})", figure::count(*count));
     found.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// How well the generator did, and what follows from it.
-fn generator(load: &Finished<'_>, look: &Look) -> Vec<String> {
+/// The health of the generator, and the doubts that follow from it.
+fn generator(load: &FinishedLoad<'_>, format: &TextFormat) -> Vec<String> {
     let totals = load.totals;
     let mut words = Vec::new();
-    // In a closed loop a request is due when it is taken up.
+    // In a closed loop a request is due when it is taken up, so there is no lag.
     if totals.lag().max().is_some_and(|lag| !lag.is_zero()) {
         let lag = totals.lag();
         words.push(format!(
@@ -460,22 +462,26 @@ fn generator(load: &Finished<'_>, look: &Look) -> Vec<String> {
     }
     let mut lines = Vec::new();
     if !words.is_empty() {
-        lines.push(look.paragraph(Style::Plain, "", &format!("generator {}", words.join("; "))));
+        lines.push(format.paragraph(Style::Plain, "", &format!("generator {}", words.join("; "))));
     }
     let doubts = load.generator.doubts(totals, load.end);
-    if let Some(said) = load.generator.punctuality.and_then(|of| machine(&of)) {
-        lines.push(look.paragraph(Style::Plain, "", &said));
+    if let Some(said) = load
+        .generator
+        .punctuality
+        .and_then(|of| machine_delays(&of))
+    {
+        lines.push(format.paragraph(Style::Plain, "", &said));
     }
     lines.extend(
         doubts
             .iter()
-            .map(|doubt| look.paragraph(Style::Warning, "", &doubt.to_string())),
+            .map(|doubt| format.paragraph(Style::Warning, "", &doubt.to_string())),
     );
     lines
 }
 
-/// What the machine did to it: `the machine woke it late by p50 2.10 us, ...; of the longest lag 1.30 ms, ...`.
-fn machine(of: &Punctuality) -> Option<String> {
+/// How the machine delayed it: `the machine woke it late by p50 2.10 us, ...; of the longest lag 1.30 ms, ...`.
+fn machine_delays(of: &Punctuality) -> Option<String> {
     let late = of.woken_late;
     let mut words = Vec::new();
     if late.count > 0 {
@@ -496,28 +502,30 @@ fn machine(of: &Punctuality) -> Option<String> {
         ));
     }
     if let Some(longest) = of.longest.filter(|longest| !longest.machine.is_zero()) {
-        words.push(of_longest(&longest));
+        words.push(longest_lag(&longest));
     }
-    if let Some(stolen) = of.stolen.filter(|stolen| *stolen > 0.0) {
+    if let Some(stolen) = of.stolen_share.filter(|stolen| *stolen > 0.0) {
         let stolen = percent(stolen, 1.0);
         words.push(format!("its hypervisor took {stolen} of all processors"));
     }
-    if !of.processors_awake {
+    if !of.has_awake_processors {
         words.push("its processors may have slept".to_owned());
     }
     (!words.is_empty()).then(|| format!("the machine: {}", words.join("; ")))
 }
 
-fn of_longest(longest: &LongestLag) -> String {
+fn longest_lag(longest: &LongestLag) -> String {
     let said = format!(
         "of the longest lag {} of {}",
         span(longest.machine),
         span(longest.lag)
     );
-    match longest.in_line {
+    match longest.run_queue_delay {
         None => said,
-        Some(in_line) if in_line.is_zero() => said + ", no other thread in the way",
-        Some(in_line) => said + &format!(", {} behind other threads", span(in_line)),
+        Some(run_queue_delay) if run_queue_delay.is_zero() => said + ", no other thread in the way",
+        Some(run_queue_delay) => {
+            said + &format!(", {} behind other threads", span(run_queue_delay))
+        }
     }
 }
 
@@ -526,20 +534,20 @@ mod tests {
     use super::*;
     use crate::Colour;
     use crate::load::Glyphs;
-    use crate::load::samples::{self, LOOK, Sample};
+    use crate::load::samples::{self, FORMAT, Sample};
 
-    fn check(sample: &Sample, look: &Look, golden: &str) {
-        let text = summary(&sample.finished(), look);
+    fn check(sample: &Sample, format: &TextFormat, golden: &str) {
+        let text = summary(&sample.finished(), format);
         assert_eq!(text, golden, "\n{text}");
     }
 
     #[test]
-    fn a_load_with_everything_reads_well() {
-        check(&samples::mixed(), &LOOK, include_str!("golden/mixed.txt"));
-        let narrow = Look {
+    fn summary_of_a_load_with_everything_matches_its_golden_file() {
+        check(&samples::mixed(), &FORMAT, include_str!("golden/mixed.txt"));
+        let narrow = TextFormat {
             width: 40,
             glyphs: Glyphs::Ascii,
-            ..LOOK
+            ..FORMAT
         };
         check(
             &samples::mixed(),
@@ -549,30 +557,34 @@ mod tests {
     }
 
     #[test]
-    fn a_load_with_little_says_little() {
+    fn summary_of_a_load_with_little_is_short() {
         check(
             &samples::empty(),
-            &LOOK,
+            &FORMAT,
             "0 requests in 0 us\n0 succeeded (0 %)\n",
         );
-        check(&samples::one(), &LOOK, include_str!("golden/one.txt"));
-        check(&samples::failed(), &LOOK, include_str!("golden/failed.txt"));
+        check(&samples::one(), &FORMAT, include_str!("golden/one.txt"));
+        check(
+            &samples::failed(),
+            &FORMAT,
+            include_str!("golden/failed.txt"),
+        );
     }
 
     #[test]
-    fn pages_have_a_table_of_their_own() {
+    fn pages_have_their_own_table() {
         check(
             &samples::of_pages(),
-            &LOOK,
+            &FORMAT,
             include_str!("golden/pages.txt"),
         );
     }
 
     #[test]
-    fn millions_have_room() {
+    fn counts_of_millions_fit_into_the_tables() {
         check(
             &samples::millions(),
-            &LOOK,
+            &FORMAT,
             include_str!("golden/millions.txt"),
         );
     }
@@ -590,7 +602,7 @@ mod tests {
             .iter()
             .flat_map(|s| [40, 60, 80, 120, 200].map(|w| (s, w)))
         {
-            let text = summary(&sample.finished(), &Look { width, ..LOOK });
+            let text = summary(&sample.finished(), &TextFormat { width, ..FORMAT });
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(longest.is_some_and(|longest| longest <= width), "{text}");
             assert!(
@@ -598,9 +610,9 @@ mod tests {
                 "{text}"
             );
         }
-        let ansi = Look {
+        let ansi = TextFormat {
             colour: Colour::Ansi,
-            ..LOOK
+            ..FORMAT
         };
         assert!(summary(&samples::failed().finished(), &ansi).contains("\x1b[33m"));
     }

@@ -1,13 +1,13 @@
-//! How the texts of a load write, wrap, align and colour.
+//! How the texts of a load are formatted, wrapped, aligned and coloured.
 //!
-//! It knows no figure's meaning. Spans and sizes are written with three digits and their unit, because those of a load
-//! range from microseconds to minutes; the tables of a run are in milliseconds throughout (`terminal`).
+//! It does not know what a figure means. Spans and sizes have three digits and their unit, because those of a load range
+//! from microseconds to minutes; the tables of a run are in milliseconds throughout (see `terminal`).
 
 use squall_base::Duration;
 
 use crate::Colour;
 
-/// Narrower than this nothing is readable.
+/// Narrower texts would be unreadable.
 const WIDTH_AT_LEAST: usize = 40;
 
 /// The characters that bars are drawn with.
@@ -15,13 +15,13 @@ const WIDTH_AT_LEAST: usize = 40;
 pub enum Glyphs {
     /// Block elements of Unicode, in eighths of a column.
     Unicode,
-    /// Nothing outside of ASCII.
+    /// ASCII only.
     Ascii,
 }
 
-/// How a text shall look.
+/// How a text looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TextFormat {
     /// Columns; fewer than 40 are taken as 40.
     pub width: usize,
     /// Whether to use colours.
@@ -39,7 +39,7 @@ pub(super) enum Style {
     Warning,
 }
 
-impl Look {
+impl TextFormat {
     pub(super) fn columns(&self) -> usize {
         self.width.max(WIDTH_AT_LEAST)
     }
@@ -59,7 +59,7 @@ impl Look {
         self.styled(style, &self.cut(&printable(text), self.columns()))
     }
 
-    /// `text` in at most `columns` columns, with a sign where something is missing.
+    /// `text` in at most `columns` columns, with a mark at the end if it was cut.
     pub(super) fn cut(&self, text: &str, columns: usize) -> String {
         if text.chars().count() <= columns {
             return text.trim_end().to_owned();
@@ -72,12 +72,12 @@ impl Look {
         format!("{}{sign}", kept.trim_end())
     }
 
-    /// `sentence` in lines of the width that begin with `indent`, the further ones with two blanks more.
+    /// `sentence` wrapped at the width. Lines begin with `indent`, and all but the first with two more spaces.
     pub(super) fn paragraph(&self, style: Style, indent: &str, sentence: &str) -> String {
         let mut text = String::new();
         let mut line = indent.to_owned();
         let mut has_word = false;
-        for word in unbroken(&printable(sentence)) {
+        for word in unbroken_words(&printable(sentence)) {
             let needs = line.chars().count() + usize::from(has_word) + word.chars().count();
             if has_word && needs > self.columns() {
                 text += &self.styled(style, &line);
@@ -96,7 +96,7 @@ impl Look {
         text
     }
 
-    /// A bar of `share` (0 to 1) of `columns`; anything above 0 shows.
+    /// A bar over `share` (0 to 1) of `columns`; any share above 0 is visible.
     pub(super) fn bar(&self, share: f64, columns: usize) -> String {
         const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let (per_column, glyph) = match self.glyphs {
@@ -114,8 +114,8 @@ impl Look {
     }
 }
 
-/// The words of a sentence, a figure's unit together with its number.
-fn unbroken(sentence: &str) -> Vec<String> {
+/// The words of a sentence, with a number and its unit as one word.
+fn unbroken_words(sentence: &str) -> Vec<String> {
     const UNITS: [&str; 8] = ["us", "ms", "s", "%", "B", "kB", "MB", "GB"];
     let mut words: Vec<String> = Vec::new();
     for word in sentence.split_whitespace() {
@@ -135,7 +135,7 @@ fn unbroken(sentence: &str) -> Vec<String> {
     words
 }
 
-/// Rows whose first column stands left and whose others stand right, two columns apart and indented by two.
+/// Rows with the first column aligned left and the others right, two spaces apart and indented by two.
 pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let len = |row: &Vec<String>, column| {
@@ -158,7 +158,7 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// True if each line has room in `columns`.
+/// True if each line fits into `columns`.
 pub(super) fn fit(lines: &[String], columns: usize) -> bool {
     lines.iter().all(|line| line.chars().count() <= columns)
 }
@@ -182,7 +182,7 @@ pub(super) fn span(span: Duration) -> String {
     }
 }
 
-/// The same, or `n/a`.
+/// A span as `span` writes it, or `n/a`.
 pub(super) fn known(value: Option<Duration>) -> String {
     value.map_or_else(|| "n/a".to_owned(), span)
 }
@@ -197,7 +197,7 @@ pub(super) fn size(bytes: f64) -> String {
     }
 }
 
-/// A share in percent: `41.8 %`, `0.042 %`, and never `100 %` or `0 %` for what is not.
+/// A share in percent: `41.8 %`, `0.04 %`. Only exact values are printed as `100 %` or `0 %`.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     if whole <= 0.0 || part <= 0.0 {
         return "0 %".to_owned();
@@ -220,7 +220,7 @@ pub(super) fn clock(span: Duration) -> String {
     }
 }
 
-/// `text` without anything that a terminal obeys.
+/// `text` with its control characters replaced, so that a terminal only prints it.
 pub(super) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -240,7 +240,7 @@ fn three_digits(value: f64) -> String {
 mod tests {
     use super::*;
 
-    const LOOK: Look = Look {
+    const FORMAT: TextFormat = TextFormat {
         width: 40,
         colour: Colour::Plain,
         glyphs: Glyphs::Unicode,
@@ -277,32 +277,32 @@ mod tests {
     }
 
     #[test]
-    fn bars_fill_their_columns_and_show_what_is_rare() {
-        let ascii = Look {
+    fn bars_fill_their_columns_and_show_any_share_above_zero() {
+        let ascii = TextFormat {
             glyphs: Glyphs::Ascii,
-            ..LOOK
+            ..FORMAT
         };
-        assert_eq!(LOOK.bar(0.5, 5), "██▌");
+        assert_eq!(FORMAT.bar(0.5, 5), "██▌");
         assert_eq!(ascii.bar(0.5, 6), "###");
         assert_eq!(
-            (LOOK.bar(1e-9, 5), ascii.bar(1e-9, 5)),
+            (FORMAT.bar(1e-9, 5), ascii.bar(1e-9, 5)),
             ("▏".to_owned(), "#".to_owned())
         );
         assert_eq!(
-            (LOOK.bar(0.0, 5), LOOK.bar(2.0, 3)),
+            (FORMAT.bar(0.0, 5), FORMAT.bar(2.0, 3)),
             (String::new(), "███".to_owned())
         );
     }
 
     #[test]
-    fn foreign_text_stays_within_its_lines() {
+    fn foreign_text_stays_within_the_width_and_loses_control_characters() {
         let long = "x".repeat(60);
-        assert_eq!(LOOK.line(Style::Plain, &long).chars().count(), 40);
+        assert_eq!(FORMAT.line(Style::Plain, &long).chars().count(), 40);
         assert_eq!(
-            LOOK.line(Style::Plain, "a\x1b[2J\nb"),
+            FORMAT.line(Style::Plain, "a\x1b[2J\nb"),
             "a\u{fffd}[2J\u{fffd}b"
         );
-        let text = LOOK.paragraph(
+        let text = FORMAT.paragraph(
             Style::Plain,
             "  ",
             &format!("many words that wrap at forty columns {long}"),

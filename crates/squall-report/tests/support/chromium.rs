@@ -1,8 +1,8 @@
-//! A real browser for the tests: Chromium, spoken to through the DevTools protocol.
+//! A real browser for the tests: Chromium, controlled through the DevTools protocol.
 //!
-//! `--remote-debugging-pipe` carries JSON messages, each ended by a NUL, on the browser's file descriptors
-//! 3 and 4; a shell ties them to its standard input and output. So no port, no WebSocket and no further
-//! crate is needed. It knows nothing about the page under test.
+//! With `--remote-debugging-pipe` the browser exchanges JSON messages, each terminated by a NUL, on its file descriptors 3
+//! and 4; a shell connects these to its standard input and output. So no port, no WebSocket and no further crate is needed.
+//! It knows nothing about the page under test.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// How long the browser may take to end when it is asked to.
+/// How long the browser may take to exit after it is asked to.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Longer than anything here takes on a busy machine with two cores.
@@ -32,7 +32,7 @@ const FLAGS: &[&str] = &[
     "--remote-debugging-pipe",
 ];
 
-/// A page in a browser of its own.
+/// A page in its own browser.
 pub struct Page {
     browser: Child,
     to_browser: ChildStdin,
@@ -43,8 +43,8 @@ pub struct Page {
     _profile: tempfile::TempDir,
 }
 
-/// Opens the file in a window of so many CSS pixels. `None`, and a loud word, without Chromium; where
-/// peers are required (SQUALL_REQUIRE_PEERS=1), that is a failure.
+/// Opens the file in a window of `width` by `height` CSS pixels. Without Chromium it prints a message and returns `None`;
+/// if peers are required (SQUALL_REQUIRE_PEERS=1), it panics.
 pub fn open(file: &Path, width: u32, height: u32) -> Option<Page> {
     let found = Command::new("chromium")
         .arg("--version")
@@ -56,7 +56,7 @@ pub fn open(file: &Path, width: u32, height: u32) -> Option<Page> {
             std::env::var_os("SQUALL_REQUIRE_PEERS").is_none_or(|v| v != "1"),
             "{words}"
         );
-        // Not eprintln!, which the test harness would keep to itself.
+        // Not eprintln!, which the test harness captures.
         let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
         return None;
     }
@@ -88,7 +88,7 @@ impl Page {
             ])
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", profile.path().display()))
-            // What it leaves behind there goes with the profile.
+            // Leftover temporary files are removed with the profile.
             .env("TMPDIR", profile.path())
             .arg("about:blank")
             .stdin(Stdio::piped())
@@ -153,7 +153,7 @@ impl Page {
         }
     }
 
-    /// The value of a JavaScript expression; promises are waited for.
+    /// The value of a JavaScript expression; awaits promises.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -178,7 +178,7 @@ impl Page {
             assert!(Instant::now() < deadline, "never came true: {condition}");
             std::thread::sleep(Duration::from_millis(20));
         }
-        // What was asked for in this frame is drawn by the one after the next.
+        // Drawing requested in this frame is done by the frame after the next.
         self.eval(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
         );
@@ -209,7 +209,7 @@ impl Page {
         );
     }
 
-    /// The middle of an element, after it was scrolled into sight.
+    /// Scrolls an element into view and returns its middle.
     pub fn middle_of(&mut self, selector: &str) -> (f64, f64) {
         let expression = format!(
             "(() => {{ const e = document.querySelector({selector:?}); \
@@ -268,7 +268,7 @@ impl Page {
         self.call("Input.dispatchMouseEvent", params);
     }
 
-    /// The whole page as a PNG; the window grows to its height, so that every plot is in sight.
+    /// The whole page as a PNG. The window grows to its height, so that every plot is visible.
     pub fn picture(&mut self, width: u32) -> Vec<u8> {
         self.resize(width, 900);
         let height = self
@@ -295,8 +295,8 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Killed at once, it would leave processes of its own that still write to the profile while that is removed. Nothing
-        // can be done about a browser that is gone already.
+        // Killed immediately, it would leave child processes that still write to the profile while it is removed. Errors
+        // are ignored, because the browser may have exited already.
         let farewell = json!({ "id": self.last_id + 1, "method": "Browser.close" }).to_string();
         let _ = self.to_browser.write_all(farewell.as_bytes());
         let _ = self.to_browser.write_all(&[0]);

@@ -1,6 +1,6 @@
-//! The report's page in the browser, as far as several tests handle it: the last condition's overlay.
+//! The parts of the report's page that several tests use: the overlay of the last condition.
 //!
-//! What a test expects of it is the test's own business.
+//! It checks nothing; that is left to the tests.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use squall_report::html;
 /// Variants of most runs here.
 pub const NAMES: [&str; 3] = ["h1", "h2c x1", "h2c x8"];
 
-/// Writes the run's page and opens it. The first test of a name that is skipped says so.
+/// Writes the run's page to a file of this name and opens it; `None` without Chromium.
 pub fn open(name: &str, run: &Run) -> Option<Page> {
     chromium::open(&write(name, run), 1400, 900)
 }
@@ -22,7 +22,7 @@ fn write(name: &str, run: &Run) -> PathBuf {
     file
 }
 
-/// Scrolls to the last condition's overlay and waits until it is drawn.
+/// Scrolls to the overlay of the last condition, waits until it is drawn and returns its middle.
 pub fn show_overlay(page: &mut Page) -> (f64, f64) {
     page.wait_for("document.querySelectorAll('#condition-2 .plot').length > 0");
     page.middle_of("#condition-2 .overlay .plot");
@@ -37,7 +37,7 @@ pub fn overlay_data(page: &mut Page, key: &str) -> String {
     ))
 }
 
-/// One range of the overlay's axes, `x` or `y`.
+/// The range of one of the overlay's axes, `x` or `y`.
 pub fn overlay_range(page: &mut Page, axis: &str) -> Vec<f64> {
     overlay_data(page, axis)
         .split(' ')

@@ -1,16 +1,17 @@
 //! Runs made up for the tests, shaped like what packet loss does to real ones.
 //!
-//! HTTP/1.1: flat bands, a few requests wait 200 ms for their own retransmission. HTTP/2: a saw-tooth, all
-//! requests of a connection wait for one. It models nothing; it only looks alike.
+//! HTTP/1.1: flat bands, and a few requests wait 200 ms for their own retransmission. HTTP/2: a sawtooth, in which all
+//! requests of a connection wait for one. This is no model of the protocols; it only looks similar.
 
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestBody,
-    RequestTemplate, ResponseTemplate, Runs, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
+    Condition, Connections, Hop, Implementation, Load, Plan, PoolOrder, PoolSettings, Protocol,
+    RequestBody, RequestTemplate, ResponseTemplate, SAMPLE_EVERY, SideSettings, Station, Trial,
+    Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
-    TrialRecord, Used, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, Outcome,
+    Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use squall_report::TrialPoints;
@@ -37,7 +38,7 @@ impl Size {
     }
 }
 
-/// A run with its summary and what its plots draw.
+/// A run: its plan and its records.
 pub struct Run {
     pub plan: Plan,
     pub records: Vec<(TrialRecord, Vec<RequestRecord>)>,
@@ -130,8 +131,8 @@ fn variant(name: &str, index: usize) -> Variant {
     };
     let station = |name: &str| Station {
         name: name.to_owned(),
-        runs: Runs::Embedded,
-        asked: squall_base::plan::Asked::default(),
+        runs: Implementation::Embedded,
+        asked: squall_base::plan::StationOptions::default(),
     };
     Variant {
         name: name.to_owned(),
@@ -221,7 +222,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
             link: Direction::ALL.map(direction).to_vec(),
             validity: Validity::Valid,
         },
-        used: Used {
+        used: EffectiveSettings {
             kernel: "6.1.0-test".to_owned(),
             client_congestion_control: vec!["cubic".to_owned()],
             server_congestion_control: vec!["cubic".to_owned()],
@@ -316,7 +317,7 @@ fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: &Load) -> 
     }
 }
 
-/// Makes every `nth` measured request of a trial, from the `first` on, end otherwise.
+/// Gives every `nth` measured request of a trial, starting at `first`, another outcome.
 pub fn spoil(requests: &mut [RequestRecord], first: usize, nth: usize, outcome: Outcome) {
     for request in requests
         .iter_mut()
@@ -329,7 +330,7 @@ pub fn spoil(requests: &mut [RequestRecord], first: usize, nth: usize, outcome: 
     }
 }
 
-/// Makes each request wait for all before it, the last one for `largest_ms`.
+/// Makes each request wait for all before it, the last one for `largest_ms` ms.
 pub fn delay(requests: &mut [RequestRecord], largest_ms: u64) {
     let count = requests.len() as u64;
     for (n, request) in requests.iter_mut().enumerate() {

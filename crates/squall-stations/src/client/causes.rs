@@ -1,77 +1,77 @@
-//! What held up what a client sent, as far as its kernel and its frames know it: TCP's own account at the end of each
-//! connection, quiche's, and how long bodies waited for HTTP/2's windows.
+//! Why a client's sending was delayed, as far as its kernel and its frames show: TCP's own accounting at the end of
+//! each connection, quiche's, and how long request bodies waited for HTTP/2 windows.
 //!
-//! Nothing is inferred: where the kernel has no such number, or a window is not known, nothing is counted. What a
-//! server's answers waited for only the server knows.
+//! Nothing is inferred: where the kernel lacks a number, or a window is unknown, nothing is counted. What delayed a
+//! server's responses, only the server knows.
 
 use squall_base::record::{FrameFacts, FrameLayer, QuicPath, TcpInfo, Way};
 use squall_base::{Duration, Time};
 use squall_http::Streams;
 
-/// Types of frames (RFC 9113, section 6).
+/// Frame types (RFC 9113, section 6).
 const DATA: u64 = 0x0;
 const RST_STREAM: u64 = 0x3;
 const SETTINGS: u64 = 0x4;
 const WINDOW_UPDATE: u64 = 0x8;
-/// Of SETTINGS.
+/// Flag of a SETTINGS frame.
 const FLAG_ACK: u8 = 0x1;
 
 /// Sums over all connections of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// TCP's.
+    /// TCP.
     pub tcp: TcpCauses,
-    /// QUIC's.
+    /// QUIC.
     pub quic: QuicCauses,
-    /// HTTP/2's flow control.
+    /// HTTP/2 flow control.
     pub windows: WindowCauses,
 }
 
-/// Of TCP connections whose kernel told it (`tcpi_busy_time` and the fields with it, Linux 4.10).
+/// TCP connections whose kernel reports `tcpi_busy_time` and the fields added with it (Linux 4.10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCauses {
-    /// How many.
+    /// Number of connections.
     pub connections: u64,
-    /// How long they were open.
+    /// Total time that they were open.
     pub open: Duration,
-    /// In which they had something to send that was not acknowledged (`tcpi_busy_time`).
+    /// Time with data that was unsent or unacknowledged (`tcpi_busy_time`).
     pub busy: Duration,
-    /// Of that, limited by the receiver's window (`tcpi_rwnd_limited`).
+    /// Part of `busy` limited by the receiver's window (`tcpi_rwnd_limited`).
     pub receive_window: Duration,
-    /// Of that, limited by the own send buffer (`tcpi_sndbuf_limited`).
+    /// Part of `busy` limited by the local send buffer (`tcpi_sndbuf_limited`).
     pub send_buffer: Duration,
-    /// Segments with data (`tcpi_data_segs_out`), those that were sent again among them.
+    /// Data segments sent (`tcpi_data_segs_out`), including retransmissions.
     pub segments: u64,
-    /// Segments sent again (`tcpi_total_retrans`).
+    /// Segments retransmitted (`tcpi_total_retrans`).
     pub retransmitted: u64,
 }
 
-/// Of QUIC connections.
+/// QUIC connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicCauses {
-    /// How many.
+    /// Number of connections.
     pub connections: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Packets that quiche took for lost.
+    /// Packets that quiche declared lost.
     pub lost: u64,
 }
 
-/// Of bodies of requests over HTTP/2. Each time is summed over the bodies.
+/// Request bodies over HTTP/2. Each duration is summed over the bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowCauses {
-    /// How many bodies were sent or begun.
+    /// Bodies whose sending began.
     pub bodies: u64,
-    /// From being given to the connection until their last byte was written, or they were given up.
+    /// From handing a body to the connection until its last byte was written or it was cancelled.
     pub sending: Duration,
-    /// Of that, while their stream's window was used up.
+    /// Part of `sending` during which the stream's window was exhausted.
     pub stream: Duration,
-    /// Of that, while only the connection's was.
+    /// Part of `sending` during which only the connection's window was exhausted.
     pub connection: Duration,
 }
 
 impl Causes {
-    /// Adds what a TCP connection has come to that was open so long.
+    /// Adds the totals of a TCP connection that was open for `open`.
     pub(super) fn add_tcp(&mut self, info: &TcpInfo, open: Duration) {
         let micros = |name| info.get(name).map(Duration::from_micros);
         let Some(busy) = micros("tcpi_busy_time") else {
@@ -87,14 +87,14 @@ impl Causes {
         tcp.retransmitted += info.get("tcpi_total_retrans").unwrap_or_default();
     }
 
-    /// Adds what a QUIC connection has come to.
+    /// Adds the totals of a QUIC connection.
     pub(super) fn add_quic(&mut self, path: &QuicPath) {
         self.quic.connections += 1;
         self.quic.packets += path.sent;
         self.quic.lost += path.lost;
     }
 
-    /// Adds what the windows of a connection have held up.
+    /// Adds how long a connection's windows delayed its bodies.
     pub(super) fn add_windows(&mut self, of: &WindowCauses) {
         self.windows.bodies += of.bodies;
         self.windows.sending = self.windows.sending + of.sending;
@@ -103,118 +103,118 @@ impl Causes {
     }
 }
 
-/// The windows of one connection of HTTP/2, and the bodies that are being sent over it.
+/// The flow-control windows of one HTTP/2 connection, and the bodies that are being sent over it.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
-    bodies: Streams<u64, Sending>,
-    /// How many of them have a stream whose window is used up.
-    held: u64,
-    /// What the connection's window lets pass, once that is known.
+pub(super) struct WindowWatch {
+    bodies: Streams<u64, WatchedBody>,
+    /// How many of the bodies have an exhausted stream window.
+    blocked: u64,
+    /// What the connection's window still allows, once known.
     connection: Option<i64>,
-    /// Up to when everything is counted.
-    counted: Time,
+    /// Time up to which `sums` is complete.
+    counted_until: Time,
     sums: WindowCauses,
 }
 
 #[derive(Debug)]
-struct Sending {
-    left: u64,
-    /// What its stream's window lets pass, while that is known.
+struct WatchedBody {
+    unsent_bytes: u64,
+    /// What the stream's window still allows, while known.
     window: Option<i64>,
 }
 
-impl Watch {
-    /// A body of so many bytes goes on its way.
+impl WindowWatch {
+    /// Begins a body of this length.
     pub(super) fn begin(&mut self, stream: u64, bytes: u64, now: Time) {
         if bytes > 0 {
-            self.count(now);
+            self.count_until(now);
             self.end_body(stream);
             self.sums.bodies += 1;
-            let body = Sending {
-                left: bytes,
+            let body = WatchedBody {
+                unsent_bytes: bytes,
                 window: None,
             };
             self.bodies.insert(stream, body);
         }
     }
 
-    /// These frames were read or written by `now`.
-    pub(super) fn frames(&mut self, frames: &[FrameFacts], now: Time) {
+    /// Accounts for frames that were read or written by `now`.
+    pub(super) fn record_frames(&mut self, frames: &[FrameFacts], now: Time) {
         if self.bodies.is_empty() && self.connection.is_none() {
             return;
         }
-        self.count(now);
+        self.count_until(now);
         for frame in frames
             .iter()
             .filter(|frame| frame.layer == FrameLayer::Http2)
         {
-            self.frame(frame);
+            self.record_frame(frame);
         }
     }
 
-    fn frame(&mut self, frame: &FrameFacts) {
+    fn record_frame(&mut self, frame: &FrameFacts) {
         let stream = frame.stream.unwrap_or_default();
         match (frame.way, frame.kind) {
             (Way::Sent, DATA) => {
                 self.connection = frame.connection_window.or(self.connection);
-                self.has_window(stream, frame.stream_window);
+                self.set_window(stream, frame.stream_window);
                 if let Some(body) = self.bodies.find(stream) {
-                    body.left = body.left.saturating_sub(frame.length);
-                    if body.left == 0 {
+                    body.unsent_bytes = body.unsent_bytes.saturating_sub(frame.length);
+                    if body.unsent_bytes == 0 {
                         self.end_body(stream);
                     }
                 }
             }
             (Way::Received, WINDOW_UPDATE) => {
                 self.connection = frame.connection_window.or(self.connection);
-                self.has_window(stream, frame.stream_window);
+                self.set_window(stream, frame.stream_window);
             }
-            // They may change every stream's window; the next DATA of a stream tells.
+            // SETTINGS may change every stream's window; the stream's next DATA frame shows the new one.
             (Way::Received, SETTINGS) if frame.flags & FLAG_ACK == 0 => {
                 self.bodies.values_mut().for_each(|body| body.window = None);
-                self.held = 0;
+                self.blocked = 0;
             }
             (_, RST_STREAM) => self.end_body(stream),
             _ => {}
         }
     }
 
-    /// The window of a body's stream is this now.
-    fn has_window(&mut self, stream: u64, window: Option<i64>) {
+    /// Sets the window of a body's stream.
+    fn set_window(&mut self, stream: u64, window: Option<i64>) {
         if let Some(body) = self.bodies.find(stream) {
             let before = std::mem::replace(&mut body.window, window);
-            self.held -= u64::from(is_used_up(before));
-            self.held += u64::from(is_used_up(window));
+            self.blocked -= u64::from(is_exhausted(before));
+            self.blocked += u64::from(is_exhausted(window));
         }
     }
 
     fn end_body(&mut self, stream: u64) {
         if let Some(body) = self.bodies.remove(stream) {
-            self.held -= u64::from(is_used_up(body.window));
+            self.blocked -= u64::from(is_exhausted(body.window));
         }
     }
 
-    /// Counts the time up to `now`, in which nothing has changed.
-    fn count(&mut self, now: Time) {
-        let span = now.since(self.counted);
-        self.counted = self.counted.max(now);
+    /// Counts the time up to `now`, during which nothing changed.
+    fn count_until(&mut self, now: Time) {
+        let span = now.since(self.counted_until);
+        self.counted_until = self.counted_until.max(now);
         let each = |bodies: u64| Duration::from_nanos(span.as_nanos().saturating_mul(bodies));
         let (bodies, sums) = (self.bodies.len() as u64, &mut self.sums);
         sums.sending = sums.sending + each(bodies);
-        sums.stream = sums.stream + each(self.held);
-        if is_used_up(self.connection) {
-            sums.connection = sums.connection + each(bodies - self.held);
+        sums.stream = sums.stream + each(self.blocked);
+        if is_exhausted(self.connection) {
+            sums.connection = sums.connection + each(bodies - self.blocked);
         }
     }
 
-    /// The connection is over.
+    /// Ends the account with the connection.
     pub(super) fn end(mut self, now: Time) -> WindowCauses {
-        self.count(now);
+        self.count_until(now);
         self.sums
     }
 }
 
-fn is_used_up(window: Option<i64>) -> bool {
+fn is_exhausted(window: Option<i64>) -> bool {
     window.is_some_and(|window| window <= 0)
 }
 
@@ -251,21 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn time_at_a_used_up_window_is_counted_for_each_body() {
-        let mut watch = Watch::default();
+    fn time_at_an_exhausted_window_is_counted_for_each_body() {
+        let mut watch = WindowWatch::default();
         watch.begin(1, 200, at(10));
         watch.begin(3, 300, at(10));
-        // The first stream's window is used up from 20 to 50.
-        watch.frames(&[sent(1, (0, 900))], at(20));
-        watch.frames(&[sent(3, (500, 800))], at(30));
+        // The first stream's window is exhausted from 20 to 50.
+        watch.record_frames(&[sent(1, (0, 900))], at(20));
+        watch.record_frames(&[sent(3, (500, 800))], at(30));
         let update = frame(Way::Received, WINDOW_UPDATE, 1, (Some(100), 800));
-        watch.frames(&[update], at(50));
-        // The first body is complete at 60; then the connection's window is used up until 90.
-        watch.frames(&[sent(1, (0, 700))], at(60));
-        watch.frames(&[sent(3, (400, 0))], at(70));
+        watch.record_frames(&[update], at(50));
+        // The first body is complete at 60; then the connection's window is exhausted until 90.
+        watch.record_frames(&[sent(1, (0, 700))], at(60));
+        watch.record_frames(&[sent(3, (400, 0))], at(70));
         let update = frame(Way::Received, WINDOW_UPDATE, 0, (None, 100));
-        watch.frames(&[update], at(90));
-        watch.frames(&[sent(3, (300, 0))], at(95));
+        watch.record_frames(&[update], at(90));
+        watch.record_frames(&[sent(3, (300, 0))], at(95));
         let sums = watch.end(at(1_000));
         assert_eq!(sums.bodies, 2);
         assert_eq!(ms(sums.stream), 30);
@@ -274,18 +274,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_or_over_is_not_counted() {
-        let mut watch = Watch::default();
+    fn unknown_windows_and_ended_bodies_are_not_counted() {
+        let mut watch = WindowWatch::default();
         watch.begin(1, 1_000, at(0));
         watch.begin(3, 0, at(0));
-        watch.frames(&[sent(1, (0, 0))], at(10));
-        // Whatever the settings say of windows: unknown until the next DATA. The connection's is not theirs to change.
+        watch.record_frames(&[sent(1, (0, 0))], at(10));
+        // After SETTINGS, a stream's window is unknown until its next DATA frame. They never change the connection's
+        // window.
         let settings = FrameFacts {
             connection_window: None,
             ..frame(Way::Received, SETTINGS, 0, (None, 0))
         };
-        watch.frames(&[settings], at(30));
-        watch.frames(&[frame(Way::Received, RST_STREAM, 1, (None, 0))], at(40));
+        watch.record_frames(&[settings], at(30));
+        watch.record_frames(&[frame(Way::Received, RST_STREAM, 1, (None, 0))], at(40));
         let sums = watch.end(at(100));
         assert_eq!(
             (ms(sums.stream), ms(sums.connection), ms(sums.sending)),
@@ -295,13 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_given_up_waits_no_more() {
-        let mut watch = Watch::default();
+    fn cancelled_body_stops_waiting() {
+        let mut watch = WindowWatch::default();
         watch.begin(1, 200, at(0));
         watch.begin(3, 200, at(0));
-        // From 10 on both windows of the first are used up, and the connection's holds up the second too.
-        watch.frames(&[sent(1, (0, 0))], at(10));
-        watch.frames(&[frame(Way::Sent, RST_STREAM, 1, (None, 0))], at(30));
+        // From 10 on, both windows of the first body are exhausted, and the connection's window holds up the second
+        // body too.
+        watch.record_frames(&[sent(1, (0, 0))], at(10));
+        watch.record_frames(&[frame(Way::Sent, RST_STREAM, 1, (None, 0))], at(30));
         let sums = watch.end(at(50));
         assert_eq!(
             (ms(sums.stream), ms(sums.connection), ms(sums.sending)),
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_account_counts_nothing() {
+    fn kernel_without_busy_time_counts_nothing() {
         let mut causes = Causes::default();
         causes.add_tcp(&TcpInfo::from_bytes(&[0; 104]), Duration::from_secs(1));
         assert_eq!(causes, Causes::default());

@@ -1,6 +1,6 @@
-//! One connection of the client: a transport with its engine, and the requests that are under way on it.
+//! One connection of the client: a transport with its engine, and the requests in flight on it.
 //!
-//! It knows no pool and no schedule: `Next` says what it can do, the client decides.
+//! It knows neither the pool nor the schedule: `Availability` reports what it can do, and the client decides.
 
 use std::sync::Arc;
 
@@ -8,40 +8,40 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::tls::TlsError;
-use squall_http::{ClientEvent, ConnectionError, Inbox, Request, Wants};
-use squall_linux::reactor::Ready;
+use squall_http::{ClientEvent, ConnectionError, Inbox, InboxOptions, Request};
+use squall_linux::reactor::ReadyEvent;
 
-use super::causes::{Causes, Watch};
-use super::requests::{Failure, Recorder, Seen};
-use super::transport::{Moved, OpenError, Transport};
-use super::under_way::{Applied, UnderWay};
-use super::upload::{Fed, Sending};
-use super::{Asked, ClientSettings, Target, Uploads};
+use super::causes::{Causes, WindowWatch};
+use super::requests::{Failure, Observation, Recorder};
+use super::transport::{IoOutcome, OpenError, Transport};
+use super::under_way::{EventContext, InFlightRequests};
+use super::upload::{ActiveUpload, UploadProgress};
+use super::{ClientSettings, Target, TargetedRequest, Uploads};
 use crate::Buffers;
 use crate::error::StationError;
-use crate::log::Log;
+use crate::log::StationLog;
 
 /// What a connection can do next.
 #[derive(Clone, Debug)]
-pub(crate) enum Next {
+pub(crate) enum Availability {
     /// Take a request.
     Ready,
-    /// Nothing new for now.
+    /// Take no request for now.
     Busy,
-    /// Finish what is under way, and take nothing new.
+    /// Finish the requests in flight, and take no new ones.
     Draining,
-    /// Nothing ever: it is to be dropped, and what is under way on it has failed so.
+    /// Closed. Drop it; the requests in flight on it failed for this reason.
     Over(Failure),
 }
 
-/// What every connection of a client works with.
+/// What all connections of a client share.
 pub(crate) struct Shared<'a> {
     pub(crate) settings: &'a ClientSettings,
     pub(crate) uploads: &'a Uploads,
     pub(crate) recorder: &'a mut Recorder,
-    pub(crate) log: &'a mut Log,
+    pub(crate) log: &'a mut StationLog,
     pub(crate) buffers: &'a mut Buffers,
-    /// Sums of what held it up, if they are wanted.
+    /// Sums of what delayed sending, if they are wanted.
     pub(crate) causes: &'a mut Option<Causes>,
 }
 
@@ -49,28 +49,28 @@ pub(crate) struct Connection {
     /// Its number among all connections of the load.
     number: u32,
     transport: Transport,
-    /// When TCP's handshake was done, and when that of TLS or QUIC was.
+    /// When the TCP handshake completed, and when the TLS or QUIC handshake did.
     connected: Option<Time>,
     secured: Option<Time>,
-    /// What is really spoken, once that is decided.
+    /// The protocol actually spoken, once it is decided.
     protocol: Option<Protocol>,
     /// The request that this connection was opened for, until it can be sent.
     pub(crate) first: Option<RequestRecord>,
-    under_way: UnderWay,
-    /// Bodies that are read while they are sent.
-    sending: Vec<Sending>,
-    /// What flow control does to bodies, if that is wanted.
-    watch: Option<Box<Watch>>,
-    /// Whether requests say which they are.
+    in_flight_requests: InFlightRequests,
+    /// Bodies that are read from disk while they are sent.
+    active_uploads: Vec<ActiveUpload>,
+    /// How long flow control delays bodies, if that is wanted.
+    watch: Option<Box<WindowWatch>>,
+    /// Whether requests carry their own number (`traceparent`).
     traces: bool,
     inbox: Inbox<ClientEvent>,
-    /// There is more to read than one turn takes.
-    is_hungry: bool,
-    /// There is more to write than was written.
-    has_more: bool,
-    /// Whether another turn is arranged for.
+    /// There is more to read than one turn allows.
+    has_unread: bool,
+    /// There is more to write than one turn allows.
+    has_unwritten: bool,
+    /// Whether another turn is scheduled.
     pub(crate) has_turn: bool,
-    /// It is among those that will write.
+    /// It is in the list of connections that are about to write.
     pub(crate) is_gathering: bool,
 }
 
@@ -78,7 +78,7 @@ impl Connection {
     pub(crate) fn open(
         settings: &ClientSettings,
         target: &Target,
-        wants: Wants,
+        wants: InboxOptions,
         number: u32,
     ) -> Result<Connection, OpenError> {
         Ok(Connection {
@@ -88,19 +88,19 @@ impl Connection {
             secured: None,
             protocol: None,
             first: None,
-            under_way: UnderWay::default(),
-            sending: Vec::new(),
+            in_flight_requests: InFlightRequests::default(),
+            active_uploads: Vec::new(),
             watch: None,
             traces: settings.traces,
             inbox: Inbox::new(wants),
-            is_hungry: false,
-            has_more: false,
+            has_unread: false,
+            has_unwritten: false,
             has_turn: false,
             is_gathering: false,
         })
     }
 
-    /// From now on it is noted how long bodies wait for windows. It needs frames.
+    /// Starts measuring how long bodies wait for windows. Needs frames.
     pub(crate) fn watch_windows(&mut self) {
         self.watch = Some(Box::default());
     }
@@ -109,22 +109,22 @@ impl Connection {
         &self.transport
     }
 
-    /// Whether it has begun to speak HTTP.
+    /// Whether HTTP has been established on it.
     pub(crate) fn is_established(&self) -> bool {
         self.protocol.is_some()
     }
 
-    /// Whether it has begun to speak HTTP, and has the server's limits.
+    /// Whether HTTP has been established on it and the server's limits are known.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_established() && self.transport.is_settled()
     }
 
-    /// Whether it wants another turn although nothing new is ready.
-    pub(crate) fn is_hungry(&self) -> bool {
-        self.is_hungry || self.has_more
+    /// Whether it wants another turn although its socket reports nothing new.
+    pub(crate) fn wants_turn(&self) -> bool {
+        self.has_unread || self.has_unwritten
     }
 
-    /// When it has something to do by itself.
+    /// When its next timer is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.transport.deadline()
     }
@@ -134,101 +134,110 @@ impl Connection {
         self.transport.in_flight()
     }
 
-    /// Gives the engine a request whose slot this is, at `now`.
+    /// Submits a request to the engine at `now`, when it was assigned to this connection.
     pub(crate) fn submit(
         &mut self,
         mut request: RequestRecord,
         now: Time,
-        requests: &[Asked],
+        requests: &[TargetedRequest],
         uploads: &Uploads,
     ) -> Result<(), StationError> {
-        let asked = &requests[request.what as usize].request;
-        let traced = match self.traces {
-            true => asked.traced(request.request).map(Arc::new),
-            false => None,
+        let template = &requests[request.what as usize].request;
+        let traced = if self.traces {
+            template.traced(request.request).map(Arc::new)
+        } else {
+            None
         };
-        let stream = self.transport.submit(traced.as_ref().unwrap_or(asked))?;
+        let stream = self.transport.submit(traced.as_ref().unwrap_or(template))?;
         request.connection = Some(self.number);
         request.stream = Some(stream.0);
         request.connected = self.connected;
         request.secured = self.secured;
         if let Some(Some(upload)) = uploads.get(request.what as usize) {
-            self.sending.push(Sending::new(stream, upload.clone()));
+            self.active_uploads
+                .push(ActiveUpload::new(stream, upload.clone()));
         }
         if let Some(watch) = &mut self.watch {
             watch.begin(stream.0, request.request_body_bytes, now);
         }
-        self.under_way.insert(stream, request);
+        self.in_flight_requests.insert(stream, request);
         Ok(())
     }
 
-    /// Connects and reads as far as one turn goes.
+    /// Connects, and reads as much as one turn allows.
     pub(crate) fn read_turn(
         &mut self,
-        ready: Ready,
+        ready: ReadyEvent,
         shared: &mut Shared<'_>,
-    ) -> Result<Next, StationError> {
+    ) -> Result<Availability, StationError> {
         match self.connect_and_read(ready, shared) {
             Ok(()) => self.send_first(shared),
-            Err(failure) => Ok(Next::Over(failure)),
+            Err(failure) => Ok(Availability::Over(failure)),
         }
     }
 
-    /// Writes as far as one turn goes.
-    pub(crate) fn write_turn(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
+    /// Writes as much as one turn allows.
+    pub(crate) fn write_turn(
+        &mut self,
+        shared: &mut Shared<'_>,
+    ) -> Result<Availability, StationError> {
         self.is_gathering = false;
         match self.write(shared) {
-            Ok(()) if self.first.is_none() => Ok(self.next(shared.settings)),
+            Ok(()) if self.first.is_none() => Ok(self.availability(shared.settings)),
             Ok(()) => self.send_first(shared),
-            Err(failure) => Ok(Next::Over(failure)),
+            Err(failure) => Ok(Availability::Over(failure)),
         }
     }
 
-    /// Sends the request for which the connection was opened, as soon as it can.
-    fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
+    /// Sends the request that the connection was opened for, as soon as possible.
+    fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Availability, StationError> {
         if let Some(mut first) = self.first.take_if(|_| self.transport.is_ready()) {
             first.opened_connection = true;
             let now = squall_linux::clock::now();
             self.submit(first, now, &shared.settings.requests, shared.uploads)?;
             if let Err(failure) = self.write(shared) {
-                return Ok(Next::Over(failure));
+                return Ok(Availability::Over(failure));
             }
         }
-        Ok(self.next(shared.settings))
+        Ok(self.availability(shared.settings))
     }
 
-    /// Whether another request may share the write of those that were submitted just now.
-    pub(crate) fn gathers(&mut self, settings: &ClientSettings) -> bool {
-        self.first.is_none() && self.has_stream(settings) && self.transport.gather()
+    /// Whether another request may share a write with those that were just submitted.
+    pub(crate) fn may_gather(&mut self, settings: &ClientSettings) -> bool {
+        self.first.is_none() && self.has_free_stream(settings) && self.transport.gather()
     }
 
-    /// Whether the pool's settings allow another request on it.
-    fn has_stream(&self, settings: &ClientSettings) -> bool {
+    /// Whether the pool's settings allow another request on this connection.
+    fn has_free_stream(&self, settings: &ClientSettings) -> bool {
         let in_flight = self.transport.in_flight();
         (settings.pool.streams_at_most).is_none_or(|at_most| in_flight < at_most as usize)
     }
 
-    fn next(&self, settings: &ClientSettings) -> Next {
+    fn availability(&self, settings: &ClientSettings) -> Availability {
         let in_flight = self.transport.in_flight();
         if self.transport.is_ready() && self.first.is_none() {
-            return if self.has_stream(settings) {
-                Next::Ready
+            return if self.has_free_stream(settings) {
+                Availability::Ready
             } else {
-                Next::Busy
+                Availability::Busy
             };
         }
         match (self.transport.is_open(), in_flight) {
-            (true, _) => Next::Busy,
+            (true, _) => Availability::Busy,
             (false, 0) => {
-                let said = self.transport.last_words();
-                Next::Over(Failure::new(Outcome::ConnectionClosed, said))
+                let message = self.transport.closing_reason();
+                Availability::Over(Failure::new(Outcome::ConnectionClosed, message))
             }
-            (false, _) => Next::Draining,
+            (false, _) => Availability::Draining,
         }
     }
 
-    /// Reads if there is something.
-    fn connect_and_read(&mut self, ready: Ready, shared: &mut Shared<'_>) -> Result<(), Failure> {
+    /// Finishes connecting if necessary, then reads what is there.
+    fn connect_and_read(
+        &mut self,
+        ready: ReadyEvent,
+        shared: &mut Shared<'_>,
+    ) -> Result<(), Failure> {
         if self.connected.is_none() {
             match self.transport.finish_connecting(ready) {
                 Ok(Some(time)) => {
@@ -248,49 +257,49 @@ impl Connection {
         if ready.ended {
             self.transport.expect_end();
         }
-        if ready.readable || self.is_hungry {
+        if ready.readable || self.has_unread {
             self.read(shared)?;
         }
         Ok(())
     }
 
     fn read(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        self.is_hungry = true;
+        self.has_unread = true;
         for _ in 0..super::READS_A_TURN {
-            let (now, moved) = self.transport.read(shared.buffers, &mut self.inbox);
+            let (now, outcome) = self.transport.read(shared.buffers, &mut self.inbox);
             self.apply(now, shared);
-            match moved {
-                Moved::Some => {}
-                Moved::All => {
-                    self.is_hungry = false;
+            match outcome {
+                IoOutcome::More => {}
+                IoOutcome::Done => {
+                    self.has_unread = false;
                     break;
                 }
-                Moved::End(outcome) => {
-                    self.is_hungry = false;
-                    self.say_last_word(shared);
-                    return Err(self.ending(outcome));
+                IoOutcome::End(outcome) => {
+                    self.has_unread = false;
+                    self.flush_after_error(shared);
+                    return Err(self.end_failure(outcome));
                 }
             }
         }
         self.note_established(shared)
     }
 
-    /// What a broken protocol leaves to be said, such as GOAWAY or an alert.
-    fn say_last_word(&mut self, shared: &mut Shared<'_>) {
-        // The connection has failed already; that its last word fails too changes nothing.
+    /// Writes what remains to be sent after a protocol error, such as GOAWAY or an alert.
+    fn flush_after_error(&mut self, shared: &mut Shared<'_>) {
+        // The connection has already failed; failing to write this changes nothing.
         let _ = self.write(shared);
     }
 
-    fn ending(&self, outcome: Result<String, ConnectionError>) -> Failure {
+    fn end_failure(&self, outcome: Result<String, ConnectionError>) -> Failure {
         match outcome {
-            Ok(said) if self.protocol.is_none() => Failure::new(Outcome::TlsFailed, said),
-            Ok(said) => Failure::new(Outcome::ConnectionClosed, said),
+            Ok(message) if self.protocol.is_none() => Failure::new(Outcome::TlsFailed, message),
+            Ok(message) => Failure::new(Outcome::ConnectionClosed, message),
             Err(error @ ConnectionError::Tls(TlsError::Truncated)) if self.protocol.is_some() => {
                 Failure::new(Outcome::ConnectionClosed, error.to_string())
             }
             Err(ConnectionError::UnexpectedEnd) if self.protocol.is_some() => {
-                let said = "the server closed the connection inside an exchange".to_owned();
-                Failure::new(Outcome::ConnectionClosed, said)
+                let message = "the server closed the connection inside an exchange".to_owned();
+                Failure::new(Outcome::ConnectionClosed, message)
             }
             Err(error) if self.protocol.is_none() => {
                 Failure::new(Outcome::TlsFailed, error.to_string())
@@ -303,52 +312,55 @@ impl Connection {
     }
 
     fn write(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        self.has_more = true;
+        self.has_unwritten = true;
         for _ in 0..super::WRITES_A_TURN {
-            if !self.sending.is_empty() {
+            if !self.active_uploads.is_empty() {
                 self.feed(shared)?;
             }
-            let (now, moved) = self.transport.write(&mut self.inbox);
+            let (now, outcome) = self.transport.write(&mut self.inbox);
             self.apply(now, shared);
-            match moved {
-                Moved::Some => {}
-                Moved::All => {
-                    self.has_more = false;
+            match outcome {
+                IoOutcome::More => {}
+                IoOutcome::Done => {
+                    self.has_unwritten = false;
                     break;
                 }
-                Moved::End(outcome) => return Err(self.ending(outcome)),
+                IoOutcome::End(outcome) => return Err(self.end_failure(outcome)),
             }
         }
         Ok(())
     }
 
-    /// Hands over what there is room for of the bodies that are read while they are sent.
+    /// Feeds the bodies that are read while they are sent, as far as the transport has room.
     fn feed(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
         let has_streams = self.transport.has_streams();
         let mut index = 0;
-        while let Some(sending) = self.sending.get_mut(index) {
-            let stream = sending.stream;
-            // Who has an answer needs no more of the request. HTTP/1.1 can end it in no other way.
-            if has_streams && !self.under_way.has(stream) {
-                self.sending.swap_remove(index);
+        while let Some(upload) = self.active_uploads.get_mut(index) {
+            let stream = upload.stream;
+            // Once the exchange has ended, the rest of the request is not needed. HTTP/1.1 must still send it to
+            // complete the request.
+            if has_streams && !self.in_flight_requests.contains(stream) {
+                self.active_uploads.swap_remove(index);
                 self.transport.cancel(stream);
                 continue;
             }
-            match sending.feed(&mut self.transport, shared.buffers.stream()) {
-                Fed::Partly => index += 1,
-                Fed::Wholly => {
-                    self.sending.swap_remove(index);
+            match upload.feed(&mut self.transport, shared.buffers.stream()) {
+                UploadProgress::Partial => index += 1,
+                UploadProgress::Complete => {
+                    self.active_uploads.swap_remove(index);
                 }
-                Fed::Broken(why) if has_streams => {
-                    self.sending.swap_remove(index);
+                UploadProgress::Failed(reason) if has_streams => {
+                    self.active_uploads.swap_remove(index);
                     self.transport.cancel(stream);
-                    let failure = Failure::new(Outcome::StreamReset, why);
-                    if let Some(request) = self.under_way.take(stream) {
+                    let failure = Failure::new(Outcome::StreamReset, reason);
+                    if let Some(request) = self.in_flight_requests.take(stream) {
                         let now = squall_linux::clock::now();
                         shared.recorder.fail(request, &failure, now);
                     }
                 }
-                Fed::Broken(why) => return Err(Failure::new(Outcome::ConnectionClosed, why)),
+                UploadProgress::Failed(reason) => {
+                    return Err(Failure::new(Outcome::ConnectionClosed, reason));
+                }
             }
         }
         Ok(())
@@ -363,23 +375,23 @@ impl Connection {
             .as_mut()
             .filter(|_| !self.inbox.frames.is_empty())
         {
-            watch.frames(&self.inbox.frames, now);
+            watch.record_frames(&self.inbox.frames, now);
         }
         let transport = &self.transport;
-        let (inbox, under_way) = (&self.inbox, &mut self.under_way);
-        let mut asked = |stream| under_way.what(stream);
+        let (inbox, in_flight_requests) = (&self.inbox, &mut self.in_flight_requests);
+        let mut request_index = |stream| in_flight_requests.request_index(stream);
         let sent_head = |request: &Request| transport.sent_head(request);
         let connection = self.number;
-        shared.recorder.observe(|| Seen {
+        shared.recorder.observe(|| Observation {
             connection,
             inbox,
             now,
             announced: transport.announced(),
             announced_http3: transport.announced_http3(),
             sent_head: &sent_head,
-            asked: &mut asked,
+            request_index: &mut request_index,
         });
-        let mut with = Applied {
+        let mut context = EventContext {
             connection: self.number,
             protocol: self.protocol.unwrap_or(shared.settings.protocol),
             now,
@@ -387,16 +399,17 @@ impl Connection {
             log: shared.log,
         };
         let locate = |way, offset| transport.locate(way, offset);
-        self.under_way.apply(&mut self.inbox, locate, &mut with);
+        self.in_flight_requests
+            .apply(&mut self.inbox, locate, &mut context);
     }
 
-    /// Notes what is spoken, once that is known or has changed.
+    /// Records the protocol, once it is known or has changed.
     fn note_established(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        shared.log.keys(self.transport.take_key_log());
+        shared.log.record_keys(self.transport.take_key_log());
         let Some(protocol) = self.transport.protocol() else {
             return Ok(());
         };
-        // Another one than before is HTTP/2 after an upgrade.
+        // A protocol that differs from before is HTTP/2 after an upgrade.
         if self.protocol == Some(protocol) {
             return Ok(());
         }
@@ -409,20 +422,20 @@ impl Connection {
         }
         self.transport
             .count_handshake(protocol, &mut shared.log.counts);
-        let asked = shared.settings.protocol;
-        if shared.settings.is_strict && protocol != asked {
-            let said = format!("the server agreed on {protocol} instead of {asked}");
-            return Err(Failure::new(Outcome::TlsFailed, said));
+        let requested = shared.settings.protocol;
+        if shared.settings.is_strict && protocol != requested {
+            let message = format!("the server agreed on {protocol} instead of {requested}");
+            return Err(Failure::new(Outcome::TlsFailed, message));
         }
         Ok(())
     }
 
     /// Samples the socket, if samples are wanted.
-    pub(crate) fn sample(&self, is_last: bool, log: &mut Log) {
+    pub(crate) fn sample(&self, is_last: bool, log: &mut StationLog) {
         self.transport.sample(self.number, is_last, log);
     }
 
-    /// Adds what held it up, at its end.
+    /// Adds what delayed its sending, at its end.
     fn add_causes(&mut self, shared: &mut Shared<'_>) {
         let Some(causes) = shared.causes else {
             return;
@@ -437,15 +450,15 @@ impl Connection {
         }
     }
 
-    /// Requests of this connection that have not ended, in the order of the schedule.
+    /// Requests of this connection that have not ended, in schedule order.
     pub(crate) fn take_unfinished(&mut self) -> Vec<RequestRecord> {
-        let mut unfinished = self.under_way.take_unfinished();
+        let mut unfinished = self.in_flight_requests.take_unfinished();
         unfinished.extend(self.first.take());
         unfinished.sort_by_key(|request| request.request);
         unfinished
     }
 
-    /// Ends the connection with everything on it.
+    /// Ends the connection and fails every request on it.
     pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared<'_>) {
         self.sample(true, shared.log);
         self.add_causes(shared);
@@ -456,7 +469,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at the end of the load: with a reset, leaving nothing in the kernel.
+    /// Ends the connection at the end of the load. TCP is reset, so that nothing stays in the kernel.
     pub(crate) fn close(mut self, shared: &mut Shared<'_>) {
         self.sample(true, shared.log);
         self.add_causes(shared);
@@ -466,17 +479,17 @@ impl Connection {
         if inbox.frames.is_empty() {
             return;
         }
-        shared.log.frames(self.number, now, &inbox.frames);
-        let mut asked = |_| None;
+        shared.log.record_frames(self.number, now, &inbox.frames);
+        let mut request_index = |_| None;
         let connection = self.number;
-        shared.recorder.observe(|| Seen {
+        shared.recorder.observe(|| Observation {
             connection,
             inbox,
             now,
             announced: None,
             announced_http3: None,
             sent_head: &|_| None,
-            asked: &mut asked,
+            request_index: &mut request_index,
         });
     }
 }

@@ -1,29 +1,30 @@
-//! How requests get to connections, and connections their turns.
+//! Assigns requests to connections, and gives connections their turns.
 //!
-//! What a connection does with its turn is in `connection`; which connection a request gets is the pool's decision.
+//! `connection` defines what a connection does in its turn; the pool decides which connection a request gets.
 
 use std::iter;
 
 use squall_base::Time;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_linux::clock;
-use squall_linux::reactor::Ready;
+use squall_linux::reactor::ReadyEvent;
 use squall_load::{Arrival, Arrivals, Choice};
 
 use super::Client;
-use super::connection::{Connection, Next, Shared};
-use super::lane::At;
+use super::connection::{Availability, Connection, Shared};
+use super::lane::ConnectionKey;
 use super::requests::Failure;
 use super::transport::OpenError;
 use crate::error::StationError;
 
-/// Requests that share a look at the clock, if so many are due.
+/// Most requests that share one clock reading.
 const TAKEN_UP_AT_ONCE: usize = 16;
 
 impl Client {
-    /// Takes up what is due at `now`. Those of a group share a look at the clock, which would take as long as all else that
-    /// is done for one of them here (docs/METHOD.md, the mark `taken up`); one that is alone has the look that found it due.
-    pub(super) fn take_up_due(&mut self, arrivals: &mut Arrivals, now: Time) {
+    /// Takes up what is due at `now`. Requests due together share one clock reading, because reading the clock costs as
+    /// much as the rest of the work for one of them (docs/METHOD.md, the mark `taken up`). A lone request reuses the
+    /// reading that found it due.
+    pub(super) fn enqueue_due(&mut self, arrivals: &mut Arrivals, now: Time) {
         let mut group = std::mem::take(&mut self.due);
         let mut just_now = Some(now);
         loop {
@@ -35,7 +36,7 @@ impl Client {
                     _ => clock::now(),
                 };
                 for arrival in group.drain(..) {
-                    self.take_up(arrival, taken_up);
+                    self.enqueue(arrival, taken_up);
                 }
             }
             if are_all {
@@ -45,24 +46,24 @@ impl Client {
         self.due = group;
     }
 
-    /// A request is due: it gets in line.
-    fn take_up(&mut self, arrival: Arrival, taken_up: Time) {
-        let asked = &self.settings.requests[arrival.what as usize];
-        let body_bytes = asked.request.body().length().unwrap_or(0);
-        let lane = (self.lanes).find_or_make(asked.target, arrival.user, &self.settings);
-        let request = self.recorder.take_up(arrival, taken_up, body_bytes);
-        self.waits
-            .taken_up(request.phase, request.intended, request.taken_up);
-        self.lanes.get_mut(lane).waiting.push_back(request);
-        self.lanes.stir(lane);
+    /// Takes up a request that is due: it joins the queue of its pool.
+    fn enqueue(&mut self, arrival: Arrival, taken_up: Time) {
+        let template = &self.settings.requests[arrival.what as usize];
+        let body_bytes = template.request.body().length().unwrap_or(0);
+        let pool = (self.pools).find_or_create(template.target, arrival.user, &self.settings);
+        let request = self.recorder.begin_record(arrival, taken_up, body_bytes);
+        self.lag_meter
+            .record_lag(request.phase, request.intended, request.taken_up);
+        self.pools.get_mut(pool).waiting.push_back(request);
+        self.pools.mark_changed(pool);
     }
 
-    /// Finds connections for waiting requests, and writes. Those that one connection gets at once share a write, with
-    /// what it has to say to what it has read: a window update needs no packet of its own.
+    /// Assigns waiting requests to connections, and writes. Requests that one connection gets together share a write
+    /// with whatever the connection sends in reply to what it has read: a window update needs no separate packet.
     pub(super) fn dispatch(&mut self) -> Result<(), StationError> {
         loop {
-            while let Some(lane) = self.lanes.take_stirred() {
-                self.hand_out(lane)?;
+            while let Some(pool) = self.pools.take_changed() {
+                self.assign_waiting(pool)?;
             }
             if self.gathering.is_empty() {
                 return Ok(());
@@ -71,49 +72,61 @@ impl Client {
             for at in gathering.drain(..) {
                 self.serve(at, Connection::write_turn)?;
             }
-            // One that is empty keeps its memory for the next time.
+            // Keep the allocation for next time.
             if self.gathering.is_empty() {
                 self.gathering = gathering;
             }
         }
     }
 
-    /// Gives waiting requests to connections, first come, first served.
-    fn hand_out(&mut self, lane: u32) -> Result<(), StationError> {
+    /// Hands waiting requests to connections, first come, first served.
+    fn assign_waiting(&mut self, index: u32) -> Result<(), StationError> {
         loop {
-            let of = self.lanes.get_mut(lane);
-            let Some(mut request) = of.waiting.pop_front() else {
+            let pool = self.pools.get_mut(index);
+            let Some(mut request) = pool.waiting.pop_front() else {
                 return Ok(());
             };
-            match of.pool.choose() {
-                Choice::Use(connection) => self.send(At { lane, connection }, request)?,
+            match pool.policy.choose() {
+                Choice::Use(connection) => self.send(
+                    ConnectionKey {
+                        pool: index,
+                        connection,
+                    },
+                    request,
+                )?,
                 Choice::Open(connection) => {
                     request.slot = Some(clock::now());
-                    self.open(At { lane, connection }, Some(request))?;
+                    self.open(
+                        ConnectionKey {
+                            pool: index,
+                            connection,
+                        },
+                        Some(request),
+                    )?;
                 }
                 Choice::Wait => {
-                    of.waiting.push_front(request);
+                    pool.waiting.push_front(request);
                     return Ok(());
                 }
             }
         }
     }
 
-    /// Opens the connection that a pool has decided on.
+    /// Opens the connection that a pool decided to open.
     pub(super) fn open(
         &mut self,
-        at: At,
+        at: ConnectionKey,
         first: Option<RequestRecord>,
     ) -> Result<(), StationError> {
         let share = self.settings.share;
-        let number = share.number(self.lanes.added()) as u32;
-        let lane = self.lanes.get_mut(at.lane);
+        let number = share.number(self.pools.added()) as u32;
+        let pool = self.pools.get_mut(at.pool);
         debug_assert_eq!(
             at.connection.0 as usize,
-            lane.connections.len(),
+            pool.connections.len(),
             "connections are numbered in order"
         );
-        let target = &self.settings.targets[lane.target as usize];
+        let target = &self.settings.targets[pool.target as usize];
         match Connection::open(&self.settings, target, self.wants, number) {
             Ok(mut connection) => {
                 connection.transport().watch(&self.reactor, at.token())?;
@@ -121,22 +134,22 @@ impl Client {
                 if self.watches_windows {
                     connection.watch_windows();
                 }
-                self.lanes.add(at.lane, Some(Box::new(connection)));
+                self.pools.add(at.pool, Some(Box::new(connection)));
             }
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
             Err(OpenError::Socket(error)) => {
-                lane.pool.closed(at.connection);
-                self.lanes.add(at.lane, None);
-                let said = error.to_string();
+                pool.policy.closed(at.connection);
+                self.pools.add(at.pool, None);
+                let message = error.to_string();
                 let advised = match error.advice() {
-                    Some(advice) => format!("{said}. {advice}"),
-                    None => said.clone(),
+                    Some(advice) => format!("{message}. {advice}"),
+                    None => message.clone(),
                 };
-                if !self.settings.dial(target).asks_for(&error) {
+                if !self.settings.dial(target).is_cause_of(&error) {
                     *self.machine_errors.entry(advised).or_default() += 1;
                 }
-                let failure = Failure::new(Outcome::ConnectFailed, said);
+                let failure = Failure::new(Outcome::ConnectFailed, message);
                 if let Some(request) = first {
                     self.recorder.fail(request, &failure, clock::now());
                 }
@@ -145,16 +158,16 @@ impl Client {
         Ok(())
     }
 
-    fn send(&mut self, at: At, mut request: RequestRecord) -> Result<(), StationError> {
+    fn send(&mut self, at: ConnectionKey, mut request: RequestRecord) -> Result<(), StationError> {
         let now = clock::now();
         request.slot = Some(now);
-        let lane = self.lanes.get_mut(at.lane);
-        let connection = lane.connections[at.connection.0 as usize]
+        let pool = self.pools.get_mut(at.pool);
+        let connection = pool.connections[at.connection.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only");
         connection.submit(request, now, &self.settings.requests, &self.uploads)?;
-        if connection.gathers(&self.settings) {
-            lane.pool
+        if connection.may_gather(&self.settings) {
+            pool.policy
                 .set_ready(at.connection, connection.in_flight() as u32);
         }
         if !std::mem::replace(&mut connection.is_gathering, true) {
@@ -163,10 +176,14 @@ impl Client {
         Ok(())
     }
 
-    /// Lets one connection read, and notes that it may have to write.
-    pub(super) fn read(&mut self, at: At, ready: Ready) -> Result<(), StationError> {
+    /// Lets one connection read, and queues it for writing.
+    pub(super) fn read(
+        &mut self,
+        at: ConnectionKey,
+        ready: ReadyEvent,
+    ) -> Result<(), StationError> {
         self.serve(at, |connection, shared| connection.read_turn(ready, shared))?;
-        if let Some(connection) = self.lanes.connection_mut(at)
+        if let Some(connection) = self.pools.connection_mut(at)
             && !std::mem::replace(&mut connection.is_gathering, true)
         {
             self.gathering.push(at);
@@ -174,13 +191,13 @@ impl Client {
         Ok(())
     }
 
-    /// Lets one connection do something, and tells its pool what it can do afterwards.
+    /// Lets one connection do something, then reports to its pool what it can do next.
     fn serve(
         &mut self,
-        at: At,
-        act: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<Next, StationError>,
+        at: ConnectionKey,
+        action: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<Availability, StationError>,
     ) -> Result<(), StationError> {
-        let Some(connection) = self.lanes.connection_mut(at) else {
+        let Some(connection) = self.pools.connection_mut(at) else {
             return Ok(());
         };
         let mut shared = Shared {
@@ -192,29 +209,29 @@ impl Client {
             causes: &mut self.causes,
         };
         let was_established = connection.is_established();
-        let next = act(connection, &mut shared)?;
+        let availability = action(connection, &mut shared)?;
         if !was_established && connection.is_established() {
             self.congestion_controls
                 .extend(connection.transport().congestion_control());
         }
-        if connection.is_hungry() && !connection.has_turn {
+        if connection.wants_turn() && !connection.has_turn {
             connection.has_turn = true;
-            self.hungry.push_back(at);
+            self.pending_turns.push_back(at);
         }
         let in_flight = connection.in_flight() as u32;
-        let pool = &mut self.lanes.get_mut(at.lane).pool;
-        match next {
-            Next::Ready => pool.set_ready(at.connection, in_flight),
-            Next::Busy => pool.set_busy(at.connection),
-            Next::Draining => pool.closed(at.connection),
-            Next::Over(failure) => {
-                pool.closed(at.connection);
-                if let Some(connection) = self.lanes.remove(at) {
+        let policy = &mut self.pools.get_mut(at.pool).policy;
+        match availability {
+            Availability::Ready => policy.set_ready(at.connection, in_flight),
+            Availability::Busy => policy.set_busy(at.connection),
+            Availability::Draining => policy.closed(at.connection),
+            Availability::Over(failure) => {
+                policy.closed(at.connection);
+                if let Some(connection) = self.pools.remove(at) {
                     connection.fail_all(&failure, &mut shared);
                 }
             }
         }
-        self.lanes.stir(at.lane);
+        self.pools.mark_changed(at.pool);
         Ok(())
     }
 }

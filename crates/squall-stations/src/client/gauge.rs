@@ -1,10 +1,10 @@
-//! What a client is doing now, for whoever shows it while it runs.
+//! Live counters of a client, to be displayed while it runs.
 //!
-//! Each client has its own and writes it once a turn; the reader may see numbers of two turns together.
+//! Each client has its own gauge and writes it once a turn. A reader may see values of two turns together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers of one client, newest known.
+/// The latest counters of one client.
 #[derive(Debug, Default)]
 pub struct Gauge {
     started: AtomicU64,
@@ -12,12 +12,12 @@ pub struct Gauge {
     connections: AtomicU64,
 }
 
-/// What a gauge showed.
+/// A reading of a [`Gauge`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GaugeReading {
-    /// Requests that were taken up.
+    /// Requests taken up.
     pub started: u64,
-    /// Requests that have ended, however.
+    /// Requests that have ended, whatever their outcome.
     pub ended: u64,
     /// Connections that are open or being opened.
     pub connections: u64,
@@ -25,14 +25,14 @@ pub struct GaugeReading {
 
 impl Gauge {
     pub(super) fn set(&self, reading: GaugeReading) {
-        // Nothing else hangs on the order in which a reader sees them.
+        // Nothing depends on the order in which a reader sees the counters.
         self.started.store(reading.started, Ordering::Relaxed);
         self.ended.store(reading.ended, Ordering::Relaxed);
         self.connections
             .store(reading.connections, Ordering::Relaxed);
     }
 
-    /// The newest numbers.
+    /// Reads the latest counters.
     pub fn read(&self) -> GaugeReading {
         GaugeReading {
             started: self.started.load(Ordering::Relaxed),

@@ -1,7 +1,8 @@
-//! What a client does in the time that it would sleep through, and how much of that time it takes.
+//! What a client does in time that it would otherwise sleep, and how much of that time it uses.
 //!
-//! To fall asleep and be woken up costs more than to look for answers between two small steps of work. Only the decision,
-//! on times that it is given; `turn` looks and works. It keeps to what the kernel allows a real-time thread (`waiting`).
+//! Falling asleep and waking up costs more than polling for responses between two small steps of work. This module only
+//! decides, from the times it is passed; `turn` polls and works. It stays within what the kernel allows a real-time
+//! thread (`waiting`).
 
 use std::sync::Arc;
 
@@ -9,84 +10,85 @@ use squall_base::{Duration, Time};
 
 use crate::rows::SpareTime;
 
-/// So shortly before something is due no step begins: ten times as long as most take, and longer than all but a few
+/// No step begins this close to something due: ten times as long as most steps take, and longer than all but a few
 /// (docs/METHOD.md, "Writing in time to spare").
 const BEFORE_DUE: Duration = Duration::from_micros(100);
 
-/// How long nobody asks again where there was nothing that a client could do.
-const AFTER_NOTHING: Duration = Duration::from_micros(500);
+/// How long to wait before asking again after there was nothing to do.
+const RETRY_AFTER: Duration = Duration::from_micros(500);
 
-/// A real-time thread may be awake for 950 ms of each second (sched_rt_runtime_us): this is 889 of them.
+/// A real-time thread may run for 950 ms of each second (sched_rt_runtime_us); this ratio allows 889 ms.
 const AWAKE_FOR_EACH_SLEPT: i64 = 8;
 
-/// Sleep is remembered for so long: well below the kernel's second.
+/// Most time awake, or debt of it, that is remembered: well below the kernel's second.
 const REMEMBERED_NS: i64 = 20_000_000;
 
-/// A client's work in its spare time.
-pub(super) struct Meanwhile {
+/// A client's spare-time work.
+pub(super) struct SpareTimeBudget {
     work: Option<Arc<dyn SpareTime>>,
-    /// How long it may still be awake, in nanoseconds, at `reckoned`.
+    /// How long it may still stay awake, in nanoseconds, as of `accounted_until`.
     awake_ns: i64,
-    reckoned: Time,
+    accounted_until: Time,
     not_before: Time,
-    /// What it has taken of the client's time.
+    /// How much of the client's time the work has taken.
     pub(super) spent: Duration,
 }
 
-impl Meanwhile {
-    pub(super) fn new(work: Option<Arc<dyn SpareTime>>) -> Meanwhile {
-        Meanwhile {
+impl SpareTimeBudget {
+    pub(super) fn new(work: Option<Arc<dyn SpareTime>>) -> SpareTimeBudget {
+        SpareTimeBudget {
             work,
             awake_ns: REMEMBERED_NS,
-            reckoned: Time::ZERO,
+            accounted_until: Time::ZERO,
             not_before: Time::ZERO,
             spent: Duration::ZERO,
         }
     }
 
-    /// Whether a step begins at `now` if something else is `due`.
+    /// Whether a step may begin at `now` if something else is `due`.
     pub(super) fn may_begin(&mut self, now: Time, due: Option<Time>) -> bool {
         let has_work = (self.work.as_ref()).is_some_and(|work| work.has_work());
         if !has_work || now < self.not_before || due.is_some_and(|due| due < now + BEFORE_DUE) {
             return false;
         }
-        self.awake_until(now);
+        self.record_awake(now);
         self.awake_ns > 0
     }
 
-    /// Whether a step begins at `now` although there may be answers to read, because work has piled up that is nobody
-    /// else's, and nothing else is `due`. Who left it would wait for its room in the end, so no sleep is owed for it.
+    /// Whether a step must begin at `now` although there may be responses to read: a backlog that only this thread can
+    /// handle has piled up, and nothing else is `due`. Leaving it would only mean waiting for room later, so the step
+    /// does not count against the time the thread must sleep.
     pub(super) fn must_begin(&self, now: Time, due: Option<Time>) -> bool {
-        let presses = (self.work.as_ref()).is_some_and(|work| work.presses());
-        presses && now >= self.not_before && due.is_none_or(|due| due >= now + BEFORE_DUE)
+        let is_urgent = (self.work.as_ref()).is_some_and(|work| work.is_urgent());
+        is_urgent && now >= self.not_before && due.is_none_or(|due| due >= now + BEFORE_DUE)
     }
 
-    /// Does a step. Gives whether there was one.
+    /// Does a step. Returns whether there was one.
     pub(super) fn step(&mut self, now: Time) -> bool {
         let has_worked = self.work.as_ref().is_some_and(|work| work.work());
         if !has_worked {
-            self.not_before = now + AFTER_NOTHING;
+            self.not_before = now + RETRY_AFTER;
         }
         has_worked
     }
 
-    /// It slept.
-    pub(super) fn slept(&mut self, from: Time, to: Time) {
+    /// Records a sleep.
+    pub(super) fn record_sleep(&mut self, from: Time, to: Time) {
         if self.work.is_some() {
-            self.awake_until(from);
+            self.record_awake(from);
             let slept_ns = to.since(from).as_nanos().min(REMEMBERED_NS as u64) as i64;
             self.awake_ns = (self.awake_ns + AWAKE_FOR_EACH_SLEPT * slept_ns).min(REMEMBERED_NS);
-            self.reckoned = to;
+            self.accounted_until = to;
         }
     }
 
-    fn awake_until(&mut self, now: Time) {
+    fn record_awake(&mut self, now: Time) {
         let awake_ns = now
-            .since(self.reckoned)
+            .since(self.accounted_until)
             .as_nanos()
             .min(REMEMBERED_NS as u64) as i64;
         self.awake_ns = (self.awake_ns - awake_ns).max(-REMEMBERED_NS);
-        self.reckoned = now;
+        self.accounted_until = now;
     }
 }
 
@@ -96,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// Work without an end, as long as it is there.
+    /// Work that never runs out while the flag is set.
     struct Endless(AtomicBool);
 
     impl SpareTime for Endless {
@@ -108,7 +110,7 @@ mod tests {
             self.0.load(Ordering::Relaxed)
         }
 
-        fn presses(&self) -> bool {
+        fn is_urgent(&self) -> bool {
             self.work()
         }
     }
@@ -117,31 +119,31 @@ mod tests {
         Time::from_nanos(micros * 1_000)
     }
 
-    fn endless() -> Meanwhile {
-        let mut meanwhile = Meanwhile::new(Some(Arc::new(Endless(AtomicBool::new(true)))));
-        meanwhile.slept(at(0), at(1_000_000));
-        meanwhile
+    fn endless() -> SpareTimeBudget {
+        let mut budget = SpareTimeBudget::new(Some(Arc::new(Endless(AtomicBool::new(true)))));
+        budget.record_sleep(at(0), at(1_000_000));
+        budget
     }
 
     #[test]
     fn nothing_begins_shortly_before_something_is_due() {
-        let mut meanwhile = endless();
+        let mut budget = endless();
         let now = 1_000_000;
-        assert!(meanwhile.may_begin(at(now), None));
-        assert!(meanwhile.may_begin(at(now), Some(at(now + 100))));
-        assert!(!meanwhile.may_begin(at(now), Some(at(now + 99))));
-        assert!(!Meanwhile::new(None).may_begin(at(now), None));
+        assert!(budget.may_begin(at(now), None));
+        assert!(budget.may_begin(at(now), Some(at(now + 100))));
+        assert!(!budget.may_begin(at(now), Some(at(now + 99))));
+        assert!(!SpareTimeBudget::new(None).may_begin(at(now), None));
     }
 
     #[test]
-    fn who_always_has_work_sleeps_a_ninth_of_the_time() {
-        let mut meanwhile = endless();
+    fn endless_work_still_sleeps_a_ninth_of_the_time() {
+        let mut budget = endless();
         let (mut now, mut slept) = (1_000_000, 0);
         while now < 2_000_000 {
-            if meanwhile.may_begin(at(now), None) {
-                assert!(meanwhile.step(at(now)));
+            if budget.may_begin(at(now), None) {
+                assert!(budget.step(at(now)));
             } else {
-                meanwhile.slept(at(now), at(now + 10));
+                budget.record_sleep(at(now), at(now + 10));
                 slept += 10;
             }
             now += 10;
@@ -153,25 +155,25 @@ mod tests {
     }
 
     #[test]
-    fn what_has_piled_up_is_done_however_little_was_slept_but_not_before_what_is_due() {
-        let mut meanwhile = endless();
+    fn backlog_is_worked_off_without_sleep_but_not_shortly_before_something_is_due() {
+        let mut budget = endless();
         let now = at(1_000_000);
-        while meanwhile.may_begin(now, None) {
-            meanwhile.awake_ns -= 1_000_000;
+        while budget.may_begin(now, None) {
+            budget.awake_ns -= 1_000_000;
         }
-        assert!(meanwhile.must_begin(now, None));
-        assert!(!meanwhile.must_begin(now, Some(at(1_000_099))));
-        assert!(!Meanwhile::new(None).must_begin(now, None));
-        let mut idle = Meanwhile::new(Some(Arc::new(Endless(AtomicBool::new(false)))));
+        assert!(budget.must_begin(now, None));
+        assert!(!budget.must_begin(now, Some(at(1_000_099))));
+        assert!(!SpareTimeBudget::new(None).must_begin(now, None));
+        let mut idle = SpareTimeBudget::new(Some(Arc::new(Endless(AtomicBool::new(false)))));
         assert!(!idle.must_begin(now, None) && !idle.step(now));
     }
 
     #[test]
-    fn nobody_asks_again_at_once_where_there_was_nothing_to_do() {
-        let mut meanwhile = Meanwhile::new(Some(Arc::new(Endless(AtomicBool::new(false)))));
-        assert!(meanwhile.may_begin(at(10), None));
-        assert!(!meanwhile.step(at(10)));
-        assert!(!meanwhile.may_begin(at(509), None));
-        assert!(meanwhile.may_begin(at(510), None));
+    fn finding_no_work_delays_the_next_attempt() {
+        let mut budget = SpareTimeBudget::new(Some(Arc::new(Endless(AtomicBool::new(false)))));
+        assert!(budget.may_begin(at(10), None));
+        assert!(!budget.step(at(10)));
+        assert!(!budget.may_begin(at(509), None));
+        assert!(budget.may_begin(at(510), None));
     }
 }

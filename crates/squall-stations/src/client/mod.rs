@@ -1,11 +1,12 @@
-//! The embedded client: a load over connections, every request recorded.
+//! The embedded client: runs a load over connections and records every request.
 //!
-//! In an open load a request is taken up at its intended time and never skipped: one that finds no connection waits in
-//! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
-//! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
-//! `connection` is one connection, `causes` what held it up, `transport` what carries it, `under_way` what its events
-//! mean, `upload` bodies that are read from disk, `turn` waits and reads, `waiting` says until when, `meanwhile` what else
-//! could be done, `patience` when a load is given up, `punctuality` how the machine kept to that.
+//! An open load takes each request up at its intended time and never skips one: a request that finds no connection
+//! queues, and its wait counts. What is unfinished at the end of the drain time is recorded as censored. The client
+//! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
+//! connections, `lane` holds both, `connection` is one connection, `causes` measures what delayed sending, `transport`
+//! carries bytes, `under_way` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting`
+//! decides how long, `meanwhile` what else to do in that time, `patience` when to give a load up, and `punctuality`
+//! measures how the machine kept to the schedule.
 
 mod causes;
 mod connection;
@@ -31,118 +32,118 @@ use std::sync::mpsc::Sender;
 use squall_base::plan::{ClosedLoad, Protocol, Workload};
 use squall_base::record::{Outcome, Side, SideCounts};
 use squall_base::{Duration, Time};
-use squall_http::Wants;
-use squall_linux::reactor::{Reactor, Ready};
-use squall_linux::scheduling::{InLine, Scheduling};
+use squall_http::InboxOptions;
+use squall_linux::reactor::{Reactor, ReadyEvent};
+use squall_linux::scheduling::{RunQueueDelay, Scheduling};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 use squall_load::{Arrival, Arrivals, PageEnd};
 
 use crate::error::StationError;
-use crate::log::Log;
+use crate::log::StationLog;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::Shared;
 pub use gauge::{Gauge, GaugeReading};
-use lane::{At, Lanes};
-use meanwhile::Meanwhile;
-use patience::Patience;
-use punctuality::Waits;
+use lane::{ConnectionKey, ConnectionPools};
+use meanwhile::SpareTimeBudget;
+use patience::StallTimeout;
+use punctuality::LagMeter;
 pub use punctuality::{LongestLag, Punctuality};
 use requests::{Failure, Recorder};
-pub use requests::{Observer, Seen};
-pub use settings::{Asked, ClientSettings, ClientSinks, Spin, Target};
-pub use start_line::StartLine;
+pub use requests::{Observation, Observer};
+pub use settings::{ClientSettings, ClientSinks, Spin, Target, TargetedRequest};
+pub use start_line::StartBarrier;
 pub use upload::Upload;
-use waiting::Waiting;
+use waiting::SleepPolicy;
 
-/// By place among what is asked for: the bodies that are not in the requests themselves.
+/// Bodies that are not in the requests themselves, by place among the requests.
 pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
 
-/// From all connections being ready to the first request of an open loop.
+/// Delay from all connections being ready to the first request of an open loop.
 const START_AFTER: Duration = Duration::from_millis(10);
-/// The reactor's token of the signal that another part of the trial has failed; no connection has it.
+/// The reactor's token for the signal that another part of the trial has failed; no connection has it.
 const FAILED: u64 = u64::MAX - 1;
-/// The reactor's token of the signal that the load shall end early.
+/// The reactor's token for the signal to end the load early.
 const STOP: u64 = u64::MAX - 2;
-/// Reads of one connection before others have their turn: 1 MiB.
+/// Reads of one connection before others get their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
-/// Writes of one connection before others have their turn: 1 MiB, if the receiver takes all that fast.
+/// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
 const WRITES_A_TURN: usize = 16;
 
-/// What a client has done, besides its records.
+/// What a client did, in addition to its records.
 #[derive(Clone, Debug)]
 pub struct ClientReport {
     /// When the first request was due.
     pub load_start: Time,
-    /// When the load was over.
+    /// When the load ended.
     pub load_end: Time,
-    /// Whether it was over because of [`ClientSettings::patience`].
+    /// Whether it ended because of [`ClientSettings::stall_timeout`].
     pub gave_up: bool,
-    /// Requests of the schedule.
+    /// Requests of the schedule; without a known total, those that began.
     pub requests: u64,
     /// Connections opened.
     pub connections_opened: u32,
-    /// Congestion control of its sockets, as the kernel says.
+    /// Congestion control of its sockets, as the kernel reports it.
     pub congestion_controls: BTreeSet<String>,
     /// How its thread was scheduled.
     pub scheduling: Scheduling,
-    /// Connections that this machine could not even begin, by what the kernel said: no fault of a peer's.
+    /// Connections that this machine could not even begin, by the kernel's message. No fault of a peer.
     pub machine_errors: BTreeMap<String, u64>,
-    /// Pages that had begun and not ended when the load was over, up to then.
+    /// Pages that had begun and not ended when the load ended, up to that time.
     pub unfinished_pages: Vec<PageEnd>,
-    /// What the machine did to its thread while the load ran.
+    /// How the machine delayed its thread while the load ran.
     pub punctuality: Punctuality,
-    /// Processor time of its thread while the load ran, but for what it did in its spare time.
+    /// Processor time of its thread while the load ran, without spare-time work.
     pub processor_time: Duration,
-    /// What it counted.
+    /// Its counters.
     pub counts: SideCounts,
-    /// What held up what it sent, if that was wanted.
+    /// What delayed its sending, if that was wanted.
     pub causes: Causes,
 }
 
-/// A client at work.
+/// A client and its load.
 pub struct Client {
     settings: ClientSettings,
     uploads: Uploads,
-    wants: Wants,
+    wants: InboxOptions,
     reactor: Reactor,
-    waiting: Waiting,
-    waits: Waits,
-    meanwhile: Meanwhile,
-    /// What the kernel counts of its thread, once it runs.
-    in_line: Option<InLine>,
-    /// What is ready and has not been read yet.
-    ready: VecDeque<Ready>,
-    /// Empty but while what is due is taken up.
+    sleep_policy: SleepPolicy,
+    lag_meter: LagMeter,
+    spare_time: SpareTimeBudget,
+    /// The kernel's run-queue statistics of its thread, once it runs.
+    run_queue: Option<RunQueueDelay>,
+    /// Sockets that are ready and have not been read yet.
+    ready: VecDeque<ReadyEvent>,
+    /// Scratch buffer, used only inside `enqueue_due`.
     due: Vec<Arrival>,
-    lanes: Lanes,
-    /// Connections that have more to read than a turn allows.
-    hungry: VecDeque<At>,
-    /// Connections that may have something to write, once nothing more can join it.
-    gathering: Vec<At>,
+    pools: ConnectionPools,
+    /// Connections with more to read than one turn allows.
+    pending_turns: VecDeque<ConnectionKey>,
+    /// Connections that may have something to write, collected until nothing more can join their writes.
+    gathering: Vec<ConnectionKey>,
     recorder: Recorder,
-    log: Log,
-    /// Of a load that waits for everything, once it runs.
-    patience: Option<Patience>,
+    log: StationLog,
+    /// Set while a load without a time limit runs.
+    stall_timeout: Option<StallTimeout>,
     next_sample: Option<Time>,
-    /// The next socket, while all are sampled.
-    sampling: Option<At>,
+    /// The next socket to sample, while a round of samples is in progress.
+    sampling: Option<ConnectionKey>,
     buffers: Buffers,
     causes: Option<Causes>,
     watches_windows: bool,
     congestion_controls: BTreeSet<String>,
     machine_errors: BTreeMap<String, u64>,
     gauge: Option<Arc<Gauge>>,
-    start_line: Option<StartLine>,
+    start_barrier: Option<StartBarrier>,
     pages: Option<Sender<Vec<PageEnd>>>,
     failed: StopSignal,
     stop: StopSignal,
 }
 
 impl Client {
-    /// A client that hands its rows on in chunks, in the order in which requests end; times are CLOCK_MONOTONIC's. It
-    /// gives up when `failed` says that another part of the trial has, and ends early, with what it has, on `stop`.
+    /// A client that sends its rows in chunks, in the order in which requests end; times are CLOCK_MONOTONIC. It aborts
+    /// when `failed` signals that another part of the trial has failed, and ends early, with what it has, on `stop`.
     pub fn new(
         settings: ClientSettings,
         sinks: ClientSinks,
@@ -152,24 +153,24 @@ impl Client {
         let reactor = Reactor::new()?;
         reactor.add(&failed, FAILED)?;
         reactor.add(&stop, STOP)?;
-        let log = Log::new(Side::Client, sinks.log);
+        let log = StationLog::new(Side::Client, sinks.log);
         Ok(Client {
             reactor,
-            waiting: Waiting::new(settings.spin, clock::now()),
-            waits: Waits::default(),
-            meanwhile: Meanwhile::new(sinks.spare_time),
-            in_line: None,
+            sleep_policy: SleepPolicy::new(settings.spin, clock::now()),
+            lag_meter: LagMeter::default(),
+            spare_time: SpareTimeBudget::new(sinks.spare_time),
+            run_queue: None,
             ready: VecDeque::new(),
-            wants: Wants {
+            wants: InboxOptions {
                 frames: log.wants_frames() || settings.observed.frames,
                 ..settings.observed
             },
             due: Vec::new(),
-            lanes: Lanes::new(&settings),
-            hungry: VecDeque::new(),
+            pools: ConnectionPools::new(&settings),
+            pending_turns: VecDeque::new(),
             gathering: Vec::new(),
             recorder: Recorder::new(sinks.requests, sinks.observer),
-            patience: None,
+            stall_timeout: None,
             next_sample: log
                 .wants_sockets()
                 .then(|| clock::now() + settings.sample_every),
@@ -181,7 +182,7 @@ impl Client {
             congestion_controls: BTreeSet::new(),
             machine_errors: BTreeMap::new(),
             gauge: sinks.gauge,
-            start_line: sinks.start_line,
+            start_barrier: sinks.start_barrier,
             pages: sinks.pages,
             failed,
             stop,
@@ -190,18 +191,18 @@ impl Client {
         })
     }
 
-    /// Has bodies of requests read while they are sent: by place, those of requests whose body is
-    /// [`squall_http::Body::Streamed`], each of the length that was stated.
+    /// Supplies the bodies that are read while they are sent: by place, for requests whose body is
+    /// [`squall_http::Body::Streamed`], each of the stated length.
     #[must_use]
     pub fn with_uploads(self, uploads: Vec<Option<Arc<Upload>>>) -> Client {
         Client { uploads, ..self }
     }
 
-    /// Sums up what held up what is sent: a system call at the end of each connection, and, if bodies go over HTTP/2,
-    /// a look at each frame.
+    /// Sums up what delays sending. This costs a system call at the end of each connection and, if bodies are sent over
+    /// HTTP/2, a look at each frame.
     #[must_use]
     pub fn with_causes(mut self) -> Client {
-        let has_body = |asked: &Asked| !asked.request.body().is_empty();
+        let has_body = |targeted: &TargetedRequest| !targeted.request.body().is_empty();
         let is_http2 = matches!(self.settings.protocol, Protocol::H2 | Protocol::H2c);
         self.causes = Some(Causes::default());
         self.watches_windows = is_http2 && self.settings.requests.iter().any(has_body);
@@ -215,85 +216,86 @@ impl Client {
         let scheduling = scheduling::make_realtime(STATION_PRIORITY);
         self.connect_in_advance()?;
         let load_start = self.wait_for_start();
-        self.in_line = InLine::of_this_thread();
-        self.waits = Waits::default();
-        self.meanwhile.spent = Duration::ZERO;
-        let spent_before = clock::spent_by_thread();
+        self.run_queue = RunQueueDelay::of_this_thread();
+        self.lag_meter = LagMeter::default();
+        self.spare_time.spent = Duration::ZERO;
+        let spent_before = clock::processor_time_of_thread();
         let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
-        let patience = (self.settings.patience).filter(|_| arrivals.deadline().is_none());
-        self.patience = patience.map(|patience| Patience::new(patience, load_start));
+        let timeout = (self.settings.stall_timeout).filter(|_| arrivals.deadline().is_none());
+        self.stall_timeout = timeout.map(|timeout| StallTimeout::new(timeout, load_start));
         let (load_end, gave_up) = loop {
             for (ended, at) in self.recorder.ended.drain(..) {
                 arrivals.ended(ended, at);
             }
             let now = clock::now();
-            self.take_up_due(&mut arrivals, now);
+            self.enqueue_due(&mut arrivals, now);
             self.dispatch()?;
-            self.show(now, &mut arrivals);
+            self.report_progress(now, &mut arrivals);
             if !self.recorder.ended.is_empty() {
-                // Answers came while requests were handed out: their users ask again first.
+                // Responses arrived while requests were handed out: their users may send new requests first.
                 continue;
             }
             if arrivals.is_over(now) || self.stop.is_requested() {
                 break (now, false);
             }
-            if self.gives_up(now, &arrivals) {
+            if self.has_stalled(now, &arrivals) {
                 break (now, true);
             }
             self.turn(arrivals.next_change(now))?;
         };
-        let spent = clock::spent_by_thread() - spent_before;
-        let processor_time = spent - self.meanwhile.spent.min(spent);
+        let spent = clock::processor_time_of_thread() - spent_before;
+        let processor_time = spent - self.spare_time.spent.min(spent);
         let now = clock::now();
-        self.show(now, &mut arrivals);
+        self.report_progress(now, &mut arrivals);
         self.end(now);
         Ok(ClientReport {
             load_start,
             load_end,
             gave_up,
             requests: arrivals.total().unwrap_or(arrivals.begun()),
-            connections_opened: self.lanes.opened(),
+            connections_opened: self.pools.opened(),
             congestion_controls: self.congestion_controls,
             scheduling,
             machine_errors: self.machine_errors,
             unfinished_pages: arrivals.unfinished_pages(now),
-            punctuality: self.waits.sums(),
+            punctuality: self.lag_meter.sums(),
             processor_time,
             counts: self.log.counts,
             causes: self.causes.unwrap_or_default(),
         })
     }
 
-    /// Whether the load has waited in vain for so long that it ends.
-    fn gives_up(&mut self, now: Time, arrivals: &Arrivals) -> bool {
-        let Some(patience) = &mut self.patience else {
+    /// Whether the load ends because none of its requests has ended for too long.
+    fn has_stalled(&mut self, now: Time, arrivals: &Arrivals) -> bool {
+        let Some(timeout) = &mut self.stall_timeout else {
             return false;
         };
-        if now < patience.next_look() {
+        if now < timeout.next_check() {
             return false;
         }
-        let under_way = arrivals.unfinished();
-        let waits = under_way > 0 && arrivals.next_change(now).is_none();
-        patience.is_over(now, arrivals.begun() - under_way, waits)
+        let unfinished = arrivals.unfinished();
+        let waits = unfinished > 0 && arrivals.next_change(now).is_none();
+        timeout.has_expired(now, arrivals.begun() - unfinished, waits)
     }
 
-    /// When the load starts: with its first request on time, and with all other clients of it.
+    /// Waits for all other clients of the load. Returns its start, which is early enough for the first request to be on
+    /// time.
     fn wait_for_start(&mut self) -> Time {
         let start_after = match self.settings.workload {
             Workload::Open(_) | Workload::Script(_) => START_AFTER,
-            // Nobody is late for a closed loop.
+            // A closed loop has no schedule to be late for.
             Workload::Closed(_) | Workload::Pages(_) => Duration::ZERO,
         };
         let start = || clock::now() + start_after;
-        match self.start_line.take() {
-            Some(line) => line.wait(start),
+        match self.start_barrier.take() {
+            Some(barrier) => barrier.wait(start),
             None => start(),
         }
     }
 
     fn connect_in_advance(&mut self) -> Result<(), StationError> {
         let at_most = match &self.settings.workload {
-            // Who gives a load a second does not want to wait for its connections longer than that.
+            // A one-second load should not spend longer than that connecting.
             Workload::Closed(ClosedLoad {
                 duration: Some(duration),
                 ..
@@ -301,14 +303,14 @@ impl Client {
             _ => CONNECT_AT_MOST,
         };
         let give_up = clock::now() + at_most;
-        self.make_lanes_of_users();
-        for lane in 0..self.lanes.len() as u32 {
-            for connection in self.lanes.get_mut(lane).pool.open_in_advance() {
-                self.open(At { lane, connection }, None)?;
+        self.create_user_pools();
+        for pool in 0..self.pools.len() as u32 {
+            for connection in self.pools.get_mut(pool).policy.open_in_advance() {
+                self.open(ConnectionKey { pool, connection }, None)?;
             }
         }
         let is_connecting = |client: &Client| {
-            let mut connections = client.lanes.connections();
+            let mut connections = client.pools.connections();
             connections.any(|(_, connection)| !connection.is_settled())
         };
         while is_connecting(self) && clock::now() < give_up && !self.stop.is_requested() {
@@ -318,8 +320,8 @@ impl Client {
         Ok(())
     }
 
-    /// Makes the lanes of users with connections of their own, if these shall be opened in advance.
-    fn make_lanes_of_users(&mut self) {
+    /// Creates the pools of users with separate connections, if these are to be opened in advance.
+    fn create_user_pools(&mut self) {
         let settings = &self.settings;
         let users = match &settings.workload {
             Workload::Script(load) => load.clients,
@@ -329,32 +331,32 @@ impl Client {
         if settings.pool_per_user && settings.pool.warm > 0 {
             for user in settings.share.members(users) {
                 for target in 0..settings.targets.len() as u32 {
-                    self.lanes.find_or_make(target, user, settings);
+                    self.pools.find_or_create(target, user, settings);
                 }
             }
         }
     }
 
-    /// Tells how far it is to those who want to know.
-    fn show(&mut self, now: Time, arrivals: &mut Arrivals) {
-        self.recorder.hand_on_by(now);
+    /// Reports progress: rows, counters and pages.
+    fn report_progress(&mut self, now: Time, arrivals: &mut Arrivals) {
+        self.recorder.flush_if_due(now);
         if let Some(gauge) = &self.gauge {
             gauge.set(GaugeReading {
                 started: arrivals.begun(),
                 ended: arrivals.begun() - arrivals.unfinished(),
-                connections: self.lanes.open(),
+                connections: self.pools.open(),
             });
         }
         if let Some(sink) = &self.pages {
             let ended = arrivals.take_ended_pages();
             if !ended.is_empty() {
-                // A receiver that is gone means that the load has failed and says so itself.
+                // A dropped receiver means that the load has failed, which is reported elsewhere.
                 let _ = sink.send(ended);
             }
         }
     }
 
-    /// The load is over: what is unfinished is censored, connections are closed, everything is handed on.
+    /// Ends the load: records unfinished requests as censored, closes connections, and sends what is left.
     fn end(&mut self, now: Time) {
         let failure = Failure::new(Outcome::Censored, String::new());
         let mut shared = Shared {
@@ -365,22 +367,22 @@ impl Client {
             buffers: &mut self.buffers,
             causes: &mut self.causes,
         };
-        for lane in self.lanes.iter_mut() {
-            for connection in lane.connections.iter_mut().flatten() {
+        for pool in self.pools.iter_mut() {
+            for connection in pool.connections.iter_mut().flatten() {
                 for request in connection.take_unfinished() {
                     shared.recorder.fail(request, &failure, now);
                 }
             }
-            for request in lane.waiting.drain(..) {
+            for request in pool.waiting.drain(..) {
                 shared.recorder.fail(request, &failure, now);
             }
         }
-        for lane in self.lanes.iter_mut() {
-            for connection in lane.connections.drain(..).flatten() {
+        for pool in self.pools.iter_mut() {
+            for connection in pool.connections.drain(..).flatten() {
                 connection.close(&mut shared);
             }
         }
-        self.recorder.hand_on();
-        self.log.hand_on();
+        self.recorder.flush();
+        self.log.flush();
     }
 }

@@ -1,48 +1,50 @@
-//! How punctually the machine lets a client's thread run, and how much of its requests' lag that explains.
+//! How punctually the machine runs a client's thread, and how much of its requests' lag that explains.
 //!
-//! A thread that waits tells the kernel until when. What it comes back later than that is the machine's: another thread
-//! had the processor, the timer ran late, or the hypervisor ran something else. What is left of a request's lag is the
-//! client's own work. Only sums, of times that are given; `turn` waits, squall-linux knows the kernel's account.
+//! A thread that waits asks the kernel to be woken at a time. If it resumes later, the machine is the cause: another
+//! thread had the processor, the timer ran late, or the hypervisor ran something else. The rest of a request's lag is
+//! the client's own work. Only sums, of times that are passed in; `turn` waits, and squall-linux knows the kernel's
+//! statistics.
 
 use squall_base::record::Phase;
 use squall_base::{Duration, Time};
-use squall_linux::spans::Spans;
+use squall_linux::spans::DurationHistogram;
 
-/// Before sleeps so long nobody waits for the system call that asks what the thread has waited in line.
+/// A sleep this long hides the cost of reading the run-queue delay.
 const LONG_SLEEP: Duration = Duration::from_micros(250);
 
-/// Who is woken later than this asks what of it was waiting in line: more than wake-ups take on machines that sleep (82 us
-/// at p99, `USUAL` of the binary's `spin`).
+/// A thread woken later than this reads its run-queue delay: more than wake-ups take on machines that sleep (82 us at
+/// p99, `USUAL` of the binary's `spin`).
 const LATE: Duration = Duration::from_micros(100);
 
-/// What the machine did to a client's thread.
+/// How the machine delayed a client's thread.
 #[derive(Clone, Debug, Default)]
 pub struct Punctuality {
-    /// How late it was woken, of sleeps that lasted until the time for which it had asked.
-    pub woken_late: Spans,
-    /// What all requests of the measured phase were late together.
+    /// How late the thread was woken, for sleeps that lasted until the requested time.
+    pub woken_late: DurationHistogram,
+    /// Total lag of all requests of the measured phase.
     pub lag: Duration,
-    /// What of that the machine took.
+    /// Part of `lag` that the machine caused.
     pub machine: Duration,
-    /// What each that was late at all was late without that: the client's own work.
-    pub own_lag: Spans,
-    /// The longest lag of one of them; `None`: there was no request.
+    /// The rest of the lag of each request that was late at all: the client's own work.
+    pub own_lag: DurationHistogram,
+    /// The longest lag of a request; `None` if there was no request.
     pub longest: Option<LongestLag>,
 }
 
-/// A request's lag, and whose fault it was.
+/// A request's lag and its causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestLag {
     /// From when it was due until it was taken up.
     pub lag: Duration,
-    /// Of that, while the thread waited though it had asked to be back.
+    /// Part of it during which the thread was still waiting, after the time at which it wanted to resume.
     pub machine: Duration,
-    /// Of that, while it was ready to run and another thread had the processor; `None`: the kernel was not asked.
-    pub in_line: Option<Duration>,
+    /// Part of it during which the thread was runnable but another had the processor; `None` if the kernel was not
+    /// asked.
+    pub run_queue_delay: Option<Duration>,
 }
 
 impl Punctuality {
-    /// Adds another thread's.
+    /// Adds another thread's measurements.
     pub fn merge(&mut self, other: &Punctuality) {
         self.woken_late.merge(&other.woken_late);
         self.lag = self.lag + other.lag;
@@ -58,54 +60,62 @@ impl Punctuality {
 
 /// A client's waits.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct LagMeter {
     sums: Punctuality,
-    /// Until when it wants to wait, at least until it begins to.
+    /// When it wants to be woken; not before the wait began.
     until: Option<Time>,
     is_asleep: bool,
-    /// What it had waited in line before it fell asleep.
-    in_line_before: Option<Duration>,
-    /// When it last wanted to be back, and was.
-    wanted: Time,
-    back: Time,
-    /// How much of the time between it waited in line.
-    in_line: Option<Duration>,
+    /// Its total run-queue delay before it fell asleep.
+    run_queue_delay_before: Option<Duration>,
+    /// When it last wanted to resume, and when it did.
+    wanted_at: Time,
+    resumed_at: Time,
+    /// Its run-queue delay between the two.
+    run_queue_delay: Option<Duration>,
 }
 
-impl Waits {
-    /// It waits from `now` on, `until` then or for something that is ready. `in_line` asks the kernel.
+impl LagMeter {
+    /// Begins a wait at `now`, `until` then or until something is ready. `run_queue_delay` reads that delay from the
+    /// kernel.
     pub(super) fn begin(
         &mut self,
         now: Time,
         until: Option<Time>,
-        in_line: impl FnOnce() -> Option<Duration>,
+        run_queue_delay: impl FnOnce() -> Option<Duration>,
     ) {
         self.until = until.map(|until| until.max(now));
         self.is_asleep = until.is_some_and(|until| until > now);
         let is_long = until.is_some_and(|until| until.since(now) >= LONG_SLEEP);
-        self.in_line_before = if is_long { in_line() } else { None };
+        self.run_queue_delay_before = if is_long { run_queue_delay() } else { None };
     }
 
-    /// It is back.
-    pub(super) fn end(&mut self, back: Time, in_line: impl FnOnce() -> Option<Duration>) {
-        self.back = back;
-        // Something else has woken it before.
-        self.wanted = self.until.take().map_or(back, |until| until.min(back));
-        let late = back.since(self.wanted);
+    /// Ends a wait.
+    pub(super) fn end(
+        &mut self,
+        resumed: Time,
+        run_queue_delay: impl FnOnce() -> Option<Duration>,
+    ) {
+        self.resumed_at = resumed;
+        // Something else may have woken it earlier.
+        self.wanted_at = self
+            .until
+            .take()
+            .map_or(resumed, |until| until.min(resumed));
+        let late = resumed.since(self.wanted_at);
         if self.is_asleep && !late.is_zero() {
             self.sums.woken_late.add(late);
         }
-        let before = self.in_line_before.take().filter(|_| late > LATE);
-        self.in_line = before.and_then(|before| Some(in_line()? - before));
+        let before = self.run_queue_delay_before.take().filter(|_| late > LATE);
+        self.run_queue_delay = before.and_then(|before| Some(run_queue_delay()? - before));
     }
 
-    /// A request that was due at `intended` is taken up.
-    pub(super) fn taken_up(&mut self, phase: Phase, intended: Time, taken_up: Time) {
+    /// Accounts for a request that was due at `intended` and is taken up.
+    pub(super) fn record_lag(&mut self, phase: Phase, intended: Time, taken_up: Time) {
         if phase != Phase::Measure {
             return;
         }
         let lag = taken_up.since(intended);
-        let machine = self.back.since(intended.max(self.wanted)).min(lag);
+        let machine = self.resumed_at.since(intended.max(self.wanted_at)).min(lag);
         self.sums.lag = self.sums.lag + lag;
         self.sums.machine = self.sums.machine + machine;
         if !lag.is_zero() {
@@ -115,12 +125,14 @@ impl Waits {
             self.sums.longest = Some(LongestLag {
                 lag,
                 machine,
-                in_line: self.in_line.map(|in_line| in_line.min(machine)),
+                run_queue_delay: self
+                    .run_queue_delay
+                    .map(|run_queue_delay| run_queue_delay.min(machine)),
             });
         }
     }
 
-    /// What it has come to.
+    /// The totals.
     pub(super) fn sums(self) -> Punctuality {
         self.sums
     }
@@ -138,28 +150,28 @@ mod tests {
         Duration::from_micros(micros)
     }
 
-    /// One wait from `now` until the thread is back, with what it had waited in line before and after.
-    fn wait(waits: &mut Waits, now: u64, until: Option<u64>, back: u64, line: (u64, u64)) {
-        waits.begin(at(now), until.map(at), || Some(us(line.0)));
-        waits.end(at(back), || Some(us(line.1)));
+    /// One wait from `now` until the thread is back, with its total run-queue delay before and after.
+    fn wait(meter: &mut LagMeter, now: u64, until: Option<u64>, back: u64, line: (u64, u64)) {
+        meter.begin(at(now), until.map(at), || Some(us(line.0)));
+        meter.end(at(back), || Some(us(line.1)));
     }
 
     #[test]
-    fn only_what_a_thread_waits_longer_than_it_wanted_is_the_machines() {
-        let mut waits = Waits::default();
-        // It wanted to be back 60 us before the request is due, and came 1,300 us after that.
-        wait(&mut waits, 0, Some(940), 2_300, (7, 1_207));
-        waits.taken_up(Phase::Measure, at(1_000), at(2_310));
-        // The next one had become due meanwhile: the same wait held it up, but not as long.
-        waits.taken_up(Phase::Measure, at(2_000), at(2_320));
-        // It had work to do until after this one was due, and then did not wait.
-        wait(&mut waits, 3_500, Some(3_000), 3_501, (0, 0));
-        waits.taken_up(Phase::Measure, at(3_000), at(3_503));
-        let sums = waits.sums();
+    fn only_oversleeping_is_blamed_on_the_machine() {
+        let mut meter = LagMeter::default();
+        // The thread wanted to resume 60 us before the request was due, and resumed 1,300 us after that.
+        wait(&mut meter, 0, Some(940), 2_300, (7, 1_207));
+        meter.record_lag(Phase::Measure, at(1_000), at(2_310));
+        // The next request had become due meanwhile: the same wait delayed it, but not as long.
+        meter.record_lag(Phase::Measure, at(2_000), at(2_320));
+        // The thread was busy until after this request was due, and then did not wait.
+        wait(&mut meter, 3_500, Some(3_000), 3_501, (0, 0));
+        meter.record_lag(Phase::Measure, at(3_000), at(3_503));
+        let sums = meter.sums();
         let longest = LongestLag {
             lag: us(1_310),
             machine: us(1_300),
-            in_line: Some(us(1_200)),
+            run_queue_delay: Some(us(1_200)),
         };
         assert_eq!(sums.longest, Some(longest));
         assert_eq!(sums.lag, us(1_310 + 320 + 503));
@@ -173,24 +185,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_by_something_else_is_not_late() {
-        let mut waits = Waits::default();
-        wait(&mut waits, 0, Some(1_000), 400, (0, 300));
-        wait(&mut waits, 400, None, 5_000, (0, 300));
-        waits.taken_up(Phase::Measure, at(1_000), at(5_000));
-        let sums = waits.sums();
+    fn thread_woken_by_something_else_is_not_late() {
+        let mut meter = LagMeter::default();
+        wait(&mut meter, 0, Some(1_000), 400, (0, 300));
+        wait(&mut meter, 400, None, 5_000, (0, 300));
+        meter.record_lag(Phase::Measure, at(1_000), at(5_000));
+        let sums = meter.sums();
         assert_eq!((sums.machine, sums.woken_late.lateness().count), (us(0), 0));
-        assert_eq!(sums.longest.unwrap().in_line, None);
+        assert_eq!(sums.longest.unwrap().run_queue_delay, None);
     }
 
     #[test]
-    fn the_kernel_is_asked_around_long_sleeps_that_end_late_only() {
+    fn run_queue_delay_is_read_before_long_sleeps_and_after_late_ones() {
         let asked = std::cell::Cell::new(0);
         let ask = || {
             asked.set(asked.get() + 1);
             Some(us(0))
         };
-        let mut waits = Waits::default();
+        let mut meter = LagMeter::default();
         for (until, back, before, after) in [
             (200, 900, 0, 0),
             (250, 300, 1, 0),
@@ -198,25 +210,25 @@ mod tests {
             (0, 900, 0, 0),
         ] {
             asked.set(0);
-            waits.begin(at(0), Some(at(until)), ask);
+            meter.begin(at(0), Some(at(until)), ask);
             assert_eq!(asked.replace(0), before);
-            waits.end(at(back), ask);
+            meter.end(at(back), ask);
             assert_eq!(asked.get(), after);
         }
     }
 
     #[test]
-    fn the_warm_up_is_in_no_sum_and_threads_are_added() {
-        let mut waits = Waits::default();
-        waits.taken_up(Phase::Warmup, at(0), at(9_000));
-        waits.taken_up(Phase::Measure, at(7), at(7));
-        let mut sums = waits.sums();
+    fn warmup_is_excluded_and_threads_are_summed() {
+        let mut meter = LagMeter::default();
+        meter.record_lag(Phase::Warmup, at(0), at(9_000));
+        meter.record_lag(Phase::Measure, at(7), at(7));
+        let mut sums = meter.sums();
         assert_eq!((sums.lag, sums.own_lag.lateness().count), (us(0), 0));
         assert_eq!(sums.longest, Some(LongestLag::default()));
         for (intended, taken_up) in [(0, 30), (0, 50), (0, 40)] {
-            let mut waits = Waits::default();
-            waits.taken_up(Phase::Measure, at(intended), at(taken_up));
-            sums.merge(&waits.sums());
+            let mut meter = LagMeter::default();
+            meter.record_lag(Phase::Measure, at(intended), at(taken_up));
+            sums.merge(&meter.sums());
         }
         assert_eq!((sums.lag, sums.longest.unwrap().lag), (us(120), us(50)));
     }

@@ -1,50 +1,50 @@
-//! Records of requests on their way from being taken up to being handed on.
+//! Records of requests, from being taken up to being handed on.
 
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announced, Inbox, Request, StreamId, h3};
-use squall_load::{Arrival, Ended};
+use squall_http::{ClientEvent, Http2Announcements, Inbox, Request, StreamId, h3};
+use squall_load::{Arrival, RequestEnd};
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
 
-/// Records are handed on so often at least, while any come.
-const HAND_ON_EVERY: Duration = Duration::from_millis(100);
+/// Records are handed on at least this often while there are any.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// Sees everything that connections of a client learn, before it is forgotten: for those who show it.
+/// Observes everything that a client's connections learn, before it is discarded. For live display.
 pub trait Observer: Send {
-    /// TCP has made a connection.
+    /// TCP has connected.
     fn connected(&mut self, _now: Time, _connection: u32) {}
 
-    /// The TLS handshake of a connection is done, and ALPN has agreed on this, if on anything.
+    /// The TLS handshake of a connection has completed, and ALPN agreed on `alpn`, if on anything.
     fn secured(&mut self, _now: Time, _connection: u32, _alpn: Option<&str>) {}
 
     /// One read or write of a connection has returned.
-    fn observe(&mut self, seen: Seen<'_>);
+    fn observe(&mut self, observation: Observation<'_>);
 }
 
-/// What one read or write of a connection has brought.
-pub struct Seen<'a> {
-    /// Which connection, by its number in the records.
+/// The result of one read or write of a connection.
+pub struct Observation<'a> {
+    /// The connection, by its number in the records.
     pub connection: u32,
     /// Events and frames.
     pub inbox: &'a Inbox<ClientEvent>,
-    /// When it returned.
+    /// When the call returned.
     pub now: Time,
-    /// Of HTTP/2, what was announced.
-    pub announced: Option<Http2Announced<'a>>,
-    /// The same of HTTP/3.
-    pub announced_http3: Option<h3::Announced>,
-    /// Over HTTP/1.1, the head with which this connection sends the request that it took last, which must be given.
+    /// Over HTTP/2: what was announced.
+    pub announced: Option<Http2Announcements<'a>>,
+    /// Over HTTP/3: what was announced.
+    pub announced_http3: Option<h3::Announcements>,
+    /// Over HTTP/1.1: the head that this connection sends for the request it took last, which must be the argument.
     pub sent_head: &'a dyn Fn(&Request) -> Option<Vec<u8>>,
-    /// Which of the load's requests goes on a stream of this connection, while that has not ended.
-    pub asked: &'a mut dyn FnMut(StreamId) -> Option<u32>,
+    /// Which of the load's requests is on a stream of this connection, until that request ends.
+    pub request_index: &'a mut dyn FnMut(StreamId) -> Option<u32>,
 }
 
-/// Why requests ended without an answer.
+/// Why requests ended without a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) outcome: Outcome,
-    /// What was said; empty if nothing was.
+    /// The error message; empty if there is no message.
     pub(crate) error: String,
 }
 
@@ -54,12 +54,12 @@ impl Failure {
     }
 }
 
-/// Counts what is unfinished and hands on what has ended.
+/// Records requests as they end, and hands the records on.
 pub(crate) struct Recorder {
-    /// What has ended since this was last emptied, and when.
-    pub(crate) ended: Vec<(Ended, Time)>,
+    /// Requests that have ended since this was last drained, and when.
+    pub(crate) ended: Vec<(RequestEnd, Time)>,
     /// When rows were last handed on.
-    handed_on: Time,
+    last_flush: Time,
     chunk: Vec<RequestRecord>,
     records: RowSender<RequestRecord>,
     observer: Option<Box<dyn Observer>>,
@@ -72,33 +72,33 @@ impl Recorder {
     ) -> Recorder {
         Recorder {
             ended: Vec::new(),
-            handed_on: Time::ZERO,
+            last_flush: Time::ZERO,
             chunk: Vec::with_capacity(ROWS_A_CHUNK),
             records,
             observer,
         }
     }
 
-    /// Whether somebody wants to see what connections learn.
+    /// Whether anything observes what connections learn.
     pub(crate) fn has_observer(&self) -> bool {
         self.observer.is_some()
     }
 
-    /// Shows what a connection has learned to whoever wants to see it.
-    pub(crate) fn observe<'a>(&mut self, seen: impl FnOnce() -> Seen<'a>) {
+    /// Shows the observer what a connection has learned.
+    pub(crate) fn observe<'a>(&mut self, observation: impl FnOnce() -> Observation<'a>) {
         if let Some(observer) = &mut self.observer {
-            observer.observe(seen());
+            observer.observe(observation());
         }
     }
 
-    /// Shows that TCP has made a connection.
+    /// Shows the observer that TCP has connected.
     pub(crate) fn connected(&mut self, now: Time, connection: u32) {
         if let Some(observer) = &mut self.observer {
             observer.connected(now, connection);
         }
     }
 
-    /// Shows what TLS has come to.
+    /// Shows the observer the result of a TLS handshake.
     pub(crate) fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
         if let Some(observer) = &mut self.observer {
             observer.secured(now, connection, alpn);
@@ -106,7 +106,7 @@ impl Recorder {
     }
 
     /// Begins the record of a request.
-    pub(crate) fn take_up(
+    pub(crate) fn begin_record(
         &mut self,
         arrival: Arrival,
         taken_up: Time,
@@ -138,36 +138,36 @@ impl Recorder {
         }
     }
 
-    /// The request got its whole response at `end`.
+    /// Ends a request that got its whole response at `end`.
     pub(crate) fn finish(&mut self, mut request: RequestRecord, end: Time) {
         request.outcome = Outcome::Answered;
         self.end(request, end);
     }
 
-    /// The request ended otherwise.
+    /// Ends a request that failed at `end`.
     pub(crate) fn fail(&mut self, mut request: RequestRecord, failure: &Failure, end: Time) {
         request.outcome = failure.outcome;
         request.error = (!failure.error.is_empty()).then(|| failure.error.clone());
         self.end(request, end);
     }
 
-    /// Hands on what has gathered for a while, so that who shows it does not wait for a full chunk.
-    pub(crate) fn hand_on_by(&mut self, now: Time) {
-        if !self.chunk.is_empty() && now.since(self.handed_on) >= HAND_ON_EVERY {
-            self.hand_on();
-            self.handed_on = now;
+    /// Hands on records after a while, so that a live display need not wait for a full chunk.
+    pub(crate) fn flush_if_due(&mut self, now: Time) {
+        if !self.chunk.is_empty() && now.since(self.last_flush) >= FLUSH_EVERY {
+            self.flush();
+            self.last_flush = now;
         }
     }
 
-    /// Gives the receiver what has gathered. A receiver that is gone means that the trial has failed and
-    /// says so itself.
-    pub(crate) fn hand_on(&mut self) {
+    /// Hands the collected records to the receiver. A dropped receiver means that the trial has failed, which is
+    /// reported elsewhere.
+    pub(crate) fn flush(&mut self) {
         self.records.send(&mut self.chunk);
     }
 
     fn end(&mut self, mut request: RequestRecord, end: Time) {
         request.end = end;
-        let ended = Ended {
+        let ended = RequestEnd {
             request: request.request,
             user: request.user,
             succeeded: request.succeeded(),
@@ -175,7 +175,7 @@ impl Recorder {
         self.ended.push((ended, end));
         self.chunk.push(request);
         if self.chunk.len() == ROWS_A_CHUNK {
-            self.hand_on();
+            self.flush();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a client is told, and where its rows go.
+//! A client's settings, and where its rows go.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -7,87 +7,87 @@ use std::sync::{Arc, Mutex};
 use squall_base::Duration;
 use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings, Workload};
 use squall_base::record::RequestRecord;
-use squall_http::{Request, Wants, h3, tls};
+use squall_http::{InboxOptions, Request, h3, tls};
 use squall_load::{PageEnd, Share};
 
 use super::transport::Dial;
-use super::{Gauge, Observer, StartLine};
+use super::{Gauge, Observer, StartBarrier};
 use crate::log::LogSinks;
 use crate::rows::{RowSender, SpareTime};
 
-/// Whom a client talks to.
+/// A server that a client talks to.
 #[derive(Clone)]
 pub struct Target {
     /// Where it listens.
     pub address: SocketAddr,
-    /// The name or address for which its certificate must be.
+    /// The name or address that its certificate must match.
     pub server_name: String,
-    /// What TLS over TCP offers and whom it trusts; `None`: in the clear.
+    /// TLS over TCP: what the client offers and which certificates it trusts; `None`: cleartext.
     pub security: Option<tls::ClientContext>,
-    /// The same for QUIC.
+    /// The TLS context for QUIC.
     pub quic: Option<Arc<Mutex<h3::ClientContext>>>,
 }
 
-/// Something that a client asks for.
+/// A request, and the target it is for.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct TargetedRequest {
     /// The request.
     pub request: Arc<Request>,
-    /// Whom it is for, by place among the targets.
+    /// Its target, by place among the targets.
     pub target: u32,
 }
 
-/// What a client shall do.
+/// What a client is to do.
 #[derive(Clone)]
 pub struct ClientSettings {
-    /// Whom it talks to: at least one.
+    /// The servers it talks to: at least one.
     pub targets: Vec<Target>,
-    /// The protocol that it begins with; which version is spoken over TLS, ALPN decides.
+    /// The protocol to begin with; over TLS, ALPN decides which version is spoken.
     pub protocol: Protocol,
-    /// Whether a connection on which another protocol was agreed on has failed.
+    /// Whether a connection on which another protocol was negotiated has failed.
     pub is_strict: bool,
-    /// Whether HTTP/1.1 in the clear asks for HTTP/2 (`upgrade: h2c`).
+    /// Whether HTTP/1.1 in cleartext asks for HTTP/2 (`upgrade: h2c`).
     pub asks_for_http2: bool,
-    /// Settings of its side.
+    /// Settings of the client side.
     pub side: SideSettings,
-    /// The connection policy, for each target.
+    /// The connection policy for each target.
     pub connections: Connections,
-    /// Whether each user of the load has connections of its own.
+    /// Whether each user of the load has separate connections.
     pub pool_per_user: bool,
     /// How connections are used.
     pub pool: PoolSettings,
-    /// Decides what is drawn at random.
+    /// Seed of everything that is drawn at random.
     pub seed: u64,
     /// The load.
     pub workload: Workload,
-    /// The part of it that is this client's, where several clients run one load together.
+    /// This client's share of the load, where several clients run one load together.
     pub share: Share,
-    /// What is asked for: what the load's requests are, by place. At least one.
-    pub requests: Vec<Asked>,
-    /// Whether each request says which of the schedule's it is (`traceparent`), for the hops behind the first.
+    /// The requests that the load refers to, by place. At least one.
+    pub requests: Vec<TargetedRequest>,
+    /// Whether each request carries its number in the schedule (`traceparent`), for the hops behind the first.
     pub traces: bool,
-    /// Whether the client watches the clock before a request is due.
+    /// Whether the client polls the clock before a request is due.
     pub spin: Spin,
-    /// What the observer sees besides events.
-    pub observed: Wants,
+    /// What the observer sees in addition to events.
+    pub observed: InboxOptions,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
-    /// A load that waits for everything is given up when none of its requests has ended for so long.
-    pub patience: Option<Duration>,
+    /// A load without a time limit is given up when none of its requests ends for this long.
+    pub stall_timeout: Option<Duration>,
 }
 
-/// From how long before a request is due a client does not sleep but watches the clock, which takes a processor.
+/// How long before a request is due a client stops sleeping and polls the clock, which occupies a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spin {
-    /// So long; zero: it sleeps.
+    /// How long; zero: it always sleeps.
     pub time: Duration,
-    /// Only of requests that come at least ten times as long after the one before, so that it takes a tenth of a
-    /// processor at most.
+    /// Only before requests that are due at least ten times as long after the previous one, so that polling takes at
+    /// most a tenth of a processor.
     pub is_sparing: bool,
 }
 
 impl Spin {
-    /// Before every request.
+    /// Polls before every request.
     pub const fn always(time: Duration) -> Spin {
         Spin {
             time,
@@ -95,7 +95,7 @@ impl Spin {
         }
     }
 
-    /// As far as it takes a tenth of a processor at most.
+    /// Polls only as far as it takes at most a tenth of a processor.
     pub const fn sparing(time: Duration) -> Spin {
         Spin {
             time,
@@ -105,7 +105,7 @@ impl Spin {
 }
 
 impl ClientSettings {
-    /// How a connection to `target` begins.
+    /// How to open a connection to `target`.
     pub(crate) fn dial<'a>(&'a self, target: &'a Target) -> Dial<'a> {
         Dial {
             target,
@@ -116,33 +116,33 @@ impl ClientSettings {
     }
 }
 
-/// Where a client's rows go, and who is told what else.
+/// Where a client's rows and notifications go.
 pub struct ClientSinks {
-    /// Requests.
+    /// Records of requests.
     pub requests: RowSender<RequestRecord>,
-    /// Everything else.
+    /// All other rows.
     pub log: LogSinks,
-    /// Who sees everything at once.
+    /// Observes everything as it happens.
     pub observer: Option<Box<dyn Observer>>,
-    /// What shows how far it is.
+    /// Displays its progress.
     pub gauge: Option<Arc<Gauge>>,
     /// Where it waits for the other clients of its load before it starts.
-    pub start_line: Option<StartLine>,
-    /// Pages, when they have ended.
+    pub start_barrier: Option<StartBarrier>,
+    /// Receives pages as they end.
     pub pages: Option<Sender<Vec<PageEnd>>>,
-    /// What it does while it has nothing else to do, instead of sleeping.
+    /// Work that the client does instead of sleeping.
     pub spare_time: Option<Arc<dyn SpareTime>>,
 }
 
 impl ClientSinks {
-    /// For requests alone.
+    /// For records of requests alone.
     pub fn new(requests: RowSender<RequestRecord>) -> ClientSinks {
         ClientSinks {
             requests,
             log: LogSinks::default(),
             observer: None,
             gauge: None,
-            start_line: None,
+            start_barrier: None,
             pages: None,
             spare_time: None,
         }

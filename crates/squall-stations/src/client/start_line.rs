@@ -1,72 +1,74 @@
-//! Several clients of one load that start together, each on its own thread.
+//! Lets several clients of one load start together, each on its own thread.
 //!
-//! Each says when its connections are there; the last one sets the time. One that fails before leaves the line, so that
-//! the others do not wait for it.
+//! Each client arrives when its connections are ready; the last one sets the time. A client that fails before leaves
+//! the barrier, so that the others do not wait for it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use squall_base::Time;
 
 #[derive(Debug)]
-struct Line {
-    /// Those that neither stand at the line nor have left it.
+struct BarrierState {
+    /// Places that have neither arrived at the barrier nor left it.
     expected: usize,
     start: Option<Time>,
 }
 
-/// A place at the line: a client's, or that of whoever wants to know when they start.
+/// A place at the barrier: of a client, or of an observer that wants to know when the clients start.
 #[derive(Debug)]
-pub struct StartLine {
-    shared: Arc<(Mutex<Line>, Condvar)>,
+pub struct StartBarrier {
+    shared: Arc<(Mutex<BarrierState>, Condvar)>,
     has_arrived: bool,
 }
 
-impl StartLine {
-    /// Places for so many clients.
-    pub fn places(count: usize) -> Vec<StartLine> {
-        let line = Line {
+impl StartBarrier {
+    /// `count` places at a new barrier.
+    pub fn places(count: usize) -> Vec<StartBarrier> {
+        let state = BarrierState {
             expected: count,
             start: None,
         };
-        let shared = Arc::new((Mutex::new(line), Condvar::new()));
+        let shared = Arc::new((Mutex::new(state), Condvar::new()));
         (0..count)
-            .map(|_| StartLine {
+            .map(|_| StartBarrier {
                 shared: shared.clone(),
                 has_arrived: false,
             })
             .collect()
     }
 
-    /// Waits for all others; the last one says when the load starts.
+    /// Waits for all others; the last one decides when the load starts.
     pub fn wait(mut self, start: impl FnOnce() -> Time) -> Time {
         self.has_arrived = true;
-        let (_, everybody) = &*self.shared;
-        let mut line = self.lock();
-        line.expected -= 1;
-        if line.expected == 0 {
-            let start = *line.start.get_or_insert_with(start);
-            everybody.notify_all();
+        let (_, condition) = &*self.shared;
+        let mut state = self.lock();
+        state.expected -= 1;
+        if state.expected == 0 {
+            let start = *state.start.get_or_insert_with(start);
+            condition.notify_all();
             return start;
         }
         loop {
-            line = everybody.wait(line).unwrap_or_else(PoisonError::into_inner);
-            match line.start {
+            state = condition
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            match state.start {
                 Some(start) => return start,
-                // The last one that was expected has left instead.
-                None if line.expected == 0 => {
-                    return *line.start.get_or_insert_with(start);
+                // The last expected place left instead of arriving.
+                None if state.expected == 0 => {
+                    return *state.start.get_or_insert_with(start);
                 }
                 None => {}
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for StartLine {
+impl Drop for StartBarrier {
     fn drop(&mut self) {
         if !self.has_arrived {
             self.lock().expected -= 1;
@@ -82,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_start_at_the_time_that_one_says_though_some_leave() {
-        let mut places = StartLine::places(4);
+    fn all_start_at_one_time_even_if_some_leave() {
+        let mut places = StartBarrier::places(4);
         drop(places.pop());
         let clients: Vec<_> = (1..)
             .zip(places)
@@ -97,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_when_the_last_one_leaves() {
-        let mut places = StartLine::places(2);
+    fn waiting_client_starts_when_the_last_other_leaves() {
+        let mut places = StartBarrier::places(2);
         let leaver = places.pop().unwrap();
         let stayer = places.pop().unwrap();
         let waiting = thread::spawn(move || stayer.wait(|| Time::from_nanos(7)));

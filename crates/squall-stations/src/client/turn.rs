@@ -1,33 +1,33 @@
-//! A client's turns: waiting once, and doing what became ready, but not while requests wait that are due.
+//! A client's turns: wait once, then handle what became ready, but yield to requests that are due.
 //!
-//! When a request is due is the load's business (`mod`), what a connection does with its turn `connection`'s. Nothing is
-//! skipped: what gives way is done in a later turn.
+//! `mod` knows when a request is due, `connection` what a connection does in its turn. Nothing is skipped: whatever
+//! yields is done in a later turn.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_linux::clock;
-use squall_linux::reactor::Ready;
-use squall_linux::scheduling::InLine;
+use squall_linux::reactor::ReadyEvent;
+use squall_linux::scheduling::RunQueueDelay;
 
 use super::Client;
 use super::connection::Connection;
-use super::lane::At;
-use super::patience::Patience;
-use super::waiting::{gives_way, is_due};
+use super::lane::ConnectionKey;
+use super::patience::StallTimeout;
+use super::waiting::{is_due, must_yield};
 use crate::error::StationError;
 
-/// Steps of work that has piled up, in one turn at most: more than the rows of one read are.
-const PRESSING_STEPS: usize = 16;
+/// Most steps of backlog in one turn: more than the rows of one read.
+const MAX_URGENT_STEPS: usize = 16;
 
 impl Client {
-    /// Waits once and reads what is ready, as far as it does not hold up what is due at `deadline`. What follows from it
-    /// is written by [`Client::dispatch`].
+    /// Waits once and reads what is ready, as far as that does not delay what is due at `deadline`.
+    /// [`Client::dispatch`] writes what follows from it.
     pub(super) fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
-        let mut now = self.do_what_presses(clock::now(), deadline);
+        let mut now = self.do_urgent_work(clock::now(), deadline);
         let mut is_behind =
-            !self.hungry.is_empty() || !self.ready.is_empty() || self.sampling.is_some();
+            !self.pending_turns.is_empty() || !self.ready.is_empty() || self.sampling.is_some();
         let mut has_looked = false;
-        if !is_behind && self.meanwhile.may_begin(now, deadline) {
+        if !is_behind && self.spare_time.may_begin(now, deadline) {
             now = self.use_spare_time(now, deadline)?;
             has_looked = !self.ready.is_empty();
             is_behind = has_looked;
@@ -35,120 +35,120 @@ impl Client {
         let until = if is_behind {
             Some(now)
         } else {
-            let due = self.waiting.sleep_until(now, deadline);
-            let look = self.patience.as_ref().map(Patience::next_look);
-            [due, self.own_deadline(), self.next_sample, look]
+            let due = self.sleep_policy.sleep_until(now, deadline);
+            let check = self.stall_timeout.as_ref().map(StallTimeout::next_check);
+            [due, self.earliest_deadline(), self.next_sample, check]
                 .into_iter()
                 .flatten()
                 .min()
         };
-        // Only who is late for a request wants to know why.
-        let in_line = || self.in_line.as_ref().and_then(InLine::waited);
-        let in_line = || deadline.and_then(|_| in_line());
-        self.waits.begin(now, until, in_line);
+        // The run-queue delay matters only if a request can be late.
+        let run_queue_delay = || self.run_queue.as_ref().and_then(RunQueueDelay::total);
+        let run_queue_delay = || deadline.and_then(|_| run_queue_delay());
+        self.lag_meter.begin(now, until, run_queue_delay);
         if !has_looked {
             self.ready.extend(self.reactor.wait(now, until)?);
         }
-        let back = clock::now();
-        self.waits.end(back, in_line);
+        let resumed = clock::now();
+        self.lag_meter.end(resumed, run_queue_delay);
         if until.is_none_or(|until| until > now) {
-            self.meanwhile.slept(now, back);
+            self.spare_time.record_sleep(now, resumed);
         }
         if self.failed.is_requested() {
             return Err(StationError::OtherPartFailed);
         }
-        self.read_ready(back, deadline)?;
+        self.read_ready(resumed, deadline)?;
         self.serve_timed()?;
         self.sample(deadline);
         Ok(())
     }
 
-    /// Does what has piled up and is nobody else's, from `now` on. Gives when it stopped.
-    fn do_what_presses(&mut self, now: Time, deadline: Option<Time>) -> Time {
+    /// Works off backlog that only this thread can handle, from `now` on. Returns when it stopped.
+    fn do_urgent_work(&mut self, now: Time, deadline: Option<Time>) -> Time {
         let began = now;
         let mut now = now;
-        for _ in 0..PRESSING_STEPS {
-            if !self.meanwhile.must_begin(now, deadline) || !self.meanwhile.step(now) {
+        for _ in 0..MAX_URGENT_STEPS {
+            if !self.spare_time.must_begin(now, deadline) || !self.spare_time.step(now) {
                 break;
             }
             now = clock::now();
         }
-        self.meanwhile.spent = self.meanwhile.spent + now.since(began);
+        self.spare_time.spent = self.spare_time.spent + now.since(began);
         now
     }
 
-    /// Does what can be done while nothing is ready and nothing is due, from `now` on. Gives when it stopped.
+    /// Does spare-time work, from `now` on, while nothing is ready and nothing is due. Returns when it stopped.
     fn use_spare_time(&mut self, now: Time, deadline: Option<Time>) -> Result<Time, StationError> {
         let began = now;
         let mut now = now;
         let before_request = self.settings.spin.time;
         let due = deadline
             .map(|due| Time::from_nanos(due.as_nanos().saturating_sub(before_request.as_nanos())));
-        let due = [due, self.own_deadline(), self.next_sample];
+        let due = [due, self.earliest_deadline(), self.next_sample];
         let due = due.into_iter().flatten().min();
-        while self.meanwhile.may_begin(now, due) {
+        while self.spare_time.may_begin(now, due) {
             self.ready.extend(self.reactor.wait(now, Some(now))?);
-            if !self.ready.is_empty() || !self.meanwhile.step(now) {
+            if !self.ready.is_empty() || !self.spare_time.step(now) {
                 break;
             }
             now = clock::now();
         }
-        self.meanwhile.spent = self.meanwhile.spent + now.since(began);
+        self.spare_time.spent = self.spare_time.spent + now.since(began);
         Ok(now)
     }
 
-    /// Reads what is ready, and what was left of what has been, since `back`.
-    fn read_ready(&mut self, back: Time, deadline: Option<Time>) -> Result<(), StationError> {
-        // Those that stay hungry have another turn.
-        let mut hungry = self.hungry.len();
+    /// Reads what is ready and what earlier turns left over. The thread resumed at `resumed`.
+    fn read_ready(&mut self, resumed: Time, deadline: Option<Time>) -> Result<(), StationError> {
+        // Connections that have more to read or write get another turn.
+        let mut turns = self.pending_turns.len();
         loop {
             if let Some(ready) = self.ready.pop_front() {
-                self.read(At::of_token(ready.token), ready)?;
-            } else if hungry > 0
-                && let Some(at) = self.hungry.pop_front()
+                self.read(ConnectionKey::of_token(ready.token), ready)?;
+            } else if turns > 0
+                && let Some(at) = self.pending_turns.pop_front()
             {
-                hungry -= 1;
-                if let Some(connection) = self.lanes.connection_mut(at) {
+                turns -= 1;
+                if let Some(connection) = self.pools.connection_mut(at) {
                     connection.has_turn = false;
                 }
-                self.read(at, nothing_new(at))?;
+                self.read(at, writable_event(at))?;
             } else {
                 return Ok(());
             }
-            // A look at the clock for those only who could be late.
-            if deadline.is_some() && gives_way(back, clock::now(), deadline) {
+            // Read the clock only if a request can be late.
+            if deadline.is_some() && must_yield(resumed, clock::now(), deadline) {
                 return Ok(());
             }
         }
     }
 
     /// The earliest deadline of a connection that has one.
-    fn own_deadline(&self) -> Option<Time> {
+    fn earliest_deadline(&self) -> Option<Time> {
         if self.settings.protocol != Protocol::H3 {
             return None;
         }
-        let open = self.lanes.connections();
+        let open = self.pools.connections();
         open.filter_map(|(_, connection)| connection.deadline())
             .min()
     }
 
-    /// Lets connections whose deadline has come do what they have to.
+    /// Serves the connections whose deadline has passed.
     fn serve_timed(&mut self) -> Result<(), StationError> {
         if self.settings.protocol != Protocol::H3 {
             return Ok(());
         }
         let now = clock::now();
-        let has_come = |connection: &Connection| is_due(now, connection.deadline());
-        let due: Vec<At> = (self.lanes.connections())
-            .filter_map(|(at, connection)| has_come(connection).then_some(at))
+        let is_connection_due = |connection: &Connection| is_due(now, connection.deadline());
+        let due: Vec<ConnectionKey> = (self.pools.connections())
+            .filter_map(|(at, connection)| is_connection_due(connection).then_some(at))
             .collect();
         for at in due {
-            self.read(at, nothing_new(at))?;
+            self.read(at, writable_event(at))?;
         }
         Ok(())
     }
 
-    /// Samples every open socket when it is time: in several turns, if something is due meanwhile.
+    /// Samples every open socket when it is time, over several turns if something is due meanwhile.
     fn sample(&mut self, deadline: Option<Time>) {
         let Some(next) = self.next_sample else {
             return;
@@ -161,11 +161,11 @@ impl Client {
                     return;
                 }
                 self.next_sample = Some(now + self.settings.sample_every);
-                At::FIRST
+                ConnectionKey::FIRST
             }
         };
-        for (count, (at, connection)) in (0..).zip(self.lanes.connections_from(from)) {
-            // One in each turn, whatever is due, or there were no samples of a client that is late.
+        for (count, (at, connection)) in (0..).zip(self.pools.connections_from(from)) {
+            // One per turn, whatever is due: otherwise a client that is always late would have no samples.
             if count > 0 && is_due(clock::now(), deadline) {
                 self.sampling = Some(at);
                 return;
@@ -175,9 +175,9 @@ impl Client {
     }
 }
 
-/// For a connection that is served although its socket has said nothing: it may write.
-fn nothing_new(at: At) -> Ready {
-    Ready {
+/// For a connection that is served although its socket reports nothing: it may write.
+fn writable_event(at: ConnectionKey) -> ReadyEvent {
+    ReadyEvent {
         token: at.token(),
         readable: false,
         writable: true,

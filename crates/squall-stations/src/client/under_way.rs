@@ -1,58 +1,58 @@
-//! The requests that are under way on one connection, and what its events make of them.
+//! The requests in flight on one connection, and how its events change them.
 //!
-//! All events of one read or write get the time at which that call had returned.
+//! All events of one read or write get the time at which that call returned.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Side, Way};
-use squall_http::{ClientEvent, Inbox, Place, StreamId, Streams, h3};
+use squall_http::{ClientEvent, Inbox, StreamId, Streams, WireExtent, h3};
 
 use super::requests::{Failure, Recorder};
-use crate::exchange::Passage;
-use crate::log::Log;
+use crate::exchange::MessageMarks;
+use crate::log::StationLog;
 
 /// One request on its stream.
-pub(crate) struct Exchange {
+pub(crate) struct ClientExchange {
     request: RequestRecord,
-    sent: Passage,
-    received: Passage,
+    sent: MessageMarks,
+    received: MessageMarks,
 }
 
 #[derive(Default)]
-pub(crate) struct UnderWay {
-    open: Streams<StreamId, Box<Exchange>>,
+pub(crate) struct InFlightRequests {
+    open: Streams<StreamId, Box<ClientExchange>>,
 }
 
-/// What the events of a connection are applied with.
-pub(crate) struct Applied<'a> {
+/// The context in which the events of a connection are applied.
+pub(crate) struct EventContext<'a> {
     pub(crate) connection: u32,
     pub(crate) protocol: Protocol,
     pub(crate) now: Time,
     pub(crate) recorder: &'a mut Recorder,
-    pub(crate) log: &'a mut Log,
+    pub(crate) log: &'a mut StationLog,
 }
 
-impl UnderWay {
+impl InFlightRequests {
     pub(crate) fn insert(&mut self, stream: StreamId, request: RequestRecord) {
-        let exchange = Exchange {
+        let exchange = ClientExchange {
             request,
-            sent: Passage::default(),
-            received: Passage::default(),
+            sent: MessageMarks::default(),
+            received: MessageMarks::default(),
         };
         self.open.insert(stream, Box::new(exchange));
     }
 
-    /// Whether a stream's request has not ended.
-    pub(crate) fn has(&mut self, stream: StreamId) -> bool {
+    /// Whether the request of a stream has not ended.
+    pub(crate) fn contains(&mut self, stream: StreamId) -> bool {
         self.open.find(stream).is_some()
     }
 
-    /// Which of the load's requests goes on a stream that has not ended.
-    pub(crate) fn what(&mut self, stream: StreamId) -> Option<u32> {
+    /// Which of the load's requests is on a stream that has not ended.
+    pub(crate) fn request_index(&mut self, stream: StreamId) -> Option<u32> {
         Some(self.open.find(stream)?.request.what)
     }
 
-    /// The request of a stream that has not ended, for whoever ends it.
+    /// Takes the request of a stream that has not ended; the caller ends it.
     pub(crate) fn take(&mut self, stream: StreamId) -> Option<RequestRecord> {
         Some(self.open.remove(stream)?.request)
     }
@@ -65,18 +65,20 @@ impl UnderWay {
             .collect()
     }
 
-    /// Applies and empties the inbox. `locate` says which bytes of the wire carried a byte of HTTP.
+    /// Applies and empties the inbox. `locate` returns which bytes on the wire carried a byte of HTTP.
     pub(crate) fn apply(
         &mut self,
         inbox: &mut Inbox<ClientEvent>,
-        locate: impl Fn(Way, u64) -> Option<Place>,
-        with: &mut Applied<'_>,
+        locate: impl Fn(Way, u64) -> Option<WireExtent>,
+        context: &mut EventContext<'_>,
     ) {
         if !inbox.frames.is_empty() {
-            with.log.frames(with.connection, with.now, &inbox.frames);
+            context
+                .log
+                .record_frames(context.connection, context.now, &inbox.frames);
         }
         for event in &inbox.events {
-            self.apply_event(event, &locate, with);
+            self.apply_event(event, &locate, context);
         }
         inbox.clear();
     }
@@ -84,10 +86,10 @@ impl UnderWay {
     fn apply_event(
         &mut self,
         event: &ClientEvent,
-        locate: &impl Fn(Way, u64) -> Option<Place>,
-        with: &mut Applied<'_>,
+        locate: &impl Fn(Way, u64) -> Option<WireExtent>,
+        context: &mut EventContext<'_>,
     ) {
-        let now = with.now;
+        let now = context.now;
         match event {
             ClientEvent::RequestFirstByteWritten { stream, offset } => {
                 if let Some(exchange) = self.open.find(*stream) {
@@ -126,27 +128,27 @@ impl UnderWay {
                 if let Some(mut exchange) = self.open.remove(*stream) {
                     let place = locate(Way::Received, end.saturating_sub(1));
                     exchange.received.end(now, *end, place);
-                    exchange.finish(*stream, &End::Answered, with);
+                    exchange.finish(*stream, &ExchangeEnd::Answered, context);
                 }
             }
             ClientEvent::StreamReset { stream, code } => {
                 if let Some(exchange) = self.open.remove(*stream) {
-                    exchange.finish(*stream, &End::Reset(*code), with);
+                    exchange.finish(*stream, &ExchangeEnd::Reset(*code), context);
                 }
             }
             ClientEvent::ResponseRefused { stream, code } => {
                 if let Some(exchange) = self.open.remove(*stream) {
-                    exchange.finish(*stream, &End::RefusedByUs(*code), with);
+                    exchange.finish(*stream, &ExchangeEnd::ResponseRefused(*code), context);
                 }
             }
             ClientEvent::RequestRefused { stream } => {
                 if let Some(exchange) = self.open.remove(*stream) {
-                    exchange.finish(*stream, &End::Refused, with);
+                    exchange.finish(*stream, &ExchangeEnd::RequestRefused, context);
                 }
             }
             ClientEvent::Switched { from, to } => {
                 if let Some(exchange) = self.open.remove(*from) {
-                    self.open.insert(*to, Box::new(exchange.renamed(*to)));
+                    self.open.insert(*to, Box::new(exchange.moved_to(*to)));
                 }
             }
             ClientEvent::GoAway { .. } | ClientEvent::Interim { .. } => {}
@@ -155,59 +157,71 @@ impl UnderWay {
 }
 
 /// How an exchange ended.
-enum End {
+enum ExchangeEnd {
     Answered,
-    /// By the server's reset with this code.
+    /// With this code, by the server's reset.
     Reset(u64),
-    /// By ours, over HTTP/3: of the response.
-    RefusedByUs(u64),
-    /// By a GOAWAY.
-    Refused,
+    /// With this code, because we rejected the response; HTTP/3 only.
+    ResponseRefused(u64),
+    /// By GOAWAY.
+    RequestRefused,
 }
 
-impl Exchange {
-    /// The same on another stream.
-    fn renamed(mut self: Box<Self>, stream: StreamId) -> Exchange {
+impl ClientExchange {
+    /// The exchange, moved to another stream.
+    fn moved_to(mut self: Box<Self>, stream: StreamId) -> ClientExchange {
         self.request.stream = Some(stream.0);
         *self
     }
 
-    fn finish(self: Box<Self>, stream: StreamId, end: &End, with: &mut Applied<'_>) {
-        let now = with.now;
-        if with.log.wants_exchanges() {
+    fn finish(
+        self: Box<Self>,
+        stream: StreamId,
+        end: &ExchangeEnd,
+        context: &mut EventContext<'_>,
+    ) {
+        let now = context.now;
+        if context.log.wants_exchanges() {
             let reset = match end {
-                End::Reset(code) | End::RefusedByUs(code) => Some(*code),
-                End::Answered | End::Refused => None,
+                ExchangeEnd::Reset(code) | ExchangeEnd::ResponseRefused(code) => Some(*code),
+                ExchangeEnd::Answered | ExchangeEnd::RequestRefused => None,
             };
-            with.log.exchange(self.record(stream, reset, with));
+            context
+                .log
+                .record_exchange(self.record(stream, reset, context));
         }
-        let (outcome, said) = match end {
-            End::Answered => return with.recorder.finish(self.request, now),
-            End::Reset(code) => (
+        let (outcome, message) = match end {
+            ExchangeEnd::Answered => return context.recorder.finish(self.request, now),
+            ExchangeEnd::Reset(code) => (
                 Outcome::StreamReset,
                 format!("the server reset the stream with error code {code}"),
             ),
-            End::RefusedByUs(code) => {
+            ExchangeEnd::ResponseRefused(code) => {
                 let words = h3::application_words(*code);
-                let said = format!("the response was refused: {words} (HTTP/3 error {code:#x})");
-                (Outcome::ProtocolError, said)
+                let message = format!("the response was refused: {words} (HTTP/3 error {code:#x})");
+                (Outcome::ProtocolError, message)
             }
-            End::Refused => (
+            ExchangeEnd::RequestRefused => (
                 Outcome::StreamReset,
                 "the server's GOAWAY refused the request, unprocessed".to_owned(),
             ),
         };
-        let failure = Failure::new(outcome, said);
-        with.recorder.fail(self.request, &failure, now);
+        let failure = Failure::new(outcome, message);
+        context.recorder.fail(self.request, &failure, now);
     }
 
-    fn record(&self, stream: StreamId, reset: Option<u64>, with: &Applied<'_>) -> ExchangeRecord {
+    fn record(
+        &self,
+        stream: StreamId,
+        reset: Option<u64>,
+        context: &EventContext<'_>,
+    ) -> ExchangeRecord {
         ExchangeRecord {
-            hop: with.log.hop(),
+            hop: context.log.hop(),
             side: Side::Client,
-            connection: with.connection,
+            connection: context.connection,
             stream: stream.0,
-            protocol: with.protocol,
+            protocol: context.protocol,
             request: Some(self.request.request),
             beginning: Beginning::default(),
             request_first: self.sent.first,

@@ -1,8 +1,8 @@
-//! Bodies of requests that are read from disk while they are sent, so that their size costs no memory.
+//! Request bodies that are read from disk while they are sent, so that their size costs no memory.
 //!
-//! An upload is shared by all requests that send it and never moves a file's own position: each request keeps its own,
-//! in a [`Sending`]. Nothing is read before its connection has room for it. Bodies that fit into memory need none of
-//! this: they are in the request itself.
+//! All requests that send an upload share it. Reading never moves the file's own position: each request keeps its own,
+//! in an [`ActiveUpload`]. Nothing is read before the connection has room for it. Bodies that fit into memory do not
+//! need this: they are in the request itself.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use squall_http::StreamId;
 
 use super::transport::Transport;
 
-/// A body in parts, one behind the other.
+/// A body in consecutive parts.
 #[derive(Debug, Default)]
 pub struct Upload {
     parts: Vec<Part>,
@@ -23,7 +23,7 @@ pub struct Upload {
 
 #[derive(Debug)]
 struct Part {
-    /// Where it begins in the body.
+    /// Its offset in the body.
     from: u64,
     length: u64,
     source: Source,
@@ -36,21 +36,21 @@ enum Source {
 }
 
 impl Upload {
-    /// One without a byte.
+    /// An empty body.
     pub fn new() -> Upload {
         Upload::default()
     }
 
-    /// Appends bytes that are there.
+    /// Appends bytes from memory.
     pub fn push_bytes(&mut self, bytes: Vec<u8>) {
         let length = bytes.len() as u64;
         self.push(length, Source::Bytes(bytes));
     }
 
-    /// Appends the content of a file, as long as it is now. It is opened once, and read when it is sent.
+    /// Appends the content of a file, at its current length. The file is opened now, and read when it is sent.
     ///
     /// # Errors
-    /// What the system says of opening it.
+    /// The system's error from opening the file.
     pub fn push_file(&mut self, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -68,13 +68,13 @@ impl Upload {
         self.length += length;
     }
 
-    /// How long it is.
+    /// Its length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Reads from `position` on, at most to the end of the part that it is in. Returns how many bytes, none at the end
-    /// only.
+    /// Reads from `position` on, at most to the end of the part that contains it. Returns how many bytes; 0 only at the
+    /// end.
     fn read(&self, position: u64, buffer: &mut [u8]) -> Result<usize, String> {
         let after = self
             .parts
@@ -83,8 +83,8 @@ impl Upload {
             return Ok(0);
         };
         let offset = position - part.from;
-        let left = usize::try_from(part.length - offset).unwrap_or(usize::MAX);
-        let count = left.min(buffer.len());
+        let remaining = usize::try_from(part.length - offset).unwrap_or(usize::MAX);
+        let count = remaining.min(buffer.len());
         let buffer = &mut buffer[..count];
         match &part.source {
             Source::Bytes(bytes) => {
@@ -108,53 +108,53 @@ impl Upload {
     }
 }
 
-/// An upload on its way over a connection.
+/// An upload that is being sent on a connection.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct ActiveUpload {
     pub(super) stream: StreamId,
     upload: Arc<Upload>,
     position: u64,
 }
 
-/// How far a connection has taken an upload.
+/// How much of an upload a connection has accepted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fed {
+pub(super) enum UploadProgress {
     /// It has no room for more now.
-    Partly,
-    /// It has all of it.
-    Wholly,
-    /// There is no more, for this reason.
-    Broken(String),
+    Partial,
+    /// It has accepted all of it.
+    Complete,
+    /// The rest cannot be read, for this reason.
+    Failed(String),
 }
 
-impl Sending {
-    pub(super) fn new(stream: StreamId, upload: Arc<Upload>) -> Sending {
-        Sending {
+impl ActiveUpload {
+    pub(super) fn new(stream: StreamId, upload: Arc<Upload>) -> ActiveUpload {
+        ActiveUpload {
             stream,
             upload,
             position: 0,
         }
     }
 
-    /// Hands over as much as there is room for, read through `buffer`.
-    pub(super) fn feed(&mut self, transport: &mut Transport, buffer: &mut [u8]) -> Fed {
+    /// Sends as much as there is room for, read through `buffer`.
+    pub(super) fn feed(&mut self, transport: &mut Transport, buffer: &mut [u8]) -> UploadProgress {
         while self.position < self.upload.length {
             let room = transport.body_room(self.stream).min(buffer.len());
             if room == 0 {
-                return Fed::Partly;
+                return UploadProgress::Partial;
             }
             let count = match self.upload.read(self.position, &mut buffer[..room]) {
                 Ok(count) => count,
-                Err(why) => return Fed::Broken(why),
+                Err(reason) => return UploadProgress::Failed(reason),
             };
             let taken = transport.send_body(self.stream, &buffer[..count]);
             if taken == 0 {
-                return Fed::Partly;
+                return UploadProgress::Partial;
             }
             self.position += taken as u64;
         }
         transport.end_body(self.stream);
-        Fed::Wholly
+        UploadProgress::Complete
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_read_as_one_body_in_any_pieces() {
+    fn parts_are_read_as_one_body_in_pieces_of_any_size() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, b"0123456789").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrinks_is_told_and_one_that_grows_is_cut() {
+    fn shrunken_file_is_an_error_and_a_grown_one_is_cut() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, vec![b'x'; 100]).unwrap();

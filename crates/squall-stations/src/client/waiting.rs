@@ -1,21 +1,21 @@
-//! Until when a client sleeps that has something to do at a time, if it watches the clock for the last part.
+//! Decides until when a client with something due sleeps, and whether it polls the clock for the last part of the wait.
 //!
-//! Only the decision, on times that it is given; `mod` waits. Sockets are served all the time: who watches the clock asks
-//! for what is ready again and again.
+//! Only the decision, from the times it is passed; `turn` waits. Sockets are served all the time: a client that polls
+//! the clock also polls for ready sockets.
 
 use squall_base::{Duration, Time};
 
 use super::Spin;
 
-/// A real-time thread that never sleeps is stopped by the kernel for 50 ms of each second (sched_rt_runtime_us). After so
-/// long without sleep the next wait is slept through.
+/// The kernel stops a real-time thread that never sleeps for 50 ms of each second (sched_rt_runtime_us). After this
+/// long without sleep, the next wait is slept through.
 const AWAKE_AT_MOST: Duration = Duration::from_millis(2);
 
-/// Sparing: what is due so many times the spin after the last that was spun for is spun for.
+/// Sparing: spins only for what is due at least this many spin times after the last due time that was spun for.
 const SPARING_TIMES: u64 = 10;
 
-/// Reading goes on for so long although a request is due: less than a millisecond with what is written then, and enough
-/// that answers get read however many requests come.
+/// Reading continues for this long although a request is due: less than a millisecond together with the writes that
+/// follow, and enough that responses get read however many requests arrive.
 const READING_AT_MOST: Duration = Duration::from_micros(100);
 
 /// Whether something is due at `now`.
@@ -23,31 +23,31 @@ pub(super) fn is_due(now: Time, due: Option<Time>) -> bool {
     due.is_some_and(|due| due <= now)
 }
 
-/// Whether one who has read since `began` stops at `now`, because a request is `due`.
-pub(super) fn gives_way(began: Time, now: Time, due: Option<Time>) -> bool {
+/// Whether a client that has been reading since `began` stops at `now`, because a request is `due`.
+pub(super) fn must_yield(began: Time, now: Time, due: Option<Time>) -> bool {
     is_due(now, due) && now.since(began) >= READING_AT_MOST
 }
 
-/// What a client's wait needs to know.
+/// The state behind a client's waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct SleepPolicy {
     spin: Spin,
     last_sleep: Time,
-    /// The last time that was spun for.
+    /// The last due time that was spun for.
     spun_for: Option<Time>,
 }
 
-impl Waiting {
-    /// Of a client that was asleep until `now`.
-    pub(super) fn new(spin: Spin, now: Time) -> Waiting {
-        Waiting {
+impl SleepPolicy {
+    /// For a client that was asleep until `now`.
+    pub(super) fn new(spin: Spin, now: Time) -> SleepPolicy {
+        SleepPolicy {
             spin,
             last_sleep: now,
             spun_for: None,
         }
     }
 
-    /// How long before `due` the clock is watched.
+    /// How long before `due` to poll the clock.
     fn spin_for(&mut self, due: Time) -> Duration {
         let time = self.spin.time;
         let pause_nanos = SPARING_TIMES * time.as_nanos();
@@ -59,18 +59,19 @@ impl Waiting {
         time
     }
 
-    /// Until when to sleep at `now` if something is `due`; a time that has passed means not at all.
+    /// Until when to sleep at `now` if something is `due`; a time in the past means not at all.
     pub(super) fn sleep_until(&mut self, now: Time, due: Option<Time>) -> Option<Time> {
-        let is_tired = now.since(self.last_sleep) >= AWAKE_AT_MOST;
+        let must_sleep = now.since(self.last_sleep) >= AWAKE_AT_MOST;
         let until = due.map(|due| {
-            let spin = match is_tired {
-                true => Duration::ZERO,
-                false => self.spin_for(due),
+            let spin = if must_sleep {
+                Duration::ZERO
+            } else {
+                self.spin_for(due)
             };
             Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos()))
         });
         if until.is_none_or(|until| now < until) {
-            // It sleeps, or is woken by something else, which is as good to the kernel's guard: it has blocked.
+            // It sleeps, or something else wakes it. The kernel's guard accepts either: the thread has blocked.
             self.last_sleep = until.unwrap_or(now).max(now);
         }
         until
@@ -89,48 +90,47 @@ mod tests {
 
     #[test]
     fn without_spinning_it_sleeps_until_it_is_due() {
-        let mut waiting = Waiting::new(Spin::default(), at(0));
-        assert_eq!(waiting.sleep_until(at(0), Some(at(500))), Some(at(500)));
+        let mut policy = SleepPolicy::new(Spin::default(), at(0));
+        assert_eq!(policy.sleep_until(at(0), Some(at(500))), Some(at(500)));
         assert_eq!(
-            waiting.sleep_until(at(9_000), Some(at(9_001))),
+            policy.sleep_until(at(9_000), Some(at(9_001))),
             Some(at(9_001))
         );
-        assert_eq!(waiting.sleep_until(at(9_500), None), None);
+        assert_eq!(policy.sleep_until(at(9_500), None), None);
     }
 
     #[test]
-    fn it_watches_the_clock_for_the_last_part_only() {
-        let mut waiting = Waiting::new(SPIN, at(0));
+    fn client_spins_only_for_the_last_part_of_the_wait() {
+        let mut policy = SleepPolicy::new(SPIN, at(0));
         let due = Some(at(1_000));
         assert_eq!(
-            waiting.sleep_until(at(0), due),
+            policy.sleep_until(at(0), due),
             Some(at(940)),
             "first it sleeps"
         );
-        // Awake: a time that has passed, until it is due.
+        // Awake: returns a time in the past, until the request is due.
         for now in [940, 970, 999] {
-            assert_eq!(waiting.sleep_until(at(now), due), Some(at(940)));
+            assert_eq!(policy.sleep_until(at(now), due), Some(at(940)));
         }
         assert_eq!(
-            Waiting::new(SPIN, at(0)).sleep_until(at(5), Some(at(20))),
+            SleepPolicy::new(SPIN, at(0)).sleep_until(at(5), Some(at(20))),
             Some(Time::ZERO)
         );
     }
 
     #[test]
-    fn who_would_never_sleep_sleeps_now_and_then() {
-        let mut waiting = Waiting::new(SPIN, at(0));
-        // Due every 50 us: always within the last 60 us before the next.
+    fn client_that_would_always_spin_still_sleeps_now_and_then() {
+        let mut policy = SleepPolicy::new(SPIN, at(0));
+        // Due every 50 us: the next request is always less than 60 us away.
         let (mut now, mut slept) = (0, Vec::new());
         while now < 6_500 {
             let due = (now / 50 + 1) * 50;
-            let until = waiting.sleep_until(at(now), Some(at(due))).unwrap();
-            match at(now) < until {
-                true => {
-                    slept.push(now);
-                    now = until.as_nanos() / 1_000;
-                }
-                false => now += 10,
+            let until = policy.sleep_until(at(now), Some(at(due))).unwrap();
+            if at(now) < until {
+                slept.push(now);
+                now = until.as_nanos() / 1_000;
+            } else {
+                now += 10;
             }
         }
         assert_eq!(slept.len(), 3, "{slept:?}");
@@ -141,37 +141,37 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sparing_spins_for_few_of_many() {
+    fn sparing_spin_skips_closely_spaced_requests() {
         let sparing = Spin::sparing(SPIN.time);
         for (gap, spun) in [(1_000, 100), (600, 100), (599, 50), (50, 9)] {
-            let mut waiting = Waiting::new(sparing, at(0));
+            let mut policy = SleepPolicy::new(sparing, at(0));
             let mut count = 0;
             for due in (1..=100).map(|n| n * gap) {
                 let before = at(due - gap);
-                let until = waiting.sleep_until(before, Some(at(due))).unwrap();
+                let until = policy.sleep_until(before, Some(at(due))).unwrap();
                 count += u32::from(until < at(due));
-                // The same is due: it is as it was.
-                assert_eq!(waiting.sleep_until(before, Some(at(due))), Some(until));
+                // Asking again about the same request changes nothing.
+                assert_eq!(policy.sleep_until(before, Some(at(due))), Some(until));
             }
             assert_eq!(count, spun, "every {gap} us");
         }
     }
 
     #[test]
-    fn reading_gives_way_to_what_is_due_but_gets_on() {
-        assert!(!gives_way(at(0), at(9_000), None), "nothing is due");
-        assert!(!gives_way(at(0), at(9_000), Some(at(9_001))));
-        assert!(gives_way(at(0), at(9_000), Some(at(9_000))));
-        assert!(!gives_way(at(8_901), at(9_000), Some(at(1))), "just begun");
-        assert!(gives_way(at(8_900), at(9_000), Some(at(1))));
+    fn reading_yields_to_due_requests_after_a_minimum_time() {
+        assert!(!must_yield(at(0), at(9_000), None), "nothing is due");
+        assert!(!must_yield(at(0), at(9_000), Some(at(9_001))));
+        assert!(must_yield(at(0), at(9_000), Some(at(9_000))));
+        assert!(!must_yield(at(8_901), at(9_000), Some(at(1))), "just begun");
+        assert!(must_yield(at(8_900), at(9_000), Some(at(1))));
     }
 
     #[test]
-    fn waiting_for_sockets_alone_is_sleep() {
-        let mut waiting = Waiting::new(SPIN, at(0));
-        assert_eq!(waiting.sleep_until(at(5_000), None), None);
+    fn waiting_for_sockets_counts_as_sleep() {
+        let mut policy = SleepPolicy::new(SPIN, at(0));
+        assert_eq!(policy.sleep_until(at(5_000), None), None);
         assert_eq!(
-            waiting.sleep_until(at(5_010), Some(at(5_060))),
+            policy.sleep_until(at(5_010), Some(at(5_060))),
             Some(at(5_000))
         );
     }

@@ -1,32 +1,32 @@
-//! The line of an exchange in the access log, which is that of the embedded server.
+//! The access-log line of an exchange, in the embedded server's format.
 
 use std::net::SocketAddr;
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 
-use super::exchange::Exchange;
-use crate::server::Entry;
+use super::exchange::ProxyExchange;
+use crate::server::AccessEntry;
 
-/// What the line of an exchange says that is over on the side of its client.
+/// The log entry of an exchange that is over on the client side.
 pub(super) fn entry(
-    exchange: &Exchange,
+    exchange: &ProxyExchange,
     (peer, protocol): (SocketAddr, Protocol),
     now: Time,
-) -> Entry<'_> {
-    let (method, target) = match &exchange.words {
+) -> AccessEntry<'_> {
+    let (method, target) = match &exchange.request_line {
         Some((method, target)) => (method.as_str(), target.as_str()),
         None => ("-", "-"),
     };
     let marks = &exchange.front_marks;
-    Entry {
+    AccessEntry {
         peer,
         protocol,
         method,
         target,
         status: exchange.status.filter(|_| marks.response.last.is_some()),
-        request_body_bytes: exchange.up.came_bytes,
-        response_body_bytes: exchange.down.went_bytes,
+        request_body_bytes: exchange.up.received_bytes,
+        response_body_bytes: exchange.down.sent_bytes,
         began: marks.request.first.unwrap_or(now),
         ended: marks.response.last.unwrap_or(now),
     }

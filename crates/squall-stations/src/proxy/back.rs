@@ -1,32 +1,34 @@
-//! The side of the upstreams: a pool of connections to each, and the exchanges that wait for one or are on it.
+//! The upstream side: a connection pool for each upstream, and the exchanges that wait for a connection or are on one.
 //!
-//! It moves bytes and knows which stream is which exchange; what events mean is in `relay`, what failures come to in `ends`.
+//! It moves bytes and knows which stream belongs to which exchange. `relay` interprets events, `ends` handles failures.
 
 use std::collections::VecDeque;
 
 use squall_base::Time;
 use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
 use squall_base::record::{Beginning, Side};
-use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId, Streams, Trailers, Wants, h3};
+use squall_http::{
+    ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, Streams, Trailers, h3,
+};
 use squall_linux::clock;
-use squall_linux::reactor::Ready;
+use squall_linux::reactor::ReadyEvent;
 use squall_load::{ConnectionId, Pool};
 
-use super::exchange::{Key, Whose};
+use super::exchange::{ExchangeKey, RecordOwner};
 use super::settings::{Balance, Failure};
 use crate::Buffers;
-use crate::client::transport::{Dial, Moved, OpenError, Transport};
-use crate::log::Log;
+use crate::client::transport::{Dial, IoOutcome, OpenError, Transport};
+use crate::log::StationLog;
 
-/// An upstream is not read from while so many bytes of its answers wait for clients, if it speaks HTTP/1.1.
+/// The proxy stops reading from an HTTP/1.1 upstream while more bytes than this wait for clients.
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
-/// If it speaks HTTP/2, windows hold it up before, unless they are set to be larger.
+/// The limit for HTTP/2 and HTTP/3. Windows stop such an upstream earlier, unless they are set to be larger.
 const HTTP2_BACKLOG_BYTES: usize = 4 * 1024 * 1024;
 
-/// Which connection to which upstream.
+/// One connection to one upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
-    pub(super) lane: u32,
+pub(super) struct BackKey {
+    pub(super) upstream: u32,
     pub(super) connection: ConnectionId,
 }
 
@@ -39,40 +41,40 @@ pub(super) struct BackConnection {
     connected: Option<Time>,
     secured: Option<Time>,
     protocol: Option<Protocol>,
-    /// The exchange that it was opened for, until that can be sent.
-    pub(super) first: Option<Key>,
-    pub(super) streams: Streams<StreamId, Key>,
+    /// The exchange that it was opened for, until its request can be sent.
+    pub(super) first: Option<ExchangeKey>,
+    pub(super) streams: Streams<StreamId, ExchangeKey>,
     /// Exchanges whose requests wait for room.
-    pub(super) blocked: Vec<Key>,
+    pub(super) blocked: Vec<ExchangeKey>,
     pub(super) backlog_bytes: usize,
-    /// Requests that it was given.
+    /// Requests that were submitted to it.
     pub(super) submitted: u64,
-    pub(super) is_hungry: bool,
+    pub(super) has_unread: bool,
     is_dirty: bool,
-    /// An exchange on it was given up, which HTTP/1.1 can only do with the connection.
+    /// An exchange on it was cancelled, for which HTTP/1.1 must close the connection.
     pub(super) is_given_up: bool,
 }
 
-/// The connections to one upstream, and who waits for them.
-pub(super) struct Lane {
-    pub(super) pool: Pool,
-    /// `None`: it has ended.
+/// The connections to one upstream, and the exchanges that wait for them.
+pub(super) struct UpstreamPool {
+    pub(super) policy: Pool,
+    /// `None` for a connection that has ended.
     pub(super) connections: Vec<Option<Box<BackConnection>>>,
-    pub(super) waiting: VecDeque<Key>,
-    is_stirred: bool,
-    /// Exchanges that wait here or are under way.
+    pub(super) waiting: VecDeque<ExchangeKey>,
+    is_changed: bool,
+    /// Exchanges that wait here or are in flight.
     load: u32,
 }
 
 /// All connections to upstreams.
 pub(super) struct Backs {
-    pub(super) log: Log,
+    pub(super) log: StationLog,
     pub(super) protocol: Protocol,
-    pub(super) wants: Wants,
-    pub(super) lanes: Vec<Lane>,
-    stirred: VecDeque<u32>,
-    dirty: Vec<At>,
-    pub(super) hungry: Vec<At>,
+    pub(super) wants: InboxOptions,
+    pub(super) pools: Vec<UpstreamPool>,
+    changed: VecDeque<u32>,
+    dirty: Vec<BackKey>,
+    pub(super) pending_reads: Vec<BackKey>,
     balance: Balance,
     turn: usize,
     pub(super) opened: u32,
@@ -81,44 +83,44 @@ pub(super) struct Backs {
 
 /// What a connection can do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum Availability {
     Ready,
     Busy,
-    /// It takes nothing new, and ends what it has.
+    /// It takes no new request, and finishes those it has.
     Draining,
-    /// It is of no more use.
+    /// It is no longer usable.
     Over,
 }
 
 impl Backs {
     pub(super) fn new(
-        log: Log,
+        log: StationLog,
         upstreams: usize,
         protocol: Protocol,
         (connections, pool): (Connections, PoolSettings),
         balance: Balance,
         seed: u64,
     ) -> Backs {
-        let wants = Wants {
+        let wants = InboxOptions {
             fields: true,
             bodies: true,
             frames: log.wants_frames(),
         };
-        let lane = |index: usize| Lane {
-            pool: Pool::new(connections, pool, seed.wrapping_add(index as u64)),
+        let new_pool = |index: usize| UpstreamPool {
+            policy: Pool::new(connections, pool, seed.wrapping_add(index as u64)),
             connections: Vec::new(),
             waiting: VecDeque::new(),
-            is_stirred: false,
+            is_changed: false,
             load: 0,
         };
         Backs {
             log,
             protocol,
             wants,
-            lanes: (0..upstreams).map(lane).collect(),
-            stirred: VecDeque::new(),
+            pools: (0..upstreams).map(new_pool).collect(),
+            changed: VecDeque::new(),
             dirty: Vec::new(),
-            hungry: Vec::new(),
+            pending_reads: Vec::new(),
             balance,
             turn: 0,
             opened: 0,
@@ -126,71 +128,71 @@ impl Backs {
         }
     }
 
-    /// The upstream that the next request goes to.
+    /// Chooses the upstream for the next request.
     pub(super) fn choose(&mut self) -> u32 {
-        let count = self.lanes.len();
+        let count = self.pools.len();
         let turn = self.turn;
         let next = match self.balance {
             Balance::RoundRobin => turn % count,
             Balance::LeastRequests => (0..count)
                 .map(|step| (turn + step) % count)
-                .min_by_key(|lane| self.lanes[*lane].load)
+                .min_by_key(|upstream| self.pools[*upstream].load)
                 .unwrap_or(0),
         };
         self.turn = (next + 1) % count;
         next as u32
     }
 
-    /// An exchange waits for a connection of this lane.
-    pub(super) fn enqueue(&mut self, lane: u32, key: Key) {
-        let of = &mut self.lanes[lane as usize];
-        of.load += 1;
-        of.waiting.push_back(key);
-        self.stir(lane);
+    /// Queues an exchange for a connection to this upstream.
+    pub(super) fn enqueue(&mut self, upstream: u32, key: ExchangeKey) {
+        let pool = &mut self.pools[upstream as usize];
+        pool.load += 1;
+        pool.waiting.push_back(key);
+        self.mark_changed(upstream);
     }
 
-    /// An exchange has left the lane.
-    pub(super) fn leave(&mut self, lane: u32) {
-        let load = &mut self.lanes[lane as usize].load;
+    /// Notes that an exchange has left the upstream.
+    pub(super) fn leave(&mut self, upstream: u32) {
+        let load = &mut self.pools[upstream as usize].load;
         *load = load.saturating_sub(1);
     }
 
-    /// Something has changed that may give a request of this lane its connection.
-    pub(super) fn stir(&mut self, lane: u32) {
-        let of = &mut self.lanes[lane as usize];
-        if !of.waiting.is_empty() && !std::mem::replace(&mut of.is_stirred, true) {
-            self.stirred.push_back(lane);
+    /// Notes a change that may let a waiting request for this upstream get a connection.
+    pub(super) fn mark_changed(&mut self, upstream: u32) {
+        let pool = &mut self.pools[upstream as usize];
+        if !pool.waiting.is_empty() && !std::mem::replace(&mut pool.is_changed, true) {
+            self.changed.push_back(upstream);
         }
     }
 
-    pub(super) fn take_stirred(&mut self) -> Option<u32> {
-        let lane = self.stirred.pop_front()?;
-        self.lanes[lane as usize].is_stirred = false;
-        Some(lane)
+    pub(super) fn take_changed(&mut self) -> Option<u32> {
+        let upstream = self.changed.pop_front()?;
+        self.pools[upstream as usize].is_changed = false;
+        Some(upstream)
     }
 
-    pub(super) fn connection_mut(&mut self, at: At) -> Option<&mut BackConnection> {
-        let lane = self.lanes.get_mut(at.lane as usize)?;
-        lane.connections
+    pub(super) fn connection_mut(&mut self, at: BackKey) -> Option<&mut BackConnection> {
+        let pool = self.pools.get_mut(at.upstream as usize)?;
+        pool.connections
             .get_mut(at.connection.0 as usize)?
             .as_deref_mut()
     }
 
-    /// Whether a connection is not open yet.
+    /// Whether any connection is still being opened.
     pub(super) fn is_opening(&self) -> bool {
         let mut connections = self.connections();
         connections.any(|(_, connection)| !connection.is_established())
     }
 
     /// All connections that have not ended.
-    pub(super) fn connections(&self) -> impl Iterator<Item = (At, &BackConnection)> {
-        (0..).zip(&self.lanes).flat_map(|(lane, of)| {
-            let connections = (0..).zip(&of.connections);
+    pub(super) fn connections(&self) -> impl Iterator<Item = (BackKey, &BackConnection)> {
+        (0..).zip(&self.pools).flat_map(|(upstream, pool)| {
+            let connections = (0..).zip(&pool.connections);
             connections.filter_map(move |(id, connection)| {
                 let connection = connection.as_deref()?;
                 let connection_id = ConnectionId(id);
-                let at = At {
-                    lane,
+                let at = BackKey {
+                    upstream,
                     connection: connection_id,
                 };
                 Some((at, connection))
@@ -198,8 +200,8 @@ impl Backs {
         })
     }
 
-    /// It may have something to write: it has its turn before the proxy sleeps.
-    pub(super) fn touch(&mut self, at: At) {
+    /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
+    pub(super) fn touch(&mut self, at: BackKey) {
         if let Some(connection) = self.connection_mut(at)
             && !std::mem::replace(&mut connection.is_dirty, true)
         {
@@ -207,7 +209,7 @@ impl Backs {
         }
     }
 
-    pub(super) fn take_dirty(&mut self) -> Option<At> {
+    pub(super) fn take_dirty(&mut self) -> Option<BackKey> {
         let at = self.dirty.pop()?;
         if let Some(connection) = self.connection_mut(at) {
             connection.is_dirty = false;
@@ -215,21 +217,21 @@ impl Backs {
         Some(at)
     }
 
-    /// Begins the connection that a pool has decided on.
+    /// Opens the connection that a pool decided to open.
     pub(super) fn open(
         &mut self,
-        at: At,
+        at: BackKey,
         dial: Dial<'_>,
-        first: Option<Key>,
+        first: Option<ExchangeKey>,
     ) -> Result<(), OpenError> {
         let made = Transport::open(dial, self.wants);
-        let lane = &mut self.lanes[at.lane as usize];
+        let pool = &mut self.pools[at.upstream as usize];
         let number = self.opened;
         self.opened += 1;
         match made {
             Ok(mut transport) => {
                 transport.set_manual_consumption();
-                lane.connections.push(Some(Box::new(BackConnection {
+                pool.connections.push(Some(Box::new(BackConnection {
                     number,
                     transport,
                     opened: clock::now(),
@@ -241,7 +243,7 @@ impl Backs {
                     blocked: Vec::new(),
                     backlog_bytes: 0,
                     submitted: 0,
-                    is_hungry: false,
+                    has_unread: false,
                     is_dirty: false,
                     is_given_up: false,
                 })));
@@ -249,68 +251,69 @@ impl Backs {
                 Ok(())
             }
             Err(error) => {
-                lane.connections.push(None);
-                lane.pool.closed(at.connection);
+                pool.connections.push(None);
+                pool.policy.closed(at.connection);
                 Err(error)
             }
         }
     }
 
-    /// Tells the pool what a connection can do now.
-    pub(super) fn settle(&mut self, at: At) -> Option<Next> {
+    /// Reports to the pool what a connection can do now.
+    pub(super) fn settle(&mut self, at: BackKey) -> Option<Availability> {
         let streams_at_most = self.streams_at_most;
         let connection = self.connection_mut(at)?;
         let in_flight = connection.transport.in_flight() as u32;
-        let next = connection.next(streams_at_most);
-        let pool = &mut self.lanes[at.lane as usize].pool;
-        match next {
-            Next::Ready => pool.set_ready(at.connection, in_flight),
-            Next::Busy => pool.set_busy(at.connection),
-            Next::Draining | Next::Over => pool.closed(at.connection),
+        let availability = connection.availability(streams_at_most);
+        let policy = &mut self.pools[at.upstream as usize].policy;
+        match availability {
+            Availability::Ready => policy.set_ready(at.connection, in_flight),
+            Availability::Busy => policy.set_busy(at.connection),
+            Availability::Draining | Availability::Over => policy.closed(at.connection),
         }
-        self.stir(at.lane);
-        Some(next)
+        self.mark_changed(at.upstream);
+        Some(availability)
     }
 
-    /// Whether a connection can take a request now, be it into the write of those before it.
-    pub(super) fn is_ready(&mut self, at: At) -> bool {
+    /// Whether a connection can take a request now, if only into the same write as the requests before it.
+    pub(super) fn is_ready(&mut self, at: BackKey) -> bool {
         let connection = self.connection_mut(at);
         connection.is_some_and(|connection| {
             connection.transport.is_ready() || connection.transport.gather()
         })
     }
 
-    /// After a request was submitted: whether another one may share its write.
-    pub(super) fn gather(&mut self, at: At) {
+    /// After a request was submitted: offers the connection for another request, if that may share its write.
+    pub(super) fn gather(&mut self, at: BackKey) {
         let streams_at_most = self.streams_at_most;
         let Some(connection) = self.connection_mut(at) else {
             return;
         };
-        let gathers = connection.has_stream(streams_at_most) && connection.transport.gather();
+        let may_gather =
+            connection.has_free_stream(streams_at_most) && connection.transport.gather();
         let in_flight = connection.transport.in_flight() as u32;
-        if gathers {
-            let pool = &mut self.lanes[at.lane as usize].pool;
-            pool.set_ready(at.connection, in_flight);
+        if may_gather {
+            let policy = &mut self.pools[at.upstream as usize].policy;
+            policy.set_ready(at.connection, in_flight);
         }
     }
 
-    /// Takes a connection that has ended.
-    pub(super) fn remove(&mut self, at: At) -> Option<Box<BackConnection>> {
-        let lane = self.lanes.get_mut(at.lane as usize)?;
-        lane.pool.closed(at.connection);
-        let place = lane.connections.get_mut(at.connection.0 as usize)?;
+    /// Removes a connection that has ended.
+    pub(super) fn remove(&mut self, at: BackKey) -> Option<Box<BackConnection>> {
+        let pool = self.pools.get_mut(at.upstream as usize)?;
+        pool.policy.closed(at.connection);
+        let place = pool.connections.get_mut(at.connection.0 as usize)?;
         let connection = place.take()?;
-        self.stir(at.lane);
+        self.mark_changed(at.upstream);
         Some(connection)
     }
 
-    pub(super) fn whose(&mut self, at: At, stream: StreamId) -> Whose {
+    pub(super) fn owner(&mut self, at: BackKey, stream: StreamId) -> RecordOwner {
         let begun = self.protocol;
         let connection = self.connection_mut(at);
         let (connection, protocol) = connection.map_or((0, begun), |connection| {
             (connection.number, connection.protocol.unwrap_or(begun))
         });
-        Whose {
+        RecordOwner {
             side: Side::Client,
             connection,
             stream,
@@ -318,8 +321,8 @@ impl Backs {
         }
     }
 
-    /// Bytes of an answer have left for the client, or were thrown away: the upstream may send as many again.
-    pub(super) fn consume(&mut self, at: At, stream: StreamId, n: u64) {
+    /// Opens the window again after bytes of a response have left for the client or were discarded.
+    pub(super) fn consume(&mut self, at: BackKey, stream: StreamId, n: u64) {
         if n == 0 {
             return;
         }
@@ -329,38 +332,38 @@ impl Backs {
         }
     }
 
-    /// So many bytes of answers wait for clients.
-    pub(super) fn add_backlog(&mut self, at: At, n: usize) {
+    /// Notes that `n` more bytes of responses wait for clients.
+    pub(super) fn add_backlog(&mut self, at: BackKey, n: usize) {
         if let Some(connection) = self.connection_mut(at) {
             connection.backlog_bytes += n;
         }
     }
 
-    /// So many do not wait any more.
-    pub(super) fn drop_backlog(&mut self, at: At, n: u64) {
+    /// Notes that `n` bytes no longer wait.
+    pub(super) fn drop_backlog(&mut self, at: BackKey, n: u64) {
         let Some(connection) = self.connection_mut(at) else {
             return;
         };
         connection.backlog_bytes = connection.backlog_bytes.saturating_sub(n as usize);
-        if connection.is_hungry && !connection.is_paused() {
-            self.hungry.push(at);
+        if connection.has_unread && !connection.is_paused() {
+            self.pending_reads.push(at);
         }
     }
 
-    /// Takes bytes of a request's streamed body, as many as there is room for, and returns how many.
-    pub(super) fn send_body(&mut self, at: At, stream: StreamId, bytes: &[u8]) -> usize {
+    /// Accepts bytes of a request's streamed body, as many as there is room for, and returns how many.
+    pub(super) fn send_body(&mut self, at: BackKey, stream: StreamId, bytes: &[u8]) -> usize {
         let Some(connection) = self.connection_mut(at) else {
             return 0;
         };
         let taken = connection.transport.send_body(stream, bytes);
-        // One that takes nothing has no news: it would have its turn for ever.
+        // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
         if taken > 0 {
             self.touch(at);
         }
         taken
     }
 
-    pub(super) fn end_body(&mut self, at: At, stream: StreamId, trailers: Option<&Trailers>) {
+    pub(super) fn end_body(&mut self, at: BackKey, stream: StreamId, trailers: Option<&Trailers>) {
         if let Some(connection) = self.connection_mut(at) {
             match trailers {
                 None => connection.transport.end_body(stream),
@@ -370,8 +373,8 @@ impl Backs {
         }
     }
 
-    /// Gives an exchange up, and returns the code that said so.
-    pub(super) fn reset(&mut self, at: At, stream: StreamId) -> Option<u64> {
+    /// Cancels an exchange, and returns the error code that was sent.
+    pub(super) fn reset(&mut self, at: BackKey, stream: StreamId) -> Option<u64> {
         let connection = self.connection_mut(at)?;
         connection.streams.remove(stream);
         let code = match connection.version() {
@@ -390,22 +393,22 @@ impl Backs {
 }
 
 impl BackConnection {
-    /// Whether it has begun to speak HTTP.
+    /// Whether HTTP has been established on it.
     pub(super) fn is_established(&self) -> bool {
         self.protocol.is_some()
     }
 
-    /// Since when it is being opened.
+    /// When opening it began.
     pub(super) fn opened(&self) -> Time {
         self.opened
     }
 
-    /// The version that is spoken.
+    /// The HTTP version; 1.1 until it is known.
     pub(super) fn version(&self) -> Version {
         self.protocol.map_or(Version::Http1, Protocol::version)
     }
 
-    /// Whether more of it is not read for now, so that what waits here stays bounded.
+    /// Whether reading from it is paused, so that what waits here stays bounded.
     pub(super) fn is_paused(&self) -> bool {
         let most = match self.version() {
             Version::Http1 => HTTP1_BACKLOG_BYTES,
@@ -414,7 +417,7 @@ impl BackConnection {
         self.backlog_bytes > most
     }
 
-    /// Notes how an exchange that is given to it now came to be: one that it was opened for has had its slot since.
+    /// Records how an exchange got this connection. One that the connection was opened for already has its slot.
     pub(super) fn note_beginning(&self, beginning: &mut Beginning) {
         beginning.slot.get_or_insert_with(clock::now);
         beginning.opened = Some(self.opened);
@@ -422,42 +425,47 @@ impl BackConnection {
         beginning.secured = self.secured;
     }
 
-    /// Whether a request can be sent. HTTP/1.1 and HTTP/2 in the clear would take one before the socket is connected, and
-    /// the wait for the connection would count as the proxy's own time.
+    /// Whether a request can be sent. In cleartext, the HTTP/1.1 and HTTP/2 engines would accept one before the socket
+    /// is connected, and the wait for the connection would count as the proxy's own time.
     fn is_ready(&self) -> bool {
         self.connected.is_some() && self.transport.is_ready()
     }
 
-    /// Takes the request that it was opened for, once that can be sent.
-    pub(super) fn take_first(&mut self) -> Option<Key> {
+    /// Takes the exchange that it was opened for, once the request can be sent.
+    pub(super) fn take_first(&mut self) -> Option<ExchangeKey> {
         let is_ready = self.is_ready();
         self.first.take_if(|_| is_ready)
     }
 
-    fn has_stream(&self, streams_at_most: Option<u32>) -> bool {
+    fn has_free_stream(&self, streams_at_most: Option<u32>) -> bool {
         let in_flight = self.transport.in_flight();
         streams_at_most.is_none_or(|at_most| in_flight < at_most as usize)
     }
 
-    fn next(&self, streams_at_most: Option<u32>) -> Next {
+    fn availability(&self, streams_at_most: Option<u32>) -> Availability {
         if self.is_given_up {
-            return Next::Over;
+            return Availability::Over;
         }
         if self.is_ready() && self.first.is_none() {
-            return match self.has_stream(streams_at_most) {
-                true => Next::Ready,
-                false => Next::Busy,
+            return if self.has_free_stream(streams_at_most) {
+                Availability::Ready
+            } else {
+                Availability::Busy
             };
         }
         match (self.transport.is_open(), self.transport.in_flight()) {
-            (true, _) => Next::Busy,
-            (false, 0) => Next::Over,
-            (false, _) => Next::Draining,
+            (true, _) => Availability::Busy,
+            (false, 0) => Availability::Over,
+            (false, _) => Availability::Draining,
         }
     }
 
-    /// Goes on connecting; true once it is connected.
-    pub(super) fn connect(&mut self, ready: Ready, log: &mut Log) -> Result<bool, Failure> {
+    /// Continues connecting; true once it is connected.
+    pub(super) fn connect(
+        &mut self,
+        ready: ReadyEvent,
+        log: &mut StationLog,
+    ) -> Result<bool, Failure> {
         if self.connected.is_none() {
             match self.transport.finish_connecting(ready) {
                 Ok(Some(now)) => {
@@ -479,7 +487,7 @@ impl BackConnection {
         inbox: &mut Inbox<ClientEvent>,
     ) -> (Time, Result<bool, Failure>) {
         let (now, moved) = self.transport.read(buffers, inbox);
-        (now, self.came_to(moved))
+        (now, self.io_result(moved))
     }
 
     /// Writes once; true if there may be more.
@@ -488,25 +496,27 @@ impl BackConnection {
         inbox: &mut Inbox<ClientEvent>,
     ) -> (Time, Result<bool, Failure>) {
         let (now, moved) = self.transport.write(inbox);
-        (now, self.came_to(moved))
+        (now, self.io_result(moved))
     }
 
-    fn came_to(&self, moved: Moved) -> Result<bool, Failure> {
+    fn io_result(&self, moved: IoOutcome) -> Result<bool, Failure> {
         match moved {
-            Moved::Some => Ok(true),
-            Moved::All => Ok(false),
-            Moved::End(_) if self.protocol.is_none() => Err(Failure::ConnectFailed),
-            Moved::End(Ok(_) | Err(ConnectionError::UnexpectedEnd)) => Err(Failure::UpstreamClosed),
-            Moved::End(Err(ConnectionError::Quic(closing))) if closing.is_clean() => {
+            IoOutcome::More => Ok(true),
+            IoOutcome::Done => Ok(false),
+            IoOutcome::End(_) if self.protocol.is_none() => Err(Failure::ConnectFailed),
+            IoOutcome::End(Ok(_) | Err(ConnectionError::UnexpectedEnd)) => {
                 Err(Failure::UpstreamClosed)
             }
-            Moved::End(Err(_)) => Err(Failure::UpstreamProtocol),
+            IoOutcome::End(Err(ConnectionError::Quic(closing))) if closing.is_clean() => {
+                Err(Failure::UpstreamClosed)
+            }
+            IoOutcome::End(Err(_)) => Err(Failure::UpstreamProtocol),
         }
     }
 
-    /// Notes what is spoken, once that is known.
-    pub(super) fn note_established(&mut self, log: &mut Log) -> bool {
-        log.keys(self.transport.take_key_log());
+    /// Records the protocol, once it is known. Returns whether it has just become known.
+    pub(super) fn note_established(&mut self, log: &mut StationLog) -> bool {
+        log.record_keys(self.transport.take_key_log());
         if self.protocol.is_some() {
             return false;
         }

@@ -1,7 +1,7 @@
-//! How exchanges end, on either side, well or badly; and what follows for the other side.
+//! How exchanges end, on either side, successfully or not, and what follows for the other side.
 //!
-//! A request goes to another connection only if that is safe: it certainly was not acted on, or doing it twice is as good
-//! as once and nothing of an answer came (RFC 9110, section 9.2.2).
+//! A request moves to another connection only if that is safe: it was certainly not processed, or it is idempotent and
+//! no part of a response has arrived (RFC 9110, section 9.2.2).
 
 use squall_base::Time;
 use squall_base::plan::Version;
@@ -10,17 +10,17 @@ use squall_linux::clock;
 
 use super::Core;
 use super::access::entry;
-use super::back::At;
-use super::exchange::{Back, Exchange, Key};
-use super::front::{FrontAt, Why};
+use super::back::BackKey;
+use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::front::{FrontKey, ResetReason};
 use super::settings::Failure;
 
-/// How often a request is given to an upstream in all.
+/// Most attempts to send a request to an upstream.
 const MAX_ATTEMPTS: u32 = 3;
 
 impl Core {
-    /// The client wants no answer any more.
-    pub(super) fn client_gone(&mut self, key: Key, code: Option<u64>) {
+    /// Ends an exchange whose client no longer wants a response.
+    pub(super) fn abort(&mut self, key: ExchangeKey, code: Option<u64>) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
@@ -31,47 +31,47 @@ impl Core {
         self.finish_front(key, code, clock::now());
     }
 
-    /// The client's request breaks the protocol, and its stream was given up.
-    pub(super) fn client_broke(&mut self, key: Key, code: Option<u64>) {
+    /// Ends an exchange whose request violates the protocol and whose stream was reset.
+    pub(super) fn abort_broken_request(&mut self, key: ExchangeKey, code: Option<u64>) {
         *self.report.failures.entry(Failure::BadRequest).or_default() += 1;
         if let Some(exchange) = self.exchanges.get_mut(key) {
             exchange.down.is_closed = true;
         }
-        self.client_gone(key, code);
+        self.abort(key, code);
     }
 
-    /// Takes an exchange from its upstream.
-    pub(super) fn cancel_back(&mut self, key: Key) {
+    /// Withdraws an exchange from its upstream.
+    pub(super) fn cancel_back(&mut self, key: ExchangeKey) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let back = std::mem::replace(&mut exchange.back, Back::Over);
+        let back = std::mem::replace(&mut exchange.back, BackState::Over);
         let dropped = exchange.down.close();
-        if let Some((at, stream)) = exchange.came_over {
+        if let Some((at, stream)) = exchange.upstream_stream {
             self.backs.consume(at, stream, dropped);
             self.backs.drop_backlog(at, dropped);
         }
-        if let Some(lane) = back.lane() {
-            self.backs.leave(lane);
+        if let Some(upstream) = back.upstream() {
+            self.backs.leave(upstream);
         }
         match back {
-            Back::Opening { at } => {
+            BackState::Opening { at } => {
                 if let Some(connection) = self.backs.connection_mut(at) {
                     connection.first = None;
                 }
                 self.backs.settle(at);
             }
-            Back::Sent { at, stream } => {
+            BackState::Sent { at, stream } => {
                 let code = self.backs.reset(at, stream);
                 self.record_back(key, (at, stream), code);
             }
-            // In the queue of its lane its key finds nothing to send.
-            Back::Waiting { .. } | Back::Nowhere | Back::Over => {}
+            // The upstream still has its key queued, which will find nothing to send.
+            BackState::Waiting { .. } | BackState::Unassigned | BackState::Over => {}
         }
     }
 
-    /// What still comes of a request is not wanted.
-    pub(super) fn discard_request(&mut self, key: Key) {
+    /// Discards the rest of a request.
+    pub(super) fn discard_request(&mut self, key: ExchangeKey) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
@@ -82,12 +82,13 @@ impl Core {
         }
     }
 
-    /// The exchange is over on the side of its upstream, which has answered; early, if not all of the request was taken.
-    pub(super) fn finish_back(&mut self, key: Key, reset: Option<u64>, is_early: bool) {
+    /// Ends the exchange on the upstream side after the response; early, if the upstream did not take the whole
+    /// request.
+    pub(super) fn finish_back(&mut self, key: ExchangeKey, reset: Option<u64>, is_early: bool) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let Back::Sent { at, stream } = exchange.back else {
+        let BackState::Sent { at, stream } = exchange.back else {
             return;
         };
         if is_early {
@@ -99,27 +100,37 @@ impl Core {
         self.forget_if_over(key);
     }
 
-    /// The exchange has left its upstream.
-    pub(super) fn finish_back_record(&mut self, key: Key, at: (At, StreamId), reset: Option<u64>) {
+    /// Records that the exchange has left its upstream.
+    pub(super) fn finish_back_record(
+        &mut self,
+        key: ExchangeKey,
+        at: (BackKey, StreamId),
+        reset: Option<u64>,
+    ) {
         self.record_back(key, at, reset);
-        self.backs.leave(at.0.lane);
+        self.backs.leave(at.0.upstream);
         if let Some(exchange) = self.exchanges.get_mut(key) {
-            exchange.back = Back::Over;
+            exchange.back = BackState::Over;
         }
     }
 
-    fn record_back(&mut self, key: Key, (at, stream): (At, StreamId), reset: Option<u64>) {
+    fn record_back(
+        &mut self,
+        key: ExchangeKey,
+        (at, stream): (BackKey, StreamId),
+        reset: Option<u64>,
+    ) {
         if self.backs.log.wants_exchanges()
             && let Some(exchange) = self.exchanges.get_mut(key)
         {
-            let whose = self.backs.whose(at, stream);
-            let row = exchange.record(self.backs.log.hop(), whose, reset);
-            self.backs.log.exchange(row);
+            let owner = self.backs.owner(at, stream);
+            let row = exchange.record(self.backs.log.hop(), owner, reset);
+            self.backs.log.record_exchange(row);
         }
     }
 
-    /// The exchange is over on the side of its client.
-    pub(super) fn finish_front(&mut self, key: Key, reset: Option<u64>, now: Time) {
+    /// Ends the exchange on the client side.
+    pub(super) fn finish_front(&mut self, key: ExchangeKey, reset: Option<u64>, now: Time) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
@@ -128,14 +139,14 @@ impl Core {
         };
         let dropped = exchange.up.close();
         if self.fronts.log.wants_exchanges() {
-            let whose = self.fronts.whose(at, stream);
-            let row = exchange.record(self.fronts.log.hop(), whose, reset);
-            self.fronts.log.exchange(row);
+            let owner = self.fronts.owner(at, stream);
+            let row = exchange.record(self.fronts.log.hop(), owner, reset);
+            self.fronts.log.record_exchange(row);
         }
         if let Some(access) = &mut self.access
             && let Some(peer) = address(&mut self.fronts, at)
         {
-            let protocol = self.fronts.whose(at, stream).protocol;
+            let protocol = self.fronts.owner(at, stream).protocol;
             access.write(&entry(exchange, (peer, protocol), now));
         }
         self.fronts.forget(at, stream);
@@ -144,9 +155,9 @@ impl Core {
         self.serve_next(at);
     }
 
-    /// HTTP/1.1: the next of the pipelined requests has its turn.
-    fn serve_next(&mut self, at: FrontAt) {
-        let FrontAt::Tcp(id) = at else {
+    /// HTTP/1.1: starts the next of the pipelined requests.
+    fn serve_next(&mut self, at: FrontKey) {
+        let FrontKey::Tcp(id) = at else {
             return;
         };
         let Some(front) = self.fronts.tcp_mut(id) else {
@@ -159,8 +170,8 @@ impl Core {
         while let Some(next) = front.waiting.pop_front() {
             if self.exchanges.get_mut(next).is_some() {
                 front.is_serving = true;
-                if front.wants_to_go_on() {
-                    self.fronts.hungry.push(id);
+                if front.may_read() {
+                    self.fronts.pending_reads.push(id);
                 }
                 self.begin(next);
                 return;
@@ -168,23 +179,24 @@ impl Core {
         }
     }
 
-    /// Its state goes with its last side.
-    fn forget_if_over(&mut self, key: Key) {
-        let is_over = |exchange: &mut Exchange| {
-            exchange.front.is_none() && matches!(exchange.back, Back::Over | Back::Nowhere)
+    /// Removes the exchange when both sides are over.
+    fn forget_if_over(&mut self, key: ExchangeKey) {
+        let is_over = |exchange: &mut ProxyExchange| {
+            exchange.front.is_none()
+                && matches!(exchange.back, BackState::Over | BackState::Unassigned)
         };
         if self.exchanges.get_mut(key).is_some_and(is_over) {
             self.exchanges.remove(key);
         }
     }
 
-    /// An upstream has lost an exchange, which is not there any more. It is sent again if that is safe; else the client is
-    /// told, if it has not heard anything of an answer, or sees that it is cut off.
-    pub(super) fn lost(
+    /// Handles an exchange that its upstream has lost and no longer has. It is sent again if that is safe. Otherwise
+    /// the client gets an error response, or is cut off if part of a response has already been passed on.
+    pub(super) fn retry_or_give_up(
         &mut self,
-        key: Key,
+        key: ExchangeKey,
         failure: Failure,
-        can_repeat: impl FnOnce(&mut Exchange) -> bool,
+        can_repeat: impl FnOnce(&mut ProxyExchange) -> bool,
     ) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
@@ -194,16 +206,16 @@ impl Core {
             && exchange.attempts < MAX_ATTEMPTS
             && can_repeat(exchange)
         {
-            exchange.back = Back::Nowhere;
+            exchange.back = BackState::Unassigned;
             self.report.retries += 1;
             self.begin(key);
             return;
         }
-        self.give_up_answer(key, failure);
+        self.give_up_response(key, failure);
     }
 
-    /// There will be no whole answer of an upstream.
-    pub(super) fn give_up_answer(&mut self, key: Key, failure: Failure) {
+    /// Ends the wait for a complete response from an upstream.
+    pub(super) fn give_up_response(&mut self, key: ExchangeKey, failure: Failure) {
         self.cancel_back(key);
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
@@ -224,66 +236,68 @@ impl Core {
         }
         *self.report.failures.entry(failure).or_default() += 1;
         let has_length = exchange.has_length;
-        if let FrontAt::Tcp(id) = front
+        if let FrontKey::Tcp(id) = front
             && let Some(front) = self.fronts.tcp_mut(id)
             && front.version() == Version::Http1
         {
-            // An HTTP/1.0 client takes a proper end of the connection for that of the body.
-            front.is_cut |= !has_length;
+            // An HTTP/1.0 client takes a clean end of the connection for the end of the body.
+            front.is_cut_off |= !has_length;
         }
-        let code = self.fronts.reset(front, stream, Why::CutOff);
+        let code = self.fronts.reset(front, stream, ResetReason::CutOff);
         self.finish_front(key, Some(code), clock::now());
     }
 
-    /// A connection to an upstream is over.
-    pub(super) fn fail_back(&mut self, at: At, failure: Failure) {
+    /// Handles the end of a connection to an upstream.
+    pub(super) fn fail_back(&mut self, at: BackKey, failure: Failure) {
         let Some(mut connection) = self.backs.remove(at) else {
             return;
         };
         let log = &mut self.backs.log;
         connection.transport.sample(connection.number, true, log);
         connection.transport.count_settings(&mut log.counts);
-        log.keys(connection.transport.take_key_log());
-        let failure = match connection.is_given_up {
-            true => Failure::UpstreamClosed,
-            false => failure,
+        log.record_keys(connection.transport.take_key_log());
+        let failure = if connection.is_given_up {
+            Failure::UpstreamClosed
+        } else {
+            failure
         };
         let is_reused = connection.submitted > 1;
         let first = connection.first.take();
-        let open: Vec<(StreamId, Key)> = connection.streams.drain().collect();
+        let open: Vec<(StreamId, ExchangeKey)> = connection.streams.drain().collect();
         connection.transport.close(&mut self.back_inbox);
         let last = &self.back_inbox.frames;
-        (self.backs.log).frames(connection.number, clock::now(), last);
+        (self.backs.log).record_frames(connection.number, clock::now(), last);
         self.back_inbox.clear();
         if let Some(key) = first {
-            self.backs.leave(at.lane);
+            self.backs.leave(at.upstream);
             if let Some(exchange) = self.exchanges.get_mut(key) {
-                exchange.back = Back::Over;
+                exchange.back = BackState::Over;
             }
-            // Nothing of it was sent: another upstream may have it, each once.
-            let upstreams = self.backs.lanes.len();
-            let can_repeat = |exchange: &mut Exchange| (exchange.attempts as usize) < upstreams;
-            self.lost(key, failure, can_repeat);
+            // Nothing was sent, so the request may try each of the other upstreams once.
+            let upstreams = self.backs.pools.len();
+            let can_repeat =
+                |exchange: &mut ProxyExchange| (exchange.attempts as usize) < upstreams;
+            self.retry_or_give_up(key, failure, can_repeat);
         }
         for (stream, key) in open {
             self.finish_back_record(key, (at, stream), None);
-            let can_repeat = |exchange: &mut Exchange| is_reused && exchange.is_repeatable();
-            self.lost(key, failure, can_repeat);
+            let can_repeat = |exchange: &mut ProxyExchange| is_reused && exchange.is_repeatable();
+            self.retry_or_give_up(key, failure, can_repeat);
         }
     }
 
-    /// The streams of a client's connection that is over.
-    pub(super) fn abandon(&mut self, open: Vec<(StreamId, Key)>) {
+    /// Abandons the streams of a client's connection that is over.
+    pub(super) fn abandon(&mut self, open: Vec<(StreamId, ExchangeKey)>) {
         for (_, key) in open {
-            self.client_gone(key, None);
+            self.abort(key, None);
         }
     }
 }
 
-fn address(fronts: &mut super::front::Fronts, at: FrontAt) -> Option<std::net::SocketAddr> {
+fn address(fronts: &mut super::front::Fronts, at: FrontKey) -> Option<std::net::SocketAddr> {
     match at {
-        FrontAt::Tcp(id) => fronts.tcp_mut(id).map(|front| front.address),
-        FrontAt::Quic {
+        FrontKey::Tcp(id) => fronts.tcp_mut(id).map(|front| front.address),
+        FrontKey::Quic {
             listener,
             connection,
         } => fronts.quic_mut(listener)?.address(connection),

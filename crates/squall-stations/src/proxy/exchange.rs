@@ -1,6 +1,7 @@
-//! One exchange on its way: where it is on either side, what waits of its bodies, and what its records will say.
+//! One exchange in progress: where it is on either side, which parts of its bodies wait, and what its records will
+//! contain.
 //!
-//! Only state; what happens to it is in `relay` and `ends`.
+//! Only state; `relay` and `ends` change it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,39 +11,39 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side};
 use squall_http::{Bytes, Request, Response, StreamId, Trailers};
 
-use super::back::At;
-use super::front::FrontAt;
-use crate::exchange::Passage;
+use super::back::BackKey;
+use super::front::FrontKey;
+use crate::exchange::MessageMarks;
 
-/// Names an exchange, also after it is gone.
+/// Identifies an exchange, even after it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct ExchangeKey {
     index: u32,
     generation: u32,
 }
 
-/// Where an exchange is on the side of the upstreams.
+/// Where an exchange is on the upstream side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Back {
-    /// Not there yet, or again.
-    Nowhere,
-    /// It waits for a connection to this upstream.
-    Waiting { lane: u32 },
-    /// It waits for this connection, which was opened for it.
-    Opening { at: At },
-    /// It is on its way.
-    Sent { at: At, stream: StreamId },
-    /// It is over.
+pub(super) enum BackState {
+    /// Not assigned to an upstream, yet or any more.
+    Unassigned,
+    /// Waiting for a connection to this upstream.
+    Waiting { upstream: u32 },
+    /// Waiting for this connection, which was opened for it.
+    Opening { at: BackKey },
+    /// In flight.
+    Sent { at: BackKey, stream: StreamId },
+    /// Over.
     Over,
 }
 
-impl Back {
-    /// The upstream that has it.
-    pub(super) fn lane(self) -> Option<u32> {
+impl BackState {
+    /// The upstream that it is assigned to.
+    pub(super) fn upstream(self) -> Option<u32> {
         match self {
-            Back::Waiting { lane } => Some(lane),
-            Back::Opening { at } | Back::Sent { at, .. } => Some(at.lane),
-            Back::Nowhere | Back::Over => None,
+            BackState::Waiting { upstream } => Some(upstream),
+            BackState::Opening { at } | BackState::Sent { at, .. } => Some(at.upstream),
+            BackState::Unassigned | BackState::Over => None,
         }
     }
 }
@@ -50,23 +51,24 @@ impl Back {
 /// A body on its way from one side to the other.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// What the other side had no room for.
+    /// Pieces that the other side had no room for.
     pub(super) pieces: VecDeque<Bytes>,
-    /// Nothing follows.
+    /// Nothing follows `pieces`.
     pub(super) has_ended: bool,
-    /// The other side was told so, or wants no more.
+    /// The other side has received the end, or wants no more.
     pub(super) is_closed: bool,
     pub(super) trailers: Option<Trailers>,
-    /// It is among those that wait for room on the other side's connection.
+    /// It is queued for room on the other side's connection.
     pub(super) is_blocked: bool,
-    /// Bytes that came, and bytes that the other side took.
-    pub(super) came_bytes: u64,
-    pub(super) went_bytes: u64,
+    /// Bytes that arrived, and bytes that the other side accepted.
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
 }
 
 impl Flow {
-    /// Gives what waits to `send`, which says how much it took, until it takes no more; how much that was.
-    pub(super) fn give(&mut self, mut send: impl FnMut(&[u8]) -> usize) -> u64 {
+    /// Passes waiting pieces to `send`, which returns how much it accepted, until it accepts no more. Returns the
+    /// total.
+    pub(super) fn drain_into(&mut self, mut send: impl FnMut(&[u8]) -> usize) -> u64 {
         let mut moved = 0;
         while !self.is_closed
             && let Some(piece) = self.pieces.front_mut()
@@ -81,16 +83,16 @@ impl Flow {
                 self.pieces.pop_front();
             }
         }
-        self.went_bytes += moved;
+        self.sent_bytes += moved;
         moved
     }
 
-    /// Whether the other side has to be given something.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether there is something to pass to the other side.
+    pub(super) fn has_pending(&self) -> bool {
         !self.is_closed && (!self.pieces.is_empty() || self.has_ended)
     }
 
-    /// The other side wants nothing more: how many bytes are thrown away.
+    /// Closes the flow when the other side wants no more. Returns how many bytes are discarded.
     pub(super) fn close(&mut self) -> u64 {
         self.is_closed = true;
         self.pieces.drain(..).map(|piece| piece.len() as u64).sum()
@@ -99,83 +101,83 @@ impl Flow {
 
 /// One exchange.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    /// Where it is on the side of the clients; `None`: it is over there.
-    pub(super) front: Option<(FrontAt, StreamId)>,
-    pub(super) back: Back,
-    /// Where its answer comes from, or has come from.
-    pub(super) came_over: Option<(At, StreamId)>,
-    /// What is sent to the upstream, once the head has come.
+pub(super) struct ProxyExchange {
+    /// Where it is on the client side; `None` once it is over there.
+    pub(super) front: Option<(FrontKey, StreamId)>,
+    pub(super) back: BackState,
+    /// Where its response comes from, or came from.
+    pub(super) upstream_stream: Option<(BackKey, StreamId)>,
+    /// The request for the upstream, once the head has arrived.
     pub(super) request: Option<Arc<Request>>,
-    /// For the access log.
-    pub(super) words: Option<(String, String)>,
+    /// Method and target, for the access log.
+    pub(super) request_line: Option<(String, String)>,
     pub(super) up: Flow,
     pub(super) down: Flow,
-    /// An upstream's answer that is not passed on yet.
+    /// A response from an upstream that is not passed on yet.
     pub(super) held: Option<Arc<Response>>,
-    /// The head of an answer was given to the client's connection.
+    /// The head of a response was passed to the client's connection.
     pub(super) is_answered: bool,
-    /// Something of an answer came from the upstream.
-    pub(super) is_answer_begun: bool,
-    /// The answer says how long it is.
+    /// Some part of a response arrived from the upstream.
+    pub(super) has_response_begun: bool,
+    /// The response has a stated length.
     pub(super) has_length: bool,
-    /// How often it was given to an upstream.
+    /// How many attempts were made to send it to an upstream.
     pub(super) attempts: u32,
-    /// When something of it last moved.
+    /// When any part of it last moved.
     pub(super) last_progress: Time,
     pub(super) status: Option<u16>,
-    pub(super) front_marks: Marks,
-    pub(super) back_marks: Marks,
-    /// Which of the schedule's requests it is.
+    pub(super) front_marks: ExchangeMarks,
+    pub(super) back_marks: ExchangeMarks,
+    /// Which request of the schedule it is.
     pub(super) traced: Option<u64>,
-    /// How it came to be sent to an upstream.
+    /// How it got its connection to an upstream.
     pub(super) beginning: Beginning,
     pub(super) back_status: Option<u16>,
 }
 
 /// The two messages of an exchange on one side.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
-    pub(super) request: Passage,
-    pub(super) response: Passage,
+pub(super) struct ExchangeMarks {
+    pub(super) request: MessageMarks,
+    pub(super) response: MessageMarks,
 }
 
-/// Whose a record is.
+/// What a record belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Whose {
+pub(super) struct RecordOwner {
     pub(super) side: Side,
     pub(super) connection: u32,
     pub(super) stream: StreamId,
     pub(super) protocol: Protocol,
 }
 
-impl Exchange {
-    pub(super) fn new(front: FrontAt, stream: StreamId, now: Time) -> Exchange {
-        Exchange {
+impl ProxyExchange {
+    pub(super) fn new(front: FrontKey, stream: StreamId, now: Time) -> ProxyExchange {
+        ProxyExchange {
             front: Some((front, stream)),
-            back: Back::Nowhere,
-            came_over: None,
+            back: BackState::Unassigned,
+            upstream_stream: None,
             request: None,
-            words: None,
+            request_line: None,
             up: Flow::default(),
             down: Flow::default(),
             held: None,
             is_answered: false,
-            is_answer_begun: false,
+            has_response_begun: false,
             has_length: false,
             attempts: 0,
             last_progress: now,
             status: None,
-            front_marks: Marks::default(),
-            back_marks: Marks::default(),
+            front_marks: ExchangeMarks::default(),
+            back_marks: ExchangeMarks::default(),
             traced: None,
             beginning: Beginning::default(),
             back_status: None,
         }
     }
 
-    /// Whether it may be sent again although it may have been acted on (RFC 9110, section 9.2.2), and can be: nothing of
-    /// an answer came, and there is no body that would have had to be kept.
+    /// Whether it may be sent again although it may have been processed (RFC 9110, section 9.2.2), and can be: no part
+    /// of a response has arrived, and there is no body that would have to have been kept.
     pub(super) fn is_repeatable(&self) -> bool {
         let is_idempotent = |request: &Arc<Request>| {
             matches!(
@@ -186,34 +188,37 @@ impl Exchange {
         self.is_resendable() && self.request.as_ref().is_some_and(is_idempotent)
     }
 
-    /// Whether it can be sent again if it certainly was not acted on.
+    /// Whether it can be sent again if it was certainly not processed.
     pub(super) fn is_resendable(&self) -> bool {
         let is_whole =
             |request: &Arc<Request>| !matches!(request.body(), squall_http::Body::Streamed { .. });
-        !self.is_answered && !self.is_answer_begun && self.request.as_ref().is_some_and(is_whole)
+        !self.is_answered && !self.has_response_begun && self.request.as_ref().is_some_and(is_whole)
     }
 
     /// The record of one side.
-    pub(super) fn record(&self, hop: u8, whose: Whose, reset: Option<u64>) -> ExchangeRecord {
-        let is_front = whose.side == Side::Server;
-        let (marks, status) = match is_front {
-            true => (&self.front_marks, self.status),
-            false => (&self.back_marks, self.back_status),
+    pub(super) fn record(&self, hop: u8, owner: RecordOwner, reset: Option<u64>) -> ExchangeRecord {
+        let is_front = owner.side == Side::Server;
+        let (marks, status) = if is_front {
+            (&self.front_marks, self.status)
+        } else {
+            (&self.back_marks, self.back_status)
         };
-        let (request_body_bytes, response_body_bytes) = match is_front {
-            true => (self.up.came_bytes, self.down.went_bytes),
-            false => (self.up.went_bytes, self.down.came_bytes),
+        let (request_body_bytes, response_body_bytes) = if is_front {
+            (self.up.received_bytes, self.down.sent_bytes)
+        } else {
+            (self.up.sent_bytes, self.down.received_bytes)
         };
         ExchangeRecord {
             hop,
-            side: whose.side,
-            connection: whose.connection,
-            stream: whose.stream.0,
-            protocol: whose.protocol,
+            side: owner.side,
+            connection: owner.connection,
+            stream: owner.stream.0,
+            protocol: owner.protocol,
             request: self.traced,
-            beginning: match is_front {
-                true => Beginning::default(),
-                false => self.beginning,
+            beginning: if is_front {
+                Beginning::default()
+            } else {
+                self.beginning
             },
             request_first: marks.request.first,
             request_last: marks.request.last,
@@ -229,25 +234,25 @@ impl Exchange {
     }
 }
 
-/// All exchanges. Places are used again; a key of one that is gone finds nothing.
+/// All exchanges. Slots are reused; the key of an exchange that is gone finds nothing.
 #[derive(Default)]
-pub(super) struct Exchanges {
+pub(super) struct ProxyExchanges {
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
 struct Slot {
     generation: u32,
-    exchange: Option<Box<Exchange>>,
+    exchange: Option<Box<ProxyExchange>>,
 }
 
-impl Exchanges {
-    pub(super) fn insert(&mut self, exchange: Exchange) -> Key {
+impl ProxyExchanges {
+    pub(super) fn insert(&mut self, exchange: ProxyExchange) -> ExchangeKey {
         let exchange = Some(Box::new(exchange));
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index as usize];
             slot.exchange = exchange;
-            return Key {
+            return ExchangeKey {
                 index,
                 generation: slot.generation,
             };
@@ -256,13 +261,13 @@ impl Exchanges {
             generation: 0,
             exchange,
         });
-        Key {
+        ExchangeKey {
             index: self.slots.len() as u32 - 1,
             generation: 0,
         }
     }
 
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Exchange> {
+    pub(super) fn get_mut(&mut self, key: ExchangeKey) -> Option<&mut ProxyExchange> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
             return None;
@@ -270,7 +275,7 @@ impl Exchanges {
         slot.exchange.as_deref_mut()
     }
 
-    pub(super) fn remove(&mut self, key: Key) {
+    pub(super) fn remove(&mut self, key: ExchangeKey) {
         if self.get_mut(key).is_some() {
             let slot = &mut self.slots[key.index as usize];
             slot.exchange = None;
@@ -279,12 +284,12 @@ impl Exchanges {
         }
     }
 
-    /// All that there are.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Exchange)> {
+    /// All exchanges that exist now.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeKey, &ProxyExchange)> {
         (0..).zip(&self.slots).filter_map(|(index, slot)| {
             let exchange = slot.exchange.as_deref()?;
             let generation = slot.generation;
-            Some((Key { index, generation }, exchange))
+            Some((ExchangeKey { index, generation }, exchange))
         })
     }
 }
@@ -294,9 +299,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_one_that_is_gone_finds_nothing() {
-        let mut exchanges = Exchanges::default();
-        let new = || Exchange::new(FrontAt::Tcp(0), StreamId(0), Time::ZERO);
+    fn key_of_a_removed_exchange_finds_nothing() {
+        let mut exchanges = ProxyExchanges::default();
+        let new = || ProxyExchange::new(FrontKey::Tcp(0), StreamId(0), Time::ZERO);
         let first = exchanges.insert(new());
         exchanges.remove(first);
         let second = exchanges.insert(new());

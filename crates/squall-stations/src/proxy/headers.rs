@@ -1,8 +1,8 @@
-//! Header sections on their way through: what belongs to one hop is taken out (RFC 9110, section 7.6.1), what an
-//! intermediary says of itself is put in (`via`, RFC 9110, section 7.6.3), and what tells requests apart is kept or begun
+//! Header sections on their way through: hop-by-hop fields are removed (RFC 9110, section 7.6.1), the intermediary's
+//! own field is added (`via`, RFC 9110, section 7.6.3), and fields that identify requests are kept or begun
 //! (`x-request-id`; `traceparent`, W3C Trace Context, section 3.2).
 //!
-//! It decides on fields and nothing else; what a field may hold is checked where messages are made
+//! It decides on fields and nothing else. What a field may contain is checked where messages are built
 //! (`squall_http::Request::relayed`).
 
 use squall_base::plan::Version;
@@ -14,42 +14,42 @@ const TRACEPARENT_BYTES: usize = 55;
 /// The length of an id that is drawn here.
 const REQUEST_ID_BYTES: usize = 32;
 
-/// What a request's header section comes to.
+/// What becomes of a request's header section.
 #[derive(Debug, Default)]
 pub(super) struct RequestFields {
-    /// What goes on.
+    /// The fields to pass on.
     pub(super) fields: Vec<Field>,
-    /// Whom it is for; `None` if it does not say.
+    /// The authority that it names, if any.
     pub(super) authority: Option<String>,
-    /// How long the body says it is.
+    /// The stated length of the body.
     pub(super) length: Option<u64>,
-    /// It sends its body once it is told to continue, or after a while.
+    /// It sends its body after `100 (Continue)`, or after a while.
     pub(super) expects_continue: bool,
 }
 
-/// What a response's header section comes to.
+/// What becomes of a response's header section.
 #[derive(Debug, Default)]
 pub(super) struct ResponseFields {
-    /// What goes on.
+    /// The fields to pass on.
     pub(super) fields: Vec<Field>,
-    /// How long the body says it is.
+    /// The stated length of the body.
     pub(super) length: Option<u64>,
 }
 
-/// It names two hosts, or none that can be one.
+/// The request names two hosts, or one that is not a valid host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ambiguous;
+pub(super) struct AmbiguousHost;
 
 /// Draws the ids of requests and traces.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct IdGenerator {
     seed: u64,
     drawn: u64,
 }
 
-impl Ids {
-    pub(super) fn new(seed: u64) -> Ids {
-        Ids { seed, drawn: 0 }
+impl IdGenerator {
+    pub(super) fn new(seed: u64) -> IdGenerator {
+        IdGenerator { seed, drawn: 0 }
     }
 
     /// Adds 16 hexadecimal digits, not all of them 0.
@@ -69,7 +69,7 @@ impl Ids {
         text.into()
     }
 
-    /// A trace that begins here. Its flags say that nobody is known to record it.
+    /// A trace that begins here. Its flags do not claim that anything records it.
     fn traceparent(&mut self) -> Bytes {
         let mut text = Vec::with_capacity(TRACEPARENT_BYTES);
         text.extend_from_slice(b"00-");
@@ -82,12 +82,12 @@ impl Ids {
     }
 }
 
-/// Makes the fields of a request that came by `version` those of the one that is passed on.
+/// Turns the fields of a request that arrived over `version` into those that are passed on.
 pub(super) fn of_request(
     mut fields: Vec<Field>,
     version: Version,
-    ids: &mut Ids,
-) -> Result<RequestFields, Ambiguous> {
+    ids: &mut IdGenerator,
+) -> Result<RequestFields, AmbiguousHost> {
     let nominated = nominated(&fields);
     let mut host: Option<Bytes> = None;
     let mut is_ambiguous = false;
@@ -104,12 +104,12 @@ pub(super) fn of_request(
             length = number(&field.value);
             false
         }
-        // Whoever asks is told by the side that it asks; the body is passed on without waiting.
+        // The client side sends 100 (Continue) to clients that ask; the body is passed on without waiting.
         b"expect" => {
             expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue");
             false
         }
-        // Trailers are passed on (RFC 9110, section 10.1.4); transfer codings are of one hop.
+        // Acceptance of trailers is passed on (RFC 9110, section 10.1.4); transfer codings are hop-by-hop.
         b"te" => {
             let accepts = has_element(&field.value, b"trailers");
             if accepts {
@@ -134,7 +134,7 @@ pub(super) fn of_request(
         _ => true,
     });
     if is_ambiguous {
-        return Err(Ambiguous);
+        return Err(AmbiguousHost);
     }
     if cookies > 1 {
         join_cookies(&mut fields);
@@ -143,7 +143,7 @@ pub(super) fn of_request(
     if !has_id {
         fields.push(field(b"x-request-id", ids.request_id()));
     }
-    // Who cannot read it, or finds two, begins a new one (W3C Trace Context, section 3.2.2).
+    // A `traceparent` that is invalid or occurs twice is replaced by a new one (W3C Trace Context, section 3.2.2).
     if !has_trace || traces > 1 {
         fields.retain(|field| !matches!(&*field.name, b"traceparent" | b"tracestate"));
         fields.push(field(b"traceparent", ids.traceparent()));
@@ -156,13 +156,13 @@ pub(super) fn of_request(
     })
 }
 
-/// Whom a request is for, by its `host`.
-fn authority(host: &[u8]) -> Result<Option<String>, Ambiguous> {
-    let host = std::str::from_utf8(host).map_err(|_| Ambiguous)?;
+/// The authority of a request, from its `host`.
+fn authority(host: &[u8]) -> Result<Option<String>, AmbiguousHost> {
+    let host = std::str::from_utf8(host).map_err(|_| AmbiguousHost)?;
     Ok((!host.is_empty()).then(|| host.to_owned()))
 }
 
-/// Makes the fields of a response that came by `version` those of the one that is passed on.
+/// Turns the fields of a response that arrived over `version` into those that are passed on.
 pub(super) fn of_response(mut fields: Vec<Field>, version: Version) -> ResponseFields {
     let nominated = nominated(&fields);
     let mut length = None;
@@ -178,8 +178,7 @@ pub(super) fn of_response(mut fields: Vec<Field>, version: Version) -> ResponseF
     ResponseFields { fields, length }
 }
 
-/// What is passed on of trailers: nothing that says where a message ends, whom it is for or how its connection goes on
-/// (RFC 9110, section 6.5.1).
+/// The trailers to pass on: none that affect framing, routing or the connection (RFC 9110, section 6.5.1).
 pub(super) fn of_trailers(mut fields: Vec<Field>) -> Vec<Field> {
     fields.retain(|field| {
         !matches!(
@@ -197,7 +196,7 @@ fn field(name: &'static [u8], value: impl Into<Bytes>) -> Field {
     }
 }
 
-/// The protocol by which the message came, without its name, which HTTP may leave out, and ourselves.
+/// The version of the protocol over which the message arrived, without the name, which HTTP may omit, and ourselves.
 fn via(version: Version) -> Field {
     let value = match version {
         Version::Http1 => "1.1 squall",
@@ -207,7 +206,7 @@ fn via(version: Version) -> Field {
     field(b"via", value)
 }
 
-/// Fields of one hop by their names (RFC 9110, section 7.6.1; RFC 7540, section 3.2.1).
+/// Whether a field is hop-by-hop by its name (RFC 9110, section 7.6.1; RFC 7540, section 3.2.1).
 fn is_of_one_hop(name: &[u8]) -> bool {
     matches!(
         name,
@@ -220,7 +219,7 @@ fn is_of_one_hop(name: &[u8]) -> bool {
     )
 }
 
-/// The names that fields of `connection` make fields of one hop; mostly none.
+/// The names that `connection` fields declare hop-by-hop; usually none.
 fn nominated(fields: &[Field]) -> Vec<Vec<u8>> {
     let is_usual = |name: &[u8]| {
         name.is_empty()
@@ -250,12 +249,12 @@ fn has_element(value: &[u8], element: &[u8]) -> bool {
     elements(value).any(|one| one.eq_ignore_ascii_case(element))
 }
 
-/// A length that the engine has checked.
+/// A length that the engine has already checked.
 fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Whether it is one of version 00, or begins like one of a later version.
+/// Whether it is a `traceparent` of version 00, or begins like one of a later version.
 fn is_traceparent(value: &[u8]) -> bool {
     let is_hex = |range: std::ops::Range<usize>| {
         value[range]
@@ -276,7 +275,7 @@ fn is_traceparent(value: &[u8]) -> bool {
     has_dashes && has_digits && has_its_length && !is_zero(3..35) && !is_zero(36..52)
 }
 
-/// Cookies that HTTP/2 or HTTP/3 has taken apart are one field again (RFC 9113, section 8.2.3).
+/// Joins cookie fields that HTTP/2 or HTTP/3 has split (RFC 9113, section 8.2.3).
 fn join_cookies(fields: &mut Vec<Field>) {
     let mut joined = Vec::new();
     fields.retain(|field| {
@@ -312,7 +311,7 @@ mod tests {
     }
 
     fn passed(given: &[(&str, &str)]) -> Vec<(String, String)> {
-        let mut ids = Ids::new(7);
+        let mut ids = IdGenerator::new(7);
         let fields = of_request(fields(given), Version::Http1, &mut ids).unwrap();
         pairs(&fields.fields)
     }
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_one_hop_stay_here() {
+    fn hop_by_hop_fields_are_removed() {
         let passed = passed(&[
             ("host", "a:80"),
             ("connection", "close, X-Mine"),
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_kept_or_begun() {
+    fn ids_are_kept_or_generated() {
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b9902b7-01";
         let passed_on = passed(&[
             ("x-request-id", "mine"),
@@ -381,12 +380,12 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_host_and_one_cookie() {
-        let mut ids = Ids::new(0);
+    fn hosts_must_agree_and_cookies_are_joined() {
+        let mut ids = IdGenerator::new(0);
         let two = fields(&[("host", "a"), ("host", "b")]);
         assert_eq!(
             of_request(two, Version::Http2, &mut ids).unwrap_err(),
-            Ambiguous
+            AmbiguousHost
         );
         let same = fields(&[
             ("host", "a"),
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_lose_theirs_too() {
+    fn responses_lose_hop_by_hop_fields_too() {
         let given = fields(&[
             ("connection", "x-mine"),
             ("x-mine", "1"),

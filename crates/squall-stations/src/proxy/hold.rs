@@ -1,8 +1,9 @@
-//! The delay of a proxy: the head of each response is held for a time before it is passed on, as by a filter that computes.
+//! The proxy's delay: the head of each response is held for a time before it is passed on, as a filter that computes
+//! would.
 //!
-//! What follows the head waits behind it as for room on the client's side, so memory stays as bounded as ever. Other
-//! exchanges go on meanwhile. Interim responses, and what the proxy answers by itself, are not held. How responses are passed
-//! on is in `relay`.
+//! What follows the head waits behind it as it would for room on the client's side, so memory stays bounded. Other
+//! exchanges go on meanwhile. Interim responses, and responses that the proxy generates itself, are not held. `relay`
+//! passes responses on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,29 +13,29 @@ use squall_http::Response;
 use squall_linux::clock;
 
 use super::Core;
-use super::exchange::Key;
+use super::exchange::ExchangeKey;
 
-/// Exchanges whose responses are held, in the order in which they are due.
+/// Exchanges whose responses are held, by due time.
 #[derive(Debug, Default)]
-pub(super) struct Holds {
+pub(super) struct HeldResponses {
     delay: Duration,
-    due: VecDeque<(Time, Key)>,
+    due: VecDeque<(Time, ExchangeKey)>,
 }
 
-impl Holds {
-    pub(super) fn new(delay: Duration) -> Holds {
-        Holds {
+impl HeldResponses {
+    pub(super) fn new(delay: Duration) -> HeldResponses {
+        HeldResponses {
             delay,
             due: VecDeque::new(),
         }
     }
 
-    /// When the next response is passed on.
+    /// When the next response is due to be passed on.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.due.front().map(|&(due, _)| due)
     }
 
-    fn take_due(&mut self, now: Time) -> Option<Key> {
+    fn take_due(&mut self, now: Time) -> Option<ExchangeKey> {
         if self.deadline()? > now {
             return None;
         }
@@ -43,8 +44,8 @@ impl Holds {
 }
 
 impl Core {
-    /// Passes an upstream's answer on, now or when it was held.
-    pub(super) fn respond_or_hold(&mut self, key: Key, response: Arc<Response>) {
+    /// Passes an upstream's response on, now or after the delay.
+    pub(super) fn respond_or_hold(&mut self, key: ExchangeKey, response: Arc<Response>) {
         if self.holds.delay == Duration::ZERO {
             self.respond(key, &response);
         } else if let Some(exchange) = self.exchanges.get_mut(key) {
@@ -54,8 +55,8 @@ impl Core {
         }
     }
 
-    /// Passes on what was held long enough. An exchange that is over, or was answered otherwise,
-    /// has nothing left to pass on.
+    /// Passes on the responses that are due. An exchange that is over, or was answered otherwise, has nothing left to
+    /// pass on.
     pub(super) fn release_held(&mut self) {
         while let Some(key) = self.holds.take_due(self.now) {
             let Some(exchange) = self.exchanges.get_mut(key) else {

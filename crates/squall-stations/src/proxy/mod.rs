@@ -1,14 +1,13 @@
-//! The embedded proxy: ends any of the protocols towards its clients and speaks any of them to its upstreams, on one
+//! The embedded proxy: accepts any of the protocols from its clients and speaks any of them to its upstreams, on one
 //! thread.
 //!
-//! It keeps no bodies: what one side sends waits only for room on the other, and memory stays bounded because the sender
-//! gets no new window, or is not read from, until it has left. Both sides are recorded, each in its own log. It caches
-//! nothing, changes no content and makes no tunnels (CONNECT, `upgrade`). `100 (Continue)` is said at once to a client
-//! that asks; other interim responses are passed on.
+//! It stores no bodies: data from one side waits only for room on the other. Memory stays bounded because the sender
+//! gets no new window, or is not read from, until its data has left. Both sides are recorded, each in its own log. The
+//! proxy caches nothing, changes no content and makes no tunnels (CONNECT, `upgrade`). It sends `100 (Continue)`
+//! immediately to a client that asks; other interim responses are passed on.
 //!
-//! Start at [`Proxy`]. `front` is the side of the clients, `back` that of the upstreams, `relay` passes from one to the
-//! other, `ends` says how exchanges end, `hold` how responses are
-//! delayed, `headers` what becomes of header sections.
+//! Start at [`Proxy`]. `front` is the client side, `back` the upstream side, `relay` passes messages from one to the
+//! other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
 
 mod access;
 mod back;
@@ -31,7 +30,7 @@ use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::Side;
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Inbox, Interim, ServerEvent};
-use squall_linux::reactor::{Reactor, Ready};
+use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling, socket};
 use squall_load::ConnectionId;
@@ -39,86 +38,85 @@ use squall_load::ConnectionId;
 use crate::client::Target;
 use crate::client::transport::Dial;
 use crate::error::StationError;
-use crate::log::Log;
-use crate::server::{Access, Speaks, Spoken, accept_failed, is_out_of_files};
+use crate::log::StationLog;
+use crate::server::{AccessLog, ListenerProtocol, TcpProtocol, accept_failed, is_out_of_files};
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
-use back::{At, Backs};
+use back::{BackKey, Backs};
 use canned::Canned;
-use exchange::Exchanges;
+use exchange::ProxyExchanges;
 use front::{Fronts, QuicFront, TcpFront};
-use headers::Ids;
-use hold::Holds;
+use headers::IdGenerator;
+use hold::HeldResponses;
 pub use settings::{Balance, Failure, ProxyReport, ProxySettings, Timeouts};
 
-/// The reactor's token of the signal to stop.
+/// The reactor's token for the stop signal.
 const STOP: u64 = u64::MAX - 2;
-/// Tokens of listeners, of clients' connections and of those to upstreams are told apart by their highest bits.
+/// The highest bits of a token distinguish listeners, client connections and upstream connections.
 const KIND_SHIFT: u32 = 60;
 const LISTENERS: u64 = 1;
 const CLIENTS: u64 = 2;
 const UPSTREAMS: u64 = 3;
 
-/// How often timeouts are looked at.
+/// How often timeouts are checked.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// A proxy that listens already.
+/// A proxy that is already listening.
 pub struct Proxy {
     core: Core,
     reactor: Reactor,
     stop: StopSignal,
-    listeners: Vec<Bound>,
+    listeners: Vec<BoundListener>,
     is_realtime: bool,
     sample_every: Duration,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
-    /// A listener could not accept because files ran out: try again when one is closed.
+    /// A listener could not accept because file descriptors ran out; it tries again when one is closed.
     is_full: bool,
 }
 
-/// A listener that listens.
-enum Bound {
-    Tcp(TcpListener, Speaks),
-    /// By its place among those of the clients' side.
+/// A listener that is bound.
+enum BoundListener {
+    Tcp(TcpListener, TcpProtocol),
+    /// By its place on the client side.
     Quic(u32),
 }
 
-/// What a connection to an upstream is begun with.
-struct Dialled {
+/// What it takes to open a connection to an upstream.
+struct UpstreamSettings {
     upstreams: Vec<Target>,
     protocol: Protocol,
     side: SideSettings,
-    /// What a request is for that does not say so.
+    /// The authority for requests that name none.
     authority: String,
 }
 
-/// Both sides, and what is between them.
+/// Both sides, and what lies between them.
 struct Core {
     fronts: Fronts,
     backs: Backs,
-    exchanges: Exchanges,
-    dialled: Dialled,
+    exchanges: ProxyExchanges,
+    upstream_settings: UpstreamSettings,
     front_side: SideSettings,
     timeouts: Timeouts,
-    holds: Holds,
-    ids: Ids,
+    holds: HeldResponses,
+    ids: IdGenerator,
     canned: Canned,
     /// 100 (Continue).
-    go_on: Interim,
-    access: Option<Access>,
+    continue_response: Interim,
+    access: Option<AccessLog>,
     report: ProxyReport,
     buffers: Buffers,
     front_inbox: Inbox<ServerEvent>,
     back_inbox: Inbox<ClientEvent>,
-    hungry_listeners: Vec<u32>,
-    /// A socket was closed: there is a file for another one.
+    pending_listeners: Vec<u32>,
+    /// A socket was closed, so there is a file descriptor for another.
     has_closed: bool,
     /// When this turn began.
     now: Time,
 }
 
 impl Proxy {
-    /// Listens, in the network namespace of the calling thread. From now on clients can connect; they are answered when
-    /// `run` is called.
+    /// Listens, in the network namespace of the calling thread. Clients can connect from now on; `run` serves them.
     ///
     /// # Panics
     /// If there are no upstreams.
@@ -126,8 +124,8 @@ impl Proxy {
         assert!(!settings.upstreams.is_empty(), "a proxy has an upstream");
         let reactor = Reactor::new()?;
         reactor.add(&stop, STOP)?;
-        let front_log = Log::new(Side::Server, settings.front_log);
-        let back_log = Log::new(Side::Client, settings.back_log);
+        let front_log = StationLog::new(Side::Server, settings.front_log);
+        let back_log = StationLog::new(Side::Client, settings.back_log);
         let samples = front_log.wants_sockets() || back_log.wants_sockets();
         let front_wants = TcpFront::wants(&front_log);
         let backs = Backs::new(
@@ -148,8 +146,8 @@ impl Proxy {
         let mut proxy = Proxy {
             core: Core {
                 fronts: Fronts::new(front_log),
-                exchanges: Exchanges::default(),
-                dialled: Dialled {
+                exchanges: ProxyExchanges::default(),
+                upstream_settings: UpstreamSettings {
                     authority: authority(&settings.upstreams[0]),
                     upstreams: settings.upstreams,
                     protocol: settings.protocol,
@@ -157,17 +155,17 @@ impl Proxy {
                 },
                 front_side: settings.front,
                 timeouts: settings.timeouts,
-                holds: Holds::new(settings.delay),
-                ids: Ids::new(settings.seed),
+                holds: HeldResponses::new(settings.delay),
+                ids: IdGenerator::new(settings.seed),
                 canned: Canned::new(),
-                go_on: canned::go_on(),
+                continue_response: canned::continue_response(),
                 access: settings.access,
                 report: ProxyReport::default(),
                 buffers: Buffers::new(),
                 front_inbox: Inbox::new(front_wants),
                 back_inbox: Inbox::new(backs.wants),
                 backs,
-                hungry_listeners: Vec::new(),
+                pending_listeners: Vec::new(),
                 has_closed: false,
                 now,
             },
@@ -181,7 +179,7 @@ impl Proxy {
             is_full: false,
         };
         for (index, listener) in settings.listeners.into_iter().enumerate() {
-            proxy.bind(index, listener.address, listener.speaks, settings.seed)?;
+            proxy.bind(index, listener.address, listener.protocol, settings.seed)?;
         }
         Ok(proxy)
     }
@@ -190,52 +188,53 @@ impl Proxy {
         &mut self,
         index: usize,
         address: SocketAddr,
-        speaks: Spoken,
+        protocol: ListenerProtocol,
         seed: u64,
     ) -> Result<(), StationError> {
         let token = LISTENERS << KIND_SHIFT | index as u64;
         let side = &self.core.front_side;
-        let speaks = match speaks {
-            Spoken::Plain(version) => Speaks::Plain(version),
-            Spoken::Secure(context) => Speaks::Secure(context),
-            Spoken::Quic(identity) => {
+        let protocol = match protocol {
+            ListenerProtocol::Plain(version) => TcpProtocol::Plain(version),
+            ListenerProtocol::Secure(context) => TcpProtocol::Secure(context),
+            ListenerProtocol::Quic(identity) => {
                 let wants = self.core.front_inbox.wants();
                 let seed = seed.wrapping_add(index as u64);
                 let quic = QuicFront::bind(address, &identity, side, seed, wants)?;
                 quic.watch(&self.reactor, token)?;
                 let fronts = &mut self.core.fronts.quic;
-                self.listeners.push(Bound::Quic(fronts.len() as u32));
+                self.listeners
+                    .push(BoundListener::Quic(fronts.len() as u32));
                 fronts.push(Some(Box::new(quic)));
                 return Ok(());
             }
         };
         let listener = socket::start_listening(address, &side.tcp)?;
         self.reactor.add(&listener, token)?;
-        self.listeners.push(Bound::Tcp(listener, speaks));
+        self.listeners.push(BoundListener::Tcp(listener, protocol));
         Ok(())
     }
 
-    /// Where its listeners really listen, in the order of the settings.
+    /// The addresses its listeners are bound to, in the order of the settings.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        let of = |listener: &Bound| match listener {
-            Bound::Tcp(listener, _) => listener.local_addr(),
-            Bound::Quic(place) => {
+        let address_of = |listener: &BoundListener| match listener {
+            BoundListener::Tcp(listener, _) => listener.local_addr(),
+            BoundListener::Quic(place) => {
                 let quic = self.core.fronts.quic[*place as usize].as_ref();
                 quic.map(|quic| quic.local_address())
                     .ok_or_else(|| io::Error::other("the listener is gone"))
             }
         };
-        self.listeners.iter().map(of).collect()
+        self.listeners.iter().map(address_of).collect()
     }
 
     /// Passes requests on until the stop signal, then resets what is still open.
     pub fn run(self) -> Result<ProxyReport, StationError> {
-        self.run_and_tell(|| {})
+        self.run_notifying(|| {})
     }
 
-    /// [`Proxy::run`], which calls `on_open` once each connection that the pool opens in advance is open or has failed, or
-    /// after 15 s. It serves requests before that, too.
-    pub fn run_and_tell(mut self, on_open: impl FnOnce()) -> Result<ProxyReport, StationError> {
+    /// [`Proxy::run`], but calls `on_open` once each connection that the pool opens in advance is open or has failed,
+    /// or after 15 s. Requests are served before that, too.
+    pub fn run_notifying(mut self, on_open: impl FnOnce()) -> Result<ProxyReport, StationError> {
         if self.is_realtime {
             self.core.report.scheduling = Some(scheduling::make_realtime(STATION_PRIORITY));
         }
@@ -253,34 +252,40 @@ impl Proxy {
 
     /// Opens the connections to upstreams that the policy wants in advance.
     fn open_in_advance(&mut self) -> Result<(), StationError> {
-        for lane in 0..self.core.backs.lanes.len() as u32 {
-            let of = &mut self.core.backs.lanes[lane as usize];
-            for connection in of.pool.open_in_advance() {
-                self.core
-                    .open_back(At { lane, connection }, None, &self.reactor)?;
+        for upstream in 0..self.core.backs.pools.len() as u32 {
+            let pool = &mut self.core.backs.pools[upstream as usize];
+            for connection in pool.policy.open_in_advance() {
+                self.core.open_back(
+                    BackKey {
+                        upstream,
+                        connection,
+                    },
+                    None,
+                    &self.reactor,
+                )?;
             }
         }
         self.core.settle_all(&self.reactor)
     }
 
-    /// Waits once, until `wake` at the latest, and deals with everything that is ready. What is to be said is said at the
-    /// end, each connection's at once.
+    /// Waits once, until `wake` at the latest, and handles everything that is ready. Writes happen at the end, all data
+    /// of a connection together.
     fn turn(&mut self, wake: Option<Time>) -> Result<(), StationError> {
         let now = clock::now();
-        let deadline = if self.core.is_hungry() {
+        let deadline = if self.core.has_pending_reads() {
             Some(now)
         } else {
             self.core.flush_access();
             self.next_deadline().into_iter().chain(wake).min()
         };
-        let ready: Vec<Ready> = self.reactor.wait(now, deadline)?.to_vec();
+        let ready: Vec<ReadyEvent> = self.reactor.wait(now, deadline)?.to_vec();
         self.core.now = clock::now();
-        let hungry = self.core.take_hungry();
+        let pending = self.core.take_pending_reads();
         for ready in ready {
             self.on_ready(ready)?;
         }
-        self.core.feed(hungry);
-        self.core.on_time();
+        self.core.resume_reads(pending);
+        self.core.run_timers();
         self.core.release_held();
         self.core.settle_all(&self.reactor)?;
         if self.next_sweep.is_some_and(|due| due <= self.core.now) {
@@ -307,18 +312,18 @@ impl Proxy {
             .min()
     }
 
-    fn on_ready(&mut self, ready: Ready) -> Result<(), StationError> {
+    fn on_ready(&mut self, ready: ReadyEvent) -> Result<(), StationError> {
         let place = ready.token & ((1 << KIND_SHIFT) - 1);
         match ready.token >> KIND_SHIFT {
             LISTENERS => match self.listeners.get(place as usize) {
-                Some(Bound::Quic(listener)) => self.core.read_quic(*listener),
-                Some(Bound::Tcp(..)) => self.accept(place as usize)?,
+                Some(BoundListener::Quic(listener)) => self.core.read_quic(*listener),
+                Some(BoundListener::Tcp(..)) => self.accept(place as usize)?,
                 None => {}
             },
             CLIENTS => self.core.ready_front(place as u32, ready),
             UPSTREAMS => {
-                let at = At {
-                    lane: (place >> 32) as u32,
+                let at = BackKey {
+                    upstream: (place >> 32) as u32,
                     connection: ConnectionId(place as u32),
                 };
                 self.core.ready_back(at, ready);
@@ -330,13 +335,13 @@ impl Proxy {
 
     fn accept(&mut self, index: usize) -> Result<(), StationError> {
         loop {
-            let Some(Bound::Tcp(listener, speaks)) = self.listeners.get(index) else {
+            let Some(BoundListener::Tcp(listener, protocol)) = self.listeners.get(index) else {
                 return Ok(());
             };
             let stream = match socket::accept(listener) {
                 Ok(Some(stream)) => stream,
                 Ok(None) => return Ok(()),
-                // A connection that died in the queue is the client's matter (accept(2), ECONNABORTED).
+                // A connection that was aborted in the backlog is the client's concern (accept(2), ECONNABORTED).
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) if is_out_of_files(&error) => {
                     self.is_full = true;
@@ -355,12 +360,12 @@ impl Proxy {
                 .extend(socket::congestion_control(&stream).ok());
             let number = fronts.accepted;
             fronts.accepted = number.wrapping_add(1);
-            let front = TcpFront::new(number, (stream, address), speaks, &self.core.front_side)?;
+            let front = TcpFront::new(number, (stream, address), protocol, &self.core.front_side)?;
             let id = fronts.next_place();
             let token = CLIENTS << KIND_SHIFT | u64::from(id);
             self.reactor.add(front.socket(), token)?;
             fronts.tcp[id as usize] = Some(Box::new(front));
-            let ready = Ready {
+            let ready = ReadyEvent {
                 token,
                 readable: true,
                 writable: true,
@@ -371,11 +376,11 @@ impl Proxy {
     }
 }
 
-impl Dialled {
-    /// How a connection to this upstream begins.
-    fn dial(&self, lane: u32) -> Dial<'_> {
+impl UpstreamSettings {
+    /// How to open a connection to this upstream.
+    fn dial(&self, upstream: u32) -> Dial<'_> {
         Dial {
-            target: &self.upstreams[lane as usize],
+            target: &self.upstreams[upstream as usize],
             protocol: self.protocol,
             asks_for_http2: false,
             side: &self.side,
@@ -383,11 +388,12 @@ impl Dialled {
     }
 }
 
-/// What an upstream is called in requests that do not say whom they are for.
+/// The authority for requests to this upstream that name none.
 fn authority(upstream: &Target) -> String {
     let port = upstream.address.port();
-    match upstream.server_name.contains(':') {
-        true => format!("[{}]:{port}", upstream.server_name),
-        false => format!("{}:{port}", upstream.server_name),
+    if upstream.server_name.contains(':') {
+        format!("[{}]:{port}", upstream.server_name)
+    } else {
+        format!("{}:{port}", upstream.server_name)
     }
 }

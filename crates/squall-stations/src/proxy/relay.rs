@@ -1,7 +1,7 @@
-//! What events come to: each is passed from one side to the other, as far as there is room there.
+//! Acts on events: passes each from one side to the other, as far as there is room there.
 //!
-//! A body waits here only for room on the other side, and its sender gets no new window, or is not read from, until it has
-//! left. How things fail is in `ends`.
+//! A body waits here only for room on the other side, and its sender gets no new window, or is not read from, until the
+//! body has left. `ends` handles failures.
 
 use std::sync::Arc;
 
@@ -9,34 +9,34 @@ use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Beginning, Way};
 use squall_http::{
-    Body, Bytes, ClientEvent, Field, Interim, Line, MessageError, Place, Request, Response, Scheme,
-    ServerEvent, StreamId, Trailers, traced_request,
+    Body, Bytes, ClientEvent, Field, Interim, MessageError, Request, RequestLine, Response, Scheme,
+    ServerEvent, StreamId, Trailers, WireExtent, traced_request,
 };
 use squall_linux::clock;
 
 use super::Core;
-use super::back::At;
+use super::back::BackKey;
 use super::canned;
-use super::exchange::{Back, Exchange, Key};
-use super::front::{FrontAt, Why};
+use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::front::{FrontKey, ResetReason};
 use super::headers;
 use super::settings::Failure;
 
-/// Bodies that are complete, and not longer, go on as they are, with their heads.
+/// Bodies that are complete and at most this long are passed on together with their heads.
 const WHOLE_BYTES: u64 = 64 * 1024;
 
-/// REFUSED_STREAM (RFC 9113, section 7): nothing was done.
+/// REFUSED_STREAM (RFC 9113, section 7): the request was not processed.
 const REFUSED_STREAM: u64 = 0x7;
 
-/// What came with one read, or was marked by one write.
-pub(super) struct News<'a, E> {
+/// What one read brought, or one write marked.
+pub(super) struct EventBatch<'a, E> {
     pub(super) events: &'a mut [E],
     pub(super) bodies: &'a [u8],
     pub(super) trailers: &'a mut Vec<(StreamId, Vec<Field>)>,
 }
 
-impl<E> News<'_, E> {
-    /// The next bytes of bodies.
+impl<E> EventBatch<'_, E> {
+    /// Takes the next `len` bytes of bodies.
     fn body(&mut self, len: u64) -> &[u8] {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let (body, rest) = self.bodies.split_at(len.min(self.bodies.len()));
@@ -44,7 +44,7 @@ impl<E> News<'_, E> {
         body
     }
 
-    /// A body of so many bytes, if it may go on at once.
+    /// Takes a body of this length, if it may be passed on as a whole.
     fn whole(&mut self, stream: StreamId, len: u64) -> Option<Bytes> {
         let has_trailers = self.trailers.iter().any(|(of, _)| *of == stream);
         let is_whole = len <= WHOLE_BYTES && !has_trailers;
@@ -58,8 +58,8 @@ impl<E> News<'_, E> {
     }
 }
 
-impl News<'_, ServerEvent> {
-    /// All of a request's body, if events from `next` on say that it is there and nothing follows it.
+impl EventBatch<'_, ServerEvent> {
+    /// The whole body of a request, if the events from `next` on show that it is there and nothing follows it.
     fn whole_request(&mut self, next: usize, stream: StreamId) -> Option<Bytes> {
         let len = match self.events.get(next..)? {
             [ServerEvent::RequestEnd { stream: of, .. }, ..] if *of == stream => 0,
@@ -74,8 +74,8 @@ impl News<'_, ServerEvent> {
     }
 }
 
-impl News<'_, ClientEvent> {
-    /// All of a response's body, if events from `next` on say that it is there and nothing follows it.
+impl EventBatch<'_, ClientEvent> {
+    /// The whole body of a response, if the events from `next` on show that it is there and nothing follows it.
     fn whole_response(&mut self, next: usize, stream: StreamId) -> Option<Bytes> {
         let len = match self.events.get(next..)? {
             [ClientEvent::ResponseEnd { stream: of, .. }, ..] if *of == stream => 0,
@@ -91,16 +91,21 @@ impl News<'_, ClientEvent> {
 }
 
 impl Core {
-    /// Applies what came from a client, or what its socket took.
-    pub(super) fn apply_front(&mut self, at: FrontAt, now: Time, mut news: News<'_, ServerEvent>) {
+    /// Applies what arrived from a client, or what its socket accepted.
+    pub(super) fn apply_front(
+        &mut self,
+        at: FrontKey,
+        now: Time,
+        mut batch: EventBatch<'_, ServerEvent>,
+    ) {
         let mut skip_to = 0;
-        for index in 0..news.events.len() {
+        for index in 0..batch.events.len() {
             if index < skip_to {
                 continue;
             }
-            match std::mem::replace(&mut news.events[index], TAKEN_BY_SERVER) {
+            match std::mem::replace(&mut batch.events[index], TAKEN_BY_SERVER) {
                 ServerEvent::RequestFirstByte { stream, offset } => {
-                    let mut exchange = Exchange::new(at, stream, now);
+                    let mut exchange = ProxyExchange::new(at, stream, now);
                     if self.fronts.log.wants_exchanges() {
                         let place = self.locate_front(at, Way::Received, offset);
                         exchange.front_marks.request.begin(now, offset, place);
@@ -116,28 +121,28 @@ impl Core {
                     target,
                     fields,
                 } => {
-                    let body = news.whole_request(index + 1, stream);
-                    // What is told of a whole body is known by now.
+                    let body = batch.whole_request(index + 1, stream);
+                    // The events of a whole body need no further handling.
                     skip_to =
                         index + 1 + usize::from(body.as_ref().is_some_and(|body| !body.is_empty()));
                     self.on_request(at, stream, now, (method, target, fields), body);
                 }
                 ServerEvent::RequestBody { stream, len } => {
-                    let bytes = news.body(len);
+                    let bytes = batch.body(len);
                     self.on_request_body(at, stream, now, bytes);
                 }
                 ServerEvent::RequestEnd { stream, end } => {
-                    let trailers = news.trailers(stream);
+                    let trailers = batch.trailers(stream);
                     self.on_request_end(at, stream, now, end, trailers);
                 }
                 ServerEvent::StreamReset { stream, code } => {
                     if let Some(key) = self.fronts.key(at, stream) {
-                        self.client_gone(key, Some(code));
+                        self.abort(key, Some(code));
                     }
                 }
                 ServerEvent::RequestBroken { stream, code } => {
                     if let Some(key) = self.fronts.key(at, stream) {
-                        self.client_broke(key, Some(code));
+                        self.abort_broken_request(key, Some(code));
                     }
                 }
                 ServerEvent::ResponseFirstByteWritten { stream, offset } => {
@@ -161,27 +166,27 @@ impl Core {
         }
     }
 
-    fn exchange_of_front(&mut self, at: FrontAt, stream: StreamId) -> Option<&mut Exchange> {
+    fn exchange_of_front(&mut self, at: FrontKey, stream: StreamId) -> Option<&mut ProxyExchange> {
         let key = self.fronts.key(at, stream)?;
         self.exchanges.get_mut(key)
     }
 
-    fn locate_front(&mut self, at: FrontAt, way: Way, offset: u64) -> Option<Place> {
+    fn locate_front(&mut self, at: FrontKey, way: Way, offset: u64) -> Option<WireExtent> {
         match at {
-            FrontAt::Tcp(id) => self.fronts.tcp_mut(id)?.engine.locate(way, offset),
-            // The table of frames says which packets carried which bytes of a stream.
-            FrontAt::Quic { .. } => None,
+            FrontKey::Tcp(id) => self.fronts.tcp_mut(id)?.engine.locate(way, offset),
+            // The frames table shows which packets carried which bytes of a stream.
+            FrontKey::Quic { .. } => None,
         }
     }
 
-    fn locate_back(&mut self, at: At, way: Way, offset: u64) -> Option<Place> {
+    fn locate_back(&mut self, at: BackKey, way: Way, offset: u64) -> Option<WireExtent> {
         self.backs.connection_mut(at)?.transport.locate(way, offset)
     }
 
-    /// A request's head came, with all of its body if that is known.
+    /// Handles a request's head, with the whole body if that is known.
     fn on_request(
         &mut self,
-        at: FrontAt,
+        at: FrontKey,
         stream: StreamId,
         now: Time,
         (method, target, fields): (String, String, Vec<Field>),
@@ -190,37 +195,38 @@ impl Core {
         let Some(key) = self.fronts.key(at, stream) else {
             return;
         };
-        let words = self
+        let request_line = self
             .access
             .is_some()
             .then(|| (method.clone(), target.clone()));
         let whole_bytes = body.as_ref().map_or(0, |body| body.len() as u64);
         let version = self.fronts.version(at);
-        let traced = match self.fronts.log.wants_exchanges() || self.backs.log.wants_exchanges() {
-            true => traced_request(&fields),
-            false => None,
+        let traced = if self.fronts.log.wants_exchanges() || self.backs.log.wants_exchanges() {
+            traced_request(&fields)
+        } else {
+            None
         };
         let made = self.upstream_request(version, (method, target, fields), body);
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        exchange.words = words;
+        exchange.request_line = request_line;
         exchange.traced = traced;
         exchange.last_progress = now;
         if whole_bytes > 0 {
-            exchange.up.came_bytes = whole_bytes;
-            exchange.up.went_bytes = whole_bytes;
+            exchange.up.received_bytes = whole_bytes;
+            exchange.up.sent_bytes = whole_bytes;
         }
         match made {
             Ok((request, waits)) => {
                 exchange.up.is_closed = !matches!(request.body(), Body::Streamed { .. });
                 let waits = waits && !exchange.up.is_closed;
                 exchange.request = Some(request);
-                // Over HTTP/1.1 the engine has said it.
+                // Over HTTP/1.1 the engine has sent it.
                 if waits && version != Version::Http1 {
-                    self.fronts.inform(at, stream, &self.go_on);
+                    self.fronts.inform(at, stream, &self.continue_response);
                 }
-                // It may share its window with nothing else here: it has left.
+                // A whole body does not wait here: its window opens again immediately.
                 self.fronts.consume(at, stream, whole_bytes);
                 self.begin_or_wait(at, key);
             }
@@ -231,7 +237,7 @@ impl Core {
         }
     }
 
-    /// Makes the request that is passed on, and says whether its client waits to be told to continue.
+    /// Builds the request that is passed on. Also returns whether its client waits for 100 (Continue).
     fn upstream_request(
         &mut self,
         version: Version,
@@ -244,15 +250,16 @@ impl Core {
             (None, Some(0)) => Body::EMPTY,
             (None, length) => Body::Streamed { length },
         };
-        let line = Line {
+        let line = RequestLine {
             method,
-            scheme: match self.dialled.protocol.is_secure() {
-                true => Scheme::Https,
-                false => Scheme::Http,
+            scheme: if self.upstream_settings.protocol.is_secure() {
+                Scheme::Https
+            } else {
+                Scheme::Http
             },
             authority: found
                 .authority
-                .unwrap_or_else(|| self.dialled.authority.clone()),
+                .unwrap_or_else(|| self.upstream_settings.authority.clone()),
             target,
         };
         match Request::relayed(line, found.fields, body) {
@@ -262,9 +269,10 @@ impl Core {
         }
     }
 
-    /// HTTP/1.1 answers in the order of requests: one at a time is passed on for each of its clients.
-    fn begin_or_wait(&mut self, at: FrontAt, key: Key) {
-        if let FrontAt::Tcp(id) = at
+    /// HTTP/1.1 responds in the order of requests, so the proxy passes on one request at a time per HTTP/1.1
+    /// connection.
+    fn begin_or_wait(&mut self, at: FrontKey, key: ExchangeKey) {
+        if let FrontKey::Tcp(id) = at
             && let Some(front) = self.fronts.tcp_mut(id)
             && front.version() == Version::Http1
         {
@@ -277,43 +285,43 @@ impl Core {
         self.begin(key);
     }
 
-    /// Gives an exchange to an upstream.
-    pub(super) fn begin(&mut self, key: Key) {
-        let lane = self.backs.choose();
+    /// Assigns an exchange to an upstream.
+    pub(super) fn begin(&mut self, key: ExchangeKey) {
+        let upstream = self.backs.choose();
         let wants = self.backs.log.wants_exchanges();
         if let Some(exchange) = self.exchanges.get_mut(key) {
-            // Each attempt has a row of its own.
+            // Each attempt has a separate row.
             exchange.beginning = Beginning {
                 offered: wants.then(clock::now),
                 ..Beginning::default()
             };
-            exchange.back = Back::Waiting { lane };
+            exchange.back = BackState::Waiting { upstream };
             exchange.attempts += 1;
-            self.backs.enqueue(lane, key);
+            self.backs.enqueue(upstream, key);
         }
     }
 
-    fn on_request_body(&mut self, at: FrontAt, stream: StreamId, now: Time, bytes: &[u8]) {
+    fn on_request_body(&mut self, at: FrontKey, stream: StreamId, now: Time, bytes: &[u8]) {
         let Some(key) = self.fronts.key(at, stream) else {
-            // Of a request that was answered already.
+            // Part of a request that was already answered.
             self.fronts.consume(at, stream, bytes.len() as u64);
             return;
         };
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        exchange.up.came_bytes += bytes.len() as u64;
+        exchange.up.received_bytes += bytes.len() as u64;
         exchange.last_progress = now;
         if exchange.up.is_closed {
             self.fronts.consume(at, stream, bytes.len() as u64);
             return;
         }
         let mut taken = 0;
-        if let (Back::Sent { at: back, stream }, true) =
+        if let (BackState::Sent { at: back, stream }, true) =
             (exchange.back, exchange.up.pieces.is_empty())
         {
             taken = self.backs.send_body(back, stream, bytes);
-            exchange.up.went_bytes += taken as u64;
+            exchange.up.sent_bytes += taken as u64;
         }
         self.fronts.consume(at, stream, taken as u64);
         let rest = &bytes[taken..];
@@ -326,15 +334,16 @@ impl Core {
 
     fn on_request_end(
         &mut self,
-        at: FrontAt,
+        at: FrontKey,
         stream: StreamId,
         now: Time,
         end: u64,
         trailers: Option<Trailers>,
     ) {
-        let place = match self.fronts.log.wants_exchanges() {
-            true => self.locate_front(at, Way::Received, end.saturating_sub(1)),
-            false => None,
+        let place = if self.fronts.log.wants_exchanges() {
+            self.locate_front(at, Way::Received, end.saturating_sub(1))
+        } else {
+            None
         };
         let Some(key) = self.fronts.key(at, stream) else {
             return;
@@ -349,23 +358,24 @@ impl Core {
         self.pump_up(key);
     }
 
-    fn on_response_written(&mut self, at: FrontAt, stream: StreamId, now: Time, end: u64) {
+    fn on_response_written(&mut self, at: FrontKey, stream: StreamId, now: Time, end: u64) {
         self.report.responses_written += 1;
         let Some(key) = self.mark_written(at, stream, now, end) else {
             return;
         };
-        let is_heard = (self.exchanges.get_mut(key)).is_some_and(|exchange| exchange.up.has_ended);
+        let is_request_complete =
+            (self.exchanges.get_mut(key)).is_some_and(|exchange| exchange.up.has_ended);
         self.finish_front(key, None, now);
-        if !is_heard && self.fronts.version(at) == Version::Http2 {
-            // What it still sends is not wanted (RFC 9113, section 8.1).
-            self.fronts.reset(at, stream, Why::Done);
+        if !is_request_complete && self.fronts.version(at) == Version::Http2 {
+            // The rest of the request is not wanted (RFC 9113, section 8.1).
+            self.fronts.reset(at, stream, ResetReason::Done);
         }
     }
 
-    /// The engine has told the client that its request breaks the protocol (`Core::break_front`).
+    /// The engine has refused a request that violates the protocol (`Core::break_front`).
     fn on_request_refused(
         &mut self,
-        at: FrontAt,
+        at: FrontKey,
         stream: StreamId,
         now: Time,
         (status, end): (u16, u64),
@@ -379,11 +389,18 @@ impl Core {
         self.finish_front(key, None, now);
     }
 
-    /// Notes where the last byte of an answer went, and whose it was.
-    fn mark_written(&mut self, at: FrontAt, stream: StreamId, now: Time, end: u64) -> Option<Key> {
-        let place = match self.fronts.log.wants_exchanges() {
-            true => self.locate_front(at, Way::Sent, end.saturating_sub(1)),
-            false => None,
+    /// Records where the last byte of a response went. Returns the exchange.
+    fn mark_written(
+        &mut self,
+        at: FrontKey,
+        stream: StreamId,
+        now: Time,
+        end: u64,
+    ) -> Option<ExchangeKey> {
+        let place = if self.fronts.log.wants_exchanges() {
+            self.locate_front(at, Way::Sent, end.saturating_sub(1))
+        } else {
+            None
         };
         let key = self.fronts.key(at, stream)?;
         let exchange = self.exchanges.get_mut(key)?;
@@ -391,16 +408,16 @@ impl Core {
         Some(key)
     }
 
-    /// Sends what waits of a request's body as far as there is room.
-    pub(super) fn pump_up(&mut self, key: Key) {
+    /// Sends what waits of a request's body, as far as there is room.
+    pub(super) fn pump_up(&mut self, key: ExchangeKey) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let Back::Sent { at, stream } = exchange.back else {
+        let BackState::Sent { at, stream } = exchange.back else {
             return;
         };
         let flow = &mut exchange.up;
-        let moved = flow.give(|piece| self.backs.send_body(at, stream, piece));
+        let moved = flow.drain_into(|piece| self.backs.send_body(at, stream, piece));
         if flow.pieces.is_empty() && flow.has_ended && !flow.is_closed {
             flow.is_closed = true;
             self.backs.end_body(at, stream, flow.trailers.as_ref());
@@ -415,11 +432,11 @@ impl Core {
         self.block_up(key);
     }
 
-    /// It has its turn again when there may be room on its upstream's connection.
-    fn block_up(&mut self, key: Key) {
+    /// Queues the exchange for another attempt when its upstream's connection may have room.
+    fn block_up(&mut self, key: ExchangeKey) {
         if let Some(exchange) = self.exchanges.get_mut(key)
-            && let Back::Sent { at, .. } = exchange.back
-            && exchange.up.has_news()
+            && let BackState::Sent { at, .. } = exchange.back
+            && exchange.up.has_pending()
             && !exchange.up.is_blocked
             && let Some(connection) = self.backs.connection_mut(at)
         {
@@ -428,8 +445,8 @@ impl Core {
         }
     }
 
-    /// Lets those that wait for room on an upstream's connection try again.
-    pub(super) fn pump_blocked_up(&mut self, at: At) {
+    /// Lets exchanges that wait for room on an upstream's connection try again.
+    pub(super) fn pump_blocked_up(&mut self, at: BackKey) {
         let Some(connection) = self.backs.connection_mut(at) else {
             return;
         };
@@ -445,15 +462,20 @@ impl Core {
         }
     }
 
-    /// Applies what came from an upstream, or what its socket took.
-    pub(super) fn apply_back(&mut self, at: At, now: Time, mut news: News<'_, ClientEvent>) {
+    /// Applies what arrived from an upstream, or what its socket accepted.
+    pub(super) fn apply_back(
+        &mut self,
+        at: BackKey,
+        now: Time,
+        mut batch: EventBatch<'_, ClientEvent>,
+    ) {
         let wants = self.backs.log.wants_exchanges();
         let mut skip_to = 0;
-        for index in 0..news.events.len() {
+        for index in 0..batch.events.len() {
             if index < skip_to {
                 continue;
             }
-            match std::mem::replace(&mut news.events[index], TAKEN_BY_CLIENT) {
+            match std::mem::replace(&mut batch.events[index], TAKEN_BY_CLIENT) {
                 ClientEvent::RequestFirstByteWritten { stream, offset } if wants => {
                     let place = self.locate_back(at, Way::Sent, offset);
                     if let Some((_, exchange)) = self.exchange_of_back(at, stream) {
@@ -467,12 +489,13 @@ impl Core {
                     }
                 }
                 ClientEvent::ResponseFirstByte { stream, offset } => {
-                    let place = match wants {
-                        true => self.locate_back(at, Way::Received, offset),
-                        false => None,
+                    let place = if wants {
+                        self.locate_back(at, Way::Received, offset)
+                    } else {
+                        None
                     };
                     if let Some((_, exchange)) = self.exchange_of_back(at, stream) {
-                        exchange.is_answer_begun = true;
+                        exchange.has_response_begun = true;
                         exchange.last_progress = now;
                         exchange.back_marks.response.begin(now, offset, place);
                     }
@@ -487,18 +510,18 @@ impl Core {
                     status,
                     fields,
                 } => {
-                    let body = news.whole_response(index + 1, stream);
-                    // What is told of a whole body is known by now.
+                    let body = batch.whole_response(index + 1, stream);
+                    // The events of a whole body need no further handling.
                     skip_to =
                         index + 1 + usize::from(body.as_ref().is_some_and(|body| !body.is_empty()));
                     self.on_response(at, stream, now, (status, fields), body);
                 }
                 ClientEvent::ResponseBody { stream, len } => {
-                    let bytes = news.body(len);
+                    let bytes = batch.body(len);
                     self.on_response_body(at, stream, now, bytes);
                 }
                 ClientEvent::ResponseEnd { stream, end } => {
-                    let trailers = news.trailers(stream);
+                    let trailers = batch.trailers(stream);
                     self.on_response_end(at, stream, now, end, trailers);
                 }
                 ClientEvent::StreamReset { stream, code } => {
@@ -520,19 +543,19 @@ impl Core {
 
     pub(super) fn exchange_of_back(
         &mut self,
-        at: At,
+        at: BackKey,
         stream: StreamId,
-    ) -> Option<(Key, &mut Exchange)> {
+    ) -> Option<(ExchangeKey, &mut ProxyExchange)> {
         let connection = self.backs.connection_mut(at)?;
         let key = *connection.streams.find(stream)?;
         Some((key, self.exchanges.get_mut(key)?))
     }
 
-    /// An interim response came: it is passed on (RFC 9110, section 15.2), but for 100 (Continue), which upstreams are
-    /// not asked for: the client that waits for it has heard it from here.
+    /// Passes on an interim response (RFC 9110, section 15.2), except for 100 (Continue), which upstreams are not asked
+    /// for: a client that waits for it has received it from the proxy.
     fn on_interim(
         &mut self,
-        at: At,
+        at: BackKey,
         stream: StreamId,
         now: Time,
         (status, fields): (u16, Vec<Field>),
@@ -546,16 +569,16 @@ impl Core {
             return;
         };
         let found = headers::of_response(fields, version.unwrap_or(Version::Http1));
-        // What cannot be passed on is left out: the answer is still to come.
+        // An interim response that cannot be passed on is dropped: the final response is still to come.
         if let Ok(interim) = Interim::relayed(status, found.fields) {
             self.fronts.inform(front, stream, &interim);
         }
     }
 
-    /// An answer's head came, with all of its body if that is there.
+    /// Handles a response's head, with the whole body if that is there.
     fn on_response(
         &mut self,
-        at: At,
+        at: BackKey,
         stream: StreamId,
         now: Time,
         (status, fields): (u16, Vec<Field>),
@@ -569,14 +592,14 @@ impl Core {
         };
         exchange.last_progress = now;
         exchange.back_status = Some(status);
-        exchange.down.came_bytes = whole_bytes;
-        exchange.down.went_bytes = whole_bytes;
+        exchange.down.received_bytes = whole_bytes;
+        exchange.down.sent_bytes = whole_bytes;
         let is_head = |request: &Arc<Request>| request.method() == "HEAD";
         let is_head = exchange.request.as_ref().is_some_and(is_head);
         let found = headers::of_response(fields, version.unwrap_or(Version::Http1));
         let body = match (body, found.length) {
             _ if matches!(status, 204 | 304) => Body::EMPTY,
-            // What a GET would have got.
+            // The length that a GET would have got.
             (_, length) if is_head => Body::Streamed { length },
             (Some(body), _) => Body::Whole(body),
             (None, Some(0)) => Body::EMPTY,
@@ -588,12 +611,12 @@ impl Core {
         exchange.has_length = body.length().is_some();
         match Response::relayed(status, found.fields, body) {
             Ok(response) => self.respond_or_hold(key, Arc::new(response)),
-            Err(_) => self.give_up_answer(key, Failure::UpstreamProtocol),
+            Err(_) => self.give_up_response(key, Failure::UpstreamProtocol),
         }
     }
 
-    /// Hands an answer to the client's connection.
-    pub(super) fn respond(&mut self, key: Key, response: &Arc<Response>) {
+    /// Passes a response to the client's connection.
+    pub(super) fn respond(&mut self, key: ExchangeKey, response: &Arc<Response>) {
         if let Some(exchange) = self.exchanges.get_mut(key)
             && let Some((front, stream)) = exchange.front
         {
@@ -603,8 +626,8 @@ impl Core {
         }
     }
 
-    /// Answers in the place of an upstream.
-    pub(super) fn answer(&mut self, key: Key, status: u16, why: Option<Failure>) {
+    /// Responds in place of an upstream.
+    pub(super) fn answer(&mut self, key: ExchangeKey, status: u16, why: Option<Failure>) {
         if let Some(why) = why {
             *self.report.failures.entry(why).or_default() += 1;
         }
@@ -617,18 +640,18 @@ impl Core {
         let response = canned::response(&mut self.canned, status);
         let len = response.body().length().unwrap_or(0);
         if let Some(exchange) = self.exchanges.get_mut(key) {
-            exchange.down.went_bytes = len;
+            exchange.down.sent_bytes = len;
         }
         self.respond(key, &response);
     }
 
-    fn on_response_body(&mut self, at: At, stream: StreamId, now: Time, bytes: &[u8]) {
+    fn on_response_body(&mut self, at: BackKey, stream: StreamId, now: Time, bytes: &[u8]) {
         let found = self.exchange_of_back(at, stream);
         let Some((key, exchange)) = found.filter(|(_, exchange)| !exchange.down.is_closed) else {
             self.backs.consume(at, stream, bytes.len() as u64);
             return;
         };
-        exchange.down.came_bytes += bytes.len() as u64;
+        exchange.down.received_bytes += bytes.len() as u64;
         exchange.last_progress = now;
         let has_room = exchange.held.is_none() && exchange.down.pieces.is_empty();
         let front = exchange.front;
@@ -641,7 +664,7 @@ impl Core {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        exchange.down.went_bytes += taken as u64;
+        exchange.down.sent_bytes += taken as u64;
         if !rest.is_empty() {
             exchange.down.pieces.push_back(Bytes::copy_from_slice(rest));
             self.backs.add_backlog(at, rest.len());
@@ -651,15 +674,16 @@ impl Core {
 
     fn on_response_end(
         &mut self,
-        at: At,
+        at: BackKey,
         stream: StreamId,
         now: Time,
         end: u64,
         trailers: Option<Trailers>,
     ) {
-        let place = match self.backs.log.wants_exchanges() {
-            true => self.locate_back(at, Way::Received, end.saturating_sub(1)),
-            false => None,
+        let place = if self.backs.log.wants_exchanges() {
+            self.locate_back(at, Way::Received, end.saturating_sub(1))
+        } else {
+            None
         };
         let Some((key, exchange)) = self.exchange_of_back(at, stream) else {
             return;
@@ -675,8 +699,8 @@ impl Core {
         self.pump_down(key);
     }
 
-    /// Sends what waits of an answer's body as far as there is room.
-    pub(super) fn pump_down(&mut self, key: Key) {
+    /// Sends what waits of a response's body, as far as there is room.
+    pub(super) fn pump_down(&mut self, key: ExchangeKey) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
@@ -684,14 +708,14 @@ impl Core {
             return;
         };
         let flow = &mut exchange.down;
-        let moved = flow.give(|piece| self.fronts.send_body(front, stream, piece));
+        let moved = flow.drain_into(|piece| self.fronts.send_body(front, stream, piece));
         if flow.pieces.is_empty() && flow.has_ended && !flow.is_closed {
             flow.is_closed = true;
             self.fronts.end_body(front, stream, flow.trailers.as_ref());
         }
         if moved > 0 {
             exchange.last_progress = self.now;
-            if let Some((at, stream)) = exchange.came_over {
+            if let Some((at, stream)) = exchange.upstream_stream {
                 self.backs.consume(at, stream, moved);
                 self.backs.drop_backlog(at, moved);
             }
@@ -699,11 +723,11 @@ impl Core {
         self.block_down(key);
     }
 
-    fn block_down(&mut self, key: Key) {
+    fn block_down(&mut self, key: ExchangeKey) {
         if let Some(exchange) = self.exchanges.get_mut(key)
             && let Some((front, _)) = exchange.front
             && exchange.held.is_none()
-            && exchange.down.has_news()
+            && exchange.down.has_pending()
             && !exchange.down.is_blocked
         {
             exchange.down.is_blocked = true;
@@ -711,8 +735,8 @@ impl Core {
         }
     }
 
-    /// Lets these, which wait for room on a client's connection, try again.
-    pub(super) fn pump_blocked_down(&mut self, blocked: Vec<Key>) {
+    /// Lets exchanges that wait for room on a client's connection try again.
+    pub(super) fn pump_blocked_down(&mut self, blocked: Vec<ExchangeKey>) {
         for key in blocked {
             if let Some(exchange) = self.exchanges.get_mut(key) {
                 exchange.down.is_blocked = false;
@@ -721,27 +745,33 @@ impl Core {
         }
     }
 
-    /// The upstream ended a stream, by a reset with this code, be it ours because of what it sent, or (`None`) by a GOAWAY
-    /// that refuses the request.
-    fn on_upstream_reset(&mut self, at: At, stream: StreamId, code: Option<u64>, failure: Failure) {
+    /// Handles a stream that ended early: by a reset with this code, the upstream's or ours because of what it sent, or
+    /// (`None`) by a GOAWAY that refuses the request.
+    fn on_upstream_reset(
+        &mut self,
+        at: BackKey,
+        stream: StreamId,
+        code: Option<u64>,
+        failure: Failure,
+    ) {
         let Some((key, _)) = self.exchange_of_back(at, stream) else {
             return;
         };
         if let Some(connection) = self.backs.connection_mut(at) {
             connection.streams.remove(stream);
         }
-        let refused = match self.dialled.protocol {
+        let refused = match self.upstream_settings.protocol {
             Protocol::H3 => squall_http::h3::code::REQUEST_REJECTED,
             _ => REFUSED_STREAM,
         };
         let is_untouched = code.is_none_or(|code| code == refused);
         self.finish_back_record(key, (at, stream), code);
-        let can_repeat = |exchange: &mut Exchange| is_untouched && exchange.is_resendable();
-        self.lost(key, failure, can_repeat);
+        let can_repeat = |exchange: &mut ProxyExchange| is_untouched && exchange.is_resendable();
+        self.retry_or_give_up(key, failure, can_repeat);
     }
 }
 
-/// What is in the place of an event that was taken.
+/// Placeholder for an event that was taken.
 const TAKEN_BY_SERVER: ServerEvent = ServerEvent::StreamReset {
     stream: StreamId(u64::MAX),
     code: 0,

@@ -1,65 +1,65 @@
-//! What the two sides do in a turn of the reactor: read, hand out, write, look at the time.
+//! What the two sides do in a turn of the reactor: read, hand out requests, write, check timeouts.
 
 use squall_base::plan::Version;
 use squall_base::{Duration, Time};
 use squall_http::Inbox;
 use squall_linux::clock;
-use squall_linux::reactor::{Reactor, Ready};
+use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_load::Choice;
 
-use super::back::{At, BackConnection, Next};
-use super::exchange::{Back, Exchange, Key};
-use super::front::{Arrived, Ended, FrontAt};
-use super::relay::News;
+use super::back::{Availability, BackConnection, BackKey};
+use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::front::{ConnectionEvents, FrontKey, ReadOutcome};
+use super::relay::EventBatch;
 use super::settings::{Failure, ProxyReport};
 use super::{Core, KIND_SHIFT, UPSTREAMS};
 use crate::client::transport::OpenError;
 use crate::error::StationError;
 
-/// Reads of one connection before others have their turn: 1 MiB.
+/// Reads of one connection before others get their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
 
-/// Connections that have more to read than a turn allows.
+/// Connections with more to read than one turn allows.
 #[derive(Debug, Default)]
-pub(super) struct Hungry {
+pub(super) struct PendingReads {
     fronts: Vec<u32>,
-    backs: Vec<At>,
+    backs: Vec<BackKey>,
     listeners: Vec<u32>,
 }
 
 impl Core {
-    pub(super) fn is_hungry(&self) -> bool {
-        !self.fronts.hungry.is_empty()
-            || !self.backs.hungry.is_empty()
-            || !self.hungry_listeners.is_empty()
+    pub(super) fn has_pending_reads(&self) -> bool {
+        !self.fronts.pending_reads.is_empty()
+            || !self.backs.pending_reads.is_empty()
+            || !self.pending_listeners.is_empty()
     }
 
-    pub(super) fn take_hungry(&mut self) -> Hungry {
-        Hungry {
-            fronts: std::mem::take(&mut self.fronts.hungry),
-            backs: std::mem::take(&mut self.backs.hungry),
-            listeners: std::mem::take(&mut self.hungry_listeners),
+    pub(super) fn take_pending_reads(&mut self) -> PendingReads {
+        PendingReads {
+            fronts: std::mem::take(&mut self.fronts.pending_reads),
+            backs: std::mem::take(&mut self.backs.pending_reads),
+            listeners: std::mem::take(&mut self.pending_listeners),
         }
     }
 
-    pub(super) fn feed(&mut self, hungry: Hungry) {
-        for id in hungry.fronts {
+    pub(super) fn resume_reads(&mut self, pending: PendingReads) {
+        for id in pending.fronts {
             self.read_front(id);
         }
-        for at in hungry.backs {
+        for at in pending.backs {
             self.read_back(at);
         }
-        for listener in hungry.listeners {
+        for listener in pending.listeners {
             self.read_quic(listener);
         }
     }
 
-    /// A client's connection over TCP is ready for something.
-    pub(super) fn ready_front(&mut self, id: u32, ready: Ready) {
+    /// Serves a client's TCP connection that is ready.
+    pub(super) fn ready_front(&mut self, id: u32, ready: ReadyEvent) {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
-        if front.is_leaving() {
+        if front.is_lingering() {
             if front.drain(self.buffers.stream()) {
                 self.fronts.remove(id);
             }
@@ -67,55 +67,55 @@ impl Core {
         }
         front.expects_end |= ready.ended;
         if ready.readable {
-            front.is_hungry = true;
+            front.has_unread = true;
             self.read_front(id);
         }
         if ready.writable {
-            self.fronts.touch(FrontAt::Tcp(id));
+            self.fronts.touch(FrontKey::Tcp(id));
         }
     }
 
     fn read_front(&mut self, id: u32) {
-        let at = FrontAt::Tcp(id);
+        let at = FrontKey::Tcp(id);
         for _ in 0..READS_A_TURN {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 return;
             };
-            if !front.wants_to_go_on() {
+            if !front.may_read() {
                 return;
             }
-            let (now, ended) = front.read(self.buffers.stream(), &mut self.front_inbox);
+            let (now, outcome) = front.read(self.buffers.stream(), &mut self.front_inbox);
             if let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() {
                 front.note_established(&mut self.fronts.log);
             }
-            self.take_in_front(at, now);
-            match ended {
-                Ended::No => {}
-                Ended::ByClient | Ended::Failed => {
+            self.apply_front_inbox(at, now);
+            match outcome {
+                ReadOutcome::Open => {}
+                ReadOutcome::ClosedByClient | ReadOutcome::Failed => {
                     self.drop_front(id);
                     return;
                 }
-                Ended::Broken => {
+                ReadOutcome::ProtocolViolation => {
                     self.break_front(id);
                     return;
                 }
             }
         }
-        self.fronts.hungry.push(id);
+        self.fronts.pending_reads.push(id);
     }
 
-    /// Applies what is in the inbox of the clients' side.
-    fn take_in_front(&mut self, at: FrontAt, now: Time) {
+    /// Applies what is in the inbox of the client side.
+    fn apply_front_inbox(&mut self, at: FrontKey, now: Time) {
         self.fronts.touch(at);
         if self.front_inbox.events.is_empty() && self.front_inbox.frames.is_empty() {
             return;
         }
         let mut inbox = std::mem::take(&mut self.front_inbox);
-        if let FrontAt::Tcp(id) = at
+        if let FrontKey::Tcp(id) = at
             && !inbox.frames.is_empty()
         {
             let number = self.fronts.tcp_mut(id).map_or(0, |front| front.number);
-            self.fronts.log.frames(number, now, &inbox.frames);
+            self.fronts.log.record_frames(number, now, &inbox.frames);
         }
         let Inbox {
             events,
@@ -123,17 +123,17 @@ impl Core {
             trailers,
             ..
         } = &mut inbox;
-        let news = News {
+        let batch = EventBatch {
             events,
             bodies,
             trailers,
         };
-        self.apply_front(at, now, news);
+        self.apply_front(at, now, batch);
         inbox.clear();
         self.front_inbox = inbox;
     }
 
-    /// A client's connection is over, with everything on it.
+    /// Ends a client's connection, with everything on it.
     fn drop_front(&mut self, id: u32) {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
@@ -141,13 +141,13 @@ impl Core {
         front.is_ending = true;
         let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
-        let had_open = !open.is_empty();
+        let was_serving = !open.is_empty();
         self.abandon(open);
         let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
-        if !had_open {
-            // What is in the output, such as the end of TLS, is still written.
+        if !was_serving {
+            // Pending output, such as the end of TLS, is still written.
             front.engine.close();
             while let Ok(Some(_)) = front.write(&mut self.front_inbox) {}
             self.front_inbox.clear();
@@ -159,14 +159,14 @@ impl Core {
         self.has_closed = true;
     }
 
-    /// A client broke the protocol: requests that are not complete never will be.
+    /// Handles a client's protocol violation: requests that are incomplete will stay so.
     fn break_front(&mut self, id: u32) {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
         front.is_ending = true;
         let is_http1 = front.version() == Version::Http1;
-        let keys: Vec<Key> = front.streams.iter().map(|(_, key)| *key).collect();
+        let keys: Vec<ExchangeKey> = front.streams.iter().map(|(_, key)| *key).collect();
         for key in keys {
             let Some(exchange) = self.exchanges.get_mut(key) else {
                 continue;
@@ -177,10 +177,10 @@ impl Core {
             *self.report.failures.entry(Failure::BadRequest).or_default() += 1;
             exchange.down.is_closed = true;
             if !is_http1 || exchange.is_answered {
-                self.client_gone(key, None);
+                self.abort(key, None);
                 continue;
             }
-            // The engine answers it, behind those before it: `Core::on_request_refused`.
+            // The engine responds to it, after those before it: `Core::on_request_refused`.
             if let Some(front) = self.fronts.tcp_mut(id) {
                 front.waiting.retain(|waiting| *waiting != key);
                 front.refused = Some(key);
@@ -188,7 +188,7 @@ impl Core {
             self.cancel_back(key);
             self.discard_request(key);
         }
-        self.fronts.touch(FrontAt::Tcp(id));
+        self.fronts.touch(FrontKey::Tcp(id));
     }
 
     pub(super) fn read_quic(&mut self, listener: u32) {
@@ -209,39 +209,39 @@ impl Core {
                 &mut fronts.accepted,
                 &mut arrived,
             );
-            self.take_in_quic(listener, now, arrived);
+            self.apply_quic_events(listener, now, arrived);
             if !more {
                 return;
             }
         }
-        self.hungry_listeners.push(listener);
+        self.pending_listeners.push(listener);
     }
 
-    fn take_in_quic(&mut self, listener: u32, now: Time, arrived: Vec<Arrived>) {
+    fn apply_quic_events(&mut self, listener: u32, now: Time, arrived: Vec<ConnectionEvents>) {
         for mut arrived in arrived {
-            let at = FrontAt::Quic {
+            let at = FrontKey::Quic {
                 listener,
                 connection: arrived.connection,
             };
-            let news = News {
+            let batch = EventBatch {
                 events: &mut arrived.events,
                 bodies: &arrived.bodies,
                 trailers: &mut arrived.trailers,
             };
-            self.apply_front(at, now, news);
+            self.apply_front(at, now, batch);
         }
-        self.fronts.touch(FrontAt::Quic {
+        self.fronts.touch(FrontKey::Quic {
             listener,
             connection: 0,
         });
     }
 
-    /// A connection to an upstream is ready for something.
-    pub(super) fn ready_back(&mut self, at: At, ready: Ready) {
+    /// Serves a connection to an upstream that is ready.
+    pub(super) fn ready_back(&mut self, at: BackKey, ready: ReadyEvent) {
         let log = &mut self.backs.log;
-        let lane = self.backs.lanes.get_mut(at.lane as usize);
-        let connection = lane
-            .and_then(|lane| lane.connections.get_mut(at.connection.0 as usize))
+        let pool = self.backs.pools.get_mut(at.upstream as usize);
+        let connection = pool
+            .and_then(|pool| pool.connections.get_mut(at.connection.0 as usize))
             .and_then(Option::as_deref_mut);
         let Some(connection) = connection else {
             return;
@@ -257,49 +257,49 @@ impl Core {
         if ready.ended {
             connection.transport.expect_end();
         }
-        connection.is_hungry |= ready.readable;
+        connection.has_unread |= ready.readable;
         self.read_back(at);
         self.backs.touch(at);
     }
 
-    fn read_back(&mut self, at: At) {
+    fn read_back(&mut self, at: BackKey) {
         for _ in 0..READS_A_TURN {
             let Some(connection) = self.backs.connection_mut(at) else {
                 return;
             };
-            if !connection.is_hungry || connection.is_paused() {
+            if !connection.has_unread || connection.is_paused() {
                 return;
             }
             let (now, moved) = connection.read(&mut self.buffers, &mut self.back_inbox);
-            connection.is_hungry = moved == Ok(true);
+            connection.has_unread = moved == Ok(true);
             self.note_established(at);
-            self.take_in_back(at, now);
+            self.apply_back_inbox(at, now);
             if let Err(failure) = moved {
-                self.say_last_word(at);
+                self.flush_after_error(at);
                 self.fail_back(at, failure);
                 return;
             }
         }
-        self.backs.hungry.push(at);
+        self.backs.pending_reads.push(at);
     }
 
-    /// What a broken protocol leaves to be said, such as GOAWAY or an alert.
-    fn say_last_word(&mut self, at: At) {
+    /// Writes what remains to be sent after a protocol error, such as GOAWAY or an alert.
+    fn flush_after_error(&mut self, at: BackKey) {
         if let Some(connection) = self.backs.connection_mut(at) {
             let _ = connection.write(&mut self.back_inbox);
             let (number, frames) = (connection.number, &self.back_inbox.frames);
             if !frames.is_empty() {
-                self.backs.log.frames(number, clock::now(), frames);
+                self.backs.log.record_frames(number, clock::now(), frames);
             }
             self.back_inbox.clear();
         }
     }
 
-    fn note_established(&mut self, at: At) {
+    fn note_established(&mut self, at: BackKey) {
         let log = &mut self.backs.log;
-        let lane = self.backs.lanes.get_mut(at.lane as usize);
-        let connection = lane
-            .and_then(|lane| lane.connections.get_mut(at.connection.0 as usize))
+        let pool = self.backs.pools.get_mut(at.upstream as usize);
+        let connection = pool
+            .and_then(|pool| pool.connections.get_mut(at.connection.0 as usize))
             .and_then(Option::as_deref_mut);
         if let Some(connection) = connection
             && connection.note_established(log)
@@ -309,8 +309,8 @@ impl Core {
         }
     }
 
-    /// Applies what is in the inbox of the upstreams' side.
-    fn take_in_back(&mut self, at: At, now: Time) {
+    /// Applies what is in the inbox of the upstream side.
+    fn apply_back_inbox(&mut self, at: BackKey, now: Time) {
         self.backs.touch(at);
         if self.back_inbox.events.is_empty() && self.back_inbox.frames.is_empty() {
             return;
@@ -318,7 +318,7 @@ impl Core {
         let mut inbox = std::mem::take(&mut self.back_inbox);
         if !inbox.frames.is_empty() {
             let number = self.backs.connection_mut(at).map_or(0, |back| back.number);
-            self.backs.log.frames(number, now, &inbox.frames);
+            self.backs.log.record_frames(number, now, &inbox.frames);
         }
         let Inbox {
             events,
@@ -326,28 +326,28 @@ impl Core {
             trailers,
             ..
         } = &mut inbox;
-        let news = News {
+        let batch = EventBatch {
             events,
             bodies,
             trailers,
         };
-        self.apply_back(at, now, news);
+        self.apply_back(at, now, batch);
         inbox.clear();
         self.back_inbox = inbox;
     }
 
-    /// Hands requests out and writes until nothing more can be done: upstreams first, so that all that their answers bring
-    /// is written to a client at once.
+    /// Hands requests out and writes until nothing more can be done. Upstreams go first, so that everything their
+    /// responses bring is written to a client together.
     pub(super) fn settle_all(&mut self, reactor: &Reactor) -> Result<(), StationError> {
         loop {
-            if let Some(lane) = self.backs.take_stirred() {
-                self.hand_out(lane, reactor)?;
+            if let Some(upstream) = self.backs.take_changed() {
+                self.assign_waiting(upstream, reactor)?;
             } else if let Some(at) = self.backs.take_dirty() {
                 self.write_back(at)?;
             } else if let Some(at) = self.fronts.take_dirty() {
                 match at {
-                    FrontAt::Tcp(id) => self.write_front(id),
-                    FrontAt::Quic { listener, .. } => self.write_quic(listener),
+                    FrontKey::Tcp(id) => self.write_front(id),
+                    FrontKey::Quic { listener, .. } => self.write_quic(listener),
                 }
             } else {
                 return Ok(());
@@ -355,58 +355,72 @@ impl Core {
         }
     }
 
-    /// Gives waiting requests to connections, first come, first served.
-    fn hand_out(&mut self, lane: u32, reactor: &Reactor) -> Result<(), StationError> {
+    /// Hands waiting requests to connections, first come, first served.
+    fn assign_waiting(&mut self, upstream: u32, reactor: &Reactor) -> Result<(), StationError> {
         loop {
-            let of = &mut self.backs.lanes[lane as usize];
-            let Some(key) = of.waiting.pop_front() else {
+            let pool = &mut self.backs.pools[upstream as usize];
+            let Some(key) = pool.waiting.pop_front() else {
                 return Ok(());
             };
-            let waits = |exchange: &mut Exchange| exchange.back == Back::Waiting { lane };
+            let waits =
+                |exchange: &mut ProxyExchange| exchange.back == BackState::Waiting { upstream };
             if !self.exchanges.get_mut(key).is_some_and(waits) {
                 // Its client is gone.
                 continue;
             }
-            match of.pool.choose() {
+            match pool.policy.choose() {
                 Choice::Use(connection) => {
-                    let at = At { lane, connection };
+                    let at = BackKey {
+                        upstream,
+                        connection,
+                    };
                     if self.backs.is_ready(at) {
                         self.submit(at, key)?;
                     } else {
-                        // It has said goodbye (GOAWAY), or that it takes fewer streams (SETTINGS), in this very turn: its
-                        // pool learns of it now.
+                        // It has sent GOAWAY, or SETTINGS with a lower limit of streams, in this very turn. Its pool
+                        // learns of that now.
                         self.backs.settle(at);
-                        self.backs.lanes[lane as usize].waiting.push_front(key);
+                        self.backs.pools[upstream as usize].waiting.push_front(key);
                     }
                 }
                 Choice::Open(connection) => {
-                    self.open_back(At { lane, connection }, Some(key), reactor)?;
+                    self.open_back(
+                        BackKey {
+                            upstream,
+                            connection,
+                        },
+                        Some(key),
+                        reactor,
+                    )?;
                 }
                 Choice::Wait => {
-                    of.waiting.push_front(key);
+                    pool.waiting.push_front(key);
                     return Ok(());
                 }
             }
         }
     }
 
-    /// Opens the connection that a pool has decided on.
+    /// Opens the connection that a pool decided to open.
     pub(super) fn open_back(
         &mut self,
-        at: At,
-        first: Option<Key>,
+        at: BackKey,
+        first: Option<ExchangeKey>,
         reactor: &Reactor,
     ) -> Result<(), StationError> {
         let wants = self.backs.log.wants_exchanges();
         if let Some(exchange) = first.and_then(|key| self.exchanges.get_mut(key)) {
-            exchange.back = Back::Opening { at };
+            exchange.back = BackState::Opening { at };
             exchange.beginning.slot = wants.then(clock::now);
         }
-        match self.backs.open(at, self.dialled.dial(at.lane), first) {
+        match self
+            .backs
+            .open(at, self.upstream_settings.dial(at.upstream), first)
+        {
             Ok(()) => {
                 if let Some(connection) = self.backs.connection_mut(at) {
                     let token = UPSTREAMS << KIND_SHIFT
-                        | u64::from(at.lane) << 32
+                        | u64::from(at.upstream) << 32
                         | u64::from(at.connection.0);
                     connection.transport.watch(reactor, token)?;
                 }
@@ -414,24 +428,24 @@ impl Core {
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
             Err(OpenError::Socket(error)) => {
-                if !self.dialled.dial(at.lane).asks_for(&error) {
+                if !self.upstream_settings.dial(at.upstream).is_cause_of(&error) {
                     let errors = &mut self.report.machine_errors;
                     *errors.entry(error.to_string()).or_default() += 1;
                 }
                 if let Some(key) = first {
-                    self.backs.leave(at.lane);
+                    self.backs.leave(at.upstream);
                     if let Some(exchange) = self.exchanges.get_mut(key) {
-                        exchange.back = Back::Over;
+                        exchange.back = BackState::Over;
                     }
-                    self.lost(key, Failure::ConnectFailed, |_| false);
+                    self.retry_or_give_up(key, Failure::ConnectFailed, |_| false);
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives a request to a connection that is ready for it.
-    fn submit(&mut self, at: At, key: Key) -> Result<(), StationError> {
+    /// Submits a request to a connection that is ready for it.
+    fn submit(&mut self, at: BackKey, key: ExchangeKey) -> Result<(), StationError> {
         let wants = self.backs.log.wants_exchanges();
         let (Some(exchange), Some(connection)) =
             (self.exchanges.get_mut(key), self.backs.connection_mut(at))
@@ -444,15 +458,15 @@ impl Core {
         let stream = connection.transport.submit(request)?;
         connection.streams.insert(stream, key);
         connection.submitted += 1;
-        exchange.back = Back::Sent { at, stream };
-        exchange.came_over = Some((at, stream));
+        exchange.back = BackState::Sent { at, stream };
+        exchange.upstream_stream = Some((at, stream));
         exchange.back_marks = Default::default();
         if wants {
             connection.note_beginning(&mut exchange.beginning);
         }
         exchange.last_progress = self.now;
         if exchange.up.is_closed {
-            exchange.up.went_bytes = exchange.up.came_bytes;
+            exchange.up.sent_bytes = exchange.up.received_bytes;
         }
         self.pump_up(key);
         self.backs.gather(at);
@@ -460,14 +474,14 @@ impl Core {
         Ok(())
     }
 
-    fn write_back(&mut self, at: At) -> Result<(), StationError> {
+    fn write_back(&mut self, at: BackKey) -> Result<(), StationError> {
         loop {
             self.pump_blocked_up(at);
             let Some(connection) = self.backs.connection_mut(at) else {
                 return Ok(());
             };
             let (now, moved) = connection.write(&mut self.back_inbox);
-            self.take_in_back_quietly(at, now);
+            self.apply_back_inbox_if_filled(at, now);
             match moved {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -481,32 +495,32 @@ impl Core {
         self.settle_back(at)
     }
 
-    /// As [`Core::take_in_back`] after a write, which needs no other turn for that alone.
-    fn take_in_back_quietly(&mut self, at: At, now: Time) {
+    /// As [`Core::apply_back_inbox`], but after a write, which alone is no reason for another turn.
+    fn apply_back_inbox_if_filled(&mut self, at: BackKey, now: Time) {
         if !self.back_inbox.events.is_empty() || !self.back_inbox.frames.is_empty() {
-            self.take_in_back(at, now);
+            self.apply_back_inbox(at, now);
         }
     }
 
-    /// Says what a connection can do now.
-    fn settle_back(&mut self, at: At) -> Result<(), StationError> {
+    /// Submits the request that the connection was opened for, if it can, and reports to the pool what it can do now.
+    fn settle_back(&mut self, at: BackKey) -> Result<(), StationError> {
         let first = self.backs.connection_mut(at);
         if let Some(first) = first.and_then(BackConnection::take_first) {
             self.submit(at, first)?;
         }
-        if self.backs.settle(at) == Some(Next::Over) {
+        if self.backs.settle(at) == Some(Availability::Over) {
             self.fail_back(at, Failure::UpstreamClosed);
         }
         Ok(())
     }
 
     fn write_front(&mut self, id: u32) {
-        let at = FrontAt::Tcp(id);
+        let at = FrontKey::Tcp(id);
         loop {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 return;
             };
-            if front.is_leaving() {
+            if front.is_lingering() {
                 return;
             }
             if !front.blocked.is_empty() {
@@ -522,7 +536,7 @@ impl Core {
                 return;
             };
             if !self.front_inbox.events.is_empty() || !self.front_inbox.frames.is_empty() {
-                self.take_in_front(at, wrote.unwrap_or_else(clock::now));
+                self.apply_front_inbox(at, wrote.unwrap_or_else(clock::now));
             }
             if wrote.is_none() {
                 break;
@@ -545,13 +559,13 @@ impl Core {
         let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
-        if front.take_leave(&mut self.front_inbox, &mut self.fronts.log) {
+        if front.begin_lingering(&mut self.front_inbox, &mut self.fronts.log) {
             front.record_end(&mut self.fronts.log);
             if let Some(front) = self.fronts.remove(id) {
                 front.close();
             }
             self.has_closed = true;
-        } else if front.is_leaving() && front.drain(self.buffers.stream()) {
+        } else if front.is_lingering() && front.drain(self.buffers.stream()) {
             self.fronts.remove(id);
             self.has_closed = true;
         }
@@ -575,49 +589,50 @@ impl Core {
             let mut arrived = Vec::new();
             let more = quic.write(&mut fronts.log, &mut arrived);
             if !arrived.is_empty() {
-                self.take_in_quic(listener, clock::now(), arrived);
+                self.apply_quic_events(listener, clock::now(), arrived);
             }
             if !more {
                 break;
             }
         }
         while let Some(quic) = self.fronts.quic[listener as usize].as_deref_mut()
-            && let Some((connection, open)) = quic.take_gone(&mut self.fronts.log)
+            && let Some((connection, open)) = quic.take_ended(&mut self.fronts.log)
         {
             self.abandon(open);
             if let Some(quic) = self.fronts.quic_mut(listener) {
-                quic.bury(connection);
+                quic.remove(connection);
             }
         }
     }
 
-    /// When something is to be done by itself: by QUIC on either side, or to a response that is held.
+    /// When the next timer is due: of QUIC on either side, or of a response that is held.
     pub(super) fn deadline(&self) -> Option<Time> {
         let fronts = self.fronts.quic.iter().flatten();
         let fronts = fronts.filter_map(|quic| quic.deadline());
-        let backs = match self.dialled.protocol.is_secure() && self.is_quic() {
-            true => (self.backs.connections())
+        let backs = if self.upstream_settings.protocol.is_secure() && self.is_quic() {
+            (self.backs.connections())
                 .filter_map(|(_, back)| back.transport.deadline())
-                .min(),
-            false => None,
+                .min()
+        } else {
+            None
         };
         fronts.chain(backs).chain(self.holds.deadline()).min()
     }
 
     fn is_quic(&self) -> bool {
-        self.dialled.protocol == squall_base::plan::Protocol::H3
+        self.upstream_settings.protocol == squall_base::plan::Protocol::H3
     }
 
-    /// Serves whoever has a timer due.
-    pub(super) fn on_time(&mut self) {
+    /// Serves everything whose timer is due.
+    pub(super) fn run_timers(&mut self) {
         let now = self.now;
         for listener in 0..self.fronts.quic.len() as u32 {
             let quic = self.fronts.quic_mut(listener);
             if let Some(quic) = quic
                 && quic.deadline().is_some_and(|due| due <= now)
             {
-                quic.on_time();
-                self.fronts.touch(FrontAt::Quic {
+                quic.run_timers();
+                self.fronts.touch(FrontKey::Quic {
                     listener,
                     connection: 0,
                 });
@@ -625,7 +640,7 @@ impl Core {
         }
         if self.is_quic() {
             let is_due = |due: Time| due <= now;
-            let due: Vec<At> = (self.backs.connections())
+            let due: Vec<BackKey> = (self.backs.connections())
                 .filter(|(_, back)| back.transport.deadline().is_some_and(is_due))
                 .map(|(at, _)| at)
                 .collect();
@@ -635,13 +650,13 @@ impl Core {
         }
     }
 
-    /// Looks at everything that has a time.
+    /// Checks everything that has a timeout.
     pub(super) fn sweep(&mut self) {
         let now = self.now;
         let is_over = |since: Time, timeout: Option<Duration>| {
             timeout.is_some_and(|timeout| since + timeout <= now)
         };
-        let late: Vec<At> = (self.backs.connections())
+        let late: Vec<BackKey> = (self.backs.connections())
             .filter(|(_, back)| !back.is_established())
             .filter(|(_, back)| is_over(back.opened(), self.timeouts.connect))
             .map(|(at, _)| at)
@@ -649,7 +664,7 @@ impl Core {
         for at in late {
             self.fail_back(at, Failure::ConnectTimeout);
         }
-        let late: Vec<(Key, Failure)> = (self.exchanges.iter())
+        let late: Vec<(ExchangeKey, Failure)> = (self.exchanges.iter())
             .filter_map(|(key, exchange)| {
                 let failure = waits_for(exchange)?;
                 let timeout = match failure {
@@ -660,21 +675,21 @@ impl Core {
             })
             .collect();
         for (key, failure) in late {
-            self.give_up_answer(key, failure);
+            self.give_up_response(key, failure);
         }
         for id in 0..self.fronts.tcp.len() as u32 {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 continue;
             };
-            if front.is_leaving() {
+            if front.is_lingering() {
                 if front.drain(self.buffers.stream()) {
                     self.fronts.remove(id);
                 }
             } else if front.is_idle() && is_over(front.last_progress, self.timeouts.idle) {
-                front.say_goodbye(&mut self.front_inbox);
+                front.announce_close(&mut self.front_inbox);
                 let (number, frames) = (front.number, &self.front_inbox.frames);
                 if !frames.is_empty() {
-                    self.fronts.log.frames(number, now, frames);
+                    self.fronts.log.record_frames(number, now, frames);
                 }
                 self.front_inbox.clear();
                 self.drop_front(id);
@@ -686,7 +701,7 @@ impl Core {
         for listener in 0..self.fronts.quic.len() as u32 {
             let quic = self.fronts.quic_mut(listener);
             if quic.is_some_and(|quic| quic.sweep(now, idle)) {
-                self.fronts.touch(FrontAt::Quic {
+                self.fronts.touch(FrontKey::Quic {
                     listener,
                     connection: 0,
                 });
@@ -703,8 +718,8 @@ impl Core {
                 quic.sample(&mut self.fronts.log);
             }
         }
-        for lane in &self.backs.lanes {
-            for back in lane.connections.iter().flatten() {
+        for pool in &self.backs.pools {
+            for back in pool.connections.iter().flatten() {
                 back.transport
                     .sample(back.number, false, &mut self.backs.log);
             }
@@ -720,7 +735,7 @@ impl Core {
         }
     }
 
-    /// Resets what is open, and hands over what is known.
+    /// Resets what is open, and returns the report.
     pub(super) fn end(mut self) -> ProxyReport {
         for id in 0..self.fronts.tcp.len() as u32 {
             let Some(front) = self.fronts.tcp_mut(id) else {
@@ -737,16 +752,16 @@ impl Core {
         for quic in self.fronts.quic.iter_mut().flatten() {
             quic.end(&mut self.fronts.log);
         }
-        let open: Vec<Key> = self.exchanges.iter().map(|(key, _)| key).collect();
+        let open: Vec<ExchangeKey> = self.exchanges.iter().map(|(key, _)| key).collect();
         for key in open {
-            self.client_gone(key, None);
+            self.abort(key, None);
         }
-        let all: Vec<At> = self.backs.connections().map(|(at, _)| at).collect();
+        let all: Vec<BackKey> = self.backs.connections().map(|(at, _)| at).collect();
         for at in all {
             self.fail_back(at, Failure::UpstreamClosed);
         }
-        self.fronts.log.hand_on();
-        self.backs.log.hand_on();
+        self.fronts.log.flush();
+        self.backs.log.flush();
         self.flush_access();
         self.report.connections_opened = self.backs.opened;
         self.report.front = std::mem::take(&mut self.fronts.log.counts);
@@ -755,18 +770,18 @@ impl Core {
     }
 }
 
-/// What an exchange waits for, as its failure.
-fn waits_for(exchange: &Exchange) -> Option<Failure> {
+/// What an exchange waits for, as the failure that a timeout would be.
+fn waits_for(exchange: &ProxyExchange) -> Option<Failure> {
     exchange.front?;
     let is_sending = !exchange.up.has_ended && !exchange.up.is_closed;
     match (exchange.is_answered, exchange.back) {
         (true, _) => Some(Failure::IdleTimeout),
         (false, _) if exchange.held.is_some() => None,
         (false, _) if is_sending && exchange.up.pieces.is_empty() => Some(Failure::ClientIdle),
-        // Pipelined behind others.
-        (false, Back::Nowhere | Back::Over) => None,
-        // The connection has its own time.
-        (false, Back::Opening { .. }) => None,
-        (false, Back::Waiting { .. } | Back::Sent { .. }) => Some(Failure::AnswerTimeout),
+        // Pipelined behind other requests.
+        (false, BackState::Unassigned | BackState::Over) => None,
+        // The connection has its own timeout.
+        (false, BackState::Opening { .. }) => None,
+        (false, BackState::Waiting { .. } | BackState::Sent { .. }) => Some(Failure::AnswerTimeout),
     }
 }

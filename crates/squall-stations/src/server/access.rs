@@ -1,9 +1,9 @@
 //! The access log: one line for each exchange, when its last byte was written or it failed.
 //!
-//! `time address protocol "method target" status request_bytes response_bytes us`: the time is that of the first byte of
-//! the request, in UTC with microseconds; `us` are microseconds from there to the last byte of the response; the status
-//! is `-` if the response was not written in whole, method and target are if the head was refused. Blanks and quotes in a
-//! target are percent-encoded by HTTP itself.
+//! `time address protocol "method target" status request_bytes response_bytes us`: the time is that of the first byte
+//! of the request, in UTC with microseconds; `us` is the time from there to the last byte of the response, in
+//! microseconds; the status is `-` if the response was not written in full, method and target are `-` if the head was
+//! refused. Blanks and quotes in a target are percent-encoded by HTTP itself.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,19 +14,19 @@ use squall_base::civil::CivilTime;
 use squall_base::plan::Protocol;
 use squall_linux::clock;
 
-/// Bytes that are written at once.
+/// Size of the buffer whose content is written in one call.
 const BUFFER_BYTES: usize = 32 * 1024;
 
 /// An access log.
-pub struct Access {
+pub struct AccessLog {
     out: Box<dyn Write + Send>,
     buffer: String,
-    /// From CLOCK_MONOTONIC to the wall clock, in nanoseconds.
+    /// Offset from CLOCK_MONOTONIC to the wall clock, in nanoseconds.
     unix_offset_ns: u64,
 }
 
-/// What a line says.
-pub(crate) struct Entry<'a> {
+/// The content of a line.
+pub(crate) struct AccessEntry<'a> {
     pub(crate) peer: SocketAddr,
     pub(crate) protocol: Protocol,
     pub(crate) method: &'a str,
@@ -38,17 +38,17 @@ pub(crate) struct Entry<'a> {
     pub(crate) ended: Time,
 }
 
-impl Access {
+impl AccessLog {
     /// A log that writes to `out`.
-    pub fn new(out: Box<dyn Write + Send>) -> Access {
-        Access {
+    pub fn new(out: Box<dyn Write + Send>) -> AccessLog {
+        AccessLog {
             out,
             buffer: String::with_capacity(BUFFER_BYTES),
             unix_offset_ns: clock::unix_nanos().saturating_sub(clock::now().as_nanos()),
         }
     }
 
-    pub(crate) fn write(&mut self, entry: &Entry<'_>) {
+    pub(crate) fn write(&mut self, entry: &AccessEntry<'_>) {
         let began_ns = self.unix_offset_ns + entry.began.as_nanos();
         let status = entry
             .status
@@ -56,7 +56,7 @@ impl Access {
         let _ = writeln!(
             self.buffer,
             "{} {} {} \"{} {}\" {status} {} {} {:.3}",
-            written(began_ns),
+            iso_8601(began_ns),
             entry.peer,
             entry.protocol,
             entry.method,
@@ -66,12 +66,12 @@ impl Access {
             entry.ended.since(entry.began).as_nanos() as f64 / 1_000.0,
         );
         if self.buffer.len() >= BUFFER_BYTES - 1024 {
-            // A log that cannot be written must not stop the server; the last flush says so.
+            // A log that cannot be written must not stop the server; the last flush reports the error.
             let _ = self.flush();
         }
     }
 
-    /// Writes what has gathered: when the server has nothing else to do.
+    /// Writes what has been buffered; called when the server has nothing else to do.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -82,8 +82,8 @@ impl Access {
     }
 }
 
-/// A moment as ISO 8601 in UTC with microseconds.
-fn written(unix_ns: u64) -> String {
+/// A time as ISO 8601 in UTC with microseconds.
+fn iso_8601(unix_ns: u64) -> String {
     let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",

@@ -1,6 +1,7 @@
-//! The exchanges that are open on one of the server's connections: what came, what is answered, and their records.
+//! The exchanges that are open on one of the server's connections: what arrived, what the response is, and their
+//! records.
 //!
-//! It works on any engine (`Responder`); who moves the bytes is in `tcp` and `quic`.
+//! It works on any engine (`Responder`); `tcp` and `quic` move the bytes.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side, Way};
 use squall_http::{
-    Bytes, Field, Inbox, Place, Response, ServerEvent, StreamId, Streams, traced_request,
+    Bytes, Field, Inbox, Response, ServerEvent, StreamId, Streams, WireExtent, traced_request,
 };
 
-use super::access::{Access, Entry};
-use super::site::{Answer, Asked, Site};
+use super::access::{AccessEntry, AccessLog};
+use super::site::{Answer, Site, SiteRequest};
 use super::source::{Piece, Source};
-use crate::exchange::Passage;
-use crate::log::Log;
+use crate::exchange::MessageMarks;
+use crate::log::StationLog;
 
-/// What is asked of an engine to answer a request.
+/// What an engine must provide so that requests can be answered.
 pub(super) trait Responder {
-    /// Answers, if the request is still there.
+    /// Responds, if the request is still there.
     fn respond(&mut self, stream: StreamId, response: &Arc<Response>);
     fn body_room(&self, stream: StreamId) -> usize;
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize;
@@ -28,43 +29,43 @@ pub(super) trait Responder {
     fn reset(&mut self, stream: StreamId, code: u64);
 }
 
-/// The code for "our own fault" (RFC 9113, section 7: INTERNAL_ERROR).
+/// The code for our own failure (RFC 9113, section 7: INTERNAL_ERROR).
 const INTERNAL_ERROR: u64 = 0x2;
 
 /// What the exchanges of all connections share.
 pub(super) struct Service<'a> {
     pub(super) site: &'a Site,
-    pub(super) log: &'a mut Log,
-    pub(super) access: Option<&'a mut Access>,
+    pub(super) log: &'a mut StationLog,
+    pub(super) access: Option<&'a mut AccessLog>,
     pub(super) responses_written: &'a mut u64,
 }
 
-/// Whose exchanges they are.
+/// The connection that exchanges belong to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Whose {
+pub(super) struct ExchangeOwner {
     pub(super) connection: u32,
     pub(super) peer: std::net::SocketAddr,
     pub(super) protocol: Protocol,
 }
 
 /// One exchange.
-struct Exchange {
+struct ServerExchange {
     method: String,
     target: String,
     fields: Vec<Field>,
-    received: Passage,
-    sent: Passage,
+    received: MessageMarks,
+    sent: MessageMarks,
     request_body_bytes: u64,
     response_body_bytes: u64,
     status: Option<u16>,
-    /// When the response was given to the engine; a full socket may hold it there.
-    ready: Option<Time>,
-    /// Where the body of the response comes from, if it is streamed.
+    /// When the response was passed to the engine; a full socket may hold it there.
+    offered_at: Option<Time>,
+    /// The source of the response's body, if it is streamed.
     source: Option<Source>,
 }
 
-/// An answer that waits for its time.
-pub(super) struct Waiting {
+/// A delayed response.
+pub(super) struct DelayedAnswer {
     pub(super) due: Time,
     pub(super) stream: StreamId,
     answer: Answer,
@@ -72,27 +73,29 @@ pub(super) struct Waiting {
 
 /// The open exchanges of one connection.
 #[derive(Default)]
-pub(super) struct Exchanges {
-    open: Streams<StreamId, Box<Exchange>>,
+pub(super) struct ServerExchanges {
+    open: Streams<StreamId, Box<ServerExchange>>,
     /// Streams with a source, in the order in which they began.
     streaming: Vec<StreamId>,
-    waiting: Vec<Waiting>,
-    /// Bytes of echoes that were received and not sent.
+    delayed: Vec<DelayedAnswer>,
+    /// Bytes of echoes that were received and are not sent yet.
     backlog_bytes: usize,
 }
 
-impl Exchanges {
-    /// Applies and empties the inbox, and answers what can be answered.
+impl ServerExchanges {
+    /// Applies and empties the inbox, and returns the responses to what can be answered.
     pub(super) fn apply(
         &mut self,
         inbox: &mut Inbox<ServerEvent>,
         now: Time,
-        whose: Whose,
-        locate: impl Fn(Way, u64) -> Option<Place>,
+        owner: ExchangeOwner,
+        locate: impl Fn(Way, u64) -> Option<WireExtent>,
         service: &mut Service<'_>,
     ) -> Answers {
         if !inbox.frames.is_empty() {
-            service.log.frames(whose.connection, now, &inbox.frames);
+            service
+                .log
+                .record_frames(owner.connection, now, &inbox.frames);
         }
         let mut answers = Answers::default();
         let mut bodies = Bytes::new();
@@ -102,7 +105,7 @@ impl Exchanges {
         for event in inbox.events.drain(..) {
             match event {
                 ServerEvent::RequestFirstByte { stream, offset } => {
-                    let mut exchange = Exchange::new();
+                    let mut exchange = ServerExchange::new();
                     let place = locate(Way::Received, offset);
                     exchange.received.begin(now, offset, place);
                     self.open.insert(stream, Box::new(exchange));
@@ -126,9 +129,9 @@ impl Exchanges {
                 }
                 ServerEvent::StreamReset { stream, code }
                 | ServerEvent::RequestBroken { stream, code } => {
-                    self.waiting.retain(|waiting| waiting.stream != stream);
+                    self.delayed.retain(|delayed| delayed.stream != stream);
                     if let Some(exchange) = self.open.remove(stream) {
-                        exchange.finish(stream, Some(code), now, whose, service);
+                        exchange.finish(stream, Some(code), now, owner, service);
                     }
                 }
                 ServerEvent::ResponseFirstByteWritten { stream, offset } => {
@@ -139,7 +142,7 @@ impl Exchanges {
                 ServerEvent::ResponseWritten { stream, end } => {
                     *service.responses_written += 1;
                     let place = locate(Way::Sent, end.saturating_sub(1));
-                    self.on_written(stream, None, (now, end, place), whose, service);
+                    self.on_written(stream, None, (now, end, place), owner, service);
                 }
                 ServerEvent::RequestRefused {
                     stream,
@@ -147,7 +150,7 @@ impl Exchanges {
                     end,
                 } => {
                     let place = locate(Way::Sent, end.saturating_sub(1));
-                    self.on_written(stream, Some(status), (now, end, place), whose, service);
+                    self.on_written(stream, Some(status), (now, end, place), owner, service);
                 }
             }
         }
@@ -155,23 +158,23 @@ impl Exchanges {
         answers
     }
 
-    /// The last byte of an answer was written: the site's, or the engine's own with that status.
+    /// The last byte of a response was written: the site's, or, with status `refused`, the engine's own.
     fn on_written(
         &mut self,
         stream: StreamId,
-        refused: Option<u16>,
-        (now, end, place): (Time, u64, Option<Place>),
-        whose: Whose,
+        refusal_status: Option<u16>,
+        (now, end, place): (Time, u64, Option<WireExtent>),
+        owner: ExchangeOwner,
         service: &mut Service<'_>,
     ) {
         let Some(mut exchange) = self.open.remove(stream) else {
             return;
         };
-        if let Some(status) = refused {
+        if let Some(status) = refusal_status {
             exchange.refuse(status);
         }
         exchange.sent.end(now, end, place);
-        exchange.finish(stream, None, now, whose, service);
+        exchange.finish(stream, None, now, owner, service);
     }
 
     fn on_head(
@@ -186,7 +189,7 @@ impl Exchanges {
         };
         (exchange.method, exchange.target, exchange.fields) = (method, target, fields);
         if service.site.answers_early() {
-            let answer = service.site.answer(&exchange.asked());
+            let answer = service.site.answer(&exchange.site_request());
             answers.due.push((stream, answer));
         }
     }
@@ -201,7 +204,7 @@ impl Exchanges {
                 self.backlog_bytes += piece.len();
                 pieces.push_back(piece);
             }
-            // The answer of this very call is not in place yet.
+            // A response found in this same call is not set up yet.
             _ if !piece.is_empty() => answers.early_bodies.push((stream, piece)),
             _ => {}
         }
@@ -217,16 +220,16 @@ impl Exchanges {
                 _ => answers.ended_early.push(stream),
             }
         } else {
-            let answer = service.site.answer(&exchange.asked());
+            let answer = service.site.answer(&exchange.site_request());
             answers.due.push((stream, answer));
         }
     }
 
-    /// Gives the answers to the engine, or keeps them until their time; then sends what sources have.
+    /// Passes responses to the engine, or keeps them until they are due; then sends what sources have.
     pub(super) fn respond(&mut self, answers: Answers, now: Time, engine: &mut impl Responder) {
         for (stream, answer) in answers.due {
             if answer.delay > squall_base::Duration::ZERO {
-                self.waiting.push(Waiting {
+                self.delayed.push(DelayedAnswer {
                     due: now + answer.delay,
                     stream,
                     answer,
@@ -250,23 +253,23 @@ impl Exchanges {
         self.stream(engine);
     }
 
-    /// Begins the answers whose time has come, and says when the next one's will.
-    pub(super) fn respond_waiting(
+    /// Begins the responses that are due. Returns when the next one will be.
+    pub(super) fn respond_delayed(
         &mut self,
         now: Time,
         engine: &mut impl Responder,
     ) -> Option<Time> {
-        while let Some(index) = self.waiting.iter().position(|waiting| waiting.due <= now) {
-            let Waiting { stream, answer, .. } = self.waiting.remove(index);
+        while let Some(index) = self.delayed.iter().position(|delayed| delayed.due <= now) {
+            let DelayedAnswer { stream, answer, .. } = self.delayed.remove(index);
             self.begin(stream, answer, now, engine);
         }
         self.stream(engine);
         self.next_due()
     }
 
-    /// When the next answer is due.
+    /// When the next response is due.
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.waiting.iter().map(|waiting| waiting.due).min()
+        self.delayed.iter().map(|delayed| delayed.due).min()
     }
 
     fn source(&mut self, stream: StreamId) -> Option<&mut Source> {
@@ -279,7 +282,7 @@ impl Exchanges {
             return;
         };
         exchange.status = Some(answer.response.status());
-        exchange.ready = Some(now);
+        exchange.offered_at = Some(now);
         exchange.response_body_bytes = answer.response.body().length().unwrap_or(0);
         if exchange.method == "HEAD" {
             exchange.response_body_bytes = 0;
@@ -296,9 +299,9 @@ impl Exchanges {
         }
     }
 
-    /// Hands over what sources have, as far as there is room. Call it whenever there may be room again.
+    /// Sends what sources have, as far as there is room. Call it whenever there may be room again.
     pub(super) fn stream(&mut self, engine: &mut impl Responder) {
-        let Exchanges {
+        let ServerExchanges {
             open,
             streaming,
             backlog_bytes,
@@ -320,41 +323,41 @@ impl Exchanges {
         !self.streaming.is_empty()
     }
 
-    /// The connection is gone, with everything that was open on it.
-    pub(super) fn abandon(&mut self, now: Time, whose: Whose, service: &mut Service<'_>) {
+    /// Ends everything that was open on a connection that is gone.
+    pub(super) fn abandon(&mut self, now: Time, owner: ExchangeOwner, service: &mut Service<'_>) {
         for (stream, exchange) in self.open.drain() {
-            exchange.finish(stream, None, now, whose, service);
+            exchange.finish(stream, None, now, owner, service);
         }
     }
 }
 
-/// What a batch of events calls for.
+/// What a batch of events requires.
 #[derive(Default)]
 pub(super) struct Answers {
     due: Vec<(StreamId, Answer)>,
-    /// Pieces of bodies, and ends of requests, whose answers are among `due`.
+    /// Pieces of bodies, and ends of requests, whose responses are in `due`.
     early_bodies: Vec<(StreamId, Bytes)>,
     ended_early: Vec<StreamId>,
 }
 
-impl Exchange {
-    fn new() -> Exchange {
-        Exchange {
+impl ServerExchange {
+    fn new() -> ServerExchange {
+        ServerExchange {
             method: String::new(),
             target: String::new(),
             fields: Vec::new(),
-            received: Passage::default(),
-            sent: Passage::default(),
+            received: MessageMarks::default(),
+            sent: MessageMarks::default(),
             request_body_bytes: 0,
             response_body_bytes: 0,
             status: None,
-            ready: None,
+            offered_at: None,
             source: None,
         }
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+    fn site_request(&self) -> SiteRequest<'_> {
+        SiteRequest {
             method: &self.method,
             target: &self.target,
             fields: &self.fields,
@@ -362,7 +365,7 @@ impl Exchange {
         }
     }
 
-    /// Hands over what the source has; false when it is done with.
+    /// Sends what the source has; false when the source is finished.
     fn stream(
         &mut self,
         stream: StreamId,
@@ -376,7 +379,7 @@ impl Exchange {
         loop {
             let piece = match source.piece() {
                 Ok(Piece::Bytes(piece)) => piece,
-                Ok(Piece::Later) => return true,
+                Ok(Piece::Pending) => return true,
                 Ok(Piece::End) => {
                     engine.end_body(stream);
                     return false;
@@ -402,25 +405,25 @@ impl Exchange {
         }
     }
 
-    /// The engine has answered, and nothing of the site's was sent.
+    /// The engine has responded; nothing of the site's response was sent.
     fn refuse(&mut self, status: u16) {
         self.status = Some(status);
         self.response_body_bytes = 0;
     }
 
-    /// Records an exchange that has ended, by its last byte, by a reset or with its connection.
+    /// Records an exchange that has ended: with its last byte, by a reset or with its connection.
     fn finish(
         self: Box<Self>,
         stream: StreamId,
         reset: Option<u64>,
         now: Time,
-        whose: Whose,
+        owner: ExchangeOwner,
         service: &mut Service<'_>,
     ) {
         if let Some(access) = &mut service.access {
-            access.write(&Entry {
-                peer: whose.peer,
-                protocol: whose.protocol,
+            access.write(&AccessEntry {
+                peer: owner.peer,
+                protocol: owner.protocol,
                 method: or_unknown(&self.method),
                 target: or_unknown(&self.target),
                 status: self.status.filter(|_| self.sent.last.is_some()),
@@ -431,15 +434,15 @@ impl Exchange {
             });
         }
         if service.log.wants_exchanges() {
-            service.log.exchange(ExchangeRecord {
+            service.log.record_exchange(ExchangeRecord {
                 hop: service.log.hop(),
                 side: Side::Server,
-                connection: whose.connection,
+                connection: owner.connection,
                 stream: stream.0,
-                protocol: whose.protocol,
+                protocol: owner.protocol,
                 request: traced_request(&self.fields),
                 beginning: Beginning {
-                    offered: self.ready,
+                    offered: self.offered_at,
                     ..Beginning::default()
                 },
                 request_first: self.received.first,
@@ -457,7 +460,7 @@ impl Exchange {
     }
 }
 
-/// What the access log says of a word of a head that was not understood.
+/// A word of the head for the access log; `-` if the head was not understood.
 fn or_unknown(word: &str) -> &str {
     if word.is_empty() { "-" } else { word }
 }

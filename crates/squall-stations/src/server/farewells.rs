@@ -1,4 +1,4 @@
-//! Clients over TLS that say close_notify, wait for the server's, and leave TCP open (RFC 8446, section 6.1).
+//! TLS clients that send close_notify, wait for the server's, and leave TCP open (RFC 8446, section 6.1).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn serve(stop: &StopSignal) -> (SocketAddr, JoinHandle<()>) {
     let settings = ServerSettings {
         listeners: vec![Listener {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            speaks: Spoken::Secure(context.unwrap()),
+            protocol: ListenerProtocol::Secure(context.unwrap()),
         }],
         side: SideSettings::default(),
         site: Site::sized(Bytes::new(BODY_BYTES as u64)).unwrap(),
@@ -36,11 +36,11 @@ fn serve(stop: &StopSignal) -> (SocketAddr, JoinHandle<()>) {
     (address, thread::spawn(move || drop(server.run().unwrap())))
 }
 
-/// A client of bare TLS.
+/// A bare TLS client.
 struct Caller {
     stream: TcpStream,
     session: Session,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Caller {
@@ -53,10 +53,10 @@ impl Caller {
         let mut caller = Caller {
             stream,
             session: Session::client(&context, Some("server")).unwrap(),
-            heard: Vec::new(),
+            received: Vec::new(),
         };
         caller.flush();
-        caller.hear_until(|caller| caller.session.is_secured());
+        caller.read_until(|caller| caller.session.is_secured());
         caller
     }
 
@@ -66,64 +66,64 @@ impl Caller {
         self.session.advance_output(output.len());
     }
 
-    /// Asks, unsent until the next flush.
-    fn ask(&mut self, path: &str) {
+    /// Prepares a request, which the next flush sends.
+    fn prepare_request(&mut self, path: &str) {
         let request = format!("GET {path} HTTP/1.1\r\nhost: server\r\n\r\n");
         let said = self.session.encrypt(request.as_bytes(), clock::now());
         assert_eq!(said, request.len());
     }
 
-    fn hear_until(&mut self, is_so: impl Fn(&Caller) -> bool) {
+    fn read_until(&mut self, is_so: impl Fn(&Caller) -> bool) {
         let mut buffer = [0; 16 * 1024];
         while !is_so(self) {
             let count = self.stream.read(&mut buffer).unwrap();
             assert!(count > 0, "the server has left");
-            let heard = &mut self.heard;
-            let received = self.session.receive(&buffer[..count], |_, record| {
-                heard.extend_from_slice(record.bytes);
+            let received = &mut self.received;
+            let result = self.session.receive(&buffer[..count], |_, record| {
+                received.extend_from_slice(record.bytes);
             });
-            received.unwrap();
+            result.unwrap();
             self.flush();
         }
     }
 
-    fn has_answer(&self) -> bool {
-        let mut heads = self.heard.windows(4);
+    fn has_response(&self) -> bool {
+        let mut heads = self.received.windows(4);
         let head = heads.position(|bytes| bytes == b"\r\n\r\n");
-        head.is_some_and(|at| self.heard.len() == at + 4 + BODY_BYTES)
+        head.is_some_and(|at| self.received.len() == at + 4 + BODY_BYTES)
     }
 }
 
 #[test]
-fn an_idle_client_hears_close_notify() {
+fn idle_client_receives_close_notify() {
     let stop = StopSignal::new().unwrap();
     let (address, serving) = serve(&stop);
     let mut caller = Caller::new(address);
-    caller.ask("/");
+    caller.prepare_request("/");
     caller.flush();
-    caller.hear_until(Caller::has_answer);
+    caller.read_until(Caller::has_response);
     caller.session.close_notify();
     caller.flush();
-    caller.hear_until(|caller| caller.session.received_close_notify());
+    caller.read_until(|caller| caller.session.received_close_notify());
     stop.request().unwrap();
     serving.join().unwrap();
 }
 
 #[test]
-fn a_client_that_has_no_more_to_say_hears_its_answer() {
+fn client_that_sent_close_notify_still_gets_its_response() {
     let stop = StopSignal::new().unwrap();
     let (address, serving) = serve(&stop);
     let mut caller = Caller::new(address);
-    caller.ask("/?delay=300ms");
+    caller.prepare_request("/?delay=300ms");
     caller.session.close_notify();
     caller.flush();
-    // What no server has to look at. A reset because of it would cost the answer.
+    // Data that no server has to look at. A reset because of it would destroy the response.
     for _ in 0..10 {
         thread::sleep(StdDuration::from_millis(10));
         caller.stream.write_all(&[0; 10_000]).unwrap();
     }
-    caller.hear_until(|caller| caller.session.received_close_notify());
-    assert!(caller.has_answer());
+    caller.read_until(|caller| caller.session.received_close_notify());
+    assert!(caller.has_response());
     stop.request().unwrap();
     serving.join().unwrap();
 }

@@ -1,8 +1,8 @@
-//! The embedded server: any of the protocols side by side on one thread, answering as its site says.
+//! The embedded server: serves any of the protocols side by side on one thread, with the responses of its site.
 //!
-//! A misbehaving client costs it that client's connection and nothing else. Start at [`Server`]; `tcp` and `quic` are its
-//! connections, `exchanges` what is open on each, `site` what is answered, `page` a browser's page, `wishes` what queries ask for,
-//! `access` the log for people.
+//! A misbehaving client loses its own connection and affects nothing else. Start at [`Server`]; `tcp` and `quic` are
+//! its connections, `exchanges` is what is open on each, `site` decides on responses, `page` is a browser's page,
+//! `wishes` parses queries, `access` is the access log.
 
 mod access;
 mod exchanges;
@@ -24,108 +24,108 @@ use std::net::{SocketAddr, TcpListener};
 use squall_base::plan::{SideSettings, Version};
 use squall_base::record::{Side, SideCounts};
 use squall_base::{Duration, Time};
-use squall_http::{Wants, tls};
-use squall_linux::reactor::{Reactor, Ready};
+use squall_http::{InboxOptions, tls};
+use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::scheduling::{self, Scheduling};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, socket};
 
 use crate::error::StationError;
-use crate::log::{Log, LogSinks};
+use crate::log::{LogSinks, StationLog};
 use crate::{Buffers, STATION_PRIORITY};
-pub use access::Access;
-pub(crate) use access::Entry;
+pub(crate) use access::AccessEntry;
+pub use access::AccessLog;
 use exchanges::Service;
 pub use page::PageError;
 use quic::QuicListener;
 pub use site::Site;
-pub(crate) use tcp::Speaks;
-use tcp::{After, Peer};
-pub use wishes::{Delay, Wishes, WishesError};
+pub(crate) use tcp::TcpProtocol;
+use tcp::{Peer, TurnOutcome};
+pub use wishes::{Delay, QueryError, QueryOptions};
 
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;
 const STOP: u64 = u64::MAX - 2;
 
-/// How often connections are looked through for those on which nothing moves.
+/// How often connections are checked for inactivity.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Where a server listens and what is spoken there.
+/// Where a server listens and which protocol it speaks there.
 pub struct Listener {
     /// The address; port 0 takes any that is free.
     pub address: SocketAddr,
-    /// What is spoken.
-    pub speaks: Spoken,
+    /// The protocol.
+    pub protocol: ListenerProtocol,
 }
 
-/// What is spoken on a listener.
-pub enum Spoken {
-    /// HTTP in the clear.
+/// The protocol of a listener.
+pub enum ListenerProtocol {
+    /// HTTP in cleartext.
     Plain(Version),
-    /// HTTP over TLS, of the version that ALPN agrees on.
+    /// HTTP over TLS; ALPN decides the version.
     Secure(tls::ServerContext),
     /// HTTP/3.
     Quic(tls::Identity),
 }
 
-/// What a server shall do.
+/// What a server is to do.
 pub struct ServerSettings {
     /// Where it listens.
     pub listeners: Vec<Listener>,
-    /// Settings of its side.
+    /// Settings of the server side.
     pub side: SideSettings,
-    /// What it answers.
+    /// What it serves.
     pub site: Site,
     /// Where its rows go.
     pub log: LogSinks,
-    /// Its log for people.
-    pub access: Option<Access>,
+    /// Its access log.
+    pub access: Option<AccessLog>,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
-    /// A connection on which nothing gets on for so long is closed: no request begins or is understood, and no part
-    /// of a body moves. `None`: never, as in a trial. One of QUIC without a packet ends after
+    /// A connection that makes no progress for this long is closed: no request begins or is understood, and no part of
+    /// a body moves. `None`: never, as in a trial. A QUIC connection without packets ends after
     /// [`squall_http::h3::IDLE_TIMEOUT`] in any case.
     pub idle_timeout: Option<Duration>,
-    /// Decides what is drawn at random: connection ids of QUIC.
+    /// Seed of everything that is drawn at random: QUIC connection ids, and delays of the site.
     pub seed: u64,
     /// Whether its thread asks for real-time priority, as in a trial.
     pub is_realtime: bool,
 }
 
-/// What a server has done.
+/// What a server did.
 #[derive(Clone, Debug, Default)]
 pub struct ServerReport {
     /// Requests answered in full: the socket took the last byte.
     pub responses_written: u64,
-    /// Congestion control of its sockets, as the kernel says.
+    /// Congestion control of its sockets, as the kernel reports it.
     pub congestion_controls: BTreeSet<String>,
     /// How its thread was scheduled; `None` before it has run.
     pub scheduling: Option<Scheduling>,
-    /// What it counted.
+    /// Its counters.
     pub counts: SideCounts,
 }
 
-/// A server that listens already.
+/// A server that is already listening.
 pub struct Server {
     side: SideSettings,
     site: Site,
-    wants: Wants,
-    log: Log,
-    access: Option<Access>,
+    wants: InboxOptions,
+    log: StationLog,
+    access: Option<AccessLog>,
     sample_every: Duration,
     idle_timeout: Option<Duration>,
     is_realtime: bool,
-    listeners: Vec<Bound>,
+    listeners: Vec<BoundListener>,
     reactor: Reactor,
     stop: StopSignal,
-    /// By the numbers of their connections, which only grow.
+    /// By connection number; numbers only grow.
     peers: BTreeMap<u32, Box<Peer>>,
     next_peer: u32,
     /// Peers that want another turn.
-    hungry: Vec<u32>,
-    /// Peers that wait for a time: that of an answer, or of their end.
+    pending_turns: Vec<u32>,
+    /// Peers with a timer: for a response, or for their end.
     delayed: BTreeSet<u32>,
-    /// A listener could not accept because files ran out: try again when one is closed.
+    /// A listener could not accept because file descriptors ran out; it tries again when one is closed.
     is_full: bool,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
@@ -133,21 +133,20 @@ pub struct Server {
     report: ServerReport,
 }
 
-/// A listener that listens.
-enum Bound {
-    Tcp(TcpListener, Speaks),
+/// A listener that is bound.
+enum BoundListener {
+    Tcp(TcpListener, TcpProtocol),
     Quic(Box<QuicListener>),
 }
 
 impl Server {
-    /// Listens, in the network namespace of the calling thread. From now on clients can connect; they are answered when
-    /// `run` is called.
+    /// Listens, in the network namespace of the calling thread. Clients can connect from now on; `run` serves them.
     pub fn listen(settings: ServerSettings, stop: StopSignal) -> Result<Server, StationError> {
         let reactor = Reactor::new()?;
         reactor.add(&stop, STOP)?;
-        let log = Log::new(Side::Server, settings.log);
-        let wants = Wants {
-            // Behind the first hop they say which request it is.
+        let log = StationLog::new(Side::Server, settings.log);
+        let wants = InboxOptions {
+            // Behind the first hop, fields identify the request.
             fields: settings.site.needs_fields() || (log.wants_exchanges() && log.hop() > 1),
             bodies: settings.site.needs_bodies(),
             frames: log.wants_frames(),
@@ -155,10 +154,10 @@ impl Server {
         let mut listeners = Vec::new();
         for (index, listener) in settings.listeners.into_iter().enumerate() {
             let token = LISTENERS + index as u64;
-            let speaks = match listener.speaks {
-                Spoken::Plain(version) => Speaks::Plain(version),
-                Spoken::Secure(context) => Speaks::Secure(context),
-                Spoken::Quic(identity) => {
+            let protocol = match listener.protocol {
+                ListenerProtocol::Plain(version) => TcpProtocol::Plain(version),
+                ListenerProtocol::Secure(context) => TcpProtocol::Secure(context),
+                ListenerProtocol::Quic(identity) => {
                     let seed = settings.seed.wrapping_add(index as u64);
                     let quic = QuicListener::bind(
                         listener.address,
@@ -168,13 +167,13 @@ impl Server {
                         wants,
                     )?;
                     quic.watch(&reactor, token)?;
-                    listeners.push(Bound::Quic(Box::new(quic)));
+                    listeners.push(BoundListener::Quic(Box::new(quic)));
                     continue;
                 }
             };
             let listener = socket::start_listening(listener.address, &settings.side.tcp)?;
             reactor.add(&listener, token)?;
-            listeners.push(Bound::Tcp(listener, speaks));
+            listeners.push(BoundListener::Tcp(listener, protocol));
         }
         Ok(Server {
             side: settings.side,
@@ -194,7 +193,7 @@ impl Server {
             stop,
             peers: BTreeMap::new(),
             next_peer: 0,
-            hungry: Vec::new(),
+            pending_turns: Vec::new(),
             delayed: BTreeSet::new(),
             is_full: false,
             buffers: Buffers::new(),
@@ -202,13 +201,13 @@ impl Server {
         })
     }
 
-    /// Where its listeners really listen, in the order of the settings.
+    /// The addresses its listeners are bound to, in the order of the settings.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners
             .iter()
             .map(|listener| match listener {
-                Bound::Tcp(listener, _) => listener.local_addr(),
-                Bound::Quic(quic) => Ok(quic.address()),
+                BoundListener::Tcp(listener, _) => listener.local_addr(),
+                BoundListener::Quic(quic) => Ok(quic.address()),
             })
             .collect()
     }
@@ -225,17 +224,17 @@ impl Server {
         Ok(self.report)
     }
 
-    /// Waits once and deals with everything that is ready.
+    /// Waits once and handles everything that is ready.
     fn turn(&mut self) -> Result<(), StationError> {
         let now = clock::now();
-        let hungry = std::mem::take(&mut self.hungry);
-        let deadline = if hungry.is_empty() {
+        let turns = std::mem::take(&mut self.pending_turns);
+        let deadline = if turns.is_empty() {
             self.flush_access();
             self.next_deadline()
         } else {
             Some(now)
         };
-        let ready: Vec<Ready> = self.reactor.wait(now, deadline)?.to_vec();
+        let ready: Vec<ReadyEvent> = self.reactor.wait(now, deadline)?.to_vec();
         for ready in ready {
             match ready.token {
                 STOP => {}
@@ -243,7 +242,7 @@ impl Server {
                 token => self.serve(token as u32, Some(ready)),
             }
         }
-        for id in hungry {
+        for id in turns {
             self.serve(id, None);
         }
         self.serve_due()?;
@@ -256,8 +255,8 @@ impl Server {
         let due = |id: &u32| self.peers.get(id)?.next_due();
         let delayed = self.delayed.iter().filter_map(due).min();
         let quic = self.listeners.iter().filter_map(|listener| match listener {
-            Bound::Tcp(..) => None,
-            Bound::Quic(quic) => quic.deadline(),
+            BoundListener::Tcp(..) => None,
+            BoundListener::Quic(quic) => quic.deadline(),
         });
         [delayed, self.next_sample, self.next_sweep, quic.min()]
             .into_iter()
@@ -265,7 +264,7 @@ impl Server {
             .min()
     }
 
-    /// Serves whoever has an answer or a timer due.
+    /// Serves every peer and listener with a response or a timer that is due.
     fn serve_due(&mut self) -> Result<(), StationError> {
         if !self.delayed.is_empty() {
             let now = clock::now();
@@ -281,7 +280,7 @@ impl Server {
             }
         }
         for index in 0..self.listeners.len() {
-            if let Bound::Quic(quic) = &self.listeners[index]
+            if let BoundListener::Quic(quic) = &self.listeners[index]
                 && quic.deadline().is_some_and(|due| due <= clock::now())
             {
                 self.serve_listener(index)?;
@@ -298,8 +297,8 @@ impl Server {
             responses_written: &mut self.report.responses_written,
         };
         match &mut self.listeners[index] {
-            Bound::Tcp(..) => self.accept(index),
-            Bound::Quic(quic) => {
+            BoundListener::Tcp(..) => self.accept(index),
+            BoundListener::Quic(quic) => {
                 quic.serve(&mut self.buffers, &mut service);
                 Ok(())
             }
@@ -308,13 +307,13 @@ impl Server {
 
     fn accept(&mut self, index: usize) -> Result<(), StationError> {
         loop {
-            let Bound::Tcp(listener, speaks) = &self.listeners[index] else {
+            let BoundListener::Tcp(listener, protocol) = &self.listeners[index] else {
                 return Ok(());
             };
             let stream = match socket::accept(listener) {
                 Ok(Some(stream)) => stream,
                 Ok(None) => return Ok(()),
-                // A connection that died in the queue is the client's matter (accept(2), ECONNABORTED).
+                // A connection that was aborted in the backlog is the client's concern (accept(2), ECONNABORTED).
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) if is_out_of_files(&error) => {
                     self.is_full = true;
@@ -331,10 +330,10 @@ impl Server {
                 .extend(socket::congestion_control(&stream).ok());
             let id = self.next_peer;
             self.next_peer = id.wrapping_add(1);
-            let peer = Peer::new(id, (stream, address), speaks, &self.side, self.wants)?;
+            let peer = Peer::new(id, (stream, address), protocol, &self.side, self.wants)?;
             self.reactor.add(peer.socket(), u64::from(id))?;
             self.peers.insert(id, Box::new(peer));
-            let ready = Ready {
+            let ready = ReadyEvent {
                 token: u64::from(id),
                 readable: true,
                 writable: true,
@@ -344,8 +343,8 @@ impl Server {
         }
     }
 
-    /// Gives a connection a turn, for what the kernel says of it or because it wants one.
-    fn serve(&mut self, id: u32, ready: Option<Ready>) {
+    /// Gives a connection a turn, because of what the kernel reports or because it wants one.
+    fn serve(&mut self, id: u32, ready: Option<ReadyEvent>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -356,9 +355,9 @@ impl Server {
             responses_written: &mut self.report.responses_written,
         };
         match peer.serve(ready, self.buffers.stream(), &mut service) {
-            After::Wait => {}
-            After::Again => self.hungry.push(id),
-            After::Gone => {
+            TurnOutcome::Wait => {}
+            TurnOutcome::Again => self.pending_turns.push(id),
+            TurnOutcome::Gone => {
                 peer.record_end(&mut service);
                 self.forget(id);
                 return;
@@ -382,7 +381,7 @@ impl Server {
         }
     }
 
-    /// Closes the connections on which nothing has moved for too long.
+    /// Closes the connections that have made no progress for too long.
     fn sweep(&mut self) {
         let now = clock::now();
         let Some(timeout) = self.idle_timeout else {
@@ -401,13 +400,13 @@ impl Server {
         let mut idle = Vec::new();
         for (id, peer) in &mut self.peers {
             if peer.is_idle(now, timeout) {
-                peer.say_goodbye(&mut service);
+                peer.announce_close(&mut service);
                 peer.record_end(&mut service);
                 idle.push(*id);
             }
         }
         for listener in &mut self.listeners {
-            if let Bound::Quic(quic) = listener {
+            if let BoundListener::Quic(quic) = listener {
                 quic.sweep(now, timeout, &mut service);
             }
         }
@@ -416,7 +415,7 @@ impl Server {
         }
     }
 
-    /// Accepts what could not be accepted before. Its failure shows with the next connection.
+    /// Accepts what could not be accepted before. An error will show with the next connection.
     fn accept_waiting(&mut self) {
         for index in 0..self.listeners.len() {
             let _ = self.accept(index);
@@ -438,7 +437,7 @@ impl Server {
             peer.sample(false, &mut service);
         }
         for listener in &self.listeners {
-            if let Bound::Quic(quic) = listener {
+            if let BoundListener::Quic(quic) = listener {
                 quic.sample(&mut service);
             }
         }
@@ -466,11 +465,11 @@ impl Server {
             peer.close_abruptly();
         }
         for listener in self.listeners.drain(..) {
-            if let Bound::Quic(mut quic) = listener {
+            if let BoundListener::Quic(mut quic) = listener {
                 quic.end(&mut service);
             }
         }
-        self.log.hand_on();
+        self.log.flush();
         self.report.counts = std::mem::take(&mut self.log.counts);
         self.flush_access();
     }

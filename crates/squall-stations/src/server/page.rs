@@ -1,7 +1,7 @@
-//! A page for a browser: a document that refers to pictures, each of the size that its query asks for.
+//! A page for a browser: a document that refers to pictures, each of the size that its query requests.
 //!
-//! The document is HTML with one `<img>` for each target, in their order, and filled up with a comment. A picture is a GIF of
-//! one pixel, with bytes behind its end that a browser loads and ignores. What other targets get is in `site`.
+//! The document is HTML with one `<img>` for each target, in order, padded with a comment. A picture is a GIF of one
+//! pixel, followed by bytes that a browser loads and ignores. `site` serves other targets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use squall_base::Bytes as Size;
 use squall_http::{MessageError, Response};
 use thiserror::Error;
 
-use super::wishes::{Wishes, WishesError};
+use super::wishes::{QueryError, QueryOptions};
 
 /// A GIF of one transparent pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";
 
-/// Without an icon of its own a page has a browser ask for `/favicon.ico`.
+/// A page without an icon makes a browser request `/favicon.ico`.
 const HEAD: &str =
     "<!doctype html><meta charset=utf-8><title>page</title><link rel=icon href=\"data:,\">";
 const COMMENT: &str = "<!--";
@@ -24,7 +24,7 @@ const COMMENT_END: &str = "-->";
 /// The responses of a page, by target.
 pub(super) type Page = BTreeMap<String, Arc<Response>>;
 
-/// Why there is no such page.
+/// Why a page cannot be built.
 #[derive(Debug, Error)]
 pub enum PageError {
     /// The document is too short.
@@ -32,40 +32,40 @@ pub enum PageError {
         "the document has {size} bytes, and needs {needed} to name what it refers to: ask for a larger one, or for fewer tiles"
     )]
     TooShort {
-        /// The bytes that it was to have.
+        /// The size that was requested.
         size: u64,
-        /// Those that it needs.
+        /// The size that it needs.
         needed: u64,
     },
-    /// A target asks for something that cannot be.
+    /// A target requests something invalid.
     #[error("the target {target}: {source}")]
-    Wishes {
+    Query {
         /// The target.
         target: String,
         /// What is wrong with it.
-        source: WishesError,
+        source: QueryError,
     },
-    /// A response cannot be made.
+    /// A response cannot be built.
     #[error(transparent)]
     Message(#[from] MessageError),
 }
 
-/// The page of these targets, the document's first; `usual` is the size of what asks for none.
+/// Builds the page for these targets, the document's first. Targets that request no size get the `usual` one.
 pub(super) fn page(targets: &[String], usual: Size) -> Result<Page, PageError> {
     let mut page = Page::new();
     for (place, target) in targets.iter().enumerate() {
         let query = target.split_once('?').map_or("", |(_, query)| query);
-        let wishes: Wishes = query.parse().map_err(|source| PageError::Wishes {
+        let options: QueryOptions = query.parse().map_err(|source| PageError::Query {
             target: target.clone(),
             source,
         })?;
-        let size = wishes.size.unwrap_or(usual).get();
+        let size = options.size.unwrap_or(usual).get();
         let (media_type, body) = match place {
             0 => ("text/html; charset=utf-8", document(&targets[1..], size)?),
             _ => ("image/gif", picture(size)),
         };
         let fields = [("content-type".to_owned(), media_type.to_owned())];
-        let response = Response::new(wishes.status.unwrap_or(200), &fields, body)?;
+        let response = Response::new(options.status.unwrap_or(200), &fields, body)?;
         page.insert(target.clone(), Arc::new(response));
     }
     Ok(page)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_cannot_name_its_pictures_is_refused() {
+    fn documents_too_short_for_their_pictures_and_bad_targets_are_refused() {
         let asked = targets(&["/?size=100", "/a", "/b"]);
         let error = page(&asked, Size::new(7)).unwrap_err().to_string();
         assert!(error.contains("has 100 bytes, and needs "), "{error}");

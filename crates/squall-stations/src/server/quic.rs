@@ -1,6 +1,6 @@
 //! HTTP/3: one UDP socket with all its connections, and the exchanges on each.
 //!
-//! Connections are numbered from 0 by the engine; in the records they are the server's own, like those of TCP.
+//! The engine numbers its connections from 0; the records use these numbers, as they use the server's for TCP.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use squall_base::plan::{Protocol, SideSettings};
 use squall_base::{Duration, Time};
 use squall_http::h3;
 use squall_http::tls::Identity;
-use squall_http::{Inbox, Response, ServerEvent, StreamId, Wants};
+use squall_http::{Inbox, InboxOptions, Response, ServerEvent, StreamId};
 use squall_linux::clock;
 use squall_linux::reactor::Reactor;
 
-use super::exchanges::{Exchanges, Responder, Service, Whose};
+use super::exchanges::{ExchangeOwner, Responder, ServerExchanges, Service};
 use crate::Buffers;
 use crate::error::StationError;
 use crate::quic::{Handshake, QuicEndpoint};
@@ -24,19 +24,19 @@ pub(super) struct QuicListener {
     peers: BTreeMap<u32, QuicPeer>,
 }
 
-/// What there is of a connection besides the engine's part.
+/// The server's part of a connection's state; the engine has the other.
 struct QuicPeer {
     address: SocketAddr,
-    exchanges: Exchanges,
+    exchanges: ServerExchanges,
     handshake: Handshake,
     /// When a request began or ended, or a part of a body moved.
     last_progress: Time,
-    /// Bytes of responses that its windows had let go when that was looked at last.
+    /// Bytes of responses that its windows had let pass at the last check.
     sent_bytes: u64,
 }
 
 /// The engine, for one of its connections.
-struct On<'a> {
+struct ConnectionEngine<'a> {
     engine: &'a mut h3::Server,
     connection: u32,
 }
@@ -48,7 +48,7 @@ impl QuicListener {
         identity: &Identity,
         side: &SideSettings,
         seed: u64,
-        wants: Wants,
+        wants: InboxOptions,
     ) -> Result<QuicListener, StationError> {
         Ok(QuicListener {
             endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
@@ -64,19 +64,19 @@ impl QuicListener {
         self.endpoint.address()
     }
 
-    /// When it has something to do by itself.
+    /// When its next timer is due.
     pub(super) fn deadline(&self) -> Option<Time> {
         let answers = self.peers.values().filter_map(|p| p.exchanges.next_due());
         answers.chain(self.endpoint.deadline()).min()
     }
 
-    /// Reads, answers and writes as far as it goes.
+    /// Reads, responds and writes as far as possible.
     pub(super) fn serve(&mut self, buffers: &mut Buffers, service: &mut Service<'_>) {
         self.read(buffers, service);
-        self.endpoint.on_time();
-        self.answer_waiting();
+        self.endpoint.run_timers();
+        self.respond_delayed();
         self.write(service);
-        self.bury(service);
+        self.remove_ended(service);
     }
 
     fn read(&mut self, buffers: &mut Buffers, service: &mut Service<'_>) {
@@ -89,7 +89,7 @@ impl QuicListener {
                     service.log.counts.quic_connections += 1;
                     QuicPeer {
                         address,
-                        exchanges: Exchanges::default(),
+                        exchanges: ServerExchanges::default(),
                         handshake: Handshake::default(),
                         last_progress: now,
                         sent_bytes: 0,
@@ -101,18 +101,18 @@ impl QuicListener {
         }
     }
 
-    fn answer_waiting(&mut self) {
+    fn respond_delayed(&mut self) {
         let now = clock::now();
         for (&connection, peer) in &mut self.peers {
             if peer.exchanges.next_due().is_some_and(|due| due <= now) {
                 let engine = &mut self.endpoint.engine;
                 peer.exchanges
-                    .respond_waiting(now, &mut On { engine, connection });
+                    .respond_delayed(now, &mut ConnectionEngine { engine, connection });
             }
         }
     }
 
-    /// Writes, and hands on what there is room for then.
+    /// Writes, and sends on what there is room for then.
     fn write(&mut self, service: &mut Service<'_>) {
         let QuicListener { endpoint, peers } = self;
         let mut more = true;
@@ -120,25 +120,26 @@ impl QuicListener {
             more = endpoint.write(|engine, connection, inbox| {
                 if let Some(peer) = peers.get_mut(&connection) {
                     peer.apply(connection, engine, inbox, clock::now(), service);
-                    peer.exchanges.stream(&mut On { engine, connection });
+                    peer.exchanges
+                        .stream(&mut ConnectionEngine { engine, connection });
                 }
             });
         }
     }
 
     /// Forgets connections that are gone.
-    fn bury(&mut self, service: &mut Service<'_>) {
+    fn remove_ended(&mut self, service: &mut Service<'_>) {
         while let Some(ended) = self.endpoint.engine.take_ended() {
             if let Some(mut peer) = self.peers.remove(&ended.connection) {
                 let number = ended.connection;
                 self.endpoint.record_ended(&ended, number, service.log);
-                let whose = peer.whose(number);
-                peer.exchanges.abandon(clock::now(), whose, service);
+                let owner = peer.owner(number);
+                peer.exchanges.abandon(clock::now(), owner, service);
             }
         }
     }
 
-    /// Ends the connections on which nothing has got on for so long, whatever their clients say beside it.
+    /// Closes the connections that made no progress for `timeout`, whatever else their clients send.
     pub(super) fn sweep(&mut self, now: Time, timeout: Duration, service: &mut Service<'_>) {
         let engine = &mut self.endpoint.engine;
         let mut has_idle = false;
@@ -154,7 +155,7 @@ impl QuicListener {
         }
         if has_idle {
             self.write(service);
-            self.bury(service);
+            self.remove_ended(service);
         }
     }
 
@@ -165,25 +166,25 @@ impl QuicListener {
         }
     }
 
-    /// Says goodbye to everybody, and writes down what was open.
+    /// Closes all connections with CONNECTION_CLOSE, and records what was open.
     pub(super) fn end(&mut self, service: &mut Service<'_>) {
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
         self.write(service);
-        self.bury(service);
+        self.remove_ended(service);
         for (&connection, peer) in &mut self.peers {
             self.endpoint
                 .record_open(connection, connection, service.log);
-            let whose = peer.whose(connection);
-            peer.exchanges.abandon(clock::now(), whose, service);
+            let owner = peer.owner(connection);
+            peer.exchanges.abandon(clock::now(), owner, service);
         }
     }
 }
 
 impl QuicPeer {
-    fn whose(&self, connection: u32) -> Whose {
-        Whose {
+    fn owner(&self, connection: u32) -> ExchangeOwner {
+        ExchangeOwner {
             connection,
             peer: self.address,
             protocol: Protocol::H3,
@@ -201,19 +202,19 @@ impl QuicPeer {
         if !inbox.events.is_empty() {
             self.last_progress = now;
         }
-        let whose = self.whose(connection);
-        // frames.parquet says which packets carried which bytes of a stream.
+        let owner = self.owner(connection);
+        // frames.parquet records which packets carried which bytes of a stream.
         let answers = self
             .exchanges
-            .apply(inbox, now, whose, |_, _| None, service);
+            .apply(inbox, now, owner, |_, _| None, service);
         self.exchanges
-            .respond(answers, now, &mut On { engine, connection });
+            .respond(answers, now, &mut ConnectionEngine { engine, connection });
     }
 }
 
-impl Responder for On<'_> {
+impl Responder for ConnectionEngine<'_> {
     fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
-        // Refused only if the client has cancelled, or is gone.
+        // Fails only if the client has cancelled, or is gone.
         let _ = self.engine.respond(self.connection, stream, response);
     }
 

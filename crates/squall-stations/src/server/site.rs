@@ -1,7 +1,7 @@
-//! What a server answers: the same body to everybody, files, an echo, or nothing but thanks for an upload.
+//! What a server responds with: a fixed body, files, an echo, or the size of an upload.
 //!
-//! A request may ask for another size, for a delay and for a status in its query (`wishes`); of a site of files only the
-//! delay. What a browser's page is made of is in `page`. Here is decided what to answer and nothing sent.
+//! A request may ask for another size, a delay and a status in its query (`wishes`); with a site of files, only for a
+//! delay. `page` builds a browser's page. This module decides what to respond and sends nothing.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata, OpenOptions};
@@ -18,25 +18,25 @@ use squall_http::{Body, Bytes, Field, MessageError, Response};
 
 use super::page::{self, Page, PageError};
 use super::source::Source;
-use super::wishes::{Delay, Wishes};
+use super::wishes::{Delay, QueryOptions};
 
-/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. Whole alphabets, so
-/// that it goes on without a break.
+/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. It has whole
+/// alphabets, so that it repeats without a break.
 const PATTERN_BYTES: usize = 26 * 40 * 1024;
 
-/// A static body of up to this size is in memory, the fastest that there is; a larger one is streamed from the pattern.
+/// A static body of up to this size is kept in memory, which is fastest; a larger one is streamed from the pattern.
 const IN_MEMORY: Size = Size::new(64 << 20);
 
 /// What is served.
 #[derive(Clone)]
 pub struct Site {
     content: Content,
-    /// What a browser gets at these targets instead.
+    /// What a browser gets at these targets instead of the content.
     page: Page,
     pattern: Bytes,
-    /// A delay between two times is drawn from this seed and from the number of draws before it.
+    /// A delay between two times is drawn from this seed and the number of draws before it.
     seed: u64,
-    drawn: Cell<u64>,
+    draw_count: Cell<u64>,
 }
 
 /// The content of a site.
@@ -44,41 +44,41 @@ pub struct Site {
 enum Content {
     /// The same response to every request.
     Fixed(Arc<Response>),
-    /// So much of the pattern, the same to every request.
+    /// This much of the pattern, for every request.
     Sized(Size),
     /// The files below a folder.
     Folder(PathBuf),
-    /// What was sent.
+    /// The body of the request.
     Echo,
-    /// How much was sent.
+    /// The size of the request's body.
     Sink,
 }
 
-/// What a request gets.
+/// The response to a request.
 pub(super) struct Answer {
     pub(super) response: Arc<Response>,
-    /// Where its body comes from, if it is streamed.
+    /// The source of its body, if it is streamed.
     pub(super) source: Option<Source>,
     /// How long to wait first.
     pub(super) delay: Duration,
 }
 
-/// A request as far as an answer depends on it.
-pub(super) struct Asked<'a> {
+/// What a response may depend on in a request.
+pub(super) struct SiteRequest<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
     pub(super) fields: &'a [Field],
-    /// Body bytes that came, when it is complete.
+    /// Bytes of the body that arrived, once the request is complete.
     pub(super) body_bytes: u64,
 }
 
 impl Site {
-    /// A static body to every request.
+    /// A static body for every request.
     pub fn fixed(response: Arc<Response>) -> Site {
         Site::of(Content::Fixed(response))
     }
 
-    /// A static body of that size, of a pattern that can be read in a capture.
+    /// A static body of that size, with a pattern that is easy to read in a capture.
     pub fn sized(size: Size) -> Result<Site, MessageError> {
         if size > IN_MEMORY {
             return Ok(Site::of(Content::Sized(size)));
@@ -93,12 +93,12 @@ impl Site {
         Site::of(Content::Folder(root))
     }
 
-    /// Each request's body.
+    /// The body of each request.
     pub fn echo() -> Site {
         Site::of(Content::Echo)
     }
 
-    /// How many bytes each request's body had.
+    /// The size of each request's body.
     pub fn sink() -> Site {
         Site::of(Content::Sink)
     }
@@ -109,73 +109,76 @@ impl Site {
             page: Page::new(),
             pattern: (b'a'..=b'z').cycle().take(PATTERN_BYTES).collect(),
             seed: 0,
-            drawn: Cell::new(0),
+            draw_count: Cell::new(0),
         }
     }
 
-    /// The same with a page for a browser: the document at the first target, and pictures at the others, to which it refers.
-    /// What asks for no size has the `usual` one.
+    /// Adds a page for a browser: the document at the first target, which refers to pictures at the others. Targets
+    /// that request no size get the `usual` one.
     ///
     /// # Errors
-    /// A document that is too short for its references, and targets that ask for what cannot be.
+    /// A document that is too short for its references, or a target that requests something invalid.
     pub fn with_page(self, targets: &[String], usual: Size) -> Result<Site, PageError> {
         let page = page::page(targets, usual)?;
         Ok(Site { page, ..self })
     }
 
-    /// The same with delays that follow from this seed.
+    /// Sets the seed of the delays.
     pub(super) fn seeded(self, seed: u64) -> Site {
         Site { seed, ..self }
     }
 
-    /// Whether answers depend on header fields.
+    /// Whether responses depend on header fields.
     pub(super) fn needs_fields(&self) -> bool {
         matches!(self.content, Content::Folder(_))
     }
 
-    /// Whether answers are made of what was sent.
+    /// Whether responses are made of request bodies.
     pub(super) fn needs_bodies(&self) -> bool {
         matches!(self.content, Content::Echo)
     }
 
-    /// Whether the answer is known before the request is complete.
+    /// Whether the response is known before the request is complete.
     pub(super) fn answers_early(&self) -> bool {
         matches!(self.content, Content::Echo)
     }
 
-    /// What a request gets: asked at its head if [`Site::answers_early`], else at its end.
-    pub(super) fn answer(&self, asked: &Asked<'_>) -> Answer {
-        // Over HTTP/1.1 the engine says so.
-        if asked.method == "CONNECT" {
+    /// The response to a request. Call it at the head if [`Site::answers_early`], otherwise at the end.
+    pub(super) fn answer(&self, request: &SiteRequest<'_>) -> Answer {
+        // Over HTTP/1.1 the engine responds to it.
+        if request.method == "CONNECT" {
             return plain(501, "there are no tunnels here\n");
         }
-        let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
-        let wishes: Wishes = match query.parse() {
-            Ok(wishes) => wishes,
+        let (path, query) = request
+            .target
+            .split_once('?')
+            .unwrap_or((request.target, ""));
+        let options: QueryOptions = match query.parse() {
+            Ok(options) => options,
             Err(error) => return plain(400, &format!("{error}\n")),
         };
         let mut answer = match &self.content {
-            _ if self.page.contains_key(asked.target) => {
-                whole(Arc::clone(&self.page[asked.target]))
+            _ if self.page.contains_key(request.target) => {
+                memory_answer(Arc::clone(&self.page[request.target]))
             }
-            Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
-                whole(Arc::clone(response))
+            Content::Fixed(response) if options.size.is_none() && options.status.is_none() => {
+                memory_answer(Arc::clone(response))
             }
-            Content::Sized(size) if wishes.size.is_none() && wishes.status.is_none() => self
-                .sized_answer(&Wishes {
+            Content::Sized(size) if options.size.is_none() && options.status.is_none() => self
+                .sized_answer(&QueryOptions {
                     size: Some(*size),
-                    ..wishes
+                    ..options
                 }),
-            Content::Fixed(_) | Content::Sized(_) => self.sized_answer(&wishes),
-            Content::Folder(root) => file_answer(root, path, asked),
+            Content::Fixed(_) | Content::Sized(_) => self.sized_answer(&options),
+            Content::Folder(root) => file_answer(root, path, request),
             Content::Echo => echo_answer(),
-            Content::Sink if wishes.size.is_some() => self.sized_answer(&wishes),
+            Content::Sink if options.size.is_some() => self.sized_answer(&options),
             Content::Sink => plain(
-                wishes.status.unwrap_or(200),
-                &format!("{} bytes\n", asked.body_bytes),
+                options.status.unwrap_or(200),
+                &format!("{} bytes\n", request.body_bytes),
             ),
         };
-        answer.delay = self.draw(wishes.delay);
+        answer.delay = self.draw(options.delay);
         answer
     }
 
@@ -183,21 +186,21 @@ impl Site {
         if delay.from == delay.to {
             return delay.to;
         }
-        let number = self.drawn.get();
-        self.drawn.set(number + 1);
-        delay.drawn(splitmix64(self.seed, number))
+        let number = self.draw_count.get();
+        self.draw_count.set(number + 1);
+        delay.sample(splitmix64(self.seed, number))
     }
 
-    fn sized_answer(&self, wishes: &Wishes) -> Answer {
-        let status = wishes.status.unwrap_or(200);
+    fn sized_answer(&self, options: &QueryOptions) -> Answer {
+        let status = options.status.unwrap_or(200);
         let length = match status {
             204 | 304 => 0,
-            _ => wishes.size.unwrap_or_default().get(),
+            _ => options.size.unwrap_or_default().get(),
         };
         let fields = [text_type("application/octet-stream")];
         if length <= self.pattern.len() as u64 {
             let body = self.pattern.slice(..length as usize);
-            return made(Response::new(status, &fields, body), None);
+            return answer_of(Response::new(status, &fields, body), None);
         }
         let source = Source::Pattern {
             pattern: self.pattern.clone(),
@@ -207,7 +210,7 @@ impl Site {
         let body = Body::Streamed {
             length: Some(length),
         };
-        made(Response::new(status, &fields, body), Some(source))
+        answer_of(Response::new(status, &fields, body), Some(source))
     }
 }
 
@@ -215,7 +218,7 @@ fn text_type(media_type: &str) -> (String, String) {
     ("content-type".to_owned(), media_type.to_owned())
 }
 
-fn whole(response: Arc<Response>) -> Answer {
+fn memory_answer(response: Arc<Response>) -> Answer {
     Answer {
         response,
         source: None,
@@ -223,24 +226,24 @@ fn whole(response: Arc<Response>) -> Answer {
     }
 }
 
-/// An answer of words.
+/// A response with a text.
 fn plain(status: u16, text: &str) -> Answer {
     let body = match status {
         204 | 304 => String::new(),
         _ => text.to_owned(),
     };
     let fields = [text_type("text/plain; charset=utf-8")];
-    made(Response::new(status, &fields, body.into_bytes()), None)
+    answer_of(Response::new(status, &fields, body.into_bytes()), None)
 }
 
-/// The answer with this response, which our own fields and checked statuses can always make.
-fn made(response: Result<Response, MessageError>, source: Option<Source>) -> Answer {
+/// An answer with this response, which can always be built from our own fields and checked statuses.
+fn answer_of(response: Result<Response, MessageError>, source: Option<Source>) -> Answer {
     match response {
         Ok(response) => Answer {
             source,
-            ..whole(Arc::new(response))
+            ..memory_answer(Arc::new(response))
         },
-        Err(error) => whole(Arc::new(
+        Err(error) => memory_answer(Arc::new(
             Response::new(500, &[], error.to_string().into_bytes())
                 .expect("a plain response of words is well-formed"),
         )),
@@ -254,18 +257,18 @@ fn echo_answer() -> Answer {
         has_ended: false,
     };
     let body = Body::Streamed { length: None };
-    made(Response::new(200, &fields, body), Some(source))
+    answer_of(Response::new(200, &fields, body), Some(source))
 }
 
-fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
-    if !matches!(asked.method, "GET" | "HEAD") {
+fn file_answer(root: &Path, path: &str, request: &SiteRequest<'_>) -> Answer {
+    if !matches!(request.method, "GET" | "HEAD") {
         return plain(405, "only GET and HEAD\n");
     }
     let Some((path, mut file, length)) = find(root, path) else {
         return plain(404, "no such file\n");
     };
-    let field = |name: &[u8]| asked.fields.iter().find(|field| *field.name == *name);
-    // Nothing here has a validator, so no condition on one holds (RFC 9110, section 13.1.5).
+    let field = |name: &[u8]| request.fields.iter().find(|field| *field.name == *name);
+    // No file has a validator here, so no condition on one holds (RFC 9110, section 13.1.5).
     let wanted = field(b"range").filter(|_| field(b"if-range").is_none());
     let range = wanted.map_or(Range::Whole, |field| range::parse(&field.value, length));
     let mut fields = vec![
@@ -282,7 +285,7 @@ fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
         Range::Unsatisfiable => {
             let said = format!("bytes */{length}");
             fields.push(("content-range".to_owned(), said));
-            return made(Response::new(416, &fields, Body::EMPTY), None);
+            return answer_of(Response::new(416, &fields, Body::EMPTY), None);
         }
     };
     if let Err(error) = file.seek(SeekFrom::Start(start)) {
@@ -296,22 +299,22 @@ fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
     let body = Body::Streamed {
         length: Some(end - start),
     };
-    made(Response::new(status, &fields, body), Some(source))
+    answer_of(Response::new(status, &fields, body), Some(source))
 }
 
-/// The file that a path names, and its length; a folder's is its index.html.
+/// The file that a path names, and its length. For a folder, its index.html.
 fn find(root: &Path, path: &str) -> Option<(PathBuf, File, u64)> {
-    let path = below(root, path)?;
+    let path = resolve_below(root, path)?;
     let (file, found) = open(&path)?;
     if !found.is_dir() {
         return found.is_file().then_some((path, file, found.len()));
     }
-    let path = no_way_out(root, &path.join("index.html"))?;
+    let path = canonical_below(root, &path.join("index.html"))?;
     let (file, found) = open(&path)?;
     found.is_file().then_some((path, file, found.len()))
 }
 
-/// Opens whatever it is, and says what: a pipe without waiting for who writes to it.
+/// Opens a file of any kind, and returns its metadata. A pipe is opened without waiting for a writer.
 fn open(path: &Path) -> Option<(File, Metadata)> {
     let mut options = OpenOptions::new();
     let file = options
@@ -323,8 +326,8 @@ fn open(path: &Path) -> Option<(File, Metadata)> {
     Some((file, found))
 }
 
-/// Where a path leads, if it does not lead out of `root`.
-fn below(root: &Path, path: &str) -> Option<PathBuf> {
+/// The file that a path names, if it does not lead out of `root`.
+fn resolve_below(root: &Path, path: &str) -> Option<PathBuf> {
     let path = percent_decoded(path)?;
     let relative = Path::new(path.trim_start_matches('/'));
     let is_inside = relative
@@ -333,23 +336,23 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
     if !is_inside {
         return None;
     }
-    no_way_out(root, &root.join(relative))
+    canonical_below(root, &root.join(relative))
 }
 
-/// Where it really is: links that lead out of `root` are not followed.
-fn no_way_out(root: &Path, path: &Path) -> Option<PathBuf> {
+/// The canonical path. Links that lead out of `root` are not followed.
+fn canonical_below(root: &Path, path: &Path) -> Option<PathBuf> {
     let (path, root) = (path.canonicalize().ok()?, root.canonicalize().ok()?);
     path.starts_with(&root).then_some(path)
 }
 
-/// The text that a percent-encoded one stands for; `None` if it is none, or no UTF-8, or has a NUL.
+/// Percent-decodes a text; `None` if it is malformed, not UTF-8, or contains a NUL.
 fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(percent::decoded(text)?)
         .ok()
         .filter(|text| !text.contains('\0'))
 }
 
-/// By the name's ending: what a browser and a player need to know.
+/// The media type, from the file extension: the types that browsers and players need.
 fn media_type(path: &Path) -> &'static str {
     let ending = path.extension().and_then(|ending| ending.to_str());
     match ending.map(str::to_ascii_lowercase).as_deref() {
@@ -387,7 +390,7 @@ mod tests {
     #[test]
     fn large_bodies_are_not_in_memory() {
         let ask = |site: &Site, target| {
-            let answer = site.answer(&Asked {
+            let answer = site.answer(&SiteRequest {
                 method: "GET",
                 target,
                 fields: &[],
@@ -397,26 +400,26 @@ mod tests {
         };
         let small = Site::sized(Size::new(3 << 20)).expect("a response");
         assert_eq!(ask(&small, "/"), (false, Some(3 << 20)));
-        // More than any machine has.
+        // More memory than any machine has.
         let large = Site::sized(Size::new(1 << 50)).expect("a response");
         assert_eq!(ask(&large, "/"), (true, Some(1 << 50)));
         assert_eq!(ask(&large, "/?size=7"), (false, Some(7)));
     }
 
     #[test]
-    fn delays_follow_from_the_seed_and_from_how_many_were_drawn() {
+    fn delays_depend_on_the_seed_and_the_number_of_draws() {
         let delays = |seed| -> Vec<Duration> {
             let site = Site::sized(Size::new(5)).unwrap().seeded(seed);
             let ask = |target| {
-                let asked = Asked {
+                let request = SiteRequest {
                     method: "GET",
                     target,
                     fields: &[],
                     body_bytes: 0,
                 };
-                site.answer(&asked).delay
+                site.answer(&request).delay
             };
-            // One that is not drawn moves no other.
+            // A fixed delay draws nothing, so it does not move the others.
             assert_eq!(ask("/?delay=1s"), Duration::from_secs(1));
             (0..100).map(|_| ask("/?delay=500ms..2s")).collect()
         };
@@ -431,9 +434,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_a_tunnel() {
+    fn connect_is_refused() {
         let site = Site::sized(Size::new(5)).expect("a response");
-        let answer = site.answer(&Asked {
+        let answer = site.answer(&SiteRequest {
             method: "CONNECT",
             target: "",
             fields: &[],

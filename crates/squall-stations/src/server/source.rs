@@ -1,4 +1,4 @@
-//! Where the bytes of a response that is streamed come from: a pattern, a file, or the request itself.
+//! Where the bytes of a streamed response come from: a pattern, a file, or the request itself.
 //!
 //! Memory is bounded: nothing is read before the connection has room for it.
 
@@ -8,18 +8,18 @@ use std::io::{self, Read};
 
 use squall_http::Bytes;
 
-/// Bytes that are handed over at once.
+/// Bytes that are read from a file in one go.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The source of one body.
 pub(super) enum Source {
-    /// So many bytes of the pattern.
+    /// A number of bytes of the pattern.
     Pattern {
         pattern: Bytes,
         sent: u64,
         length: u64,
     },
-    /// So many bytes of a file from where it stands.
+    /// A number of bytes of a file, from its current position.
     File {
         file: File,
         left: u64,
@@ -32,18 +32,18 @@ pub(super) enum Source {
     },
 }
 
-/// What a source can give now.
+/// What a source has now.
 pub(super) enum Piece<'a> {
     /// These bytes, at least one.
     Bytes(&'a [u8]),
     /// Nothing for now.
-    Later,
-    /// Nothing ever again.
+    Pending,
+    /// The end.
     End,
 }
 
 impl Source {
-    /// The next bytes; the same until some of them are taken.
+    /// The next bytes. Returns the same until some of them are taken.
     pub(super) fn piece(&mut self) -> io::Result<Piece<'_>> {
         Ok(match self {
             Source::Pattern { sent, length, .. } if sent == length => Piece::End,
@@ -73,12 +73,12 @@ impl Source {
             Source::Echo { pieces, has_ended } => match pieces.front() {
                 Some(piece) => Piece::Bytes(piece),
                 None if *has_ended => Piece::End,
-                None => Piece::Later,
+                None => Piece::Pending,
             },
         })
     }
 
-    /// The connection took the first `n` bytes of the piece.
+    /// Takes the first `n` bytes of the piece, which the connection accepted.
     pub(super) fn advance(&mut self, n: usize) {
         match self {
             Source::Pattern { sent, .. } => *sent += n as u64,

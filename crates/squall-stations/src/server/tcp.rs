@@ -7,67 +7,68 @@ use std::sync::Arc;
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
 use squall_http::{
-    CreateError, Inbox, Response, ServerConnection, ServerEvent, StreamId, Wants, tls,
+    CreateError, Inbox, InboxOptions, Response, ServerConnection, ServerEvent, StreamId, tls,
 };
 use squall_linux::clock;
-use squall_linux::reactor::Ready;
+use squall_linux::reactor::ReadyEvent;
 use squall_linux::socket;
 
-use super::exchanges::{Exchanges, Responder, Service, Whose};
+use super::exchanges::{ExchangeOwner, Responder, ServerExchanges, Service};
 use crate::log;
 
-/// Reads of one connection before others have their turn: 1 MiB.
+/// Reads of one connection before others get their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
-/// Writes of one connection before others have their turn: 1 MiB, if the client takes all that fast.
+/// Writes of one connection before others get their turn: 1 MiB, if the client takes it that fast.
 const WRITES_A_TURN: usize = 16;
-/// An HTTP/1.1 client is not read from while so much of an echo waits. HTTP/2's windows do that by themselves.
+/// The server stops reading from an HTTP/1.1 client while more of an echo than this waits. HTTP/2 has windows for that.
 const MAX_BACKLOG_BYTES: usize = 256 * 1024;
-/// How long a client to which everything was said may take to close its side. Until then what it sends is thrown away:
-/// to close a socket with unread bytes resets the connection, and the reset can destroy the last answer before the
-/// client has read it (RFC 9112, section 9.6). As long as nginx waits (lingering_timeout).
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a client may take to close its side after everything was sent to it. Until then, what it sends is
+/// discarded: closing a socket with unread bytes resets the connection, and the reset can destroy the last response
+/// before the client has read it (RFC 9112, section 9.6). The same time as in nginx (lingering_timeout).
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Peer {
     id: u32,
     stream: TcpStream,
     address: SocketAddr,
     engine: ServerConnection,
-    /// How many bytes one call writes at most.
+    /// Most bytes that one call writes.
     write_at_most: usize,
     protocol: Option<Protocol>,
-    exchanges: Exchanges,
+    exchanges: ServerExchanges,
     inbox: Inbox<ServerEvent>,
     /// There is more to read than was read.
-    is_hungry: bool,
+    has_unread: bool,
     /// There is more to write than was written.
-    has_more: bool,
-    /// The client will send nothing more, or broke the protocol: nothing more is read.
+    has_unwritten: bool,
+    /// The client will send nothing more, or violated the protocol: reading has ended.
     is_ending: bool,
-    /// The kernel has told that the client closed its side, which it tells once.
+    /// The kernel has reported that the client closed its side. It reports this only once.
     expects_end: bool,
     /// The client closed its side.
-    has_heard_end: bool,
-    /// It closed its side in the middle of something: what is in the output is written, then it is over.
-    is_cut: bool,
-    /// Everything is said and this side closed; until when the client's side may stay open.
-    farewell: Option<Time>,
-    /// When a request or an answer last got on. What is said about the connection alone, such as PING, is no progress.
+    has_received_end: bool,
+    /// The client closed its side in the middle of something: pending output is written, then the connection ends.
+    is_cut_off: bool,
+    /// Everything was sent and this side is closed; until when the client's side may stay open.
+    linger_until: Option<Time>,
+    /// When a request or a response last made progress. Frames about the connection alone, such as PING, are no
+    /// progress.
     last_progress: Time,
 }
 
 /// What a connection needs after a turn.
-pub(super) enum After {
-    /// Nothing until its socket or its answers' time says so.
+pub(super) enum TurnOutcome {
+    /// Nothing, until its socket or the timer of a response is ready.
     Wait,
-    /// Another turn, when others had theirs.
+    /// Another turn, after others had theirs.
     Again,
-    /// Nothing ever.
+    /// Nothing: it is over.
     Gone,
 }
 
-/// How a listener's connections speak.
+/// What the connections of a listener speak.
 #[derive(Clone)]
-pub(crate) enum Speaks {
+pub(crate) enum TcpProtocol {
     Plain(Version),
     Secure(tls::ServerContext),
 }
@@ -76,13 +77,13 @@ impl Peer {
     pub(super) fn new(
         id: u32,
         (stream, address): (TcpStream, SocketAddr),
-        speaks: &Speaks,
+        protocol: &TcpProtocol,
         settings: &SideSettings,
-        wants: Wants,
+        wants: InboxOptions,
     ) -> Result<Peer, CreateError> {
-        let mut engine = match speaks {
-            Speaks::Plain(version) => ServerConnection::plain(*version, settings)?,
-            Speaks::Secure(context) => ServerConnection::secure(context, settings)?,
+        let mut engine = match protocol {
+            TcpProtocol::Plain(version) => ServerConnection::plain(*version, settings)?,
+            TcpProtocol::Secure(context) => ServerConnection::secure(context, settings)?,
         };
         if wants.bodies {
             engine.set_manual_consumption();
@@ -94,15 +95,15 @@ impl Peer {
             engine,
             write_at_most: settings.tcp.write_at_most(),
             protocol: None,
-            exchanges: Exchanges::default(),
+            exchanges: ServerExchanges::default(),
             inbox: Inbox::new(wants),
-            is_hungry: false,
-            has_more: false,
+            has_unread: false,
+            has_unwritten: false,
             is_ending: false,
             expects_end: false,
-            has_heard_end: false,
-            is_cut: false,
-            farewell: None,
+            has_received_end: false,
+            is_cut_off: false,
+            linger_until: None,
             last_progress: clock::now(),
         })
     }
@@ -111,94 +112,96 @@ impl Peer {
         &self.stream
     }
 
-    /// When an answer of it is due, or its end.
+    /// When a response of it is due, or its end.
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.farewell.or_else(|| self.exchanges.next_due())
+        self.linger_until.or_else(|| self.exchanges.next_due())
     }
 
-    /// Reads, answers and writes as far as one turn goes.
+    /// Reads, responds and writes as much as one turn allows.
     pub(super) fn serve(
         &mut self,
-        ready: Option<Ready>,
+        ready: Option<ReadyEvent>,
         buffer: &mut [u8],
         service: &mut Service<'_>,
-    ) -> After {
-        if let Some(until) = self.farewell {
-            return self.take_leave(until, buffer);
+    ) -> TurnOutcome {
+        if let Some(until) = self.linger_until {
+            return self.linger(until, buffer);
         }
         if self.exchanges.next_due().is_some() {
             let now = clock::now();
-            self.exchanges.respond_waiting(now, &mut self.engine);
+            self.exchanges.respond_delayed(now, &mut self.engine);
         }
-        // What comes behind the end waits for the farewell.
-        self.is_hungry |= !self.is_ending && ready.is_some_and(|ready| ready.readable);
+        // Lingering discards what arrives after the end.
+        self.has_unread |= !self.is_ending && ready.is_some_and(|ready| ready.readable);
         self.expects_end |= ready.is_some_and(|ready| ready.ended);
-        if self.is_hungry && self.read(buffer, service).is_err() {
-            return After::Gone;
+        if self.has_unread && self.read(buffer, service).is_err() {
+            return TurnOutcome::Gone;
         }
         if self.write(service).is_err() {
-            return After::Gone;
+            return TurnOutcome::Gone;
         }
         let has_written_all = self.engine.output(clock::now()).is_empty();
-        if has_written_all && (self.is_cut || !self.engine.is_open()) {
+        if has_written_all && (self.is_cut_off || !self.engine.is_open()) {
             return self.end(buffer, service);
         }
-        if self.has_more || self.is_hungry && !self.is_paused() {
-            After::Again
+        if self.has_unwritten || self.has_unread && !self.is_paused() {
+            TurnOutcome::Again
         } else {
-            After::Wait
+            TurnOutcome::Wait
         }
     }
 
-    /// Everything is said: says that too, and waits for the client to do the same.
-    fn end(&mut self, buffer: &mut [u8], service: &mut Service<'_>) -> After {
+    /// Closes this side, once everything was sent, and waits for the client to do the same.
+    fn end(&mut self, buffer: &mut [u8], service: &mut Service<'_>) -> TurnOutcome {
         self.engine.close();
         if self.write(service).is_err() {
-            return After::Gone;
+            return TurnOutcome::Gone;
         }
         if !self.engine.output(clock::now()).is_empty() {
-            return if self.has_more {
-                After::Again
+            return if self.has_unwritten {
+                TurnOutcome::Again
             } else {
-                After::Wait
+                TurnOutcome::Wait
             };
         }
-        if self.has_heard_end
-            || self.engine.cuts_off()
+        if self.has_received_end
+            || self.engine.must_reset()
             || self.stream.shutdown(Shutdown::Write).is_err()
         {
-            return After::Gone;
+            return TurnOutcome::Gone;
         }
         self.record_end(service);
-        let until = clock::now() + FAREWELL;
-        self.farewell = Some(until);
-        self.take_leave(until, buffer)
+        let until = clock::now() + LINGER_TIMEOUT;
+        self.linger_until = Some(until);
+        self.linger(until, buffer)
     }
 
-    /// Throws away what still comes, for as long as that may take.
-    fn take_leave(&self, until: Time, buffer: &mut [u8]) -> After {
+    /// Discards what still arrives, until the time is up.
+    fn linger(&self, until: Time, buffer: &mut [u8]) -> TurnOutcome {
         if clock::now() >= until {
-            return After::Gone;
+            return TurnOutcome::Gone;
         }
         for _ in 0..READS_A_TURN {
             match socket::receive(&self.stream, buffer) {
-                Ok(0) => return After::Gone,
+                Ok(0) => return TurnOutcome::Gone,
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return After::Wait,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return TurnOutcome::Wait;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return After::Gone,
+                Err(_) => return TurnOutcome::Gone,
             }
         }
-        After::Again
+        TurnOutcome::Again
     }
 
-    /// Whether no request has got on for so long. One whose answer waits for its time is not meant.
+    /// Whether no request has made progress for `timeout`. A delayed response does not count.
     pub(super) fn is_idle(&self, now: Time, timeout: Duration) -> bool {
         self.next_due().is_none() && self.last_progress + timeout <= now
     }
 
-    /// Says that it is over, as far as the socket takes it at once.
-    pub(super) fn say_goodbye(&mut self, service: &mut Service<'_>) {
+    /// Announces the end of the connection, as far as the socket accepts it immediately.
+    pub(super) fn announce_close(&mut self, service: &mut Service<'_>) {
         self.engine.shut_down();
         let _ = self.write(service);
         self.engine.close();
@@ -219,33 +222,33 @@ impl Peer {
             let now = clock::now();
             let received = match read {
                 Ok(0) => {
-                    self.has_heard_end = true;
+                    self.has_received_end = true;
                     self.is_ending = true;
                     let ended = self.engine.receive_end(&mut self.inbox);
-                    self.is_cut = ended.is_err();
+                    self.is_cut_off = ended.is_err();
                     ended
                 }
                 Ok(count) => {
-                    // Less than there was room for is all that there was (epoll(7)), but for the end.
-                    self.is_hungry = count == buffer.len() || self.expects_end;
+                    // A short read means that nothing is left to read (epoll(7)), except for the end.
+                    self.has_unread = count == buffer.len() || self.expects_end;
                     self.engine.receive(&buffer[..count], &mut self.inbox)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.is_hungry = false;
+                    self.has_unread = false;
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            // On a connection that ends without a byte nothing is spoken.
-            if !self.has_heard_end {
+            // A connection that ends without a byte has no protocol.
+            if !self.has_received_end {
                 self.note_established(service);
             }
             self.apply(now, service);
-            // Also after an error: the engine may have a last word for the peer, such as GOAWAY.
-            self.is_ending |= received.is_err() || self.engine.has_heard_end();
-            if self.is_ending || !self.is_hungry {
-                self.is_hungry = false;
+            // Also after an error: the engine may still have something to send, such as GOAWAY.
+            self.is_ending |= received.is_err() || self.engine.has_received_end();
+            if self.is_ending || !self.has_unread {
+                self.has_unread = false;
                 return Ok(());
             }
             self.write(service)?;
@@ -260,17 +263,17 @@ impl Peer {
         if !self.inbox.events.is_empty() {
             self.last_progress = now;
         }
-        let whose = self.whose();
+        let owner = self.owner();
         let engine = &self.engine;
         let locate = |way, offset| engine.locate(way, offset);
         let answers = self
             .exchanges
-            .apply(&mut self.inbox, now, whose, locate, service);
+            .apply(&mut self.inbox, now, owner, locate, service);
         self.exchanges.respond(answers, now, &mut self.engine);
     }
 
-    fn whose(&self) -> Whose {
-        Whose {
+    fn owner(&self) -> ExchangeOwner {
+        ExchangeOwner {
             connection: self.id,
             peer: self.address,
             protocol: self.protocol.unwrap_or(Protocol::H1),
@@ -278,7 +281,7 @@ impl Peer {
     }
 
     fn write(&mut self, service: &mut Service<'_>) -> io::Result<()> {
-        self.has_more = false;
+        self.has_unwritten = false;
         for _ in 0..WRITES_A_TURN {
             if self.exchanges.is_streaming() {
                 self.exchanges.stream(&mut self.engine);
@@ -291,8 +294,8 @@ impl Peer {
             match socket::send(&self.stream, part) {
                 Ok(count) => {
                     let now = clock::now();
-                    // The engine does not know yet that it was taken.
-                    if self.engine.holds_answer() {
+                    // Ask before the engine learns that the bytes were taken.
+                    if self.engine.holds_response() {
                         self.last_progress = now;
                     }
                     self.engine.advance_output(count, &mut self.inbox);
@@ -303,16 +306,16 @@ impl Peer {
                 Err(error) => return Err(error),
             }
         }
-        self.has_more = true;
+        self.has_unwritten = true;
         Ok(())
     }
 
-    /// Notes what is spoken, once that is known.
+    /// Records the protocol, once it is known.
     fn note_established(&mut self, service: &mut Service<'_>) {
         if self.protocol.is_some() {
             return;
         }
-        service.log.keys(self.engine.take_key_log());
+        service.log.record_keys(self.engine.take_key_log());
         let Some(protocol) = self.engine.protocol() else {
             return;
         };
@@ -325,31 +328,31 @@ impl Peer {
     }
 
     pub(super) fn sample(&self, is_last: bool, service: &mut Service<'_>) {
-        if service.log.wants_sockets() && self.farewell.is_none() {
+        if service.log.wants_sockets() && self.linger_until.is_none() {
             service.log.sample_tcp(self.id, is_last, &self.stream);
         }
     }
 
-    /// Writes down what its end leaves: with it, whatever was open on it has failed.
+    /// Records its final state. Whatever was open on it has failed.
     pub(super) fn record_end(&mut self, service: &mut Service<'_>) {
-        if self.farewell.is_some() {
-            // It is written down.
+        if self.linger_until.is_some() {
+            // Already recorded.
             return;
         }
         self.sample(true, service);
         log::count_settings(self.engine.http2_settings(), &mut service.log.counts);
-        service.log.keys(self.engine.take_key_log());
-        self.exchanges.abandon(clock::now(), self.whose(), service);
+        service.log.record_keys(self.engine.take_key_log());
+        self.exchanges.abandon(clock::now(), self.owner(), service);
     }
 
-    /// Closes its socket, so that no client takes an answer that was cut off for a whole one.
+    /// Closes its socket so that no client takes a response that was cut off for a complete one.
     pub(super) fn close(self) {
-        if self.engine.cuts_off() {
+        if self.engine.must_reset() {
             self.close_abruptly();
         }
     }
 
-    /// Closes as the end of a load does: with a reset, so that nothing stays in the kernel.
+    /// Closes with a reset, as at the end of a load, so that nothing stays in the kernel.
     pub(super) fn close_abruptly(self) {
         socket::close_abruptly(self.stream);
     }
@@ -357,7 +360,7 @@ impl Peer {
 
 impl Responder for ServerConnection {
     fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
-        // Refused only if the client has reset the stream meanwhile.
+        // Fails only if the client has reset the stream meanwhile.
         let _ = ServerConnection::respond(self, stream, response);
     }
 

@@ -1,4 +1,4 @@
-//! What a server writes down of connections of QUIC that end before it does.
+//! What a server records of QUIC connections that end before the server does.
 
 use std::time::Duration as StdDuration;
 use std::{sync::Arc, thread};
@@ -22,7 +22,7 @@ fn quic_server(
     let settings = ServerSettings {
         listeners: vec![Listener {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            speaks: Spoken::Quic(identity.clone()),
+            protocol: ListenerProtocol::Quic(identity.clone()),
         }],
         side: SideSettings::default(),
         site: Site::sized(Bytes::new(100)).unwrap(),
@@ -39,7 +39,7 @@ fn quic_server(
     (Server::listen(settings, stop.clone()).unwrap(), rows)
 }
 
-/// Turns until it is so, for at most ten seconds.
+/// Gives the visitor turns until the condition holds, for at most ten seconds.
 fn turn_until(visitor: &mut Visitor, is_so: impl Fn(&Visitor) -> bool) {
     let give_up = clock::now() + Duration::from_secs(10);
     while !is_so(visitor) {
@@ -48,7 +48,7 @@ fn turn_until(visitor: &mut Visitor, is_so: impl Fn(&Visitor) -> bool) {
     }
 }
 
-/// Has one answer.
+/// Sends a request, and waits for the response.
 fn ask(visitor: &mut Visitor) {
     turn_until(visitor, |visitor| visitor.engine.is_ready());
     let get = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
@@ -57,7 +57,7 @@ fn ask(visitor: &mut Visitor) {
 }
 
 #[test]
-fn quic_that_its_client_ends_has_its_last_sample_then() {
+fn quic_connection_closed_by_its_client_gets_its_last_sample_then() {
     let identity = identity();
     let stop = StopSignal::new().unwrap();
     let (server, rows) = quic_server(&identity, &stop, None);
@@ -68,7 +68,7 @@ fn quic_that_its_client_ends_has_its_last_sample_then() {
     ask(&mut first);
     first.engine.close(h3::code::NO_ERROR);
     turn_until(&mut first, |visitor| visitor.engine.is_closed());
-    // It drains for three timeouts of a probe, of which the client knows as much as the server.
+    // The connection drains for three probe timeouts, which the client knows as well as the server.
     thread::sleep(StdDuration::from_secs(1));
     let mut second = Visitor::new(&mut context, address);
     ask(&mut second);
@@ -95,9 +95,9 @@ fn quic_that_its_client_ends_has_its_last_sample_then() {
     assert!(last(1) >= stopped, "it was open to the end");
 }
 
-/// By the server's time, which is far below QUIC's own.
+/// Idle by the server's own timeout, which is far below QUIC's.
 #[test]
-fn quic_on_which_nothing_gets_on_is_ended() {
+fn idle_quic_connection_is_closed() {
     let identity = identity();
     let stop = StopSignal::new().unwrap();
     let timeout = Duration::from_secs(2);

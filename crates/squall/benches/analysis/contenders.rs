@@ -1,4 +1,4 @@
-//! Who is measured: squall's attribution, and DuckDB that reads the same files; each run is a process of its own.
+//! The contenders: squall's attribution, and DuckDB reading the same files. Each run is a separate process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use squall_record::PartialTrial;
 
 use crate::causes;
 
-/// The argument of the process that attributes.
+/// The argument that makes this bench run as the attributing process.
 pub(crate) const ATTRIBUTE: &str = "--attribute";
 
 /// The tables that attribution reads: all that a trial's threads write.
@@ -19,7 +19,7 @@ const TABLES: [&str; 5] = ["requests", "packets", "exchanges", "frames", "socket
 
 const DUCK: &str = include_str!("duck.py");
 
-/// What a trial like the made one would be asked for by.
+/// A recipe for a trial like the simulated one.
 const RECIPE: &str = r#"
 name = "made"
 question = "What does the analysis of a trial cost?"
@@ -34,7 +34,7 @@ name = "h2c"
 path = "client ~h2c~> server"
 "#;
 
-/// What one run cost.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) wall_s: f64,
@@ -48,7 +48,7 @@ pub(crate) struct Series {
     pub(crate) costs: Vec<Cost>,
 }
 
-/// Whether Python with DuckDB is there: its version, or why not.
+/// DuckDB's version if Python with DuckDB is installed, otherwise the reason why not.
 pub(crate) fn find_duck() -> Result<String, String> {
     let mut python = Command::new("python3");
     python.args(["-c", "import duckdb; print(duckdb.__version__)"]);
@@ -63,7 +63,7 @@ pub(crate) fn find_duck() -> Result<String, String> {
     Err(why.to_owned())
 }
 
-/// Runs all in turns; squall first.
+/// Runs all contenders in turns, squall first.
 pub(crate) fn run(tables: &Path, rounds: usize, has_duck: bool) -> Result<Vec<Series>> {
     let mut all = vec![Series::new("squall: attribution")];
     if has_duck {
@@ -91,7 +91,7 @@ impl Series {
     }
 }
 
-/// Runs a process that prints what it cost: seconds, seconds of processor time, KiB at most.
+/// Runs a process that prints its cost: seconds, seconds of processor time, peak memory in KiB.
 fn measure(command: &mut Command) -> Result<Cost> {
     let command = command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command
@@ -112,7 +112,7 @@ fn measure(command: &mut Command) -> Result<Cost> {
     }
 }
 
-/// Attributes the trial with these tables, as the worker of `squall run` does, and prints what it cost.
+/// Attributes the trial with these tables, as the worker of `squall run` does, and prints its cost.
 pub(crate) fn attribute(tables: &Path, target: &Path) -> Result<()> {
     let began = Instant::now();
     let trial = trial()?;

@@ -1,15 +1,15 @@
-//! Medians, ratios and how they are printed.
+//! Computes and prints medians and ratios.
 
 use crate::contenders::{Cost, Series};
 use crate::world::Counts;
 
-/// At most so many times what DuckDB needs to read the files.
+/// Limit of attribution's processor time, as a multiple of what DuckDB needs to read the files.
 const RATIO_AT_MOST: f64 = 3.0;
-/// Attribution's memory stays below.
+/// Limit of attribution's memory.
 const PEAK_BELOW_BYTES: f64 = 1e9;
 
-/// Says what is measured how.
-pub(crate) fn say_how(rounds: usize, duck: &Result<String, String>) {
+/// Prints how the cost is measured.
+pub(crate) fn print_setup(rounds: usize, duck: &Result<String, String>) {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!(
         "Medians of {rounds} rounds; load average now: {}",
@@ -24,8 +24,8 @@ pub(crate) fn say_how(rounds: usize, duck: &Result<String, String>) {
     }
 }
 
-/// Says what the files have.
-pub(crate) fn say_what(counts: &Counts, bytes: u64) {
+/// Prints the contents of the files.
+pub(crate) fn print_contents(counts: &Counts, bytes: u64) {
     println!(
         "\n{} requests, {} packets, {} exchanges, {} frames, {} samples of sockets; {:.0} MB",
         counts.requests,
@@ -37,7 +37,7 @@ pub(crate) fn say_what(counts: &Counts, bytes: u64) {
     );
 }
 
-/// Prints each contender, and what the first costs in comparison to it.
+/// Prints each contender, and the cost of the first divided by its own.
 pub(crate) fn print(all: &[Series]) {
     println!(
         "  {:<24} {:>9} {:>9} {:>9} {:>14} {:>14}",
@@ -74,7 +74,7 @@ pub(crate) fn print(all: &[Series]) {
     );
 }
 
-/// Prints how time and memory grow with the requests.
+/// Prints how time and memory grow with the number of requests.
 pub(crate) fn print_growth(costs: &[(u64, Vec<Series>)]) {
     let [(many, of_many), (few, of_few)] = costs else {
         return;
@@ -91,7 +91,7 @@ pub(crate) fn print_growth(costs: &[(u64, Vec<Series>)]) {
     );
 }
 
-/// The middle of each figure.
+/// The median of each figure.
 struct Medians {
     wall_s: f64,
     cpu_s: f64,

@@ -1,10 +1,11 @@
-//! What analysing a trial costs, beside reading its files once: `cargo bench -p squall --bench analysis`.
+//! What analysing a trial costs, compared with reading its files once: `cargo bench -p squall --bench analysis`.
 //!
-//! A trial of 2,000,000 requests and about 8,000,000 packets is made (`world`, `rows`). Then, in turns, squall attributes
-//! its response times to causes from files to files, with the code of the trial's worker (`worker/causes.rs`), in a process
-//! of its own, and DuckDB reads every column of the same files once, with one thread and with as many as it likes. All of
-//! it again with a quarter of the requests, which shows whether time is linear in them. A busy machine slows both alike, so
-//! the ratios hold better than the figures. Without DuckDB the bench says so, and has no ratios.
+//! The bench generates a trial of 2,000,000 requests and about 8,000,000 packets (`world`, `rows`). Then two contenders
+//! run in turns. squall attributes response times to causes, from files to files, with the code of the trial's worker
+//! (`worker/causes.rs`), in a separate process. DuckDB reads every column of the same files once, with one thread and
+//! with as many as it chooses. Everything is repeated with a quarter of the requests, which shows whether time is
+//! linear in their number. A busy machine slows both alike, so the ratios are more reliable than the absolute figures.
+//! Without DuckDB the bench says so and prints no ratios.
 //!
 //! Arguments: `--rounds=COUNT` (3), `--scale=FACTOR` for the number of requests (1).
 
@@ -20,20 +21,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// As in the binary: what is measured is what a trial's worker needs.
+/// As in the binary, because the bench measures what a trial's worker needs.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const REQUESTS: f64 = 2_000_000.0;
 const SEED: u64 = 1;
 
-/// What the command line asks for.
+/// The arguments of the bench.
 enum Arguments {
     Compare {
         rounds: usize,
         scale: f64,
     },
-    /// Of the process that is measured: the tables' folder, and the trial's.
+    /// For the measured process: the folder of the tables, and that of the trial.
     Attribute(PathBuf, PathBuf),
 }
 
@@ -46,7 +47,7 @@ fn main() -> Result<()> {
 
 fn compare(rounds: usize, scale: f64) -> Result<()> {
     let duck = contenders::find_duck();
-    figures::say_how(rounds, &duck);
+    figures::print_setup(rounds, &duck);
     let folder = tempfile::tempdir().context("cannot make a folder for the tables")?;
     let mut costs = Vec::new();
     for part in [1.0, 0.25] {
@@ -54,7 +55,7 @@ fn compare(rounds: usize, scale: f64) -> Result<()> {
         let tables = folder.path().join(requests.to_string());
         std::fs::create_dir(&tables)?;
         let counts = world::write(&tables, requests, SEED)?;
-        figures::say_what(&counts, bytes_of(&tables)?);
+        figures::print_contents(&counts, bytes_of(&tables)?);
         let measured = contenders::run(&tables, rounds, duck.is_ok())?;
         figures::print(&measured);
         costs.push((requests, measured));
@@ -64,7 +65,7 @@ fn compare(rounds: usize, scale: f64) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of all files in a folder.
+/// The total size of all files in a folder.
 fn bytes_of(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for file in std::fs::read_dir(folder)? {

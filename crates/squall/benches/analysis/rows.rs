@@ -1,6 +1,6 @@
-//! The rows of a made trial, as our own stations and link would have written them, through the same writers.
+//! Writes the rows of the simulated trial as squall's stations and link would, through the same writers.
 //!
-//! What happens when is `world`'s.
+//! `world` decides what happens when.
 
 use std::path::Path;
 
@@ -23,10 +23,10 @@ const SETTINGS: u64 = 4;
 const WINDOW_UPDATE: u64 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// RFC 9113, section 6.9.2.
+/// The default window (RFC 9113, section 6.9.2).
 const WINDOW: i64 = 65_535;
 
-/// Bytes of a connection's direction that go as one packet.
+/// Bytes of one direction of a connection that are sent as one packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment {
     pub(crate) start: u64,
@@ -39,12 +39,13 @@ impl Segment {
     }
 }
 
-/// A request and its response, as far as they have come. Times in nanoseconds, ranges in bytes of the connection.
+/// A request and its response, as far as they have progressed. Times are in nanoseconds, ranges in bytes of the
+/// connection.
 #[derive(Clone)]
-pub(crate) struct Exchange {
+pub(crate) struct SimulatedExchange {
     pub(crate) number: u64,
     pub(crate) connection: u32,
-    /// The server's number of the connection.
+    /// The server's number for the connection.
     pub(crate) accepted: u32,
     pub(crate) stream: u64,
     pub(crate) is_first: bool,
@@ -63,9 +64,14 @@ pub(crate) struct Exchange {
     pub(crate) answered_first: Option<u64>,
 }
 
-impl Exchange {
-    pub(crate) fn new(number: u64, connection: u32, stream: u64, intended: u64) -> Exchange {
-        Exchange {
+impl SimulatedExchange {
+    pub(crate) fn new(
+        number: u64,
+        connection: u32,
+        stream: u64,
+        intended: u64,
+    ) -> SimulatedExchange {
+        SimulatedExchange {
             number,
             connection,
             accepted: 0,
@@ -154,7 +160,7 @@ fn time(nanos: Option<u64>) -> Option<Time> {
     nanos.map(Time::from_nanos)
 }
 
-/// In the clear.
+/// The extent of bytes that are not encrypted.
 fn extent((start, end): (u64, u64)) -> Extent {
     Extent {
         start,
@@ -166,7 +172,7 @@ fn extent((start, end): (u64, u64)) -> Extent {
     }
 }
 
-/// A table with the number of its rows.
+/// A table being written.
 struct Table<R: TableRow> {
     writer: TableWriter<R>,
 }
@@ -178,7 +184,7 @@ impl<R: TableRow> Table<R> {
     }
 }
 
-/// The tables of a trial, while they are written.
+/// The tables of a trial, while they are being written.
 pub(crate) struct Tables {
     requests: Table<RequestRecord>,
     packets: Table<PacketRecord>,
@@ -237,42 +243,42 @@ impl Tables {
         self.frame(side, connection, at, FrameFacts { way, ..frame })
     }
 
-    /// A side begins its connection `number` with SETTINGS.
+    /// A side opens its connection `number` with SETTINGS.
     pub(crate) fn settings(&mut self, side: Side, number: u32, at: u64) -> Result<()> {
-        // The client's follow its preface (RFC 9113, section 3.4).
+        // The client's SETTINGS follow its preface (RFC 9113, section 3.4).
         let offset = match side {
             Side::Client => 24,
             Side::Server => 0,
         };
-        let connection = Exchange::new(0, number, 0, 0);
+        let connection = SimulatedExchange::new(0, number, 0, 0);
         self.frame(side, number, at, connection.frame(SETTINGS, 0, offset, 18))
     }
 
-    pub(crate) fn request_frame(&mut self, exchange: &Exchange) -> Result<()> {
+    pub(crate) fn request_frame(&mut self, exchange: &SimulatedExchange) -> Result<()> {
         let frame = exchange.request_headers();
         self.frame(Side::Client, exchange.connection, exchange.written, frame)
     }
 
-    pub(crate) fn request_frame_received(&mut self, exchange: &Exchange) -> Result<()> {
+    pub(crate) fn request_frame_received(&mut self, exchange: &SimulatedExchange) -> Result<()> {
         let frame = exchange.request_headers();
         self.received(Side::Server, exchange.accepted, exchange.received, frame)
     }
 
-    pub(crate) fn answer_frames(&mut self, exchange: &Exchange) -> Result<()> {
+    pub(crate) fn answer_frames(&mut self, exchange: &SimulatedExchange) -> Result<()> {
         for frame in [exchange.response_headers(), exchange.data()] {
             self.frame(Side::Server, exchange.accepted, exchange.answered, frame)?;
         }
         Ok(())
     }
 
-    pub(crate) fn server_exchange(&mut self, exchange: &Exchange) -> Result<()> {
+    pub(crate) fn server_exchange(&mut self, exchange: &SimulatedExchange) -> Result<()> {
         let (read, written) = (Some(exchange.received), Some(exchange.answered));
         let times = [read, read, written, written];
         self.exchanges.add(exchange.record(Side::Server, times))
     }
 
-    /// The client has all of the response.
-    pub(crate) fn answered(&mut self, exchange: &Exchange, end: u64) -> Result<()> {
+    /// The client has received the whole response.
+    pub(crate) fn answered(&mut self, exchange: &SimulatedExchange, end: u64) -> Result<()> {
         for frame in [exchange.response_headers(), exchange.data()] {
             self.received(Side::Client, exchange.connection, end, frame)?;
         }
@@ -305,14 +311,14 @@ impl Tables {
         })
     }
 
-    /// The client gives the connection's window back; `numbers` are both sides'.
+    /// The client sends a WINDOW_UPDATE for the connection; `numbers` are those of both sides.
     pub(crate) fn window_update(
         &mut self,
         numbers: [u32; 2],
         increment: u64,
         at: u64,
     ) -> Result<()> {
-        let connection = Exchange::new(0, numbers[0], 0, 0);
+        let connection = SimulatedExchange::new(0, numbers[0], 0, 0);
         let frame = FrameFacts {
             value: Some(increment),
             connection_window: Some(1_000_000 + WINDOW),
@@ -322,7 +328,7 @@ impl Tables {
         self.received(Side::Server, numbers[1], at + 25_100_000, frame)
     }
 
-    /// What the kernel says of both sockets of a connection.
+    /// Samples of both sockets of a connection, as the kernel reports them.
     pub(crate) fn samples(
         &mut self,
         numbers: [Option<u32>; 2],

@@ -1,9 +1,10 @@
-//! A trial that never ran: requests over h2c across a link that loses packets, played through on paper.
+//! A simulated trial: requests over h2c across a link that loses packets.
 //!
-//! One queue of events on virtual time, every draw from a seed, so that the same arguments give the same tables byte for
-//! byte. The model is as simple as rows of a real trial's shape allow: streams of bytes in order, acknowledgements for
-//! every second segment and at once for what comes out of order, a fast retransmission a round trip after a loss, a timeout
-//! after the loss of that. No congestion control, no limits of streams. What a row looks like is `rows`'.
+//! One queue of events in virtual time, with every draw from a seed, so that the same arguments produce the same tables
+//! byte for byte. The model is as simple as possible while its rows look like those of a real trial: ordered byte
+//! streams, an acknowledgement for every second segment and immediately for out-of-order ones, a fast retransmission
+//! one round trip after a loss, and a timeout if that is lost as well. No congestion control, no stream limits. `rows`
+//! defines what a row looks like.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -14,69 +15,69 @@ use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side};
 use squall_base::splitmix::splitmix64;
 
-use crate::rows::{Exchange, Segment, Tables};
+use crate::rows::{Segment, SimulatedExchange, Tables};
 
-/// One way, in nanoseconds.
+/// One-way delay, in nanoseconds.
 const DELAY: u64 = 25_000_000;
-/// What the link sends at, both ways: 1 Gbit/s.
+/// The link's rate, both ways: 1 Gbit/s.
 const BITS_PER_S: u64 = 1_000_000_000;
-/// Requests a second of all connections together.
+/// Requests per second over all connections.
 const RATE: u64 = 20_000;
 const CONNECTIONS: u32 = 400;
 const LOSS: f64 = 0.01;
-/// When the first request is wanted: by then all connections are open.
+/// When the first request is due: by then all connections are open.
 const BEGIN: u64 = 5_000_000_000;
 /// TCP payload of a full segment with timestamps, at an MTU of 1,500.
 const SEGMENT: u64 = 1_448;
-/// After a loss, besides the round trip: until three later segments are acknowledged.
+/// Time to detect a loss, in addition to the round trip: until three later segments are acknowledged.
 const DETECTION: u64 = 8_000_000;
 const TIMEOUT: u64 = 260_000_000;
 const SYN_TIMEOUT: u64 = 1_000_000_000;
 const SAMPLE_EVERY: u64 = 100_000_000;
-/// Bytes of DATA after which the client gives the connection's window back.
+/// Bytes of DATA after which the client sends a WINDOW_UPDATE for the connection.
 const UPDATE_EVERY: u64 = 32 * 1024;
 
 const SYN: u8 = 0x02;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
-/// What happens at a time.
+/// An event at some time.
 enum Event {
     Open(u32),
-    Wanted(u64),
+    RequestDue(u64),
     /// A packet reaches the other host.
     Delivered(Box<PacketRecord>),
-    /// A sender takes bytes for lost.
-    Again(u32, Direction, Segment),
-    /// A server has its answer.
-    Answer(u32, Box<Exchange>),
+    /// A sender retransmits bytes that it considers lost.
+    Resend(u32, Direction, Segment),
+    /// A server's response is ready.
+    Answer(u32, Box<SimulatedExchange>),
     Sample,
 }
 
-/// Bytes in order, up to whose end somebody reads.
+/// A message that a reader can take once all bytes up to its end have arrived.
 enum Message {
-    /// What connections begin with, and flow control.
+    /// The opening of a connection, and flow control.
     Control,
-    Exchange(Box<Exchange>),
+    Exchange(Box<SimulatedExchange>),
 }
 
 /// One direction of a connection.
 #[derive(Default)]
-struct Lane {
+struct HalfConnection {
     isn: u32,
     sent: u64,
     /// The receiver has all bytes before this one.
     next: u64,
-    beyond: BTreeMap<u64, u64>,
+    out_of_order: BTreeMap<u64, u64>,
     messages: VecDeque<(u64, Message)>,
     unacknowledged: u32,
     class_indices: [u32; PacketClass::ALL.len()],
 }
 
 struct Connection {
-    lanes: [Lane; 2],
+    halves: [HalfConnection; 2],
     connected: Option<u64>,
-    /// The server's number for it.
+    /// The server's number for the connection.
     accepted: Option<u32>,
     requests: u64,
     to_update: u64,
@@ -91,17 +92,17 @@ struct Wire {
     released: u64,
 }
 
-/// Everything.
+/// The whole simulation.
 struct World {
     seed: u64,
     draws: u64,
     order: u64,
     now: u64,
     requests: u64,
-    left: u64,
-    /// Connections that the server has accepted.
+    unanswered: u64,
+    /// Number of connections that the server has accepted.
     accepted: u32,
-    events: BinaryHeap<Reverse<(u64, u64, Place)>>,
+    events: BinaryHeap<Reverse<(u64, u64, EventIndex)>>,
     pending: Vec<Option<Event>>,
     free: Vec<usize>,
     connections: Vec<Connection>,
@@ -109,10 +110,10 @@ struct World {
     tables: Tables,
 }
 
-/// Where an event is kept.
-type Place = usize;
+/// The index of an event in `pending`.
+type EventIndex = usize;
 
-/// Rows of what was written.
+/// Numbers of rows written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -122,7 +123,7 @@ pub(crate) struct Counts {
     pub(crate) sockets: u64,
 }
 
-/// Writes the tables of a trial with so many requests into `folder`.
+/// Writes the tables of a trial with this many requests into `folder`.
 pub(crate) fn write(folder: &Path, requests: u64, seed: u64) -> Result<Counts> {
     let mut world = World {
         seed,
@@ -130,7 +131,7 @@ pub(crate) fn write(folder: &Path, requests: u64, seed: u64) -> Result<Counts> {
         order: 0,
         now: 0,
         requests,
-        left: requests,
+        unanswered: requests,
         accepted: 0,
         events: BinaryHeap::new(),
         pending: Vec::new(),
@@ -141,21 +142,21 @@ pub(crate) fn write(folder: &Path, requests: u64, seed: u64) -> Result<Counts> {
     };
     for number in 0..CONNECTIONS {
         let mut connection = Connection {
-            lanes: Default::default(),
+            halves: Default::default(),
             connected: None,
             accepted: None,
             requests: 0,
             to_update: 0,
         };
-        for lane in &mut connection.lanes {
-            lane.isn = world.draw() as u32;
+        for half in &mut connection.halves {
+            half.isn = world.draw() as u32;
         }
         world.connections.push(connection);
         world.at(u64::from(number) * 1_000_000, Event::Open(number));
     }
-    world.at(BEGIN, Event::Wanted(0));
+    world.at(BEGIN, Event::RequestDue(0));
     world.at(SAMPLE_EVERY, Event::Sample);
-    while world.left > 0 {
+    while world.unanswered > 0 {
         world.step()?;
     }
     world.tables.finish()
@@ -167,37 +168,37 @@ impl World {
         splitmix64(self.seed, self.draws)
     }
 
-    /// Below `limit`.
+    /// Draws a number below `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         self.draw() % limit
     }
 
     fn at(&mut self, time: u64, event: Event) {
-        let place = self.free.pop().unwrap_or_else(|| {
+        let index = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() - 1
         });
-        self.pending[place] = Some(event);
+        self.pending[index] = Some(event);
         self.order += 1;
-        self.events.push(Reverse((time, self.order, place)));
+        self.events.push(Reverse((time, self.order, index)));
     }
 
-    /// The server's number of a connection that carries requests.
+    /// The server's number for a connection that carries requests.
     fn accepted(&self, number: u32) -> u32 {
         self.connections[number as usize].accepted.unwrap_or(0)
     }
 
     fn step(&mut self) -> Result<()> {
-        let Some(Reverse((time, _, place))) = self.events.pop() else {
-            anyhow::bail!("{} requests were never answered", self.left);
+        let Some(Reverse((time, _, index))) = self.events.pop() else {
+            anyhow::bail!("{} requests were never answered", self.unanswered);
         };
         self.now = time;
-        self.free.push(place);
-        match self.pending[place].take() {
+        self.free.push(index);
+        match self.pending[index].take() {
             Some(Event::Open(number)) => self.open(number),
-            Some(Event::Wanted(request)) => self.wanted(request),
+            Some(Event::RequestDue(request)) => self.start_request(request),
             Some(Event::Delivered(packet)) => self.delivered(&packet),
-            Some(Event::Again(number, direction, segment)) => {
+            Some(Event::Resend(number, direction, segment)) => {
                 self.send(number, direction, segment, PSH | ACK, TIMEOUT)
             }
             Some(Event::Answer(number, exchange)) => self.answer(number, *exchange),
@@ -206,21 +207,24 @@ impl World {
         }
     }
 
-    /// The client's SYN, as often as it takes.
+    /// Sends the client's SYN, repeatedly if it is lost.
     fn open(&mut self, number: u32) -> Result<()> {
         self.send(number, Direction::Up, Segment::empty(0), SYN, SYN_TIMEOUT)
     }
 
-    fn wanted(&mut self, request: u64) -> Result<()> {
+    fn start_request(&mut self, request: u64) -> Result<()> {
         let period = 1_000_000_000 / RATE;
         if request + 1 < self.requests {
-            self.at(BEGIN + (request + 1) * period, Event::Wanted(request + 1));
+            self.at(
+                BEGIN + (request + 1) * period,
+                Event::RequestDue(request + 1),
+            );
         }
         let number = (self.draw() % u64::from(CONNECTIONS)) as u32;
         let taken_up = self.now + 5_000 + self.below(20_000);
         let connection = &mut self.connections[number as usize];
         let stream = 2 * connection.requests + 1;
-        let mut exchange = Exchange::new(request, number, stream, self.now);
+        let mut exchange = SimulatedExchange::new(request, number, stream, self.now);
         exchange.connected = connection.connected;
         exchange.is_first = connection.requests == 0;
         connection.requests += 1;
@@ -231,64 +235,64 @@ impl World {
             1 => 160,
             _ => 25 + self.below(30),
         };
-        let from = self.connections[number as usize].lanes[0].sent;
+        let from = self.connections[number as usize].halves[0].sent;
         exchange.request = (from, from + 9 + exchange.request_header);
         self.tables.request_frame(&exchange)?;
         let message = Message::Exchange(Box::new(exchange.clone()));
-        self.offer(number, Direction::Up, exchange.request.1, message)
+        self.send_message(number, Direction::Up, exchange.request.1, message)
     }
 
-    /// Sends all bytes up to `end`, which `message` reads.
-    fn offer(
+    /// Sends all bytes up to `end`, the end of `message`.
+    fn send_message(
         &mut self,
         number: u32,
         direction: Direction,
         end: u64,
         message: Message,
     ) -> Result<()> {
-        let lane = &mut self.connections[number as usize].lanes[direction as usize];
-        lane.messages.push_back((end, message));
-        let mut start = lane.sent;
-        lane.sent = end;
+        let half = &mut self.connections[number as usize].halves[direction as usize];
+        half.messages.push_back((end, message));
+        let mut start = half.sent;
+        half.sent = end;
         while start < end {
             let segment = Segment {
                 start,
                 length: (end - start).min(SEGMENT),
             };
             start += segment.length;
-            let again = 2 * DELAY + DETECTION;
-            self.send(number, direction, segment, PSH | ACK, again)?;
+            let timeout = 2 * DELAY + DETECTION;
+            self.send(number, direction, segment, PSH | ACK, timeout)?;
         }
         Ok(())
     }
 
-    /// Gives a packet to the link; one with bytes or SYN that is lost goes again after `again`.
+    /// Hands a packet to the link. If one with payload or SYN is lost, it is retransmitted after `timeout`.
     fn send(
         &mut self,
         number: u32,
         direction: Direction,
         segment: Segment,
         flags: u8,
-        again: u64,
+        timeout: u64,
     ) -> Result<()> {
         let is_lost = self.draw() < (LOSS * u64::MAX as f64) as u64;
         let lateness = self.below(40_000);
         let connection = &mut self.connections[number as usize];
         let acknowledged = {
-            let other = &mut connection.lanes[direction.opposite() as usize];
+            let other = &mut connection.halves[direction.opposite() as usize];
             other.unacknowledged = 0;
             other.isn.wrapping_add(1).wrapping_add(other.next as u32)
         };
-        let lane = &mut connection.lanes[direction as usize];
+        let half = &mut connection.halves[direction as usize];
         let class = match (flags & SYN != 0, segment.length) {
             (true, _) => PacketClass::Syn,
             (false, 0) => PacketClass::Ack,
             (false, _) => PacketClass::Data,
         };
-        let class_index = lane.class_indices[class as usize];
-        lane.class_indices[class as usize] += 1;
-        // A SYN has the number before the first byte's.
-        let first = lane.isn.wrapping_add(u32::from(flags & SYN == 0));
+        let class_index = half.class_indices[class as usize];
+        half.class_indices[class as usize] += 1;
+        // A SYN has the sequence number before the first byte's.
+        let first = half.isn.wrapping_add(u32::from(flags & SYN == 0));
         let seq = first.wrapping_add(segment.start as u32);
         let wire = &mut self.wires[direction as usize];
         let arrived = (self.now + 12_000).max(wire.last + 300);
@@ -324,9 +328,9 @@ impl World {
         if is_lost {
             self.tables.packet(&packet)?;
             if flags & SYN != 0 {
-                self.at(arrived + again, Event::Open(number));
+                self.at(arrived + timeout, Event::Open(number));
             } else if segment.length > 0 {
-                self.at(arrived + again, Event::Again(number, direction, segment));
+                self.at(arrived + timeout, Event::Resend(number, direction, segment));
             }
             return Ok(());
         }
@@ -335,7 +339,7 @@ impl World {
         packet.queueing = squall_base::Duration::from_nanos(served - arrived);
         packet.served = Some(Time::from_nanos(served));
         packet.planned = Some(Time::from_nanos(served + DELAY));
-        // The link is late at times, and keeps the order.
+        // The link is sometimes late, but keeps the order.
         let released = (served + DELAY + 3_000 + lateness).max(wire.released + 400);
         wire.released = released;
         packet.released = Some(Time::from_nanos(released));
@@ -355,32 +359,32 @@ impl World {
             self.accepted += 1;
             self.connections[number as usize].accepted = Some(accepted);
             self.tables.settings(Side::Server, accepted, self.now)?;
-            let end = self.connections[number as usize].lanes[1].sent + 27;
-            self.offer(number, Direction::Down, end, Message::Control)?;
+            let end = self.connections[number as usize].halves[1].sent + 27;
+            self.send_message(number, Direction::Down, end, Message::Control)?;
         }
         if packet.payload_len == 0 {
             return Ok(());
         }
-        let lane = &mut self.connections[number as usize].lanes[direction as usize];
-        let seq_of_next = lane.isn.wrapping_add(1).wrapping_add(lane.next as u32);
+        let half = &mut self.connections[number as usize].halves[direction as usize];
+        let seq_of_next = half.isn.wrapping_add(1).wrapping_add(half.next as u32);
         let ahead = i64::from(packet.seq.wrapping_sub(seq_of_next).cast_signed());
-        let start = lane.next.saturating_add_signed(ahead);
+        let start = half.next.saturating_add_signed(ahead);
         let end = start + u64::from(packet.payload_len);
-        lane.unacknowledged += 1;
-        if start > lane.next {
-            lane.beyond.insert(start, end);
+        half.unacknowledged += 1;
+        if start > half.next {
+            half.out_of_order.insert(start, end);
             return self.acknowledge(number, direction);
         }
-        lane.next = lane.next.max(end);
-        while let Some(first) = lane.beyond.first_entry()
-            && *first.key() <= lane.next
+        half.next = half.next.max(end);
+        while let Some(first) = half.out_of_order.first_entry()
+            && *first.key() <= half.next
         {
-            lane.next = lane.next.max(first.remove());
+            half.next = half.next.max(first.remove());
         }
         self.read(number, direction)?;
-        let lane = &self.connections[number as usize].lanes[direction as usize];
-        // The server's acknowledgements travel with its answers.
-        if direction == Direction::Down && lane.unacknowledged >= 2 {
+        let half = &self.connections[number as usize].halves[direction as usize];
+        // The server's acknowledgements are piggybacked on its responses.
+        if direction == Direction::Down && half.unacknowledged >= 2 {
             self.acknowledge(number, direction)?;
         }
         Ok(())
@@ -403,24 +407,24 @@ impl World {
         self.connections[number as usize].connected = Some(self.now + 15_000);
         self.send(number, Direction::Up, Segment::empty(0), ACK, 0)?;
         self.tables.settings(Side::Client, number, self.now)?;
-        let end = self.connections[number as usize].lanes[0].sent + 51;
-        self.offer(number, Direction::Up, end, Message::Control)
+        let end = self.connections[number as usize].halves[0].sent + 51;
+        self.send_message(number, Direction::Up, end, Message::Control)
     }
 
-    /// A packet without bytes that acknowledges those of `direction`.
+    /// Sends a packet without payload that acknowledges the bytes of `direction`.
     fn acknowledge(&mut self, number: u32, direction: Direction) -> Result<()> {
         let opposite = direction.opposite();
-        let sent = self.connections[number as usize].lanes[opposite as usize].sent;
+        let sent = self.connections[number as usize].halves[opposite as usize].sent;
         self.send(number, opposite, Segment::empty(sent), ACK, 0)
     }
 
-    /// Reads what is there in order.
+    /// Reads the messages that are complete and in order.
     fn read(&mut self, number: u32, direction: Direction) -> Result<()> {
         let now = self.now + 10_000;
         loop {
-            let lane = &mut self.connections[number as usize].lanes[direction as usize];
-            let next = lane.next;
-            let Some((end, message)) = lane.messages.front_mut() else {
+            let half = &mut self.connections[number as usize].halves[direction as usize];
+            let next = half.next;
+            let Some((end, message)) = half.messages.front_mut() else {
                 return Ok(());
             };
             if let (Message::Exchange(exchange), Direction::Down) = (&mut *message, direction)
@@ -431,17 +435,17 @@ impl World {
             if *end > next {
                 return Ok(());
             }
-            match lane.messages.pop_front() {
+            match half.messages.pop_front() {
                 Some((_, Message::Exchange(exchange))) if direction == Direction::Up => {
-                    self.have_request(number, exchange)?;
+                    self.on_request(number, exchange)?;
                 }
-                Some((_, Message::Exchange(exchange))) => self.have_answer(number, &exchange)?,
+                Some((_, Message::Exchange(exchange))) => self.on_response(number, &exchange)?,
                 _ => {}
             }
         }
     }
 
-    fn have_request(&mut self, number: u32, mut exchange: Box<Exchange>) -> Result<()> {
+    fn on_request(&mut self, number: u32, mut exchange: Box<SimulatedExchange>) -> Result<()> {
         exchange.received = self.now + 10_000;
         exchange.accepted = self.accepted(number);
         self.tables.request_frame_received(&exchange)?;
@@ -455,7 +459,7 @@ impl World {
         Ok(())
     }
 
-    fn answer(&mut self, number: u32, mut exchange: Exchange) -> Result<()> {
+    fn answer(&mut self, number: u32, mut exchange: SimulatedExchange) -> Result<()> {
         exchange.answered = self.now + 9_000;
         exchange.response_header = 12 + self.below(20);
         // One in twenty fits into one segment.
@@ -463,12 +467,12 @@ impl World {
             0 => 600 + self.below(600),
             _ => 1_500 + self.below(1_000),
         };
-        let from = self.connections[number as usize].lanes[1].sent;
+        let from = self.connections[number as usize].halves[1].sent;
         let to = from + 9 + exchange.response_header + 9 + exchange.body;
         exchange.response = (from, to);
         self.tables.answer_frames(&exchange)?;
         self.tables.server_exchange(&exchange)?;
-        self.offer(
+        self.send_message(
             number,
             Direction::Down,
             to,
@@ -476,9 +480,9 @@ impl World {
         )
     }
 
-    fn have_answer(&mut self, number: u32, exchange: &Exchange) -> Result<()> {
+    fn on_response(&mut self, number: u32, exchange: &SimulatedExchange) -> Result<()> {
         let end = self.now + 10_000;
-        self.left -= 1;
+        self.unanswered -= 1;
         self.tables.answered(exchange, end)?;
         let connection = &mut self.connections[number as usize];
         connection.to_update += exchange.body;
@@ -487,8 +491,8 @@ impl World {
             let accepted = self.accepted(number);
             self.tables
                 .window_update([number, accepted], increment, self.now)?;
-            let end = self.connections[number as usize].lanes[0].sent + 13;
-            self.offer(number, Direction::Up, end, Message::Control)?;
+            let end = self.connections[number as usize].halves[0].sent + 13;
+            self.send_message(number, Direction::Up, end, Message::Control)?;
         }
         Ok(())
     }
@@ -497,9 +501,9 @@ impl World {
         self.at(self.now + SAMPLE_EVERY, Event::Sample);
         for number in 0..CONNECTIONS {
             let sent = self.connections[number as usize]
-                .lanes
+                .halves
                 .each_ref()
-                .map(|lane| lane.sent);
+                .map(|half| half.sent);
             let rtt = 2 * DELAY / 1_000 + self.below(300);
             let accepted = self.connections[number as usize].accepted;
             self.tables

@@ -1,4 +1,4 @@
-//! What is measured: which clients against which server, and which servers under which client.
+//! The cases: which clients against which server, and which servers under which client.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::programs::Cores;
 use crate::proxies;
 use crate::rates::Rates;
 use crate::replay;
-use crate::servers::{Http, Running, Server, Site, UPLOAD_BYTES};
+use crate::servers::{Http, RunningServer, Server, Site, UPLOAD_BYTES};
 
 /// One table.
 pub(crate) enum Case {
@@ -19,15 +19,15 @@ pub(crate) enum Case {
     Servers(Shape, Client, &'static [Server]),
     /// Proxies in front of one server.
     Proxies(Shape),
-    /// POSTs of 1 KiB at that rate a second, by all who can keep one.
+    /// POSTs of 1 KiB at this rate per second, by every client that can keep a rate.
     Rate(u64),
     /// A recorded script at ten times its speed.
     Replay,
-    /// Uploads of 65 MB over TLS, for the client and for the server.
+    /// Uploads of 65 MB over TLS: cost of the client, and of the server.
     Bulk(&'static [Client]),
 }
 
-/// What is asked, but for how often.
+/// A load without its number of requests.
 pub(crate) struct Shape {
     name: &'static str,
     http: Http,
@@ -37,9 +37,9 @@ pub(crate) struct Shape {
     window_bits: u32,
 }
 
-/// The windows of h2load, unless it is told otherwise.
+/// h2load's default windows.
 const H2LOAD_WINDOW_BITS: u32 = 30;
-/// Those of RFC 9113, section 6.9.2, and of `squall load`, unless it is told otherwise: 65,535 bytes. 100 answers are more.
+/// The default windows of RFC 9113, section 6.9.2, and of `squall load`: 65,535 bytes, which 100 responses exceed.
 const RFC_WINDOW_BITS: u32 = 16;
 
 const fn get(name: &'static str, http: Http, connections: u32, streams: u32) -> Shape {
@@ -69,10 +69,10 @@ const BARE: Client = Client::Squall(Recording::Nothing);
 const H2: &[Client] = &[RECORDED, BARE, Client::H2load];
 const H1: &[Client] = &[RECORDED, BARE, Client::Wrk, Client::H2load, Client::Least];
 const H2_SERVERS: &[Server] = &[Server::Squall, Server::Nginx, Server::Nghttpd];
-/// Enough that starting and connecting, some milliseconds, cost a server's client under one in a hundred.
+/// Enough that starting and connecting, which take a few milliseconds, are below 1 % of a server's client.
 const REQUESTS: f64 = 200_000.0;
-/// For clients under test: what they have in memory at most, which each run asks the kernel for anew, is as much as
-/// 200,000 requests fill. It shall be a small part of what they cost.
+/// For clients under test. The memory they use at most, which every run has to request from the kernel anew, is as much
+/// as 200,000 requests fill; with this many requests it is a small part of their cost.
 const CLIENT_REQUESTS: f64 = 1_000_000.0;
 const UPLOADS: f64 = 8.0;
 
@@ -221,7 +221,7 @@ impl Case {
     }
 }
 
-/// All that cases need.
+/// Everything that cases need.
 pub(crate) struct Bench {
     cores: Cores,
     site: Site,
@@ -309,7 +309,7 @@ impl Bench {
         }
     }
 
-    /// Runs clients in turns; what they cost, and what the server did meanwhile.
+    /// Runs clients in turns; returns their costs, and what they cost the server.
     fn clients(
         &self,
         load: &Load,
@@ -350,12 +350,12 @@ impl Bench {
         Ok((costs, server_costs))
     }
 
-    /// Runs one client against servers in turns.
+    /// Runs one client against servers in turns; returns the servers' costs.
     fn servers(&self, load: &Load, client: Client, servers: &[Server]) -> Result<Vec<Series>> {
         if !self.clients.have(client) {
             return Ok(Vec::new());
         }
-        let mut all: Vec<(Running, Series)> = Vec::new();
+        let mut all: Vec<(RunningServer, Series)> = Vec::new();
         for server in servers {
             if let Some(running) = self.site.start(*server, load.http)? {
                 all.push((running, Series::new(server.name().to_owned())));

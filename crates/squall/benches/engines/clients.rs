@@ -1,6 +1,6 @@
-//! The clients: what they are told to do, and how many answers they say they got.
+//! The clients: their command lines, and how many responses they report.
 //!
-//! A run in which not all requests were answered counts for nothing and ends the bench.
+//! A run in which some requests were not answered is invalid and ends the bench.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,21 +12,21 @@ use crate::least_client;
 use crate::programs::{find, run_on};
 use crate::servers::Http;
 
-/// Who asks.
+/// A client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     /// squall load, with every table that it can write, or with none.
     Squall(Recording),
-    /// The same with so much application data in a TLS record.
+    /// squall load with this much application data per TLS record.
     Records(&'static str),
     H2load,
     Wrk,
     Hey,
     Fortio,
     K6,
-    /// This bench's own, on quinn and h3: benches/h3-client.
+    /// The bench's own client on quinn and h3: benches/h3-client.
     Quinn,
-    /// This bench's own, which only waits, reads and writes: `least_client`.
+    /// The bench's own client, which only waits, reads and writes: `least_client`.
     Least,
 }
 
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// What of a load it gets: those that take ten times as long for a request get a fifth of the requests.
+    /// The part of a load it gets: clients that take ten times as long per request get a fifth of the requests.
     pub(crate) fn share_of(self, load: &Load) -> Load {
         let mut load = load.clone();
         if matches!(self, Client::Hey | Client::Fortio | Client::K6) {
@@ -62,39 +62,39 @@ impl Client {
     }
 }
 
-/// What is asked.
+/// The load to generate.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) http: Http,
     pub(crate) requests: u64,
     pub(crate) connections: u32,
     pub(crate) streams: u32,
-    /// The body to send; `None` is a GET.
+    /// The body to send; `None` for GET.
     pub(crate) upload: Option<PathBuf>,
-    /// The client's windows of HTTP/2, of a stream and of the connection, are 2 to this power, less 1.
+    /// The client's HTTP/2 windows, of streams and of the connection, are 2 to this power, minus 1.
     pub(crate) window_bits: u32,
 }
 
-/// What a run has cost, how long it took and how many requests were answered.
+/// What a run cost, how long it took, and how many requests were answered.
 pub(crate) struct Run {
     pub(crate) cost: Duration,
     pub(crate) took: Duration,
     pub(crate) answers: u64,
 }
 
-/// Where the clients are.
+/// The installed clients.
 pub(crate) struct Clients {
     squall: PathBuf,
     quinn: Option<PathBuf>,
     core: usize,
 }
 
-/// How long wrk runs: it counts time, not requests.
+/// How long wrk runs: it is limited by time, not by requests.
 const WRK_RUNS: &str = "3s";
 
 impl Clients {
     pub(crate) fn find(squall: &Path, core: usize) -> Clients {
-        // Built by `make bench`; it is no member of the workspace, because nothing else needs its dependencies.
+        // Built by `make bench`. It is not a member of the workspace, because nothing else needs its dependencies.
         let quinn = std::env::var_os("SQUALL_H3_CLIENT").map(PathBuf::from);
         Clients {
             squall: squall.to_path_buf(),
@@ -103,17 +103,17 @@ impl Clients {
         }
     }
 
-    /// The squall that is measured.
+    /// The squall to measure.
     pub(crate) fn squall_file(&self) -> &Path {
         &self.squall
     }
 
-    /// The processor of clients.
+    /// The clients' processor.
     pub(crate) const fn core(&self) -> usize {
         self.core
     }
 
-    /// Whether a client is there; says so loudly if not.
+    /// Whether a client is installed; prints a warning if not.
     pub(crate) fn have(&self, client: Client) -> bool {
         let (name, is_there) = match client {
             Client::Squall(_) | Client::Records(_) | Client::Least => return true,
@@ -148,7 +148,7 @@ impl Clients {
             Client::Quinn => self.quinn(load)?,
             Client::Least => least(load)?,
         };
-        // k6 has it in its script.
+        // k6 has the URL in its script.
         if client != Client::K6 {
             command.arg(url);
         }
@@ -156,7 +156,7 @@ impl Clients {
         let answers = answers(client, &done.printed)
             .with_context(|| format!("no count of answers in: {}", done.printed))?;
         let asked = match client {
-            // The same number from each of its workers.
+            // hey sends the same number from each of its workers.
             Client::Hey => {
                 load.requests - load.requests % u64::from(load.connections * load.streams)
             }
@@ -205,7 +205,7 @@ impl Clients {
     }
 }
 
-/// The letters that all of them but wrk have in common.
+/// The flags that all clients but wrk share.
 fn amount(command: &mut Command, load: &Load) {
     command
         .args(["-n", &load.requests.to_string()])
@@ -216,7 +216,8 @@ fn amount(command: &mut Command, load: &Load) {
     }
 }
 
-/// The same for those who are compared: a window that is used up is another WINDOW_UPDATE, and another wait.
+/// Sets the same windows for all compared clients: a window that is used up costs another WINDOW_UPDATE and another
+/// wait.
 fn windows(command: &mut Command, load: &Load) {
     if matches!(load.http, Http::H2c | Http::H2) {
         let bits = load.window_bits.to_string();
@@ -253,7 +254,7 @@ fn least(load: &Load) -> Result<Command> {
     Ok(command)
 }
 
-/// As many workers as there are requests at once: over HTTP/1.1 each has a connection, over HTTP/2 all share one.
+/// As many workers as concurrent requests: over HTTP/1.1 each has a connection, over HTTP/2 all share one.
 fn hey(load: &Load) -> Result<Command> {
     let mut command = Command::new(find("hey").context("`have` is asked first")?);
     let workers = load.connections * load.streams;
@@ -270,7 +271,7 @@ fn hey(load: &Load) -> Result<Command> {
     Ok(command)
 }
 
-/// As hey, but each worker has a connection of its own.
+/// Like hey, but each worker has its own connection.
 fn fortio(load: &Load) -> Result<Command> {
     let mut command = Command::new(find("fortio").context("`have` is asked first")?);
     let workers = load.connections * load.streams;
@@ -288,7 +289,7 @@ fn fortio(load: &Load) -> Result<Command> {
     Ok(command)
 }
 
-/// As fortio.
+/// Like fortio.
 fn k6(load: &Load, url: &str, folder: &Path) -> Result<Command> {
     let workers = load.connections * load.streams;
     let body = match &load.upload {
@@ -348,7 +349,7 @@ fn answers(client: Client, printed: &str) -> Option<u64> {
                 .find_map(|line| line.trim().strip_prefix("[200]"))?;
             line.trim().split(' ').next()?.parse().ok()
         }
-        // JSON: its words go to stderr.
+        // JSON; its messages go to stderr.
         Client::Fortio => {
             let said: serde_json::Value = serde_json::from_str(printed).ok()?;
             said["RetCodes"]["200"].as_u64()

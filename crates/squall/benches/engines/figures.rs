@@ -1,19 +1,19 @@
-//! Medians, ranges and ratios, and how they are printed.
+//! Computes and prints medians, ranges and ratios.
 
 use std::time::Duration;
 
 use crate::programs::Cores;
 
-/// What one contender's runs cost, each in microseconds for a request or in seconds for a gigabyte.
+/// The costs of one contender's runs, in microseconds per request or in seconds per gigabyte.
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) costs: Vec<f64>,
-    /// Of clients: the share of each run for which their server had its processor.
+    /// For clients: the share of each run in which the server used its processor.
     pub(crate) server_busy: Vec<f64>,
 }
 
 impl Series {
-    /// One without a run.
+    /// A series without runs.
     pub(crate) fn new(name: String) -> Series {
         Series {
             name,
@@ -23,12 +23,12 @@ impl Series {
     }
 }
 
-/// What costs are counted in.
+/// The unit of costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Microseconds for each request.
+    /// Microseconds per request.
     Request,
-    /// Seconds for each 10^9 bytes of a body.
+    /// Seconds per 10^9 bytes of body.
     Gigabyte,
 }
 
@@ -49,24 +49,25 @@ impl Unit {
     }
 }
 
-/// Says what is measured how.
-pub(crate) fn say_how(rounds: usize, cores: Cores, keeps_awake: bool) {
+/// Prints how the cases are measured.
+pub(crate) fn print_setup(rounds: usize, cores: Cores, keeps_awake: bool) {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!(
         "Medians of {rounds} rounds (least .. most); servers on processor {}, clients on {}; idle processors {}; load \
          average now: {}",
         cores.server,
         cores.client,
-        match keeps_awake {
-            true => "awake for all",
-            false => "as each program has them",
+        if keeps_awake {
+            "awake for all"
+        } else {
+            "as each program has them"
         },
         load.split(' ').next().unwrap_or("unknown"),
     );
 }
 
-/// Prints one case: each contender, and what the first costs in comparison to it, round by round: the machine's speed
-/// drifts, and less within a round than over all.
+/// Prints one case: each contender, and the cost of the first divided by its own. The ratio is taken within each round,
+/// because the machine's speed drifts less within a round than over all of them.
 pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
     let are_clients = contenders
         .iter()
@@ -102,14 +103,14 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
     }
 }
 
-/// The smallest value that so large a share of them does not exceed.
+/// The smallest value that at least this share of the values does not exceed.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (values.len() as f64 * share).ceil() as usize;
     values[place.clamp(1, values.len()) - 1]
 }
 
-/// The middle one, or the mean of both.
+/// The middle value, or the mean of the two middle ones.
 pub(crate) fn median(costs: &[f64]) -> f64 {
     let mut sorted = costs.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,9 +1,9 @@
-//! The least that a client of HTTP/1.1 does for a request: it waits, reads and writes, and looks at no byte.
+//! An HTTP/1.1 client that does the least possible for a request: it waits, reads and writes, and looks at no byte.
 //!
-//! What it costs is the kernel's: of what a client that waits, reads and writes as ours does costs, only the rest can be
-//! saved. `clients` has it beside the others. All answers must be as long as the first one, which must be of status 200; a
-//! run that takes minutes has had one that is not. It is this bench's own program again, because what a client costs is
-//! what a child has had. `least_server` is the other end of it.
+//! Its cost is the kernel's share: only the rest of the cost of a client that waits, reads and writes the way squall
+//! does can be saved. `clients` runs it beside the others. All responses must have the length of the first one, which
+//! must have status 200; otherwise the run fails, at the latest after two minutes. It is this bench's own executable
+//! started again, because a client's cost is measured as that of a child process. `least_server` is its counterpart.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use squall_base::Time;
-use squall_linux::awake::Awake;
+use squall_linux::awake::SleepInhibitor;
 use squall_linux::clock;
 use squall_linux::reactor::Reactor;
 use squall_linux::socket::{receive, send};
 
-/// The first argument of a bench that is this client. The others are those of all clients.
+/// The first argument that makes this bench run as the client. The others are those of all clients.
 pub(crate) const ARGUMENT: &str = "--least-client";
 
-/// No answer of these cases takes as long.
+/// No response in these cases takes this long.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// No run of these cases takes as long.
+/// No run of these cases takes this long.
 const RUN_WITHIN: squall_base::Duration = squall_base::Duration::from_secs(120);
 
-/// Runs it, as `-n REQUESTS -c CONNECTIONS -m 1 URL` say.
+/// Runs it with the arguments `-n REQUESTS -c CONNECTIONS -m 1 URL`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [n, requests, c, connections, _, _, url] = arguments else {
         bail!("{ARGUMENT} takes -n, -c, -m and a URL");
@@ -32,25 +32,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(n == "-n" && c == "-c", "{ARGUMENT} takes -n before -c");
     let host = url.trim_start_matches("http://").trim_end_matches('/');
     let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\nuser-agent: least\r\n\r\n");
-    // As squall load does, if it may.
-    let _awake = Awake::keep();
-    let mut load = Load::begin(host.parse()?, connections.parse()?, request.into_bytes())?;
+    // As squall load does, if permitted.
+    let _awake = SleepInhibitor::acquire();
+    let mut client = LeastClient::begin(host.parse()?, connections.parse()?, request.into_bytes())?;
     let requests: u64 = requests.parse()?;
-    load.run(requests)?;
-    println!("succeeded {requests}, all of {} bytes", load.answer_bytes);
+    client.run(requests)?;
+    println!("succeeded {requests}, all of {} bytes", client.answer_bytes);
     Ok(())
 }
 
-struct Load {
+struct LeastClient {
     reactor: Reactor,
-    /// Each with the bytes of its answer that have come.
+    /// Each connection, with the number of response bytes received.
     streams: Vec<(TcpStream, usize)>,
     request: Vec<u8>,
     answer_bytes: usize,
 }
 
-impl Load {
-    fn begin(address: SocketAddr, connections: usize, request: Vec<u8>) -> Result<Load> {
+impl LeastClient {
+    fn begin(address: SocketAddr, connections: usize, request: Vec<u8>) -> Result<LeastClient> {
         let answer_bytes = length_of_answer(address, &request)?;
         let reactor = Reactor::new()?;
         let mut streams = Vec::new();
@@ -61,7 +61,7 @@ impl Load {
             reactor.add(&stream, token as u64)?;
             streams.push((stream, 0));
         }
-        Ok(Load {
+        Ok(LeastClient {
             reactor,
             streams,
             request,
@@ -69,7 +69,8 @@ impl Load {
         })
     }
 
-    /// As a closed loop: whoever has an answer asks again, once all that is there was read.
+    /// A closed loop: each connection that has its response sends the next request, after everything available was
+    /// read.
     fn run(&mut self, requests: u64) -> Result<()> {
         let mut buffer = vec![0; 64 * 1024];
         let mut free: Vec<usize> = (0..self.streams.len()).collect();
@@ -87,14 +88,14 @@ impl Load {
             ensure!(!is_late, "an answer is shorter, or missing");
             for ready in ready {
                 let place = ready.token as usize;
-                let (stream, came) = &mut self.streams[place];
+                let (stream, received) = &mut self.streams[place];
                 ensure!(!ready.ended, "the server closed a connection");
                 if ready.readable {
-                    *came += take(stream, &mut buffer)?;
+                    *received += take(stream, &mut buffer)?;
                 }
-                ensure!(*came <= self.answer_bytes, "an answer is longer");
-                if *came == self.answer_bytes {
-                    *came = 0;
+                ensure!(*received <= self.answer_bytes, "an answer is longer");
+                if *received == self.answer_bytes {
+                    *received = 0;
                     answered += 1;
                     free.push(place);
                 }
@@ -104,7 +105,7 @@ impl Load {
     }
 }
 
-/// Takes what has come. 0 is nothing yet, and the end too, of which the reactor tells.
+/// Reads what was received. 0 means nothing yet or end of stream, which the reactor reports.
 pub(crate) fn take(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     match receive(stream, buffer) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -112,7 +113,7 @@ pub(crate) fn take(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// How many bytes an answer has: all that come before nothing more does.
+/// The length of a response: all bytes received until the connection falls silent.
 fn length_of_answer(address: SocketAddr, request: &[u8]) -> Result<usize> {
     let mut stream = TcpStream::connect(address).context("cannot connect")?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -1,16 +1,19 @@
-//! What a request costs our engines, beside the programs that people use instead: `cargo bench -p squall --bench engines`.
+//! What a request costs squall's engines, compared with the programs that people use instead: `cargo bench -p squall
+//! --bench engines`.
 //!
-//! Clients run in turns against one server, and servers in turns under one client: the server has one processor, the
-//! client another, and what counts is the processor time of the program under test, all of its threads together, for a
-//! fixed number of requests. How busy the server was is said: at 100 % it was the server that set the pace, and clients
-//! waited for it, which costs the more the faster they are. A busy machine slows all alike, so the ratios, of the runs of
-//! a round, hold better than the figures; for final ones it should be quiet. A program that is missing is said to be, and
-//! left out. Cases are in `cases`, what runs in `clients`, `least_client`, `least_server`, `rates`, `replay`, `proxies` and
-//! `servers`, how it is measured in `programs`, what is printed in `figures`.
+//! Clients run in turns against one server, and servers in turns under one client. The server has one processor, the
+//! client another. The figure is the processor time of the program under test, over all its threads, for a fixed number
+//! of requests. The share of time in which the server was busy is printed: at 100 % the server set the pace and clients
+//! waited for it, which costs a client more the faster it is. A busy machine slows all programs alike, so the ratios,
+//! which are taken within rounds, are more reliable than the absolute figures; for final figures the machine should be
+//! quiet. A missing program is reported and left out.
 //!
-//! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
-//! number of requests (1), `--squall=FILE` for another squall than this build's, `--awake` to keep idle processors awake
-//! for all programs, which squall load otherwise does for itself and the others do not.
+//! `cases` has the cases; `clients`, `least_client`, `least_server`, `rates`, `replay`, `proxies` and `servers` have
+//! what runs, `programs` measures, and `figures` prints.
+//!
+//! Arguments: words in the names of the cases to run (default: all), `--rounds=COUNT` (5), `--scale=FACTOR` for the
+//! number of requests (1), `--squall=FILE` for another squall than this build's, `--awake` to keep idle processors
+//! awake for all programs, which otherwise only squall load does for itself.
 
 mod cases;
 mod clients;
@@ -26,9 +29,9 @@ mod servers;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use squall_linux::awake::Awake;
+use squall_linux::awake::SleepInhibitor;
 
-/// What the command line asks for.
+/// The arguments of the bench.
 struct Arguments {
     rounds: usize,
     scale: f64,
@@ -50,11 +53,12 @@ fn main() -> Result<()> {
     let arguments = Arguments::read()?;
     let cores = programs::Cores::find()?;
     let bench = cases::Bench::begin(&arguments, cores)?;
-    let _awake = match arguments.keeps_awake {
-        true => Some(Awake::keep().context("cannot write /dev/cpu_dma_latency; root can")?),
-        false => None,
+    let _awake = if arguments.keeps_awake {
+        Some(SleepInhibitor::acquire().context("cannot write /dev/cpu_dma_latency; root can")?)
+    } else {
+        None
     };
-    figures::say_how(arguments.rounds, cores, arguments.keeps_awake);
+    figures::print_setup(arguments.rounds, cores, arguments.keeps_awake);
     for case in cases::ALL {
         let is_wanted = arguments.words.is_empty()
             || (arguments.words.iter()).any(|word| case.name().contains(word.as_str()));

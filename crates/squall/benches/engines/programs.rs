@@ -1,7 +1,7 @@
-//! Programs: finding them, pinning them to a processor, and what they cost.
+//! Programs: finding them, pinning them to a processor, and measuring what they cost.
 //!
-//! A client's time is that of the child that was waited for (getrusage), a server's what its threads have had between two
-//! looks (/proc/PID/task/*/schedstat, in nanoseconds). It knows nothing of HTTP.
+//! A client's cost is the processor time of the child that was waited for (getrusage). A server's cost is what its
+//! threads used between two readings (/proc/PID/task/*/schedstat, in nanoseconds). This module knows nothing of HTTP.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,12 +17,12 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 
-/// How long a server may take to listen, on a busy machine.
+/// How long a server may take until it listens, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For what a server has still to do when its client is gone.
+/// Time for a server to finish its work after its client has gone.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The two processors.
+/// The two processors used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cores {
     pub(crate) server: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// The first and the last that this process may use.
+    /// The first and the last processor that this process may use.
     pub(crate) fn find() -> Result<Cores> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for processors")?;
         let mut usable = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true));
@@ -41,7 +41,7 @@ impl Cores {
     }
 }
 
-/// Starts a child on one processor: it has the affinity of the thread that starts it.
+/// Starts a child on one processor: it inherits the affinity of the thread that starts it.
 fn spawn_on(core: usize, command: &mut Command) -> Result<Child> {
     let me = Pid::from_raw(0);
     let before = sched_getaffinity(me).context("cannot ask for processors")?;
@@ -53,7 +53,7 @@ fn spawn_on(core: usize, command: &mut Command) -> Result<Child> {
     child.with_context(|| format!("cannot start {command:?}"))
 }
 
-/// Has a thread of its own do something on one processor.
+/// Runs `work` on a separate thread that is pinned to one processor.
 pub(crate) fn on_processor<T: Send>(core: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
     let mut only = CpuSet::new();
     only.set(core).context("no such processor")?;
@@ -65,7 +65,7 @@ pub(crate) fn on_processor<T: Send>(core: usize, work: impl FnOnce() -> T + Send
     done.unwrap_or_else(|_| bail!("a thread panicked"))
 }
 
-/// First in the folder of scripts/peers, then in PATH, then where Debian has its servers.
+/// Searches the folder of scripts/peers first, then PATH, then where Debian installs servers.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::iter::once(peers().join("bin"))
@@ -75,7 +75,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The folder of scripts/peers.
+/// The folder that scripts/peers installs to.
 pub(crate) fn peers() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
@@ -84,15 +84,15 @@ pub(crate) fn peers() -> PathBuf {
     }
 }
 
-/// What a client has printed, the processor time it has had, and how long it was there.
-pub(crate) struct Done {
+/// What a client printed, its processor time, and how long it ran.
+pub(crate) struct ProcessResult {
     pub(crate) printed: String,
     pub(crate) cost: Duration,
     pub(crate) took: Duration,
 }
 
-/// Runs a client to its end, which must be a success.
-pub(crate) fn run_on(core: usize, command: &mut Command) -> Result<Done> {
+/// Runs a client to its end, which must be successful.
+pub(crate) fn run_on(core: usize, command: &mut Command) -> Result<ProcessResult> {
     let before = children()?;
     let began = Instant::now();
     let mut child = spawn_on(
@@ -107,14 +107,14 @@ pub(crate) fn run_on(core: usize, command: &mut Command) -> Result<Done> {
     stdout.read_to_string(&mut printed)?;
     let status = child.wait()?;
     ensure!(status.success(), "{command:?}: {status}\n{printed}");
-    Ok(Done {
+    Ok(ProcessResult {
         printed,
         cost: children()? - before,
         took: began.elapsed(),
     })
 }
 
-/// Processor time of all children that were waited for.
+/// The processor time of all children that were waited for.
 fn children() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot ask for processor time")?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
@@ -128,7 +128,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it in a folder, where what it says goes to `log`.
+    /// Starts it in a folder, with its output in `log`.
     pub(crate) fn start_on(
         core: usize,
         folder: &Path,
@@ -146,7 +146,7 @@ impl Daemon {
         Ok(Daemon { child, log })
     }
 
-    /// Waits until it listens there.
+    /// Waits until it listens on the port.
     pub(crate) fn wait_for_port(&mut self, port: u16) -> Result<()> {
         self.wait_until(|_| {
             Ok(TcpStream::connect(("127.0.0.1", port))
@@ -174,13 +174,13 @@ impl Daemon {
         }
     }
 
-    /// The processor time that its threads have had so far.
+    /// The processor time that its threads have used so far.
     pub(crate) fn cost(&self) -> Result<Duration> {
         cost_of(self.child.id())
     }
 }
 
-/// The processor time that the threads of a process have had so far.
+/// The processor time that the threads of a process have used so far.
 pub(crate) fn cost_of(process: u32) -> Result<Duration> {
     thread::sleep(SETTLE);
     let mut nanos = 0;
@@ -197,13 +197,13 @@ pub(crate) fn cost_of(process: u32) -> Result<Duration> {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that is free now.
+/// A port that is currently free.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

@@ -1,30 +1,30 @@
-//! Proxies from HTTP/1.1 to HTTP/2 in the clear, in front of one nghttpd: what a request costs each.
+//! Proxies from HTTP/1.1 to HTTP/2 without TLS, in front of one nghttpd: what a request costs each of them.
 //!
-//! Real ones have the configuration that paths of recipes give them (squall-peers). The proxy has the servers' processor;
-//! nghttpd and the client share the other, and neither is counted.
+//! Third-party proxies have the configuration that paths of recipes give them (squall-peers). The proxy runs on the
+//! servers' processor. nghttpd and the client share the other one, and neither is counted.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use squall_base::plan::Protocol;
-use squall_peers::{Order, Running, Search, Settings, Station, driver};
+use squall_peers::{Order, RunningStation, SearchPath, Settings, Station, driver};
 
 use crate::clients::{Client, Clients, Load, Recording};
 use crate::figures::{Series, Unit};
 use crate::programs::{Cores, Daemon, cost_of, free_port};
 use crate::servers::{Http, Server, Site};
 
-/// The contenders besides squall's own.
+/// The contenders other than squall.
 const REAL: [&str; 3] = ["nghttpx", "haproxy", "envoy"];
-/// Not h2load: it takes an answer without a reason phrase, as HAProxy gives it, for none.
-const ASKS: Client = Client::Squall(Recording::Nothing);
+/// Not h2load: it treats a response without a reason phrase, which HAProxy sends, as missing.
+const CLIENT: Client = Client::Squall(Recording::Nothing);
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A proxy that runs.
+/// A running proxy.
 enum Proxy {
     Own(Daemon),
-    Real(Box<Running>),
+    Real(Box<RunningStation>),
 }
 
 impl Proxy {
@@ -36,7 +36,7 @@ impl Proxy {
     }
 }
 
-/// Runs all in turns under one client.
+/// Runs all proxies in turns under one client.
 pub(crate) fn run(
     site: &Site,
     clients: &Clients,
@@ -62,7 +62,7 @@ pub(crate) fn run(
     for _ in 0..rounds {
         for (proxy, url, series) in &mut all {
             let before = proxy.cost()?;
-            let run = clients.run(ASKS, load, url)?;
+            let run = clients.run(CLIENT, load, url)?;
             series
                 .costs
                 .push(Unit::Request.of(proxy.cost()? - before, run.answers));
@@ -103,7 +103,7 @@ fn real(
     folder: &std::path::Path,
 ) -> Result<Option<(Proxy, String, Series)>> {
     let driver = driver(name).context("squall-peers knows it")?;
-    let search = Search::usual().and_then([crate::programs::peers().join("bin")]);
+    let search = SearchPath::usual().and_then([crate::programs::peers().join("bin")]);
     let found = match squall_peers::find(driver, &search) {
         Ok(found) => found,
         Err(missing) => {

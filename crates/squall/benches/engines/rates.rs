@@ -1,8 +1,8 @@
-//! Clients that keep a rate: what rate they really kept, how evenly, what they say the latency was, and what it cost.
+//! Clients that keep a rate: the rate they actually kept, how evenly, the latency they report, and what it cost.
 //!
-//! squall and k6 open the loop. h2load shares the rate among its connections, which wait for their answers; fortio
-//! catches up, it does not wait. What a client calls lag is its own affair, so all that log the start of each request
-//! are held to the same measure: how far the starts, in their order, are from an even schedule of that rate.
+//! squall and k6 are open loops. h2load divides the rate among its connections, which wait for their responses; fortio
+//! catches up instead of waiting. Every client defines lag differently, so all that log the start of each request are
+//! measured alike: by how far the starts, in order, are from an even schedule of that rate.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::clients::{Client, Clients, Recording};
 use crate::figures::quantile;
-use crate::programs::{Done, find, run_on};
+use crate::programs::{ProcessResult, find, run_on};
 
-/// Connections, and virtual users.
+/// Number of connections, and of virtual users.
 const CONNECTIONS: u64 = 16;
 const SECONDS: u64 = 5;
 
@@ -27,7 +27,7 @@ const ALL: [Client; 4] = [
     Client::K6,
 ];
 
-/// One rate.
+/// The clients at one rate.
 pub(crate) struct Rates<'b> {
     clients: &'b Clients,
     rate: u64,
@@ -35,8 +35,8 @@ pub(crate) struct Rates<'b> {
     url: &'b str,
 }
 
-/// What one run of a client found; `None` where it does not say.
-struct Kept {
+/// The result of one run of a client; `None` for what it does not report.
+struct RateResult {
     rate_per_s: f64,
     uneven_p99_us: Option<f64>,
     uneven_max_us: Option<f64>,
@@ -45,8 +45,8 @@ struct Kept {
     cpu_s: f64,
 }
 
-/// Start and duration of a request in microseconds.
-type Sent = (f64, f64);
+/// Start and duration of a request, in microseconds.
+type RequestTiming = (f64, f64);
 
 impl<'b> Rates<'b> {
     pub(crate) fn new(clients: &'b Clients, rate: u64, body: &'b Path, url: &'b str) -> Rates<'b> {
@@ -58,25 +58,25 @@ impl<'b> Rates<'b> {
         }
     }
 
-    /// Runs all in turns and prints the medians.
+    /// Runs all clients in turns and prints the medians.
     pub(crate) fn run(&self, title: &str, rounds: usize) -> Result<()> {
         let there: Vec<Client> = ALL
             .into_iter()
             .filter(|it| self.clients.have(*it))
             .collect();
-        let mut kept: Vec<Vec<Kept>> = there.iter().map(|_| Vec::new()).collect();
+        let mut results: Vec<Vec<RateResult>> = there.iter().map(|_| Vec::new()).collect();
         for _ in 0..rounds {
-            for (client, kept) in there.iter().zip(&mut kept) {
-                kept.push(self.once(*client).with_context(|| client.name())?);
+            for (client, results) in there.iter().zip(&mut results) {
+                results.push(self.once(*client).with_context(|| client.name())?);
             }
         }
         println!(
             "\n{title:<34} {:>10} {:>12} {:>12} {:>9} {:>9} {:>8}",
             "rate/s", "uneven p99", "uneven max", "p50 us", "p99 us", "CPU s"
         );
-        for (client, kept) in there.iter().zip(&kept) {
-            let cell = |of: fn(&Kept) -> Option<f64>, decimals: usize| {
-                let values: Option<Vec<f64>> = kept.iter().map(of).collect();
+        for (client, results) in there.iter().zip(&results) {
+            let cell = |of: fn(&RateResult) -> Option<f64>, decimals: usize| {
+                let values: Option<Vec<f64>> = results.iter().map(of).collect();
                 values.map_or_else(
                     || "not said".to_owned(),
                     |values| format!("{:.decimals$}", crate::figures::median(&values)),
@@ -85,18 +85,18 @@ impl<'b> Rates<'b> {
             println!(
                 "  {:<32} {:>10} {:>12} {:>12} {:>9} {:>9} {:>8}",
                 client.name(),
-                cell(|kept| Some(kept.rate_per_s), 1),
-                cell(|kept| kept.uneven_p99_us, 0),
-                cell(|kept| kept.uneven_max_us, 0),
-                cell(|kept| kept.p50_us, 0),
-                cell(|kept| kept.p99_us, 0),
-                cell(|kept| Some(kept.cpu_s), 2),
+                cell(|result| Some(result.rate_per_s), 1),
+                cell(|result| result.uneven_p99_us, 0),
+                cell(|result| result.uneven_max_us, 0),
+                cell(|result| result.p50_us, 0),
+                cell(|result| result.p99_us, 0),
+                cell(|result| Some(result.cpu_s), 2),
             );
         }
         Ok(())
     }
 
-    fn once(&self, client: Client) -> Result<Kept> {
+    fn once(&self, client: Client) -> Result<RateResult> {
         let folder = tempfile::tempdir()?;
         let log = folder.path().join("log");
         let mut command = match client {
@@ -109,18 +109,22 @@ impl<'b> Rates<'b> {
         match client {
             Client::Squall(_) | Client::Records(_) => {
                 let text = fs::read_to_string(folder.path().join("log.csv"))?;
-                self.kept(
+                self.rate_result(
                     rows_of_squall(&text).context("no table of requests")?,
                     &done,
                 )
             }
-            Client::H2load => self.kept(lines_of_h2load(&fs::read_to_string(log)?), &done),
+            Client::H2load => self.rate_result(lines_of_h2load(&fs::read_to_string(log)?), &done),
             Client::Fortio => from_fortio(&fs::read_to_string(log)?, &done),
-            _ => self.kept(points_of_k6(&fs::read_to_string(log)?), &done),
+            _ => self.rate_result(points_of_k6(&fs::read_to_string(log)?), &done),
         }
     }
 
-    fn kept(&self, mut sent: Vec<Sent>, done: &Done) -> Result<Kept> {
+    fn rate_result(
+        &self,
+        mut sent: Vec<RequestTiming>,
+        done: &ProcessResult,
+    ) -> Result<RateResult> {
         sent.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (first, last) = (
             sent.first().context("no requests")?.0,
@@ -130,11 +134,11 @@ impl<'b> Rates<'b> {
         let mut uneven: Vec<f64> = (sent.iter().enumerate())
             .map(|(n, (start, _))| start - first - n as f64 * step_us)
             .collect();
-        // The first may itself be late: what counts is how far they are from the schedule that fits them best.
+        // The first may itself be late, so starts are compared with the schedule that fits them best.
         let middle = crate::figures::median(&uneven);
         uneven.iter_mut().for_each(|by| *by = (*by - middle).abs());
         let mut took: Vec<f64> = sent.iter().map(|(_, took)| *took).collect();
-        Ok(Kept {
+        Ok(RateResult {
             rate_per_s: (sent.len() - 1) as f64 * 1e6 / (last - first),
             uneven_p99_us: Some(quantile(&mut uneven, 0.99)),
             uneven_max_us: Some(quantile(&mut uneven, 1.0)),
@@ -171,7 +175,7 @@ impl<'b> Rates<'b> {
 
     fn h2load(&self, log: &Path) -> Result<Command> {
         let mut command = Command::new(find("h2load").context("`have` is asked first")?);
-        // Its --rps is a connection's.
+        // Its --rps is per connection.
         let each = self.rate as f64 / CONNECTIONS as f64;
         command.args([
             "--h1",
@@ -230,13 +234,14 @@ impl<'b> Rates<'b> {
     }
 }
 
-/// When the first byte was written, and the time from when it was due: a late start is part of the latency.
-fn rows_of_squall(text: &str) -> Option<Vec<Sent>> {
+/// When the first byte was written, and the time since the request was due: a late start is part of the latency.
+fn rows_of_squall(text: &str) -> Option<Vec<RequestTiming>> {
     let rows = columns_us(text, ["written_first_ns", "response_time_ns"])?;
     Some(rows.into_iter().flatten().collect())
 }
 
-/// Two columns of squall's CSV in microseconds; a row that lacks one of them is `None`, and so is all without the columns.
+/// Two columns of squall's CSV in microseconds. A row without one of the values is `None`; the whole result is `None`
+/// without the columns.
 pub(crate) fn columns_us(csv: &str, names: [&str; 2]) -> Option<Vec<Option<(f64, f64)>>> {
     let mut lines = csv.lines();
     let known: Vec<&str> = lines.next()?.split(',').collect();
@@ -251,7 +256,7 @@ pub(crate) fn columns_us(csv: &str, names: [&str; 2]) -> Option<Vec<Option<(f64,
 }
 
 /// "1418820010000000\t200\t532": start, status, duration, in microseconds.
-fn lines_of_h2load(text: &str) -> Vec<Sent> {
+fn lines_of_h2load(text: &str) -> Vec<RequestTiming> {
     let sent = |line: &str| {
         let mut words = line.split('\t');
         let start: f64 = words.next()?.parse().ok()?;
@@ -261,8 +266,8 @@ fn lines_of_h2load(text: &str) -> Vec<Sent> {
     text.lines().filter_map(sent).collect()
 }
 
-/// Points of `http_req_duration`, in ms, stamped at the end of the request.
-fn points_of_k6(text: &str) -> Vec<Sent> {
+/// Points of `http_req_duration`, in ms, timestamped at the end of the request.
+fn points_of_k6(text: &str) -> Vec<RequestTiming> {
     let sent = |line: &str| {
         let point: Value = serde_json::from_str(line).ok()?;
         let is_request = point["metric"] == "http_req_duration" && point["type"] == "Point";
@@ -272,7 +277,7 @@ fn points_of_k6(text: &str) -> Vec<Sent> {
     text.lines().filter_map(sent).collect()
 }
 
-/// Microseconds of the day of "2026-11-22T10:25:05.123456789Z"; a load over midnight would be one of another day.
+/// Microseconds of the day of "2026-11-22T10:25:05.123456789Z". A load that crosses midnight would come out wrong.
 fn micros(time: &str) -> Option<f64> {
     let clock = time.split_once('T')?.1;
     let clock = clock.split(['Z', '+', '-']).next()?;
@@ -282,14 +287,14 @@ fn micros(time: &str) -> Option<f64> {
     Some(((hours * 60.0 + minutes) * 60.0 + seconds) * 1e6)
 }
 
-fn from_fortio(text: &str, done: &Done) -> Result<Kept> {
+fn from_fortio(text: &str, done: &ProcessResult) -> Result<RateResult> {
     let said: Value = serde_json::from_str(text).context("fortio's result")?;
     let percentile = |wanted: f64| {
         let all = said["DurationHistogram"]["Percentiles"].as_array()?;
         let one = all.iter().find(|one| one["Percentile"] == wanted)?;
         Some(one["Value"].as_f64()? * 1e6)
     };
-    Ok(Kept {
+    Ok(RateResult {
         rate_per_s: said["ActualQPS"].as_f64().context("ActualQPS")?,
         uneven_p99_us: None,
         uneven_max_us: None,

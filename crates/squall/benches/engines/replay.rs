@@ -1,8 +1,9 @@
-//! A recorded script replayed by many users at ten times its speed: how far from its time each request was taken up, and
-//! how far from the same times a thread comes that does nothing but sleep until them.
+//! A recorded script replayed by many users at ten times its speed: how late each request was taken up, compared with a
+//! thread that does nothing but sleep until the same times.
 //!
-//! Both run on the processor of clients, one after the other, with real-time scheduling if that is permitted. What the
-//! thread is late by is this machine's; it is as late for squall, which says how much of each lag that was (docs/METHOD.md).
+//! Both run on the clients' processor, one after the other, with real-time scheduling if permitted. The thread's
+//! lateness is caused by the machine. The machine delays squall as much, and squall reports how much of each lag that
+//! was (docs/METHOD.md).
 
 use std::fs;
 use std::path::Path;
@@ -19,18 +20,18 @@ use crate::figures::quantile;
 use crate::programs::{on_processor, run_on};
 use crate::rates::columns_us;
 
-/// The script of reference: so many requests in 34 minutes, by each of so many users.
+/// The reference script: its number of requests, its length, and the users who each replay all of it.
 const REQUESTS: u64 = 1_083;
 const MINUTES: u64 = 34;
 const USERS: u64 = 91;
 const SPEED: f64 = 10.0;
-/// What each request shall be taken up within.
+/// Every request should be taken up within this.
 const TARGET_US: f64 = 1_000.0;
-/// Of squall's clients, and so of the thread beside them.
+/// The priority of squall's clients, and so of the thread they are compared with.
 const PRIORITY: i32 = 1;
 
-/// Lateness in microseconds; `None` where it is not said.
-struct Late {
+/// Lateness in microseconds; `None` where it is not reported.
+struct LatenessFigures {
     requests: u64,
     above_target: Option<u64>,
     p50_us: Option<f64>,
@@ -39,7 +40,7 @@ struct Late {
     max_us: Option<f64>,
 }
 
-/// Replays the first `scale` of the script, lets the thread sleep through it, and prints both.
+/// Replays the first `scale` of the script, has a thread sleep through the same times, and prints both.
 pub(crate) fn run(title: &str, clients: &Clients, url: &str, scale: f64) -> Result<()> {
     let all_ms = times_ms();
     let count = ((REQUESTS as f64 * scale).max(1.0) as usize).min(all_ms.len());
@@ -73,7 +74,7 @@ pub(crate) fn run(title: &str, clients: &Clients, url: &str, scale: f64) -> Resu
     Ok(())
 }
 
-/// When the script's requests are due: the same in every run, as if drawn evenly and then sorted.
+/// When the script's requests are due: the same in every run, as if drawn uniformly and then sorted.
 fn times_ms() -> Vec<f64> {
     let mut state = 7_u64;
     let length_ms = (MINUTES * 60_000) as f64;
@@ -89,8 +90,13 @@ fn times_ms() -> Vec<f64> {
     times
 }
 
-/// The lag of squall's requests, and that of its own.
-fn replay(clients: &Clients, folder: &Path, times_ms: &[f64], url: &str) -> Result<(Late, Late)> {
+/// The lag of squall's requests, and the part of it that squall itself caused.
+fn replay(
+    clients: &Clients,
+    folder: &Path,
+    times_ms: &[f64],
+    url: &str,
+) -> Result<(LatenessFigures, LatenessFigures)> {
     let file = |name: &str| folder.join(name);
     let lines: String = times_ms
         .iter()
@@ -129,8 +135,8 @@ fn replay(clients: &Clients, folder: &Path, times_ms: &[f64], url: &str) -> Resu
         lags.len()
     );
     Ok((
-        Late::of(&mut lags),
-        Late::said(&figures["generator"]["punctuality"]["own_lag_ns"]),
+        LatenessFigures::of(&mut lags),
+        LatenessFigures::reported(&figures["generator"]["punctuality"]["own_lag_ns"]),
     ))
 }
 
@@ -140,8 +146,8 @@ fn lags_us(csv: &str) -> Option<Vec<f64>> {
     rows.into_iter().map(lag).collect()
 }
 
-/// Sleeps until each time of the script, as all users together have them.
-fn sleep(times_ms: &[f64]) -> Late {
+/// Sleeps until each time at which any user is due to send a request.
+fn sleep(times_ms: &[f64]) -> LatenessFigures {
     make_realtime(PRIORITY);
     let stagger_ms = |user: u64| user as f64 * 1_000.0;
     let mut due_ms: Vec<f64> = (0..USERS)
@@ -160,12 +166,12 @@ fn sleep(times_ms: &[f64]) -> Late {
             (start.elapsed().saturating_sub(due)).as_secs_f64() * 1e6
         })
         .collect();
-    Late::of(&mut late_us)
+    LatenessFigures::of(&mut late_us)
 }
 
-impl Late {
-    fn of(late_us: &mut [f64]) -> Late {
-        Late {
+impl LatenessFigures {
+    fn of(late_us: &mut [f64]) -> LatenessFigures {
+        LatenessFigures {
             requests: late_us.len() as u64,
             above_target: Some(late_us.iter().filter(|late| **late > TARGET_US).count() as u64),
             p50_us: Some(quantile(late_us, 0.5)),
@@ -175,11 +181,12 @@ impl Late {
         }
     }
 
-    /// As squall says it: how many were above the target only if none was.
-    fn said(figures: &Value) -> Late {
+    /// As squall reports it. squall does not count requests above the target, but there are 0 if the maximum is below
+    /// it.
+    fn reported(figures: &Value) -> LatenessFigures {
         let micros = |name: &str| Some(figures[name].as_f64()? / 1_000.0);
         let max_us = micros("max");
-        Late {
+        LatenessFigures {
             requests: figures["count"].as_u64().unwrap_or(0),
             above_target: max_us.filter(|max| *max <= TARGET_US).map(|_| 0),
             p50_us: micros("p50"),

@@ -1,8 +1,8 @@
-//! The servers, each as fast as its makers would set it up for this: no log, no limit, one worker.
+//! The servers, each configured as its authors would for speed: no log, no limits, one worker.
 //!
-//! All answer a GET with 1 KiB of text, nginx from its memory or from a file. To a POST nghttpd and Caddy answer with the
-//! same file, all others with what they always answer. `least_server` is no contender: it is there to be faster than its
-//! clients.
+//! All answer a GET with 1 KiB of text, nginx from memory or from a file. To a POST, nghttpd and Caddy respond with the
+//! same file, all others with their usual response. `least_server` is not a contender: it only has to be faster than
+//! its clients.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::least_server;
 use crate::programs::{self, Daemon, find, free_port};
 
-/// What is spoken.
+/// The protocol to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Http {
     H1,
@@ -28,18 +28,18 @@ impl Http {
     }
 }
 
-/// Who serves.
+/// A server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     Squall,
-    /// squall that counts uploads, with windows of 16 MiB.
+    /// squall counting uploads, with windows of 16 MiB.
     Sink,
     Nginx,
-    /// nginx with the page in a file, sent as packages set it up.
+    /// nginx with the page in a file, configured as in packages.
     NginxFile,
     Nghttpd,
     Caddy,
-    /// This bench's own, which only waits, reads and writes: `least_server`.
+    /// The bench's own server, which only waits, reads and writes: `least_server`.
     Least,
 }
 
@@ -55,7 +55,7 @@ impl Server {
     }
 }
 
-/// The folder of servers: a page, a body to send, a certificate.
+/// The servers' folder: a page, bodies to send, a certificate.
 pub(crate) struct Site {
     folder: tempfile::TempDir,
     squall: PathBuf,
@@ -63,8 +63,8 @@ pub(crate) struct Site {
     has_certificate: bool,
 }
 
-/// A server that runs.
-pub(crate) struct Running {
+/// A running server.
+pub(crate) struct RunningServer {
     pub(crate) daemon: Daemon,
     pub(crate) url: String,
 }
@@ -90,28 +90,28 @@ impl Site {
         })
     }
 
-    /// A body to send, of 1 KiB.
+    /// A body of 1 KiB to send.
     pub(crate) fn small_body(&self) -> PathBuf {
         self.folder.path().join("1KiB")
     }
 
-    /// A body to send, of `UPLOAD_BYTES`.
+    /// A body of `UPLOAD_BYTES` to send.
     pub(crate) fn large_body(&self) -> PathBuf {
         self.folder.path().join("65MB")
     }
 
-    /// Starts a server, if it is there.
-    pub(crate) fn start(&self, server: Server, http: Http) -> Result<Option<Running>> {
+    /// Starts a server, if it is installed.
+    pub(crate) fn start(&self, server: Server, http: Http) -> Result<Option<RunningServer>> {
         self.start_on(self.core, server, http)
     }
 
-    /// The same on a processor of one's choice, but for squall's own.
+    /// Like `start`, but on the given processor; squall always runs on the servers' one.
     pub(crate) fn start_on(
         &self,
         core: usize,
         server: Server,
         http: Http,
-    ) -> Result<Option<Running>> {
+    ) -> Result<Option<RunningServer>> {
         if http.is_tls() && !self.has_certificate {
             println!("LEFT OUT: no openssl to make a certificate with");
             return Ok(None);
@@ -147,7 +147,7 @@ impl Site {
         mut command: Command,
         server: Server,
         http: Http,
-    ) -> Result<Option<Running>> {
+    ) -> Result<Option<RunningServer>> {
         let listener = match http {
             Http::H1 => "--h1",
             Http::H2c => "--h2c",
@@ -181,13 +181,14 @@ impl Site {
             Http::H2 => " ssl http2",
             Http::H3 => bail!("Debian's nginx has no HTTP/3"),
         };
-        let certificate = match http.is_tls() {
-            true => "ssl_certificate certificate.pem; ssl_certificate_key key.pem;",
-            false => "",
+        let certificate = if http.is_tls() {
+            "ssl_certificate certificate.pem; ssl_certificate_key key.pem;"
+        } else {
+            ""
         };
         let page = match server {
             Server::NginxFile => "root www; sendfile on; tcp_nopush on;".to_owned(),
-            // In memory, which is the fastest that nginx has.
+            // From memory, which is nginx's fastest way.
             _ => format!("return 200 \"{}\";", fs::read_to_string(self.small_body())?),
         };
         let configuration = format!(
@@ -263,15 +264,15 @@ fn least(command: &mut Command, http: Http) -> Result<u16> {
     Ok(port)
 }
 
-fn running(daemon: Daemon, http: Http, port: u16) -> Running {
+fn running(daemon: Daemon, http: Http, port: u16) -> RunningServer {
     let scheme = if http.is_tls() { "https" } else { "http" };
-    Running {
+    RunningServer {
         daemon,
         url: format!("{scheme}://127.0.0.1:{port}/"),
     }
 }
 
-/// Writes certificate.pem and key.pem, if openssl is there.
+/// Writes certificate.pem and key.pem, if openssl is installed.
 fn make_certificate(folder: &Path) -> Result<bool> {
     let Some(openssl) = programs::find("openssl") else {
         return Ok(false);

@@ -1,6 +1,6 @@
-//! What `squall fetch` and `squall load` share: whom they ask, over what, and with which settings.
+//! What `squall fetch` and `squall load` share: targets, protocols and settings.
 //!
-//! Only what can be asked for and what is wrong with it; the client itself is in squall-stations.
+//! Only flags and their validation; the client itself is in squall-stations.
 
 mod form;
 mod payload;
@@ -21,16 +21,16 @@ use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
 use squall_http::{Body, Request, Scheme};
 
 use crate::BadInput;
-pub(crate) use payload::{Payload, Prepared, check_upload};
-pub(crate) use pool::{Warm, pool_orders};
-pub(crate) use reach::{Family, Reach};
+pub(crate) use payload::{Payload, PreparedRequest, check_upload};
+pub(crate) use pool::{WarmCount, pool_orders};
+pub(crate) use reach::{AddressBook, Family};
 pub(crate) use settings::{SET, side_settings};
 pub(crate) use single::single;
-pub(crate) use target::{Place, Trusting};
-pub(crate) use verbose::{Naming, Verbose};
-pub(crate) use version::settle;
+pub(crate) use target::{HttpUrl, TlsCredentials};
+pub(crate) use verbose::{LinePrefix, VerbosePrinter};
+pub(crate) use version::resolve_auto;
 
-/// The protocol that the person wants.
+/// The HTTP version that the user chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Http {
     /// HTTP/1.1, over TLS for https
@@ -42,7 +42,7 @@ pub(crate) enum Http {
     /// HTTP/3, for https
     #[value(name = "3", aliases = ["h3"])]
     Three,
-    /// HTTP/3 where the server says that it has it (`alt-svc`), else as ALPN decides
+    /// HTTP/3 if the server advertises it (`alt-svc`), otherwise what ALPN negotiates
     #[value(name = "auto")]
     Auto,
 }
@@ -51,25 +51,25 @@ pub(crate) enum Http {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "The request")]
 pub(crate) struct RequestFlags {
-    /// The method; POST if there is a body, else GET
+    /// Request method [default: POST with a body, otherwise GET]
     #[arg(short = 'X', long, value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// A header field, as `name: value` (may be repeated)
+    /// Header field, as `name: value` (may be repeated)
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(crate) headers: Vec<String>,
-    /// The file whose content is sent as the body; `-` reads stdin
+    /// Send the content of this file as the body; `-` reads stdin
     #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["data_text", "data_size", "form"])]
     pub(crate) data: Option<String>,
-    /// The text that is sent as the body
+    /// Send this text as the body
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["data_size", "form"])]
     pub(crate) data_text: Option<String>,
-    /// Send a body of this size
+    /// Send a generated body of this size, for example 10KiB
     #[arg(long, value_name = "SIZE", conflicts_with = "form")]
     pub(crate) data_size: Option<squall_base::Bytes>,
-    /// A field of a form, sent as multipart/form-data: `name=text`, or `name=@FILE` (may be repeated)
+    /// Form field, sent as multipart/form-data: `name=text` or `name=@FILE` (may be repeated)
     #[arg(short = 'F', long, value_name = "FIELD")]
     pub(crate) form: Vec<String>,
-    /// Send the header fields that a browser sends, a cookie among them, about 1 KiB
+    /// Add a browser's typical header fields, including a cookie: about 1 KiB
     #[arg(long)]
     pub(crate) browser_headers: bool,
 }
@@ -78,43 +78,43 @@ pub(crate) struct RequestFlags {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "The connection")]
 pub(crate) struct ConnectionFlags {
-    /// Ask an http server for HTTP/2 with the first request of each connection (`upgrade: h2c`)
+    /// Start each connection to an http server with an upgrade to HTTP/2 (`upgrade: h2c`)
     #[arg(long, conflicts_with = "http")]
     pub(crate) upgrade: bool,
-    /// Settings of a well-known program instead of the protocols' own (docs/RECIPES.md)
+    /// Use the protocol settings of a well-known program (docs/RECIPES.md lists them)
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// One setting, such as `http2.stream_window=1MiB` or `tls.records=1300` (docs/RECIPES.md; may be repeated)
+    /// Change one setting, such as `http2.stream_window=1MiB` or `tls.records=1300` (docs/RECIPES.md; may be repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
-    /// Take any certificate
+    /// Accept any server certificate
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
-    /// Trust the certificates of this file (PEM) only
+    /// Trust only the certificates in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<std::path::PathBuf>,
-    /// Show this certificate (PEM, with its chain) to a server that asks for one
+    /// Client certificate with its chain (PEM), for servers that request one
     #[arg(short = 'E', long, value_name = "FILE")]
     pub(crate) cert: Option<std::path::PathBuf>,
-    /// The key of --cert (PEM, without a passphrase), if it is not in the same file
+    /// Private key of --cert (PEM, without a passphrase) [default: taken from the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<std::path::PathBuf>,
     /// Connect to this address instead of the URL's: `IP:PORT` or `NAME:PORT`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect_to: Option<String>,
-    /// Connect to addresses of IPv4 only
+    /// Use IPv4 addresses only
     #[arg(short = '4', long)]
     pub(crate) ipv4: bool,
-    /// Connect to addresses of IPv6 only
+    /// Use IPv6 addresses only
     #[arg(short = '6', long, conflicts_with = "ipv4")]
     pub(crate) ipv6: bool,
-    /// Append TLS secrets to this file in the format of NSS (SSLKEYLOGFILE)
+    /// Append TLS secrets to this file in NSS format (SSLKEYLOGFILE)
     #[arg(long, value_name = "FILE")]
     pub(crate) key_log: Option<std::path::PathBuf>,
 }
 
 impl ConnectionFlags {
-    /// The protocol to begin with, and whether another one would be a failure.
+    /// The protocol to start with, and whether any other one counts as a failure.
     pub(crate) fn protocol(
         &self,
         http: Option<Http>,
@@ -125,7 +125,7 @@ impl ConnectionFlags {
                 "--upgrade is for http: over TLS, ALPN agrees on HTTP/2 without asking twice";
             return Err(BadInput::new(said));
         }
-        // What there is to choose from is settled before (`version`); until then ALPN decides.
+        // `version` resolves `auto` later; until then ALPN decides.
         let http = http.filter(|http| *http != Http::Auto);
         let is_strict = http.is_some();
         let protocol = match (http, scheme) {
@@ -143,7 +143,7 @@ impl ConnectionFlags {
         Ok((protocol, is_strict))
     }
 
-    /// The only addresses that are asked.
+    /// The only address family to use, if one was chosen.
     pub(crate) fn family(&self) -> Option<Family> {
         match (self.ipv4, self.ipv6) {
             (true, _) => Some(Family::V4),
@@ -154,17 +154,17 @@ impl ConnectionFlags {
 }
 
 impl RequestFlags {
-    /// The request for this place.
-    pub(crate) fn request(&self, place: &Place) -> Result<Prepared> {
+    /// The request for this URL.
+    pub(crate) fn request(&self, url: &HttpUrl) -> Result<PreparedRequest> {
         let (payload, content_type) = self.payload()?;
         let mut headers = self.headers()?;
         if let Some(content_type) = content_type {
             add_missing(&mut headers, "content-type", &content_type);
         }
-        request(self.method(), place, &headers, payload)
+        request(self.method(), url, &headers, payload)
     }
 
-    /// The method that it has.
+    /// The method of the request.
     pub(crate) fn method(&self) -> &str {
         match &self.method {
             Some(method) => method,
@@ -173,22 +173,22 @@ impl RequestFlags {
         }
     }
 
-    /// A request that comes from a file, with what these flags add to it.
+    /// A request read from a file, with the additions of these flags.
     pub(crate) fn request_of(
         &self,
         method: &str,
-        place: &Place,
+        url: &HttpUrl,
         own: &[(String, String)],
         payload: Payload,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedRequest> {
         let mut headers = own.to_vec();
         for (name, value) in self.headers()? {
             add_missing(&mut headers, &name, &value);
         }
-        request(method, place, &headers, payload)
+        request(method, url, &headers, payload)
     }
 
-    /// Whether they say what is sent, besides header fields.
+    /// Whether the flags define the message beyond its header fields.
     pub(crate) fn has_message(&self) -> bool {
         self.method.is_some() || self.has_body()
     }
@@ -215,7 +215,7 @@ impl RequestFlags {
         Ok(headers)
     }
 
-    /// The body, and its type if that follows from it.
+    /// The body, and its content type if the body determines it.
     fn payload(&self) -> Result<(Payload, Option<String>)> {
         if !self.form.is_empty() {
             let (payload, content_type) = form::encode(&self.form)?;
@@ -244,24 +244,24 @@ impl RequestFlags {
 
 fn request(
     method: &str,
-    place: &Place,
+    url: &HttpUrl,
     headers: &[(String, String)],
     Payload { body, upload }: Payload,
-) -> Result<Prepared> {
-    let (authority, target) = (&place.authority, &place.target);
+) -> Result<PreparedRequest> {
+    let (authority, target) = (&url.authority, &url.target);
     let mut headers = headers.to_vec();
-    if let Some(alternative) = place.alt_used() {
+    if let Some(alternative) = url.alt_used() {
         add_missing(&mut headers, "alt-used", &alternative);
     }
-    Request::new(method, place.scheme, authority, target, &headers, body)
+    Request::new(method, url.scheme, authority, target, &headers, body)
         .map_err(|error| BadInput::new(error).into())
-        .map(|request| Prepared {
+        .map(|request| PreparedRequest {
             request: Arc::new(request),
             upload,
         })
 }
 
-/// `name: value`; names have no case, and HTTP/2 wants lower case.
+/// Parses `name: value`. The name becomes lower case, as HTTP/2 requires; names are case-insensitive.
 fn header(text: &str) -> Result<(String, String), BadInput> {
     text.split_once(':')
         .filter(|(name, _)| !name.trim().is_empty())

@@ -1,4 +1,4 @@
-//! What a request carries: in memory if it is short, else read from disk while it is sent.
+//! Request bodies: in memory if they are short, otherwise read from disk while they are sent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use squall_http::{Body, Request};
 use squall_stations::client::Upload;
 
 use super::ConnectionFlags;
-use super::form::{Value, encode_fields};
+use super::form::{FieldValue, encode_fields};
 use crate::BadInput;
 
-/// A longer file is not kept in memory: up to here requests share what was read once, which costs less for each.
+/// Longest file kept in memory. Up to this size, requests share one copy, which costs less per request.
 const IN_MEMORY_BYTES: u64 = 4 << 20;
 
-/// A body, and where its bytes come from if they are not in it.
+/// A body, and the source of its bytes if they are not in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) body: Body,
     pub(crate) upload: Option<Arc<Upload>>,
 }
 
-/// A request, and where the bytes of its body come from if they are not in it.
+/// A request, and the source of its body's bytes if they are not in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     pub(crate) request: Arc<Request>,
     pub(crate) upload: Option<Arc<Upload>>,
 }
@@ -37,7 +37,7 @@ impl From<Body> for Payload {
 }
 
 impl Payload {
-    /// The content of a file.
+    /// A body with the content of a file.
     pub(crate) fn file(path: &Path) -> Result<Payload, BadInput> {
         let said =
             |error| BadInput::new(format!("cannot read the body {}: {error}", path.display()));
@@ -49,7 +49,8 @@ impl Payload {
         Ok(Body::from(std::fs::read(path).map_err(said)?).into())
     }
 
-    /// What a plan says; its files are copies in `folder`. With its type, if that follows from it.
+    /// The body that a plan describes, and its content type if the body determines it. Files of the plan are copies in
+    /// `folder`.
     pub(crate) fn planned(body: &RequestBody, folder: &Path) -> Result<(Payload, Option<String>)> {
         Ok(match body {
             RequestBody::Size(size) => (Payload::generated(*size)?, None),
@@ -64,12 +65,12 @@ impl Payload {
                     .collect();
                 let values = fields.iter().zip(&paths).map(|(field, path)| {
                     let value = match &field.value {
-                        FormValue::Text(text) => Value::Text(text),
-                        FormValue::File { name, .. } => Value::File {
+                        FormValue::Text(text) => FieldValue::Text(text),
+                        FormValue::File { name, .. } => FieldValue::File {
                             path,
                             name: name.clone(),
                         },
-                        FormValue::Generated { name, size } => Value::Generated {
+                        FormValue::Generated { name, size } => FieldValue::Generated {
                             size: *size,
                             name: name.clone(),
                         },
@@ -82,7 +83,7 @@ impl Payload {
         })
     }
 
-    /// A body of this size, printable so that it can be read in a capture.
+    /// A printable body of this size, so that it can be read in a capture.
     pub(crate) fn generated(size: Bytes) -> Result<Payload, BadInput> {
         const AT_MOST: u64 = 1 << 32;
         if size.get() > AT_MOST {
@@ -92,7 +93,7 @@ impl Payload {
         Ok(Body::from(printable(size).collect::<Vec<u8>>()).into())
     }
 
-    /// One that is read while it is sent.
+    /// A body that is read while it is sent.
     pub(super) fn streamed(upload: Upload) -> Payload {
         let length = Some(upload.length());
         Payload {
@@ -102,24 +103,26 @@ impl Payload {
     }
 }
 
-/// Printable text of this length, so that a reader of a capture recognises it.
+/// Printable text of this length, easy to recognise in a capture.
 pub(super) fn printable(size: Bytes) -> impl Iterator<Item = u8> {
     (b'a'..=b'z').cycle().take(size.get() as usize)
 }
 
-/// Whether this is a file that is not to be kept in memory. What is no regular file has no length before it is read.
+/// Whether this file is too long to be kept in memory. Anything that is not a regular file has no known length before
+/// it is read, so it counts as short.
 pub(super) fn is_long(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > IN_MEMORY_BYTES)
 }
 
-/// What is read while it is sent cannot be sent by a request that asks for HTTP/2: RFC 7540, section 3.2, has its body
-/// sent in whole before the protocol is switched.
+/// Rejects streamed bodies together with `--upgrade`: RFC 7540, section 3.2, requires the whole body to be sent before
+/// the protocol switches.
 pub(crate) fn check_upload(flags: &ConnectionFlags, is_streamed: bool) -> Result<(), BadInput> {
-    match flags.upgrade && is_streamed {
-        true => Err(BadInput::new(format!(
+    if flags.upgrade && is_streamed {
+        Err(BadInput::new(format!(
             "--upgrade goes with bodies of up to {}: take --http 2 for longer ones",
             Bytes::new(IN_MEMORY_BYTES)
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! The words for connections that `squall load` and `squall proxy` have and recipes call `pool`: which one a request gets,
-//! and how many are opened before the first.
+//! Connection pool flags shared by `squall load` and `squall proxy`, called `pool` in recipes: which connection a
+//! request gets, and how many are opened before the first request.
 //!
-//! Only the words; the pool itself is squall-load's.
+//! Only the parsing; the pool itself is in squall-load.
 
 use std::str::FromStr;
 
@@ -10,39 +10,40 @@ use squall_base::plan::PoolOrder;
 
 use crate::BadInput;
 
-/// What `--order` can say: the words of recipes.
+/// Parser for the values of `--order`, the same as in recipes.
 pub(crate) fn pool_orders() -> impl TypedValueParser<Value = PoolOrder> {
     PossibleValuesParser::new(PoolOrder::ALL.map(PoolOrder::name))
         .try_map(|word| word.parse::<PoolOrder>())
 }
 
-/// How many connections are opened before the first request: `all` that there may be, or so many.
+/// How many connections to open before the first request: `all` that are allowed, or a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Warm {
+pub(crate) enum WarmCount {
     All,
     Count(u32),
 }
 
-impl Warm {
-    /// How many of `most` connections that is, where the flag `of` says how many there are.
-    pub(crate) fn of(self, most: u32, of: &str) -> Result<u32, BadInput> {
+impl WarmCount {
+    /// The number of connections to open, of at most `most`. `flag` is the one that sets that limit, for the error
+    /// message.
+    pub(crate) fn resolve(self, most: u32, flag: &str) -> Result<u32, BadInput> {
         match self {
-            Warm::All => Ok(most),
-            Warm::Count(count) if count > most => Err(BadInput::new(format!(
-                "--warm={count} is more connections than there are: expected at most {most} ({of})"
+            WarmCount::All => Ok(most),
+            WarmCount::Count(count) if count > most => Err(BadInput::new(format!(
+                "--warm={count} is more connections than there are: expected at most {most} ({flag})"
             ))),
-            Warm::Count(count) => Ok(count),
+            WarmCount::Count(count) => Ok(count),
         }
     }
 }
 
-impl FromStr for Warm {
+impl FromStr for WarmCount {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Warm, String> {
+    fn from_str(text: &str) -> Result<WarmCount, String> {
         match text {
-            "all" => Ok(Warm::All),
-            _ => (text.parse().map(Warm::Count))
+            "all" => Ok(WarmCount::All),
+            _ => (text.parse().map(WarmCount::Count))
                 .map_err(|_| "expected a number of connections, or `all`".to_owned()),
         }
     }

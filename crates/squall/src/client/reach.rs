@@ -1,45 +1,45 @@
-//! Which of a name's addresses is asked: the first that accepts a connection, before anything is measured.
+//! Chooses one of a name's addresses: the first that accepts a connection, before anything is measured.
 //!
-//! Of one address nothing is tried: if it does not answer, requests say so. Addresses are tried one after the other in
-//! the resolver's order, not in a race (RFC 8305), so that the same machine chooses the same one again. What is chosen is
-//! kept, so that all rounds of a comparison ask the same address.
+//! A single address is not tried: if it does not respond, the requests will show it. Addresses are tried one after the
+//! other in the resolver's order, not in a race (RFC 8305), so that the same machine makes the same choice again. The
+//! choice is remembered, so that all rounds of a comparison use the same address.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
-use squall_http::{Inbox, Wants, h3};
+use squall_http::{Inbox, InboxOptions, h3};
 
 use crate::{BadInput, output};
 use squall_http::values::alt_svc::Alternative;
 
-/// How long one address is tried: a SYN that is lost is sent again after 1 s, and once more after 2 s
-/// (tcp_syn_linear_timeouts); of QUIC so many are sent too (RFC 9002, section 6.2).
+/// How long to try one address. A lost SYN is retransmitted after 1 s, and again after 2 s (tcp_syn_linear_timeouts);
+/// QUIC sends as many in that time (RFC 9002, section 6.2).
 const TRY_FOR: Duration = Duration::from_secs(3);
 
-/// The largest UDP payload that is read.
+/// The largest UDP payload read.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// The only addresses that are asked.
+/// The only address family to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
     V6,
 }
 
-/// What is known of the servers of a command.
+/// What a command knows about its servers.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct AddressBook {
     chosen: BTreeMap<(String, bool), SocketAddr>,
-    /// What else an authority has said of itself.
+    /// Alternatives that authorities advertised.
     alternatives: BTreeMap<String, Alternative>,
-    /// Whether a choice is told though the first address accepted.
-    tells_all: bool,
+    /// Whether to print the choice even if the first address accepted.
+    prints_all: bool,
 }
 
-/// How an address is tried.
-pub(crate) enum Over<'a> {
+/// The transport used to try an address.
+pub(crate) enum ProbeTransport<'a> {
     Tcp,
     Quic {
         context: &'a mut h3::ClientContext,
@@ -47,46 +47,47 @@ pub(crate) enum Over<'a> {
     },
 }
 
-/// Why a handshake of QUIC was not completed.
+/// Why a QUIC handshake was not completed.
 #[derive(Debug)]
-pub(crate) enum Unfinished {
-    /// Nobody answered.
+pub(crate) enum HandshakeFailure {
+    /// Nothing was received.
     Silent(String),
-    /// The server answered, and it came to nothing.
+    /// The server responded, but the handshake failed.
     Refused(String),
 }
 
-impl Reach {
-    /// One that says which of several addresses is taken.
-    pub(crate) fn telling_all() -> Reach {
-        Reach {
-            tells_all: true,
-            ..Reach::default()
+impl AddressBook {
+    /// An `AddressBook` that always prints which of several addresses it chose.
+    pub(crate) fn printing_all() -> AddressBook {
+        AddressBook {
+            prints_all: true,
+            ..AddressBook::default()
         }
     }
 
-    /// Notes an alternative of an authority, which HTTP/3 then goes to.
+    /// Adds an alternative of an authority, for HTTP/3 to use.
     pub(crate) fn add_alternative(&mut self, authority: &str, alternative: Alternative) {
         self.alternatives.insert(authority.to_owned(), alternative);
     }
 
-    /// The alternative of this authority, if one is to be used.
+    /// The alternative to use for this authority, if any.
     pub(crate) fn alternative(&self, authority: &str) -> Option<&Alternative> {
         self.alternatives.get(authority)
     }
 
-    /// The address of `host` and `port` to ask.
+    /// The address to use for `host` and `port`.
     pub(crate) fn address(
         &mut self,
         (host, port): (&str, u16),
         family: Option<Family>,
-        mut over: Over<'_>,
+        mut transport: ProbeTransport<'_>,
     ) -> Result<SocketAddr, BadInput> {
-        let name = match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
+        let name = if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
         };
-        let key = (name, matches!(over, Over::Quic { .. }));
+        let key = (name, matches!(transport, ProbeTransport::Quic { .. }));
         if let Some(chosen) = self.chosen.get(&key) {
             return Ok(*chosen);
         }
@@ -94,10 +95,10 @@ impl Reach {
         let chosen = match found.as_slice() {
             [only] => *only,
             several => {
-                let (chosen, said) = choose(several, |address| over.try_out(address));
-                if self.tells_all || !said.is_empty() {
+                let (chosen, said) = choose(several, |address| transport.probe(address));
+                if self.prints_all || !said.is_empty() {
                     let all = several.len();
-                    output::talk(format_args!(
+                    output::eprint(format_args!(
                         "{} has {all} addresses: {}{chosen} is asked\n",
                         key.0,
                         said.concat()
@@ -111,7 +112,7 @@ impl Reach {
     }
 }
 
-/// The addresses of a name, each once, in the resolver's order.
+/// The addresses of a name without duplicates, in the resolver's order.
 fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>, BadInput> {
     let found = (host, port).to_socket_addrs();
     let found = found.map_err(|error| BadInput::new(format!("cannot find {host}: {error}")))?;
@@ -142,15 +143,15 @@ fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAd
     }
 }
 
-/// The first that accepts, and what to say of those before it. If none does, the first of all: requests to it fail, and
-/// say why.
+/// The first address that accepts, and messages about those before it. If none accepts, the first of all: requests to
+/// it fail and show why.
 fn choose(
     addresses: &[SocketAddr],
-    mut try_out: impl FnMut(SocketAddr) -> Result<(), String>,
+    mut probe: impl FnMut(SocketAddr) -> Result<(), String>,
 ) -> (SocketAddr, Vec<String>) {
     let mut said = Vec::new();
     for address in addresses {
-        match try_out(*address) {
+        match probe(*address) {
             Ok(()) => return (*address, said),
             Err(why) => said.push(format!("{address} does not accept ({why}), ")),
         }
@@ -159,31 +160,31 @@ fn choose(
     (addresses[0], said)
 }
 
-impl Over<'_> {
-    fn try_out(&mut self, address: SocketAddr) -> Result<(), String> {
+impl ProbeTransport<'_> {
+    fn probe(&mut self, address: SocketAddr) -> Result<(), String> {
         match self {
-            Over::Tcp => TcpStream::connect_timeout(&address, TRY_FOR)
+            ProbeTransport::Tcp => TcpStream::connect_timeout(&address, TRY_FOR)
                 .map(drop)
                 .map_err(|error| error.to_string()),
-            Over::Quic {
+            ProbeTransport::Quic {
                 context,
                 server_name,
-            } => match shake_hands(context, server_name, address) {
-                // What it refuses is no matter of the address.
-                Ok(()) | Err(Unfinished::Refused(_)) => Ok(()),
-                Err(Unfinished::Silent(why)) => Err(why),
+            } => match try_handshake(context, server_name, address) {
+                // A refusal does not depend on the address.
+                Ok(()) | Err(HandshakeFailure::Refused(_)) => Ok(()),
+                Err(HandshakeFailure::Silent(why)) => Err(why),
             },
         }
     }
 }
 
-/// Makes a connection of QUIC to this address, and ends it.
-pub(crate) fn shake_hands(
+/// Opens a QUIC connection to this address and closes it.
+pub(crate) fn try_handshake(
     context: &mut h3::ClientContext,
     server_name: &str,
     address: SocketAddr,
-) -> Result<(), Unfinished> {
-    let silent = |error: io::Error| Unfinished::Silent(error.to_string());
+) -> Result<(), HandshakeFailure> {
+    let silent = |error: io::Error| HandshakeFailure::Silent(error.to_string());
     let anywhere = match address {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -192,70 +193,71 @@ pub(crate) fn shake_hands(
     socket.connect(address).map_err(silent)?;
     let local = socket.local_addr().map_err(silent)?;
     let mut client = h3::Client::new(context, server_name, local, address)
-        .map_err(|error| Unfinished::Refused(error.to_string()))?;
-    let ended = converse(&mut client, &socket, (local, address));
+        .map_err(|error| HandshakeFailure::Refused(error.to_string()))?;
+    let ended = run_handshake(&mut client, &socket, (local, address));
     if ended.is_ok() {
         client.close(h3::code::NO_ERROR);
-        // If it does not arrive, the server waits for its idle time.
+        // If the close is lost, the server's idle timeout ends the connection.
         let _ = send(&mut client, &socket);
     }
     ended
 }
 
 /// Sends and receives until the handshake is complete or has failed.
-fn converse(
+fn run_handshake(
     client: &mut h3::Client,
     socket: &UdpSocket,
     (local, peer): (SocketAddr, SocketAddr),
-) -> Result<(), Unfinished> {
+) -> Result<(), HandshakeFailure> {
     let give_up = Instant::now() + TRY_FOR;
-    let mut has_heard = false;
+    let mut has_received = false;
     let mut buffer = vec![0; DATAGRAM_BYTES];
-    let mut inbox = Inbox::new(Wants::default());
+    let mut inbox = Inbox::new(InboxOptions::default());
     loop {
-        send(client, socket).map_err(|error| Unfinished::Silent(error.to_string()))?;
+        send(client, socket).map_err(|error| HandshakeFailure::Silent(error.to_string()))?;
         if client.is_established() {
             return Ok(());
         }
         if let Some(closing) = client.closing() {
-            return Err(Unfinished::Refused(closing.to_string()));
+            return Err(HandshakeFailure::Refused(closing.to_string()));
         }
         let now = Instant::now();
         if now >= give_up {
             let said = format!("no handshake within {} s", TRY_FOR.as_secs());
-            return Err(match has_heard {
-                true => Unfinished::Refused(said),
-                false => Unfinished::Silent(said),
+            return Err(if has_received {
+                HandshakeFailure::Refused(said)
+            } else {
+                HandshakeFailure::Silent(said)
             });
         }
         let own = client.timeout(now).map(std::time::Duration::from);
         let wait = (give_up - now).min(own.unwrap_or(TRY_FOR));
-        // A timeout of 0 would be none.
+        // A timeout of 0 would mean no timeout.
         let wait = wait.max(Duration::from_millis(1));
         let read = socket
             .set_read_timeout(Some(wait))
             .and_then(|()| socket.recv(&mut buffer));
-        // Errors of the engine are what `closing` says.
+        // `closing` reports the engine's errors.
         let _ = match read {
             Ok(count) => {
-                has_heard = true;
+                has_received = true;
                 client.receive(&mut buffer[..count], peer, local, &mut inbox)
             }
-            Err(error) if is_no_answer_yet(&error) => client.on_timeout(Instant::now()),
-            Err(error) => return Err(Unfinished::Silent(error.to_string())),
+            Err(error) if is_timeout(&error) => client.on_timeout(Instant::now()),
+            Err(error) => return Err(HandshakeFailure::Silent(error.to_string())),
         };
     }
 }
 
-fn is_no_answer_yet(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// Sends everything that the engine has to say, without pacing.
+/// Sends everything the engine has to send, without pacing.
 fn send(client: &mut h3::Client, socket: &UdpSocket) -> io::Result<()> {
     let mut batch = h3::Batch::new();
-    let mut inbox = Inbox::new(Wants::default());
+    let mut inbox = Inbox::new(InboxOptions::default());
     while client.output(Instant::now(), &mut batch, &mut inbox) {
         for datagram in batch.datagrams() {
             socket.send(datagram)?;
@@ -275,12 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_address_that_accepts_is_taken() {
+    fn first_accepting_address_is_chosen() {
         let all = ["[::1]:80", "10.0.0.1:80", "10.0.0.2:80"].map(address);
         let accepting = |which: usize| {
-            choose(&all, |tried| match tried == all[which] {
-                true => Ok(()),
-                false => Err("refused".to_owned()),
+            choose(&all, |tried| {
+                if tried == all[which] {
+                    Ok(())
+                } else {
+                    Err("refused".to_owned())
+                }
             })
         };
         assert_eq!(accepting(0), (all[0], Vec::new()));
@@ -294,16 +299,21 @@ mod tests {
     }
 
     #[test]
-    fn a_port_where_nobody_listens_does_not_accept() {
+    fn closed_port_does_not_accept() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        assert_eq!(Over::Tcp.try_out(address), Ok(()));
+        assert_eq!(ProbeTransport::Tcp.probe(address), Ok(()));
         drop(listener);
-        assert!(Over::Tcp.try_out(address).unwrap_err().contains("refused"));
+        assert!(
+            ProbeTransport::Tcp
+                .probe(address)
+                .unwrap_err()
+                .contains("refused")
+        );
     }
 
     #[test]
-    fn only_addresses_of_the_family_count() {
+    fn addresses_of_the_other_family_are_ignored() {
         let found = resolve("127.0.0.1", 80, Some(Family::V4)).unwrap();
         assert_eq!(found, [address("127.0.0.1:80")]);
         let error = resolve("127.0.0.1", 80, Some(Family::V6)).unwrap_err();

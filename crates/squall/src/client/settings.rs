@@ -1,7 +1,7 @@
-//! The settings of a side from the command line: a preset, `--set` on top, and whether that can be.
+//! The settings of one side from the command line: a preset, `--set` on top of it, and whether the result is possible.
 //!
-//! Only who may speak what, so that a setting which nobody would hear is refused, and what the machine has to say to it;
-//! keys and values are squall-recipe's.
+//! Rejects settings that cannot take effect, because no possible protocol uses them or the machine's configuration
+//! differs. squall-recipe defines keys and values.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, SideSettings};
@@ -14,25 +14,29 @@ use super::{ConnectionFlags, Http};
 use crate::BadInput;
 
 impl ConnectionFlags {
-    /// All that may come to be spoken where one of these versions, or any if there is none, is wanted: what `--set` can
-    /// be about.
-    pub(crate) fn may_speak(
+    /// All protocols that may be used when one of these versions is wanted (any version if the list is empty). `--set`
+    /// accepts the settings of these.
+    pub(crate) fn possible_protocols(
         &self,
         wanted: &[Http],
         scheme: Scheme,
     ) -> Result<Vec<Protocol>, BadInput> {
         if wanted.is_empty() {
-            return self.may_come_to(None, scheme);
+            return self.possible_protocols_of(None, scheme);
         }
         let mut all = Vec::new();
         for http in wanted {
-            all.extend(self.may_come_to(Some(*http), scheme)?);
+            all.extend(self.possible_protocols_of(Some(*http), scheme)?);
         }
         Ok(all)
     }
 
-    /// The protocol to begin with, and those that ALPN, an upgrade or an alternative may lead to instead.
-    fn may_come_to(&self, http: Option<Http>, scheme: Scheme) -> Result<Vec<Protocol>, BadInput> {
+    /// The protocol to start with, and those that ALPN, an upgrade or an alternative may lead to.
+    fn possible_protocols_of(
+        &self,
+        http: Option<Http>,
+        scheme: Scheme,
+    ) -> Result<Vec<Protocol>, BadInput> {
         let (first, is_strict) = self.protocol(http, scheme)?;
         let others: &[Protocol] = match (http, scheme) {
             (Some(Http::Auto), Scheme::Https) => &[Protocol::H3, Protocol::H1s],
@@ -43,26 +47,27 @@ impl ConnectionFlags {
         Ok([&[first], others].concat())
     }
 
-    /// The settings of the client's side for connections of `protocol`, which is one of those that `may` be spoken.
+    /// The settings of the client's side for connections of `protocol`, which is one of those in `possible`.
     pub(crate) fn settings(
         &self,
         protocol: Protocol,
-        may: &[Protocol],
+        possible: &[Protocol],
     ) -> Result<SideSettings, BadInput> {
-        self.settings_with(protocol, may, &[])
+        self.settings_with(protocol, possible, &[])
     }
 
-    /// The same where other flags, each given with the assignment that it stands for, have the last word.
+    /// Like [`settings`](Self::settings), but other flags have the last word. Each is given with the assignment that it
+    /// stands for.
     pub(crate) fn settings_with(
         &self,
         protocol: Protocol,
-        may: &[Protocol],
+        possible: &[Protocol],
         flags: &[(String, String)],
     ) -> Result<SideSettings, BadInput> {
         let preset = self.preset.as_deref();
-        let mut found = read_settings(preset, (SET, &self.sets), Side::Client, may)?;
+        let mut found = read_settings(preset, (SET, &self.sets), Side::Client, possible)?;
         for (flag, text) in flags {
-            settings::apply(&mut found, text, Side::Client, may)
+            settings::apply(&mut found, text, Side::Client, possible)
                 .map_err(|error| BadInput::new(format!("{flag}: {error}")))?;
         }
         check_settings(&found, &[protocol], SET)?;
@@ -70,10 +75,10 @@ impl ConnectionFlags {
     }
 }
 
-/// The flag of single settings of a command's one side.
+/// The flag for single settings in commands that have one side.
 pub(crate) const SET: &str = "--set";
 
-/// A preset with single settings on top, of the flag that mistakes are told of, fit for all of the protocols.
+/// A preset with single settings on top, valid for all of the protocols. Errors name the flag that comes with `sets`.
 pub(crate) fn side_settings(
     preset: Option<&str>,
     sets: (&str, &[String]),
@@ -124,7 +129,8 @@ fn check_settings(
     }
 }
 
-/// Holds this host to `tcp.slow_start_after_idle`: it is no option of a socket, and a command leaves the machine as it is.
+/// Checks that this host already has the wanted `tcp.slow_start_after_idle`: it is not a socket option, and a command
+/// does not change the machine's configuration.
 fn check_host(asked: bool, flag: &str) -> Result<(), BadInput> {
     let (name, value) = (SLOW_START_AFTER_IDLE, u8::from(asked));
     let is = sysctl::read(name).map_err(BadInput::new)?;

@@ -1,4 +1,4 @@
-//! The load of one request over one connection: what `squall fetch` is, and what asks a server what it can do.
+//! A load of one request over one connection: `squall fetch`, and the request that discovers what a server supports.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use squall_base::plan::{
     ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SAMPLE_EVERY, SideSettings,
     Workload,
 };
-use squall_http::{Request, Wants};
+use squall_http::{InboxOptions, Request};
 use squall_load::Share;
-use squall_stations::client::{Asked, ClientSettings, Spin, Target};
+use squall_stations::client::{ClientSettings, Spin, Target, TargetedRequest};
 
-/// One request of this target, given up after `timeout`.
+/// Settings for one request to this target, abandoned after `timeout`.
 pub(crate) fn single(
     target: Target,
     (protocol, is_strict): (Protocol, bool),
     side: SideSettings,
     request: Arc<Request>,
-    (observed, timeout): (Wants, Duration),
+    (observed, timeout): (InboxOptions, Duration),
 ) -> ClientSettings {
     ClientSettings {
         targets: vec![target],
@@ -39,11 +39,11 @@ pub(crate) fn single(
             ..ClosedLoad::of(1)
         }),
         share: Share::WHOLE,
-        requests: vec![Asked { request, target: 0 }],
+        requests: vec![TargetedRequest { request, target: 0 }],
         traces: false,
         spin: Spin::default(),
         observed,
         sample_every: SAMPLE_EVERY,
-        patience: None,
+        stall_timeout: None,
     }
 }

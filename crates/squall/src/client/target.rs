@@ -1,6 +1,7 @@
-//! Where a URL leads: its parts, where they are reached, whom TLS shall trust there, and who we are.
+//! Parses URLs and turns them into targets: the address to connect to, the certificates to trust there, and the
+//! client's own certificate.
 //!
-//! Which of several addresses is taken is `reach`'s to say.
+//! `reach` chooses between several addresses.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,37 +14,38 @@ use squall_linux::{clock, tls_session};
 use squall_stations::client::Target;
 
 use super::ConnectionFlags;
-use super::reach::{Over, Reach};
+use super::reach::{AddressBook, ProbeTransport};
 use crate::BadInput;
 use squall_http::values::alt_svc::Alternative;
 
-/// A URL, taken apart.
+/// A parsed URL.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct HttpUrl {
     pub(crate) scheme: Scheme,
-    /// Host and, unless it is the scheme's own, port: what requests state.
+    /// The host and, unless it is the scheme's default, the port: the authority of requests.
     pub(crate) authority: String,
     /// The host alone, without the brackets of an IPv6 address.
     host: String,
     port: u16,
     /// Path and query.
     pub(crate) target: String,
-    /// Where it is asked instead, if anywhere.
+    /// An alternative service to use instead, if any.
     pub(crate) alternative: Option<Alternative>,
 }
 
-/// Whom the person trusts, and who they are.
-pub(crate) struct Trusting {
+/// The certificates to trust, and the client's own certificate.
+pub(crate) struct TlsCredentials {
     trust: tls::Trust,
     identity: Option<tls::Identity>,
 }
 
-impl Place {
-    /// Takes `text` apart; without a scheme it is http.
-    pub(crate) fn parse(text: &str) -> Result<Place, BadInput> {
-        let whole = match text.contains("://") {
-            true => text.to_owned(),
-            false => format!("http://{text}"),
+impl HttpUrl {
+    /// Parses `text`; the default scheme is http.
+    pub(crate) fn parse(text: &str) -> Result<HttpUrl, BadInput> {
+        let whole = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
         };
         let refused = |said: &str| {
             BadInput::new(format!(
@@ -70,7 +72,7 @@ impl Place {
             .port_or_known_default()
             .ok_or_else(|| refused("it has no port"))?;
         let query = url.query().map(|query| format!("?{query}"));
-        Ok(Place {
+        Ok(HttpUrl {
             scheme,
             authority,
             host: host.trim_matches(['[', ']']).to_owned(),
@@ -81,15 +83,15 @@ impl Place {
     }
 
     /// The same server with another path and query.
-    pub(crate) fn with_target(&self, target: &str) -> Place {
-        Place {
+    pub(crate) fn with_target(&self, target: &str) -> HttpUrl {
+        HttpUrl {
             target: target.to_owned(),
             ..self.clone()
         }
     }
 
-    /// As a URL.
-    pub(crate) fn url(&self) -> String {
+    /// The whole URL.
+    pub(crate) fn to_text(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",
             Scheme::Https => "https",
@@ -97,13 +99,13 @@ impl Place {
         format!("{scheme}://{}{}", self.authority, self.target)
     }
 
-    /// The name or address for which its certificate must be, whoever is asked.
+    /// The name or address that the server's certificate must be valid for, wherever the connection goes.
     pub(super) fn server_name(&self) -> &str {
         &self.host
     }
 
-    /// The host to connect to and its port: those of `--connect-to`, of the alternative, or its own.
-    pub(super) fn reached<'a>(
+    /// The host and port to connect to: those of the alternative, of `--connect-to`, or the URL's own.
+    pub(super) fn destination<'a>(
         &'a self,
         connect_to: Option<&'a str>,
     ) -> Result<(&'a str, u16), BadInput> {
@@ -131,7 +133,7 @@ impl Place {
         Some(format!("{host}:{}", alternative.port))
     }
 
-    /// Its authority without the port.
+    /// The authority without the port.
     fn bare_authority(&self) -> &str {
         let port = format!(":{}", self.port);
         self.authority
@@ -140,7 +142,7 @@ impl Place {
     }
 }
 
-/// `IP:PORT` or `NAME:PORT`.
+/// Parses `IP:PORT` or `NAME:PORT`.
 fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
     text.rsplit_once(':')
         .and_then(|(host, port)| Some((host, port.parse().ok()?)))
@@ -153,49 +155,49 @@ fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
         })
 }
 
-impl Trusting {
-    /// Whom to connect to, and what TLS offers there.
+impl TlsCredentials {
+    /// The address to connect to, and what TLS offers there.
     pub(crate) fn target(
         flags: &ConnectionFlags,
-        place: &Place,
+        url: &HttpUrl,
         (protocol, is_strict): (Protocol, bool),
         side: &SideSettings,
-        reach: &mut Reach,
+        address_book: &mut AddressBook,
     ) -> Result<Target> {
-        let trust = Trusting::of(flags)?;
-        let whither = place.reached(flags.connect_to.as_deref())?;
+        let credentials = TlsCredentials::of(flags)?;
+        let destination = url.destination(flags.connect_to.as_deref())?;
         let family = flags.family();
         let mut target = Target {
             address: SocketAddr::from(([0, 0, 0, 0], 0)),
-            server_name: place.host.clone(),
+            server_name: url.host.clone(),
             security: None,
             quic: None,
         };
         if protocol == Protocol::H3 {
-            // Tried with a context of its own, so that no session of the trial is resumed.
-            let mut trying = trust.quic(side)?;
-            let over = Over::Quic {
-                context: &mut trying,
-                server_name: &place.host,
+            // The address is tried with a separate context, so that the measured connections do not resume its session.
+            let mut probe_context = credentials.quic(side)?;
+            let transport = ProbeTransport::Quic {
+                context: &mut probe_context,
+                server_name: &url.host,
             };
-            target.address = reach.address(whither, family, over)?;
-            target.quic = Some(Arc::new(Mutex::new(trust.quic(side)?)));
+            target.address = address_book.address(destination, family, transport)?;
+            target.quic = Some(Arc::new(Mutex::new(credentials.quic(side)?)));
             return Ok(target);
         }
-        target.address = reach.address(whither, family, Over::Tcp)?;
+        target.address = address_book.address(destination, family, ProbeTransport::Tcp)?;
         if protocol.is_secure() {
             let offers: &[&str] = match (protocol, is_strict) {
                 (Protocol::H1s, _) => &["http/1.1"],
                 (_, true) => &["h2"],
                 _ => &["h2", "http/1.1"],
             };
-            target.security = Some(trust.tls(side, offers)?);
+            target.security = Some(credentials.tls(side, offers)?);
         }
         Ok(target)
     }
 
-    /// What the flags say.
-    pub(super) fn of(flags: &ConnectionFlags) -> Result<Trusting, BadInput> {
+    /// Reads the certificates that the flags name.
+    pub(super) fn of(flags: &ConnectionFlags) -> Result<TlsCredentials, BadInput> {
         let read = |path: &Path| {
             std::fs::read(path)
                 .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
@@ -221,10 +223,10 @@ impl Trusting {
                 Some(identity.map_err(said)?)
             }
         };
-        Ok(Trusting { trust, identity })
+        Ok(TlsCredentials { trust, identity })
     }
 
-    /// What TLS over TCP offers.
+    /// The TLS context for connections over TCP.
     fn tls(&self, side: &SideSettings, offers: &[&str]) -> Result<tls::ClientContext, BadInput> {
         let identity = self.identity.as_ref();
         tls::ClientContext::with_identity(&side.tls, offers, &self.trust, identity)
@@ -232,7 +234,7 @@ impl Trusting {
             .map_err(|error| BadInput::new(format!("cannot set up TLS: {error}")))
     }
 
-    /// What QUIC offers.
+    /// The context for QUIC connections.
     pub(super) fn quic(&self, side: &SideSettings) -> Result<h3::ClientContext, BadInput> {
         let who = (&self.trust, self.identity.as_ref());
         h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos())
@@ -245,25 +247,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
-        let place = Place::parse("https://server:8443/a?b=c#d").unwrap();
-        assert_eq!(place.authority, "server:8443");
-        assert_eq!((place.host.as_str(), place.port), ("server", 8443));
-        assert_eq!(place.target, "/a?b=c");
-        let place = Place::parse("[::1]").unwrap();
-        assert_eq!((place.scheme, place.port), (Scheme::Http, 80));
-        assert_eq!((place.host.as_str(), place.target.as_str()), ("::1", "/"));
+    fn urls_are_split_into_their_parts() {
+        let url = HttpUrl::parse("https://server:8443/a?b=c#d").unwrap();
+        assert_eq!(url.authority, "server:8443");
+        assert_eq!((url.host.as_str(), url.port), ("server", 8443));
+        assert_eq!(url.target, "/a?b=c");
+        let url = HttpUrl::parse("[::1]").unwrap();
+        assert_eq!((url.scheme, url.port), (Scheme::Http, 80));
+        assert_eq!((url.host.as_str(), url.target.as_str()), ("::1", "/"));
         for bad in ["", "ftp://a/", "http://", "http://a:b@c/", "http://a b/"] {
-            assert!(Place::parse(bad).is_err(), "{bad}");
+            assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn an_alternative_is_reached_elsewhere_and_says_so() {
-        let mut place = Place::parse("https://server:8443/").unwrap();
-        assert_eq!(place.reached(None).unwrap(), ("server", 8443));
-        assert_eq!(place.reached(Some("[::1]:1")).unwrap(), ("::1", 1));
-        assert_eq!(place.alt_used(), None);
+    fn alternative_changes_the_address_and_sets_alt_used() {
+        let mut url = HttpUrl::parse("https://server:8443/").unwrap();
+        assert_eq!(url.destination(None).unwrap(), ("server", 8443));
+        assert_eq!(url.destination(Some("[::1]:1")).unwrap(), ("::1", 1));
+        assert_eq!(url.alt_used(), None);
         let mut alternative = Alternative {
             protocol: b"h3".to_vec(),
             host: None,
@@ -271,19 +273,19 @@ mod tests {
             max_age_s: 60,
             persist: false,
         };
-        place.alternative = Some(alternative.clone());
-        assert_eq!(place.reached(None).unwrap(), ("server", 443));
+        url.alternative = Some(alternative.clone());
+        assert_eq!(url.destination(None).unwrap(), ("server", 443));
         assert_eq!(
-            place.reached(Some("10.0.0.1:1")).unwrap(),
+            url.destination(Some("10.0.0.1:1")).unwrap(),
             ("10.0.0.1", 443)
         );
-        assert_eq!(place.alt_used().as_deref(), Some("server:443"));
+        assert_eq!(url.alt_used().as_deref(), Some("server:443"));
         alternative.host = Some("::2".to_owned());
-        place.alternative = Some(alternative);
-        assert_eq!(place.reached(Some("10.0.0.1:1")).unwrap(), ("::2", 443));
-        assert_eq!(place.alt_used().as_deref(), Some("[::2]:443"));
+        url.alternative = Some(alternative);
+        assert_eq!(url.destination(Some("10.0.0.1:1")).unwrap(), ("::2", 443));
+        assert_eq!(url.alt_used().as_deref(), Some("[::2]:443"));
         for bad in ["", "host", "host:", ":80", "host:99999"] {
-            assert!(place.reached(Some(bad)).is_err(), "{bad}");
+            assert!(url.destination(Some(bad)).is_err(), "{bad}");
         }
     }
 }

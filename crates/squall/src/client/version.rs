@@ -1,8 +1,8 @@
-//! What `--http auto` comes to: HTTP/3 where the server itself says that it has it, else what ALPN decides.
+//! Resolves `--http auto`: HTTP/3 if the server advertises it, otherwise what ALPN negotiates.
 //!
-//! One request, HEAD of what will be asked for, tells the server's alternatives (RFC 7838); what they say is tried by a
-//! handshake before it is believed, because UDP may be blocked on the way. All of it is over before anything is measured,
-//! and why it came out so is said.
+//! One HEAD request for the same URL returns the server's alternatives (RFC 7838). The alternative is verified by a
+//! handshake before it is used, because UDP may be blocked on the path. All of this happens before anything is
+//! measured, and the reason for the result is printed.
 
 use std::sync::mpsc;
 use std::thread;
@@ -11,71 +11,72 @@ use anyhow::{Context, Result, anyhow};
 use squall_base::Duration;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
-use squall_http::{Body, ClientEvent, Scheme, Wants};
+use squall_http::{Body, ClientEvent, InboxOptions, Scheme};
 use squall_linux::stop::StopSignal;
-use squall_stations::client::{Client, ClientSinks, Observer, Seen};
+use squall_stations::client::{Client, ClientSinks, Observation, Observer};
 use squall_stations::rows::{self, Capacity};
 
-use super::reach::{Over, Reach, Unfinished, shake_hands};
-use super::{ConnectionFlags, Http, Place, RequestFlags, Trusting, single};
+use super::reach::{AddressBook, HandshakeFailure, ProbeTransport, try_handshake};
+use super::{ConnectionFlags, Http, HttpUrl, RequestFlags, TlsCredentials, single};
 use crate::BadInput;
-use crate::output::talk;
+use crate::output::eprint;
 use squall_http::values::alt_svc::{AltSvc, Alternative};
 
-/// How long the server has for the answer that tells its alternatives.
+/// How long to wait for the response that lists the server's alternatives.
 const ASK_FOR: Duration = Duration::from_secs(5);
 
-/// What that version may still come to.
-fn may_speak(flags: &ConnectionFlags, place: &Place) -> Result<Vec<Protocol>, BadInput> {
-    flags.may_speak(&[Http::Auto], place.scheme)
+/// The protocols that `--http auto` may end up with.
+fn possible_protocols(flags: &ConnectionFlags, url: &HttpUrl) -> Result<Vec<Protocol>, BadInput> {
+    flags.possible_protocols(&[Http::Auto], url.scheme)
 }
 
-/// What an origin has told.
-struct Told {
-    /// The protocol of its answer.
-    spoken: String,
-    /// Its Alt-Svc fields, joined; `None`: there was none.
+/// What an origin revealed about itself.
+struct OriginFacts {
+    /// The protocol of its response.
+    protocol: String,
+    /// Its Alt-Svc fields, joined; `None` if it sent none.
     alt_svc: Option<String>,
 }
 
-/// Decides on a version for all of these places, and says why. Alternatives to be used are then known to `reach`.
-pub(crate) fn settle(
+/// Decides on one version for all of these URLs, and prints why. Alternatives to use are added to `address_book`.
+pub(crate) fn resolve_auto(
     (flags, request): (&ConnectionFlags, &RequestFlags),
-    places: &[Place],
-    reach: &mut Reach,
+    urls: &[HttpUrl],
+    address_book: &mut AddressBook,
 ) -> Result<Option<Http>> {
     let mut found = Vec::new();
     let mut said = String::new();
-    for place in places {
-        match alternative(flags, request, place, reach)? {
+    for url in urls {
+        match alternative(flags, request, url, address_book)? {
             Ok((alternative, why)) => {
-                found.push((place.authority.clone(), alternative));
+                found.push((url.authority.clone(), alternative));
                 said += &format!("--http auto: HTTP/3, {why}\n");
             }
             Err(why) => {
-                talk(format_args!("--http auto: {why}\n"));
+                eprint(format_args!("--http auto: {why}\n"));
                 return Ok(None);
             }
         }
     }
-    talk(said);
+    eprint(said);
     for (authority, alternative) in found {
-        reach.add_alternative(&authority, alternative);
+        address_book.add_alternative(&authority, alternative);
     }
     Ok(Some(Http::Three))
 }
 
-/// The alternative of a place for HTTP/3, and why it is believed; or what there is instead, and why.
+/// The HTTP/3 alternative of a URL and why it is used; or the reason why HTTP/3 is not used, and what is used
+/// instead.
 fn alternative(
     flags: &ConnectionFlags,
     request: &RequestFlags,
-    place: &Place,
-    reach: &mut Reach,
+    url: &HttpUrl,
+    address_book: &mut AddressBook,
 ) -> Result<Result<(Alternative, String), String>> {
-    if place.scheme == Scheme::Http {
+    if url.scheme == Scheme::Http {
         return Ok(Err("HTTP/1.1, because HTTP/3 is for https only".to_owned()));
     }
-    let side = match flags.settings(Protocol::H3, &may_speak(flags, place)?) {
+    let side = match flags.settings(Protocol::H3, &possible_protocols(flags, url)?) {
         Ok(side) => side,
         Err(conflict) => {
             let said = conflict.to_string();
@@ -85,80 +86,81 @@ fn alternative(
             )));
         }
     };
-    let url = place.url();
-    let told = match ask(flags, request, place, reach)? {
-        Ok(told) => told,
+    let text = url.to_text();
+    let facts = match discover(flags, request, url, address_book)? {
+        Ok(facts) => facts,
         Err(why) => {
             return Ok(Err(format!(
-                "as ALPN decides, because {url} did not answer: {why}"
+                "as ALPN decides, because {text} did not answer: {why}"
             )));
         }
     };
-    let instead = format!("as ALPN decides, {} now, because", told.spoken);
-    let Some(value) = told.alt_svc else {
+    let instead = format!("as ALPN decides, {} now, because", facts.protocol);
+    let Some(value) = facts.alt_svc else {
         return Ok(Err(format!(
-            "{instead} {url} told no alternative (alt-svc)"
+            "{instead} {text} told no alternative (alt-svc)"
         )));
     };
     let parsed = match AltSvc::parse(&value) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let said = format!("{instead} the alt-svc of {url} cannot be read: {error} of {value}");
+            let said =
+                format!("{instead} the alt-svc of {text} cannot be read: {error} of {value}");
             return Ok(Err(said));
         }
     };
     let Some(alternative) = parsed.http3() else {
         return Ok(Err(format!(
-            "{instead} {url} has no fresh h3 among its alternatives: {value}"
+            "{instead} {text} has no fresh h3 among its alternatives: {value}"
         )));
     };
-    let mut there = place.clone();
-    there.alternative = Some(alternative.clone());
-    let trusting = Trusting::of(flags)?;
-    let (host, port) = there.reached(flags.connect_to.as_deref())?;
-    let server_name = there.server_name();
-    let mut trying = trusting.quic(&side)?;
-    let over = Over::Quic {
-        context: &mut trying,
+    let mut alternative_url = url.clone();
+    alternative_url.alternative = Some(alternative.clone());
+    let credentials = TlsCredentials::of(flags)?;
+    let (host, port) = alternative_url.destination(flags.connect_to.as_deref())?;
+    let server_name = alternative_url.server_name();
+    let mut probe_context = credentials.quic(&side)?;
+    let transport = ProbeTransport::Quic {
+        context: &mut probe_context,
         server_name,
     };
-    let address = reach.address((host, port), flags.family(), over)?;
-    match shake_hands(&mut trusting.quic(&side)?, server_name, address) {
+    let address = address_book.address((host, port), flags.family(), transport)?;
+    match try_handshake(&mut credentials.quic(&side)?, server_name, address) {
         Ok(()) => {
-            let why = format!("at {host}:{port} ({address}), because {url} says alt-svc: {value}");
+            let why = format!("at {host}:{port} ({address}), because {text} says alt-svc: {value}");
             Ok(Ok((alternative.clone(), why)))
         }
-        Err(Unfinished::Silent(why) | Unfinished::Refused(why)) => Ok(Err(format!(
-            "{instead} the alternative of {url} for HTTP/3, {host}:{port} ({address}), cannot be used: {why}"
+        Err(HandshakeFailure::Silent(why) | HandshakeFailure::Refused(why)) => Ok(Err(format!(
+            "{instead} the alternative of {text} for HTTP/3, {host}:{port} ({address}), cannot be used: {why}"
         ))),
     }
 }
 
-/// Asks for what a place tells of itself.
-fn ask(
+/// Sends a HEAD request to a URL and returns what its response reveals.
+fn discover(
     flags: &ConnectionFlags,
     request: &RequestFlags,
-    place: &Place,
-    reach: &mut Reach,
-) -> Result<Result<Told, String>> {
-    let spoken = flags.protocol(None, place.scheme)?;
-    let side = flags.settings(spoken.0, &may_speak(flags, place)?)?;
-    let target = Trusting::target(flags, place, spoken, &side, reach)?;
-    let head = request.request_of("HEAD", place, &[], Body::EMPTY.into())?;
+    url: &HttpUrl,
+    address_book: &mut AddressBook,
+) -> Result<Result<OriginFacts, String>> {
+    let spoken = flags.protocol(None, url.scheme)?;
+    let side = flags.settings(spoken.0, &possible_protocols(flags, url)?)?;
+    let target = TlsCredentials::target(flags, url, spoken, &side, address_book)?;
+    let head = request.request_of("HEAD", url, &[], Body::EMPTY.into())?;
     let head = head.request;
-    let wants = Wants {
+    let wants = InboxOptions {
         fields: true,
-        ..Wants::default()
+        ..InboxOptions::default()
     };
     let settings = single(target, spoken, side, head, (wants, ASK_FOR));
     let (sender, records) = rows::queue(Capacity::Unbounded);
-    let (alternatives, heard) = mpsc::channel();
+    let (alternatives, received) = mpsc::channel();
     let sinks = ClientSinks {
-        observer: Some(Box::new(Listening { alternatives })),
+        observer: Some(Box::new(AltSvcCollector { alternatives })),
         ..ClientSinks::new(sender)
     };
     let client = Client::new(settings, sinks, StopSignal::new()?, StopSignal::new()?)?;
-    // On a thread of its own, which it may give another priority.
+    // On its own thread, because the client may change the thread's priority.
     let report = thread::Builder::new()
         .name("squall-client".to_owned())
         .spawn(move || client.run())
@@ -168,13 +170,13 @@ fn ask(
     let records: Vec<RequestRecord> = records
         .flat_map(|mut chunk| std::mem::take(&mut *chunk))
         .collect();
-    let values: Vec<String> = heard.into_iter().collect();
+    let values: Vec<String> = received.into_iter().collect();
     let Some(record) = records.first() else {
         return Ok(Err("it was never asked".to_owned()));
     };
     Ok(match record.outcome {
-        Outcome::Answered => Ok(Told {
-            spoken: report.counts.protocols.into_keys().collect(),
+        Outcome::Answered => Ok(OriginFacts {
+            protocol: report.counts.protocols.into_keys().collect(),
             alt_svc: (!values.is_empty()).then(|| values.join(", ")),
         }),
         Outcome::Censored => Err(format!("not within {ASK_FOR}")),
@@ -185,20 +187,20 @@ fn ask(
     })
 }
 
-/// Hands on the Alt-Svc fields of answers.
-struct Listening {
+/// Collects the Alt-Svc fields of responses.
+struct AltSvcCollector {
     alternatives: mpsc::Sender<String>,
 }
 
-impl Observer for Listening {
-    fn observe(&mut self, seen: Seen<'_>) {
+impl Observer for AltSvcCollector {
+    fn observe(&mut self, seen: Observation<'_>) {
         for event in &seen.inbox.events {
             let ClientEvent::ResponseHeaders { fields, .. } = event else {
                 continue;
             };
             let said = fields.iter().filter(|field| &*field.name == b"alt-svc");
             for field in said {
-                // Who no longer listens has given up.
+                // A dropped receiver is no longer interested.
                 let _ =
                     (self.alternatives).send(String::from_utf8_lossy(&field.value).into_owned());
             }

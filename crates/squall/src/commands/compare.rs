@@ -1,7 +1,7 @@
-//! `squall compare`: a run against an earlier one, such as before and after a change, with an exit code for CI.
+//! `squall compare`: compares a run with an earlier one, such as before and after a change, with an exit code for CI.
 //!
-//! Both are read again from their records, so runs of any age can be compared. What counts as a change is squall-analysis's
-//! business (`change`). What may have changed besides (load, settings, machine) is said, not corrected.
+//! Both are read from their records, so runs of any age can be compared. squall-analysis (`change`) decides what counts
+//! as a change. Other differences (load, settings, machine) are reported, not corrected for.
 
 use std::path::PathBuf;
 
@@ -16,8 +16,8 @@ use squall_report::changes as changes_text;
 use super::open_run;
 use super::report::summary_of;
 use crate::environment::Environment;
-use crate::output::{print, talk};
-use crate::{Ending, THRESHOLD_FAILED};
+use crate::output::{eprint, print};
+use crate::{CommandOutcome, THRESHOLD_FAILED};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  squall compare runs/before runs/after\n  \
@@ -28,23 +28,23 @@ use crate::{Ending, THRESHOLD_FAILED};
                   Exit codes: 0 fine, 1 failed, 2 bad usage, 3 a run has a cell without a valid trial, 99 a threshold does not \
                   hold, or p99 is worse with --fail-if-worse.")]
 pub(crate) struct Arguments {
-    /// The folder of the earlier run
+    /// Folder of the earlier run
     before: PathBuf,
-    /// The folder of the later run
+    /// Folder of the later run
     after: PathBuf,
-    /// A limit for every cell: on the change, as p(99)<=1.1x, which the whole 95 % interval has to keep; or on the later
-    /// run, as p(99)<50. Exit code 99 if it does not hold (may be repeated)
+    /// Exit with code 99 if a cell exceeds this limit: on the change, such as p(99)<=1.1x, for the whole 95 % interval;
+    /// or on the later run, such as p(99)<50 (may be repeated)
     #[arg(long, value_name = "CONDITION", value_parser = limit)]
     threshold: Vec<Limit>,
-    /// Exit code 99 if the p99 of any cell is shown to be higher than before
+    /// Exit with code 99 if the p99 of any cell is shown to be higher than before
     #[arg(long)]
     fail_if_worse: bool,
-    /// Print everything as JSON instead of tables
+    /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
 }
 
-/// What a threshold is on.
+/// What a threshold applies to.
 #[derive(Clone, Debug)]
 enum Limit {
     /// The ratio of after to before.
@@ -63,13 +63,13 @@ fn limit(text: &str) -> Result<Limit, String> {
     after.map_err(|error: squall_analysis::ThresholdError| error.to_string())
 }
 
-/// A limit that was checked.
-struct Checked {
+/// The result of a limit.
+struct LimitResult {
     sentence: String,
     holds: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let (before_folder, before_plan) = open_run(&arguments.before)?;
     let (after_folder, after_plan) = open_run(&arguments.after)?;
     let absolute: Vec<Threshold> = (arguments.threshold.iter())
@@ -84,29 +84,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let mut notes = differences(&before_plan, &after_plan);
     notes.extend(other_machine(&before_folder, &after_folder));
     let checked = check(arguments, &found, &after);
-    match arguments.json {
-        true => print(as_json(&found, &notes, &checked)?)?,
-        false => {
-            print(format_args!("{}", changes_text(&found)))?;
-            let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
-            if !lines.is_empty() {
-                print(format_args!("\n{}", lines.concat()))?;
-            }
-            for note in &notes {
-                talk(format_args!("squall: {note}\n"));
-            }
+    if arguments.json {
+        print(as_json(&found, &notes, &checked)?)?;
+    } else {
+        print(format_args!("{}", changes_text(&found)))?;
+        let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
+        if !lines.is_empty() {
+            print(format_args!("\n{}", lines.concat()))?;
+        }
+        for note in &notes {
+            eprint(format_args!("squall: {note}\n"));
         }
     }
     let is_worse = arguments.fail_if_worse && found.is_worse();
     let all_hold = checked.iter().all(|checked| checked.holds);
     Ok(match () {
-        () if has_no_valid_cell(&before) || has_no_valid_cell(&after) => Ending::Invalid,
-        () if is_worse || !all_hold => Ending::Code(THRESHOLD_FAILED),
-        () => Ending::Fine,
+        () if has_no_valid_cell(&before) || has_no_valid_cell(&after) => CommandOutcome::Invalid,
+        () if is_worse || !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
+        () => CommandOutcome::Success,
     })
 }
 
-/// True if a cell has trials, and none of them is valid.
+/// Whether some cell has trials, but no valid one.
 fn has_no_valid_cell(summary: &RunSummary) -> bool {
     let is_without =
         |cell: &CellSummary| !cell.trials.is_empty() && cell.valid_trials().next().is_none();
@@ -117,32 +116,32 @@ fn has_no_valid_cell(summary: &RunSummary) -> bool {
     cells.any(is_without)
 }
 
-fn check(arguments: &Arguments, found: &Changes, after: &RunSummary) -> Vec<Checked> {
+fn check(arguments: &Arguments, found: &Changes, after: &RunSummary) -> Vec<LimitResult> {
     let mut checked = Vec::new();
     for limit in &arguments.threshold {
         let Limit::Change(threshold) = limit else {
             continue;
         };
-        // Of nothing, nothing is shown.
+        // Without a common cell nothing can be shown.
         if found.cells.is_empty() {
-            checked.push(Checked {
+            checked.push(LimitResult {
                 sentence: format!("{threshold}: FAILED, the runs have no cell in common"),
                 holds: false,
             });
         }
         checked.extend(found.cells.iter().map(|cell| {
             let (sentence, holds) = threshold.check(cell);
-            Checked { sentence, holds }
+            LimitResult { sentence, holds }
         }));
     }
-    checked.extend(after.thresholds.iter().map(|held| Checked {
+    checked.extend(after.thresholds.iter().map(|held| LimitResult {
         sentence: held.sentence.clone(),
         holds: held.holds,
     }));
     checked
 }
 
-/// What the plans do not have in common, besides what a run is repeated with.
+/// Differences between the plans, other than those between repetitions of one run.
 fn differences(before: &Plan, after: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     if before.recipe != after.recipe {
@@ -174,12 +173,12 @@ fn differences(before: &Plan, after: &Plan) -> Vec<String> {
     notes
 }
 
-/// Says so if the runs were made on different machines.
+/// A note if the runs were made on different machines.
 fn other_machine(before: &RunFolder, after: &RunFolder) -> Option<String> {
     let environment = |folder: &RunFolder| read_json::<Environment>(folder.environment()).ok();
     let is_other = match (environment(before), environment(after)) {
         (Some(before), Some(after)) => before != after,
-        // Without it nobody can say that they are the same.
+        // Without an environment, the machines cannot be known to be the same.
         _ => true,
     };
     is_other.then(|| {
@@ -189,7 +188,7 @@ fn other_machine(before: &RunFolder, after: &RunFolder) -> Option<String> {
     })
 }
 
-fn as_json(found: &Changes, notes: &[String], checked: &[Checked]) -> Result<String> {
+fn as_json(found: &Changes, notes: &[String], checked: &[LimitResult]) -> Result<String> {
     let thresholds: Vec<_> = checked
         .iter()
         .map(|checked| json!({ "sentence": checked.sentence, "holds": checked.holds }))

@@ -1,14 +1,14 @@
-//! `squall doctor`: what this machine lets squall do, as a table or JSON. What is looked at, and how it is
-//! judged: `doctor`.
+//! `squall doctor`: what squall can do on this machine, as a table or JSON. `doctor` has the checks and their
+//! judgement.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use squall_peers::{Found, Missing};
+use squall_peers::{FindError, InstalledProgram};
 
-use crate::Ending;
+use crate::CommandOutcome;
 use crate::doctor::{Check, State, examine};
 use crate::output::print;
 
@@ -21,22 +21,23 @@ pub(crate) struct Arguments {
     /// Print the checks as JSON: an array of objects {check, state, found, advice}
     #[arg(long)]
     json: bool,
-    /// List the real programs that paths can name (docs/PEERS.md) instead: which are here, and how to get the others
+    /// List the third-party programs that paths can name (docs/PEERS.md) instead: which are installed, and how to get
+    /// the others
     #[arg(long)]
     peers: bool,
 }
 
-/// A real program as JSON has it.
+/// A third-party program, as in the JSON output.
 #[derive(serde::Serialize)]
 struct Peer {
     program: String,
     version: Option<String>,
     path: Option<PathBuf>,
-    /// Why it cannot be used, and how it can be had.
+    /// Why it cannot be used, and how to get it.
     missing: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if arguments.peers {
         return peers(arguments.json);
     }
@@ -58,14 +59,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             limited => format!("\nsquall can run here, but within limits: {limited}\n"),
         })?;
     }
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// Lists the real programs; that some are missing is no fault of the machine's.
-fn peers(as_json: bool) -> Result<Ending> {
-    let inventory = squall_peers::inventory(&squall_peers::Search::usual());
-    let peer = |(program, found): (String, Result<Found, Missing>)| match found {
-        Ok(Found { path, version }) => Peer {
+/// Lists the third-party programs. Missing ones are not a failure.
+fn peers(as_json: bool) -> Result<CommandOutcome> {
+    let inventory = squall_peers::inventory(&squall_peers::SearchPath::usual());
+    let peer = |(program, found): (String, Result<InstalledProgram, FindError>)| match found {
+        Ok(InstalledProgram { path, version }) => Peer {
             program,
             version: Some(version.to_string()),
             path: Some(path),
@@ -86,10 +87,10 @@ fn peers(as_json: bool) -> Result<Ending> {
     } else {
         print(peers_table(&peers))?;
     }
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// A line for each program; how to get one that is missing is on the next.
+/// One line per program; for a missing one, the next line says how to get it.
 fn peers_table(peers: &[Peer]) -> String {
     let mut text = format!("{:<8}  {:<10}  path\n", "program", "version");
     for peer in peers {
@@ -118,7 +119,7 @@ fn names(checks: &[Check], state: State) -> String {
     names.join(", ")
 }
 
-/// A line for each check, with its advice on the next one.
+/// One line per check, with its advice on the next one.
 fn table(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.check.len()).max();
     let width = width.unwrap_or(0).max("check".len());
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_has_a_line_and_its_advice_the_next() {
+    fn advice_is_on_the_line_below_its_check() {
         let checks = [
             Check::ok("kernel", "Linux 6.12"),
             Check::missing("TUN device", "closed", "`sudo modprobe tun`"),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_four_keys() {
+    fn check_as_json_has_four_keys() {
         let check = Check::limited("memory", "1 MiB", "`free`");
         let json = serde_json::to_string(&check).expect("plain data");
         assert_eq!(

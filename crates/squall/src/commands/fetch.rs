@@ -1,6 +1,7 @@
-//! `squall fetch`: one request, its answer, and on request everything that the connection says.
+//! `squall fetch`: sends one request and prints the response and, with `-v`, everything that the connection sends and
+//! receives.
 //!
-//! The same client as in a trial, with one user. The body goes to stdout or a file, `-v` and errors to stderr.
+//! It uses the same client as trials do, with one user. The body goes to stdout or a file, `-v` and errors to stderr.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,19 +12,19 @@ use anyhow::{Context, Result, bail};
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{Request, Wants};
+use squall_http::{InboxOptions, Request};
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
-use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, Seen, Target};
+use squall_stations::client::{Client, ClientSettings, ClientSinks, Observation, Observer, Target};
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
-    ConnectionFlags, Http, Naming, Place, Prepared, Reach, RequestFlags, Trusting, Verbose,
-    check_upload, settle, single,
+    AddressBook, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest, RequestFlags,
+    TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
 };
 use crate::key_log::KeyLog;
-use crate::{Ending, interrupt, output};
+use crate::{CommandOutcome, interrupt, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -38,30 +39,30 @@ pub(crate) struct Arguments {
     request: RequestFlags,
     #[command(flatten)]
     connection: ConnectionFlags,
-    /// The version of HTTP; auto asks the server whether it has HTTP/3 (alt-svc); without it ALPN decides for https, and
-    /// it is 1.1 for http
+    /// HTTP version; auto uses HTTP/3 if the server advertises it (alt-svc) [default: for https as ALPN negotiates, for
+    /// http 1.1]
     #[arg(long, value_name = "VERSION", help_heading = "The connection")]
     http: Option<Http>,
     /// Write the body to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print what is sent and received, as it happens
+    /// Print everything sent and received, as it happens
     #[arg(short, long)]
     verbose: bool,
     /// Give up after this time
     #[arg(long, value_name = "TIME", default_value = "10min")]
     timeout: Duration,
-    /// What to ask for
+    /// URL to request
     url: String,
 }
 
-/// What is spoken, whether strictly, and with which settings.
-type Spoken = ((Protocol, bool), SideSettings);
+/// The protocol, whether any other one is a failure, and the settings.
+type ProtocolSettings = ((Protocol, bool), SideSettings);
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let (place, spoken, target) = chosen(arguments)?;
-    let Prepared { request, upload } = arguments.request.request(&place)?;
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let (url, spoken, target) = choose_target(arguments)?;
+    let PreparedRequest { request, upload } = arguments.request.request(&url)?;
     check_upload(&arguments.connection, upload.is_some())?;
     let out: Box<dyn Write + Send> = match &arguments.output {
         Some(path) => {
@@ -72,13 +73,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let settings = settings(arguments, target, spoken, request.clone());
     let verbose = arguments.verbose.then(|| {
         let stderr = Box::new(io::stderr());
-        Verbose::new(stderr, clock::now(), Naming::Alone, vec![request])
+        VerbosePrinter::new(stderr, clock::now(), LinePrefix::None, vec![request])
     });
-    let (broken, write_error) = mpsc::channel();
-    let observer = Saving {
+    let (write_errors, write_error) = mpsc::channel();
+    let observer = FetchObserver {
         out,
         verbose,
-        broken,
+        write_errors,
     };
     let (sender, records) = rows::queue(Capacity::Unbounded);
     let keys = KeyLog::open(arguments.connection.key_log.as_deref())?;
@@ -107,14 +108,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     conclude(&records, arguments)
 }
 
-/// One request over one connection.
+/// Client settings for one request over one connection.
 fn settings(
     arguments: &Arguments,
     target: Target,
-    (spoken, side): Spoken,
+    (spoken, side): ProtocolSettings,
     request: Arc<Request>,
 ) -> ClientSettings {
-    let observed = Wants {
+    let observed = InboxOptions {
         fields: arguments.verbose,
         bodies: true,
         frames: arguments.verbose,
@@ -126,42 +127,42 @@ fn settings(
     }
 }
 
-/// Whom to ask, over what: the place, with an alternative of it if that was found.
-fn chosen(arguments: &Arguments) -> Result<(Place, Spoken, Target)> {
+/// The URL to send the request to, with its alternative if there is one, and how to reach it.
+fn choose_target(arguments: &Arguments) -> Result<(HttpUrl, ProtocolSettings, Target)> {
     let connection = &arguments.connection;
-    let mut place = Place::parse(&arguments.url)?;
-    let mut reach = Reach::default();
+    let mut url = HttpUrl::parse(&arguments.url)?;
+    let mut address_book = AddressBook::default();
     let http = match arguments.http {
         Some(Http::Auto) => {
-            let places = std::slice::from_ref(&place);
-            settle((connection, &arguments.request), places, &mut reach)?
+            let urls = std::slice::from_ref(&url);
+            resolve_auto((connection, &arguments.request), urls, &mut address_book)?
         }
         http => http,
     };
-    place.alternative = reach.alternative(&place.authority).cloned();
-    let spoken = connection.protocol(http, place.scheme)?;
-    let may = connection.may_speak(arguments.http.as_slice(), place.scheme)?;
-    let side = connection.settings(spoken.0, &may)?;
-    let target = Trusting::target(connection, &place, spoken, &side, &mut reach)?;
-    Ok((place, (spoken, side), target))
+    url.alternative = address_book.alternative(&url.authority).cloned();
+    let spoken = connection.protocol(http, url.scheme)?;
+    let possible = connection.possible_protocols(arguments.http.as_slice(), url.scheme)?;
+    let side = connection.settings(spoken.0, &possible)?;
+    let target = TlsCredentials::target(connection, &url, spoken, &side, &mut address_book)?;
+    Ok((url, (spoken, side), target))
 }
 
-/// Says what became of the request.
-fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<Ending> {
+/// Reports the outcome of the request.
+fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<CommandOutcome> {
     if interrupt::is_requested() {
-        return Ok(Ending::Interrupted);
+        return Ok(CommandOutcome::Interrupted);
     }
     let Some(record) = records.first() else {
         bail!("the request was never sent");
     };
     match (record.outcome, record.status) {
-        (Outcome::Answered, Some(status)) if status < 400 => Ok(Ending::Fine),
+        (Outcome::Answered, Some(status)) if status < 400 => Ok(CommandOutcome::Success),
         (Outcome::Answered, status) => {
             let status = status.unwrap_or_default();
-            output::talk(format_args!(
+            output::eprint(format_args!(
                 "squall: the server answered with status {status}\n"
             ));
-            Ok(Ending::Code(crate::FAILED))
+            Ok(CommandOutcome::Code(crate::FAILED))
         }
         (Outcome::Censored, _) => bail!("no whole answer within {}", arguments.timeout),
         (outcome, _) => {
@@ -171,14 +172,14 @@ fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<Ending> 
     }
 }
 
-/// Writes bodies, and tells what happens to whoever wants to know.
-struct Saving {
+/// Writes response bodies, and passes events on to `-v`.
+struct FetchObserver {
     out: Box<dyn Write + Send>,
-    verbose: Option<Verbose>,
-    broken: mpsc::Sender<io::Error>,
+    verbose: Option<VerbosePrinter>,
+    write_errors: mpsc::Sender<io::Error>,
 }
 
-impl Observer for Saving {
+impl Observer for FetchObserver {
     fn connected(&mut self, now: Time, connection: u32) {
         if let Some(verbose) = &mut self.verbose {
             verbose.connected(now, connection);
@@ -191,7 +192,7 @@ impl Observer for Saving {
         }
     }
 
-    fn observe(&mut self, seen: Seen<'_>) {
+    fn observe(&mut self, seen: Observation<'_>) {
         let inbox = seen.inbox;
         if let Some(verbose) = &mut self.verbose {
             verbose.observe(seen);
@@ -203,8 +204,8 @@ impl Observer for Saving {
                 .and_then(|()| self.out.flush())
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            // The first one is told at the end.
-            let _ = self.broken.send(error);
+            // The first error is reported at the end.
+            let _ = self.write_errors.send(error);
         }
     }
 }

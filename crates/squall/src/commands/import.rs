@@ -1,6 +1,7 @@
-//! `squall import`: what other programs recorded, as a script for `squall load --script` or, of packets, as a record.
+//! `squall import`: converts recordings of other programs into a script for `squall load --script`, or packets into
+//! tables.
 //!
-//! The formats are squall-record's; here is only where they come from and where the script goes. `pcap` has captures.
+//! squall-record parses the formats; this module reads the input and writes the script. `pcap` handles captures.
 
 mod packets;
 mod pcap;
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use squall_base::plan::Script;
-use squall_record::import::{HarOptions, Imported, parse_har, parse_timing_script, script_text};
+use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
 
-use crate::output::{self, talk};
-use crate::{BadInput, Ending};
+use crate::output::{self, eprint};
+use crate::{BadInput, CommandOutcome};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -30,37 +31,37 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Format {
-    /// A HAR file, as the developer tools of browsers export it
+    /// HAR file, as exported by the developer tools of browsers
     Har {
-        /// Keep segments of audio and video only
+        /// Keep only audio and video segments
         #[arg(long)]
         media: bool,
-        /// Leave cookies out
+        /// Leave out cookies
         #[arg(long)]
         drop_cookies: bool,
         #[command(flatten)]
         files: Files,
     },
-    /// A timing script of h2load: `milliseconds<TAB>URI` a line
+    /// h2load timing script: one `milliseconds<TAB>URI` per line
     Timing {
         #[command(flatten)]
         files: Files,
     },
-    /// A capture of packets, pcap or pcapng: its exchanges, frames and packets as tables, for `squall explain`
+    /// Packet capture (pcap or pcapng): its exchanges, requests, frames and packets as tables, for `squall explain`
     Pcap(pcap::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct Files {
-    /// The recording; `-` is stdin
+    /// Recording to convert; `-` is stdin
     recording: PathBuf,
-    /// Where the script goes; stdout without it
+    /// Write the script to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let (files, parsed) = match &arguments.format {
         Format::Har {
             media,
@@ -76,15 +77,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         Format::Timing { files } => (files, parse_timing_script(&read(&files.recording)?)),
         Format::Pcap(arguments) => return pcap::run(arguments),
     };
-    let imported: Imported<Script> =
+    let imported: Import<Script> =
         parsed.map_err(|error| BadInput::new(format!("{}: {error}", files.recording.display())))?;
     for omission in &imported.omissions {
-        talk(format_args!("{omission}\n"));
+        eprint(format_args!("{omission}\n"));
     }
     let script = &imported.content;
     let text = script_text(script)?;
     let last = script.steps.last().map(|step| step.at).unwrap_or_default();
-    talk(format_args!(
+    eprint(format_args!(
         "requests at their times: {}, of {} kinds, over {last}\n",
         script.steps.len(),
         script.requests.len(),
@@ -94,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         Some(path) => std::fs::write(path, text)
             .with_context(|| format!("cannot write {}", path.display()))?,
     }
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BadInput> {

@@ -1,6 +1,6 @@
-//! `squall link`: any program behind the link.
+//! `squall link`: runs any program behind an emulated link.
 //!
-//! Only what can be asked for, and what is wrong with it. How it is done: `crate::link`.
+//! Only the flags and their validation; the implementation is `crate::link`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use squall_link::text;
 use squall_link::trace::Trace;
 use squall_linux::tun::Offload;
 
-use crate::awake::{self, Idle, Measured};
+use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::link::Plan;
-use crate::{BadInput, Ending, link};
+use crate::{BadInput, CommandOutcome, link};
 
-/// The congestion control of all TCP connections in both hosts: what most servers and clients use.
+/// The default congestion control in both hosts: what most servers and clients use.
 const CONGESTION_CONTROL: &str = "cubic";
 
 #[derive(Debug, clap::Args)]
@@ -34,111 +34,117 @@ const CONGESTION_CONTROL: &str = "cubic";
 pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: Conditions,
-    /// A port of this machine, TCP and UDP, that answers at `server` (may be repeated)
+    /// Make this port of this machine, TCP and UDP, reachable at `server` (may be repeated)
     #[arg(help_heading = "Programs", long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     forward: Vec<u16>,
-    /// A command of the shell to run in the far host; the near one starts when it listens
+    /// Shell command to run in the far host; the near command starts once it listens
     #[arg(help_heading = "Programs", long, value_name = "CMD")]
     serve: Option<String>,
-    /// TCP congestion control of both hosts, unless a socket chooses its own
+    /// TCP congestion control in both hosts, unless a socket sets its own
     #[arg(help_heading = "Programs", long, value_name = "NAME", default_value = CONGESTION_CONTROL)]
     cc: String,
-    /// Take and give super-packets, split before any decision and joined again after: for rates above some 3 Gbit/s; it
-    /// thins acknowledgements as receive offload does
+    /// Use segmentation offload, for rates above about 3 Gbit/s: super-packets are split before the link handles them
+    /// and joined again afterwards. Like receive offload, this reduces the number of acknowledgements
     #[arg(help_heading = "What the link does", long)]
     fast: bool,
-    /// What idle processors do; without it they are kept awake, if that is allowed and this is no virtual machine
+    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
     #[arg(
         help_heading = "What the link does",
         long,
         value_enum,
         value_name = "STATE"
     )]
-    idle_processors: Option<Idle>,
-    /// Write all packets, the dropped ones with a comment, to this file (pcapng): Wireshark and tcptrace open it
+    idle_processors: Option<IdleProcessors>,
+    /// Write all packets to this file (pcapng, for Wireshark and tcptrace), dropped ones with a comment
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Where programs behind the link write TLS secrets (they get it as SSLKEYLOGFILE); the capture gets them too, so that
-    /// Wireshark decrypts it by itself
+    /// Have programs behind the link write TLS secrets to this file (by SSLKEYLOGFILE), and add them to the capture, so
+    /// that Wireshark can decrypt it
     #[arg(help_heading = "Outputs", long, value_name = "FILE", requires = "pcap")]
     key_log: Option<PathBuf>,
-    /// Write a row for each packet to this file (Parquet; docs/RECORD.md, packets)
+    /// Write one row per packet to this file (Parquet; docs/RECORD.md, packets)
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Write the summary to this file as JSON too
+    /// Also write the summary to this file as JSON
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Say nothing at the end
+    /// Do not print the summary
     #[arg(help_heading = "Outputs", long)]
     quiet: bool,
-    /// The command to run on the near side; without one, a shell
+    /// Command to run on the near side [default: a shell]
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// What the link does.
+/// The conditions of the link.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What the link does")]
 pub(crate) struct Conditions {
-    /// One-way delay: a round trip takes twice this
+    /// One-way delay; a round trip takes twice as long
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
-    /// What varies the delay, in order unless it says `reordering`: `5ms`, `normal 5ms correlation 25%`, `pareto 5ms reordering`
+    /// Variation of the delay; packets stay in order unless it says `reordering`: `5ms`, `normal 5ms correlation 25%`,
+    /// `pareto 5ms reordering`
     #[arg(long, value_name = "JITTER")]
     jitter: Option<String>,
-    /// Share of IP packets lost in each direction: `3%`, `3% bursts of 5`, `gilbert-elliott 1% 20%` (good to bad, bad to good), `weather good 2s bad 200ms`
+    /// Share of IP packets lost in each direction: `3%`, `3% bursts of 5`, `gilbert-elliott 1% 20%` (good to bad, bad
+    /// to good), `weather good 2s bad 200ms`
     #[arg(long, value_name = "LOSS")]
     loss: Option<String>,
-    /// Packets to lose by name, counted in each flow and direction: `syn 1`, `data 3 of flow 0`, `every 100`, `seq 1-1448` (may be repeated)
+    /// Drop specific packets, counted in each flow and direction: `syn 1`, `data 3 of flow 0`, `every 100`, `seq
+    /// 1-1448` (may be repeated)
     #[arg(long, value_name = "PACKETS")]
     drop: Vec<String>,
-    /// Windows in which nothing passes: `2s at 10s`, `200ms at 1s every 5s` (may be repeated)
+    /// Time windows in which nothing passes: `2s at 10s`, `200ms at 1s every 5s` (may be repeated)
     #[arg(long, value_name = "WINDOW")]
     blackout: Vec<String>,
-    /// Share of packets that are followed by a second copy
+    /// Share of packets that are duplicated
     #[arg(long, value_name = "SHARE")]
     duplicate: Option<String>,
-    /// Share of packets in which a bit is flipped, checksums left wrong
+    /// Share of packets with one flipped bit; checksums are left wrong
     #[arg(long, value_name = "SHARE")]
     corrupt: Option<String>,
-    /// Packets held back so that others overtake them: `1% by 5ms`
+    /// Share of packets held back so that others overtake them: `1% by 5ms`
     #[arg(long, value_name = "REORDER")]
     reorder: Option<String>,
-    /// How fast bits leave the queue: `20mbit`, `20mbit bucket 32kB`
+    /// Rate at which bits leave the queue: `20mbit`, `20mbit bucket 32kB`
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Bytes that each packet costs besides its own; 38 for Ethernet
+    /// Bytes added to each packet for the rate, such as 38 for Ethernet
     #[arg(long, value_name = "BYTES")]
     overhead: Option<String>,
-    /// Where packets wait for the rate, else of no effect; 1,000 packets without it: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red 30k 90k 10%`
+    /// Queue in front of the rate limit; no effect without one: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red 30k
+    /// 90k 10%` [default: 1,000 packets]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// Settings towards the server, in place of those of the flags: a list such as `rate 2mbit, delay 40ms`, or a trace file (mahimahi's format)
+    /// Settings towards the server, overriding the other flags: a list such as `rate 2mbit, delay 40ms`, or a trace
+    /// file (mahimahi format)
     #[arg(long, value_name = "SETTINGS|TRACE")]
     up: Option<String>,
-    /// Settings towards the client, likewise
+    /// Settings towards the client, overriding the other flags, as for --up
     #[arg(long, value_name = "SETTINGS|TRACE")]
     down: Option<String>,
-    /// A further link behind this one, with these settings (may be repeated)
+    /// Add a further link behind this one, with these settings (may be repeated)
     #[arg(long, value_name = "SETTINGS")]
     next: Vec<String>,
-    /// A file of changes, one a line, counted from the link's start: `at 10s: loss 3%`, `at 1min: down rate 2mbit`
+    /// File of changes over time, one per line, counted from the link's start: `at 10s: loss 3%`, `at 1min: down rate
+    /// 2mbit`
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
-    /// Seed of all randomness: the same seed loses the same packets of each flow
+    /// Seed for all random choices: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    // Mistakes are told before anything starts; the worker reads the same arguments again.
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    // Reports errors before anything starts; the worker parses the same arguments again.
     plan(arguments)?;
-    let _awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
+    let _awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
     link::front::run()
 }
 
-/// The worker's side: see `link`.
-pub(crate) fn work(arguments: &Arguments, starter: &link::Starter) -> Result<Ending> {
+/// Runs the worker process: see `link`.
+pub(crate) fn work(arguments: &Arguments, starter: &link::Starter) -> Result<CommandOutcome> {
     link::worker::run(&plan(arguments)?, starter)
 }
 
@@ -146,9 +152,10 @@ fn plan(arguments: &Arguments) -> Result<Plan, BadInput> {
     Ok(Plan {
         settings: arguments.conditions.settings()?,
         congestion_control: arguments.cc.clone(),
-        offload: match arguments.fast {
-            true => Offload::Segments,
-            false => Offload::None,
+        offload: if arguments.fast {
+            Offload::Segments
+        } else {
+            Offload::None
         },
         forward: arguments.forward.clone(),
         serve: arguments.serve.clone(),
@@ -161,7 +168,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, BadInput> {
     })
 }
 
-/// By its whole name, since programs may work in other folders.
+/// As an absolute path, because programs may change their working directory.
 fn key_log(path: Option<&PathBuf>) -> Result<Option<PathBuf>, BadInput> {
     path.map(std::path::absolute)
         .transpose()
@@ -207,7 +214,7 @@ impl Conditions {
         })
     }
 
-    /// The flags that hold for both directions, with the words of their settings.
+    /// The flags that apply to both directions, with their values.
     fn symmetric(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let single = [
             ("delay", &self.delay),
@@ -256,7 +263,8 @@ fn read_setting(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
         .map_err(|error| BadInput::new(format!("--{flag}: {error}")))
 }
 
-/// A list of settings, or the name of a trace file: one word that no setting is.
+/// Parses a list of settings, or the name of a trace file. A single word is always a file, because no setting is one
+/// word.
 fn read_list(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
     let is_file = !value.trim().contains([' ', ',']) && !value.trim().is_empty();
     let list = if is_file {

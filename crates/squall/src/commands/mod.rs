@@ -1,4 +1,4 @@
-//! The commands, a file each. They print results to stdout and talk on stderr.
+//! The commands, one file each. They print results to stdout and everything else to stderr.
 
 pub(crate) mod compare;
 pub(crate) mod doctor;
@@ -22,23 +22,23 @@ use squall_recipe::bundled;
 use squall_record::{RunFolder, read_plan};
 
 use crate::BadInput;
-use crate::recordings::Beside;
+use crate::recordings::SiblingFiles;
 
-/// A recipe's text, what to call it in messages, and where the files are that it names.
+/// A recipe's text, its name for messages, and the files that it refers to.
 pub(crate) struct RecipeText {
     pub(crate) name: String,
     pub(crate) text: String,
-    pub(crate) files: Beside,
+    pub(crate) files: SiblingFiles,
 }
 
-/// Finds a recipe: a path (with a `/` or ending in `.toml`) is read; a name is looked up in ./recipes/,
-/// then among those compiled in.
+/// Finds a recipe. A path (with a `/` or ending in `.toml`) is read; a name is looked up in ./recipes/, then among the
+/// bundled recipes.
 pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
     let read = |path: &Path| match fs::read_to_string(path) {
         Ok(text) => Ok(RecipeText {
             name: path.display().to_string(),
             text,
-            files: Beside::recipe(path),
+            files: SiblingFiles::recipe(path),
         }),
         Err(error) => Err(BadInput::new(format!(
             "cannot read the recipe {}: {error}",
@@ -56,7 +56,7 @@ pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
         Some((name, text)) => Ok(RecipeText {
             name: format!("recipes/{name}.toml"),
             text: (*text).to_owned(),
-            files: Beside::bundled(),
+            files: SiblingFiles::bundled(),
         }),
         None => {
             let known: Vec<&str> = bundled().iter().map(|(name, _)| *name).collect();
@@ -70,7 +70,7 @@ pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
     }
 }
 
-/// Opens the folder of a run that the person has named, with its plan.
+/// Opens the folder of a run that the user named, and reads its plan.
 pub(crate) fn open_run(path: &Path) -> Result<(RunFolder, Plan), BadInput> {
     let opened = RunFolder::open(path).and_then(|folder| {
         let plan = read_plan(folder.plan())?;

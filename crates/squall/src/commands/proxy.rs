@@ -1,6 +1,6 @@
-//! `squall proxy`: the embedded proxy on its own, on real ports.
+//! `squall proxy`: the embedded proxy as a standalone proxy on real ports.
 //!
-//! Only what can be asked for; the proxy itself is in squall-stations. It ends with Ctrl-C.
+//! Only the flags; the proxy itself is in squall-stations. It runs until Ctrl-C.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,12 +17,13 @@ use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
-use super::serve::{Certificate, Listeners, access_log, say_counts};
+use super::serve::{Certificate, Listeners, access_log, print_counts};
 use crate::client::{
-    ConnectionFlags, Http, Place, Reach, SET, Trusting, Warm, pool_orders, side_settings,
+    AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, pool_orders,
+    side_settings,
 };
 use crate::key_log::KeyLog;
-use crate::{BadInput, Ending, interrupt, output};
+use crate::{BadInput, CommandOutcome, interrupt, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -44,10 +45,10 @@ pub(crate) struct Arguments {
     certificate: Certificate,
     #[command(flatten)]
     times: Times,
-    /// Write a line for each exchange to this file, with microseconds; `-` is stdout
+    /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
-    /// Append TLS secrets of both sides to this file in the format of NSS (SSLKEYLOGFILE), as they come
+    /// Append TLS secrets of both sides to this file in NSS format (SSLKEYLOGFILE), as they become known
     #[arg(long, value_name = "FILE")]
     key_log: Option<PathBuf>,
 }
@@ -55,37 +56,37 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 struct Upstreams {
-    /// Where requests go, such as http://127.0.0.1:9000; its path is not used (may be repeated)
+    /// Upstream to forward requests to, such as http://127.0.0.1:9000; its path is ignored (may be repeated)
     #[arg(long = "to", value_name = "URL", required = true)]
     to: Vec<String>,
-    /// The version of HTTP towards them: by default HTTP/1.1
+    /// HTTP version to upstreams [default: 1.1]
     #[arg(long, value_name = "VERSION", value_enum)]
     http: Option<Http>,
-    /// Which of them a request goes to
+    /// How to choose the upstream of a request [default: round-robin]
     #[arg(long, value_name = "HOW", value_enum)]
     balance: Option<Balancing>,
-    /// Connections to each at most: by default 256 of HTTP/1.1, 8 of HTTP/2 and HTTP/3
+    /// Maximum connections to each upstream [default: 256 for HTTP/1.1, 8 for HTTP/2 and HTTP/3]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     connections: Option<u32>,
-    /// Have --connections to each, whatever is free; without it one is opened only when a request finds none free
+    /// Keep exactly --connections to each upstream [default: open one only if a request finds none free]
     #[arg(long, requires = "connections")]
     fixed: bool,
-    /// Open so many of the connections to each before the first request, or all; without it none, but with --fixed all
+    /// Open this many connections to each upstream before the first request, or `all` [default: 0; all with --fixed]
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "all"
     )]
-    warm: Option<Warm>,
-    /// Requests at once on each connection of HTTP/2 and HTTP/3 at most
+    warm: Option<WarmCount>,
+    /// Maximum concurrent requests per HTTP/2 or HTTP/3 connection
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     streams: Option<u32>,
-    /// Which of an upstream's connections that can take a request gets it; without it last_used, with --fixed
-    /// turns (docs/RECIPES.md)
+    /// How to choose among an upstream's connections that can take a request (docs/RECIPES.md) [default: last_used;
+    /// turns with --fixed]
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     order: Option<PoolOrder>,
-    /// Take any certificate of theirs
+    /// Accept any certificate of an upstream
     #[arg(short = 'k', long)]
     insecure: bool,
-    /// Trust the certificates of this file (PEM) only
+    /// Trust only the certificates in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
 }
@@ -93,19 +94,19 @@ struct Upstreams {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Settings (docs/RECIPES.md)")]
 struct Settings {
-    /// Do on both sides as this program is known to do
+    /// Behave like this program on both sides
     #[arg(long, value_name = "PROGRAM", value_enum, conflicts_with_all = ["preset", "back_preset"])]
-    like: Option<Like>,
-    /// Settings of a well-known program on the side of the clients
+    like: Option<ImitatedProgram>,
+    /// Use the settings of a well-known program towards clients
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// One setting of that side, such as `http2.window_updates=never` (may be repeated)
+    /// Change one setting towards clients, such as `http2.window_updates=never` (may be repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Settings of a well-known program on the side of the upstreams
+    /// Use the settings of a well-known program towards upstreams
     #[arg(long, value_name = "NAME")]
     back_preset: Option<String>,
-    /// One setting of that side (may be repeated)
+    /// Change one setting towards upstreams (may be repeated)
     #[arg(long = "back-set", value_name = "KEY=VALUE")]
     back_sets: Vec<String>,
 }
@@ -113,21 +114,21 @@ struct Settings {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Times")]
 struct Times {
-    /// Answer 504 if an upstream's connection is not ready within this time
+    /// Answer 504 if a connection to the upstream is not ready within this time
     #[arg(long, value_name = "TIME", default_value = "60s")]
     connect_timeout: Duration,
-    /// Answer 504 if an upstream does not begin to answer within this time
+    /// Answer 504 if the upstream does not start its response within this time
     #[arg(long, value_name = "TIME", default_value = "60s")]
     answer_timeout: Duration,
-    /// Give up what does not move for this time
+    /// Abort exchanges and close connections without progress for this long
     #[arg(long, value_name = "TIME", default_value = "75s")]
     idle_timeout: Duration,
-    /// Hold the head of each response for this time before it is passed on, as a filter that computes; up to 10s
+    /// Delay the head of each response by this time, like a filter that computes; at most 10s
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = delay)]
     delay: Duration,
 }
 
-/// Reads `--delay`, within what a recipe may ask for.
+/// Parses `--delay`, with the limits that recipes have.
 fn delay(text: &str) -> Result<Duration, String> {
     let delay: Duration = text
         .parse()
@@ -138,42 +139,42 @@ fn delay(text: &str) -> Result<Duration, String> {
     Err(format!("{text} is out of range: expected 0ms to 10s"))
 }
 
-/// Which upstream a request goes to.
+/// How to choose the upstream of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Balancing {
-    /// They take turns
+    /// Each upstream in turn
     RoundRobin,
-    /// The one with the fewest requests under way
+    /// The upstream with the fewest requests in flight
     LeastRequests,
 }
 
-/// A program whose published or seen behaviour is taken over.
+/// A program whose published or observed behaviour is imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Like {
-    /// An Application Load Balancer: 128 streams, 16,375 bytes for each DATA frame, HTTP/1.1 to targets in turn
+enum ImitatedProgram {
+    /// Application Load Balancer: 128 streams, 16,375 bytes per DATA frame, HTTP/1.1 to targets in turn
     Alb,
     /// nghttpx: 100 streams, windows of 65,535 bytes, TLS records of 1,300 bytes for the first MiB
     Nghttpx,
 }
 
-/// What `--like` comes to.
-struct Mode {
+/// The settings that `--like` stands for.
+struct ProxyPresets {
     front: &'static str,
-    /// The protocol's own settings, if it says nothing.
+    /// `None` for the protocol's own settings.
     back: Option<&'static str>,
-    /// The version that it speaks to upstreams, whatever is asked for.
+    /// The fixed version towards upstreams, if the program has one.
     version: Option<Version>,
 }
 
-impl Like {
-    fn mode(self) -> Mode {
+impl ImitatedProgram {
+    fn presets(self) -> ProxyPresets {
         match self {
-            Like::Alb => Mode {
+            ImitatedProgram::Alb => ProxyPresets {
                 front: "alb",
                 back: None,
                 version: Some(Version::Http1),
             },
-            Like::Nghttpx => Mode {
+            ImitatedProgram::Nghttpx => ProxyPresets {
                 front: "nghttpx",
                 back: Some("nghttpx"),
                 version: None,
@@ -183,23 +184,24 @@ impl Like {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let wanted = arguments.listeners.wanted();
-    let protocols: Vec<Protocol> = (wanted.iter())
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let requested = arguments.listeners.requested();
+    let protocols: Vec<Protocol> = (requested.iter())
         .flat_map(|(kind, _)| kind.protocols())
         .collect();
     let front = arguments.settings.front(&protocols)?;
-    let identity = match protocols.iter().any(|protocol| protocol.is_secure()) {
-        true => Some(arguments.certificate.identity()?),
-        false => None,
+    let identity = if protocols.iter().any(|protocol| protocol.is_secure()) {
+        Some(arguments.certificate.identity()?)
+    } else {
+        None
     };
-    // Each connection is a file; where the limit cannot be raised it holds.
+    // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
     let mut listeners = Vec::new();
-    for (kind, address) in &wanted {
+    for (kind, address) in &requested {
         listeners.push(Listener {
             address: *address,
-            speaks: kind.speaks(&front, identity.as_ref())?,
+            protocol: kind.listener_protocol(&front, identity.as_ref())?,
         });
     }
     let keys = KeyLog::open(arguments.key_log.as_deref())?;
@@ -214,12 +216,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         .addresses()
         .context("cannot find where the listeners are")?;
     interrupt::watch_and_signal(stop)?;
-    for ((kind, _), address) in wanted.iter().zip(addresses) {
-        output::talk(format_args!("listening {} on {address}\n", kind.name()));
+    for ((kind, _), address) in requested.iter().zip(addresses) {
+        output::eprint(format_args!("listening {} on {address}\n", kind.name()));
     }
-    say(&proxy.run()?);
+    print_report(&proxy.run()?);
     keys.map_or(Ok(()), KeyLog::finish)?;
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }
 
 fn settings(
@@ -228,10 +230,10 @@ fn settings(
     front: SideSettings,
     log: &LogSinks,
 ) -> Result<ProxySettings> {
-    let (places, spoken) = arguments.upstreams.places()?;
+    let (urls, spoken) = arguments.upstreams.urls()?;
     let protocol = spoken.0;
-    let mode = arguments.settings.like.map(Like::mode);
-    if let Some(version) = mode.and_then(|mode| mode.version)
+    let presets = arguments.settings.like.map(ImitatedProgram::presets);
+    if let Some(version) = presets.and_then(|presets| presets.version)
         && version != protocol.version()
     {
         let said = "--like alb speaks HTTP/1.1 to its targets: leave --http out";
@@ -240,10 +242,10 @@ fn settings(
     let back = arguments.settings.back(protocol)?;
     let (connections, pool) = arguments.upstreams.pool(protocol)?;
     let flags = arguments.upstreams.flags();
-    let mut reach = Reach::telling_all();
-    let upstreams = places
+    let mut address_book = AddressBook::printing_all();
+    let upstreams = urls
         .iter()
-        .map(|place| Trusting::target(&flags, place, spoken, &back, &mut reach));
+        .map(|url| TlsCredentials::target(&flags, url, spoken, &back, &mut address_book));
     Ok(ProxySettings {
         listeners,
         upstreams: upstreams.collect::<Result<_>>()?,
@@ -273,8 +275,8 @@ fn settings(
     })
 }
 
-/// One line, with what went wrong behind the rest, and what both sides have counted.
-fn say(report: &ProxyReport) {
+/// Prints one line with the totals and failures, then the counts of both sides.
+fn print_report(report: &ProxyReport) {
     let failures = report
         .failures
         .iter()
@@ -284,35 +286,36 @@ fn say(report: &ProxyReport) {
         .iter()
         .map(|(error, count)| format!("{count} {error}"));
     let wrong: Vec<String> = failures.chain(errors).collect();
-    let wrong = match wrong.is_empty() {
-        true => String::new(),
-        false => format!("; {}", wrong.join(", ")),
+    let wrong = if wrong.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", wrong.join(", "))
     };
-    output::talk(format_args!(
+    output::eprint(format_args!(
         "{} connections, {} to upstreams, {} responses, {} requests sent again{wrong}\n",
         report.front.tcp_connections + report.front.quic_connections,
         report.connections_opened,
         report.responses_written,
         report.retries
     ));
-    say_counts("clients: ", &report.front);
-    say_counts("upstreams: ", &report.back);
+    print_counts("clients: ", &report.front);
+    print_counts("upstreams: ", &report.back);
 }
 
 impl Upstreams {
-    /// Where they are, and what is spoken to them, strictly.
-    fn places(&self) -> Result<(Vec<Place>, (Protocol, bool))> {
-        let places: Vec<Place> = (self.to.iter())
-            .map(|text| Place::parse(text))
+    /// The upstreams, and the protocol that is strictly used with them.
+    fn urls(&self) -> Result<(Vec<HttpUrl>, (Protocol, bool))> {
+        let urls: Vec<HttpUrl> = (self.to.iter())
+            .map(|text| HttpUrl::parse(text))
             .collect::<Result<_, _>>()?;
-        let scheme = places.first().map(|place| place.scheme);
-        if places.iter().any(|place| Some(place.scheme) != scheme) {
+        let scheme = urls.first().map(|url| url.scheme);
+        if urls.iter().any(|url| Some(url.scheme) != scheme) {
             let said = "the upstreams must be all http or all https";
             return Err(BadInput::new(said).into());
         }
         let scheme = scheme.context("there is an upstream")?;
         let http = Some(self.http.unwrap_or(Http::One));
-        Ok((places, self.flags().protocol(http, scheme)?))
+        Ok((urls, self.flags().protocol(http, scheme)?))
     }
 
     fn flags(&self) -> ConnectionFlags {
@@ -331,24 +334,25 @@ impl Upstreams {
         }
     }
 
-    /// The connections to each of them: what recipes have as `connections` and `pool`.
+    /// The connections to each upstream: what recipes call `connections` and `pool`.
     fn pool(&self, protocol: Protocol) -> Result<(Connections, PoolSettings), BadInput> {
         let usual = match protocol.version() {
             Version::Http1 => 256,
             Version::Http2 | Version::Http3 => 8,
         };
         let most = self.connections.unwrap_or(usual);
-        let (connections, order, warm) = match self.fixed {
-            true => (Connections::Fixed(most), PoolOrder::Turns, most),
-            false => (
+        let (connections, order, warm) = if self.fixed {
+            (Connections::Fixed(most), PoolOrder::Turns, most)
+        } else {
+            (
                 Connections::OnDemand { at_most: most },
                 PoolOrder::LastUsed,
                 0,
-            ),
+            )
         };
         let warm = self
             .warm
-            .map_or(Ok(warm), |warm| warm.of(most, "--connections"))?;
+            .map_or(Ok(warm), |warm| warm.resolve(most, "--connections"))?;
         let pool = PoolSettings {
             order: self.order.unwrap_or(order),
             streams_at_most: self.streams,
@@ -360,13 +364,13 @@ impl Upstreams {
 
 impl Settings {
     fn front(&self, protocols: &[Protocol]) -> Result<SideSettings, BadInput> {
-        let like = self.like.map(|like| like.mode().front);
+        let like = self.like.map(|like| like.presets().front);
         let preset = like.or(self.preset.as_deref());
         side_settings(preset, (SET, &self.sets), Side::Server, protocols)
     }
 
     fn back(&self, protocol: Protocol) -> Result<SideSettings, BadInput> {
-        let like = self.like.and_then(|like| like.mode().back);
+        let like = self.like.and_then(|like| like.presets().back);
         let preset = like.or(self.back_preset.as_deref());
         let sets = ("--back-set", &self.back_sets[..]);
         side_settings(preset, sets, Side::Client, &[protocol])

@@ -1,13 +1,13 @@
-//! `squall recipes`: what there is to run.
+//! `squall recipes`: lists and prints the available recipes.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use squall_recipe::{Stations, bundled, parse_with, schema};
+use squall_recipe::{StationMode, bundled, parse_with, schema};
 
 use super::find_recipe;
-use crate::Ending;
+use crate::CommandOutcome;
 use crate::output::print;
-use crate::recordings::{Beside, bundled_file};
+use crate::recordings::{SiblingFiles, bundled_file};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -15,47 +15,47 @@ use crate::recordings::{Beside, bundled_file};
                   squall recipes --schema > recipe.schema.json"
 )]
 pub(crate) struct Arguments {
-    /// The recipe to print, by name or path, or a file that a bundled one names; without it, all bundled recipes are listed
+    /// Recipe to print, by name or path, or a file that a bundled recipe uses [default: list all bundled recipes]
     name: Option<String>,
-    /// List as JSON
+    /// Print the list as JSON
     #[arg(long, conflicts_with = "name")]
     json: bool,
-    /// Print a JSON Schema of recipes, for editors
+    /// Print the JSON Schema of recipes, for editors
     #[arg(long, conflicts_with_all = ["name", "json"])]
     schema: bool,
 }
 
-/// A recipe as `--json` lists it.
+/// A recipe as listed by `--json`.
 #[derive(Serialize)]
-struct Listed<'a> {
+struct RecipeEntry<'a> {
     name: &'a str,
     question: &'a str,
     profiles: Vec<&'a str>,
     default_profile: &'a str,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let Some(name) = &arguments.name {
         match bundled_file(name) {
             Some(text) => print(text)?,
             None => print(find_recipe(name)?.text)?,
         }
-        return Ok(Ending::Fine);
+        return Ok(CommandOutcome::Success);
     }
     if arguments.schema {
         let json = serde_json::to_string_pretty(&schema()).context("cannot write the schema")?;
         print(format_args!("{json}\n"))?;
-        return Ok(Ending::Fine);
+        return Ok(CommandOutcome::Success);
     }
     let mut recipes = Vec::new();
     for (name, text) in bundled() {
-        let recipe = parse_with(text, Stations::Real, &Beside::bundled())
+        let recipe = parse_with(text, StationMode::Real, &SiblingFiles::bundled())
             .with_context(|| format!("the bundled recipe {name} is broken"))?;
         recipes.push((*name, recipe));
     }
-    let listed: Vec<Listed> = recipes
+    let entries: Vec<RecipeEntry> = recipes
         .iter()
-        .map(|(name, recipe)| Listed {
+        .map(|(name, recipe)| RecipeEntry {
             name,
             question: recipe.question(),
             profiles: recipe.profiles().collect(),
@@ -64,16 +64,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         .collect();
     if arguments.json {
         let json =
-            serde_json::to_string_pretty(&listed).context("cannot write the list as JSON")?;
+            serde_json::to_string_pretty(&entries).context("cannot write the list as JSON")?;
         print(format_args!("{json}\n"))?;
-        return Ok(Ending::Fine);
+        return Ok(CommandOutcome::Success);
     }
-    for Listed {
+    for RecipeEntry {
         name,
         question,
         profiles,
         default_profile,
-    } in listed
+    } in entries
     {
         let profiles = profiles.join(", ");
         print(format_args!(
@@ -81,5 +81,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             ""
         ))?;
     }
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }

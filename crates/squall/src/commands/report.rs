@@ -1,4 +1,4 @@
-//! `squall report`: summary and report of a run from its records, and where both `run` and it make them.
+//! `squall report`: makes a run's summary and report from its records. `squall run` uses the same code.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use squall_analysis::answer::add_findings;
-use squall_analysis::causes::{RunCauses, TrialCauses};
+use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
 use squall_analysis::{
     RunSummary, Threshold, TrialReadings, TrialRows, TrialSource, TrialStats, summarise,
@@ -23,9 +23,9 @@ use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
 
 use super::open_run;
 use crate::output::print;
-use crate::{BadInput, Ending, THRESHOLD_FAILED};
+use crate::{BadInput, CommandOutcome, THRESHOLD_FAILED};
 
-/// Width of the report where the terminal does not say its own.
+/// Width of the report if the terminal does not report one.
 const PLAIN_WIDTH: usize = 100;
 
 #[derive(Debug, clap::Args)]
@@ -34,31 +34,31 @@ const PLAIN_WIDTH: usize = 100;
                   squall report runs/twilio-20261121T120000Z --threshold 'p(99)<80'"
 )]
 pub(crate) struct Arguments {
-    /// The folder of the run, or one with only its summary.json and findings.json
+    /// Folder of the run, or one with only its summary.json and findings.json
     run: PathBuf,
     #[command(flatten)]
-    reporting: Reporting,
+    reporting: ReportFlags,
 }
 
-/// What is said of a run, and how.
+/// What to report of a run, and how.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Reporting {
+pub(crate) struct ReportFlags {
     #[command(flatten)]
-    output: Output,
-    /// Print the answer only
+    output: OutputFlags,
+    /// Print only the answer
     #[arg(long, conflicts_with_all = ["full", "json"])]
     brief: bool,
-    /// Print every finding, and what else the answer's variants differ by
+    /// Print every finding, and all other differences between the answer's variants
     #[arg(long, conflicts_with = "json")]
     full: bool,
-    /// A condition on each cell, such as p(99)<50 or errors:rate<0.01: exit code 99 if it does not hold (may be repeated)
+    /// Exit with code 99 if this condition fails in any cell, such as p(99)<50 or errors:rate<0.01 (may be repeated)
     #[arg(long, value_name = "CONDITION")]
     threshold: Vec<Threshold>,
 }
 
 /// How results are printed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Output {
+pub(crate) struct OutputFlags {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Output {
     pub(crate) colour: ColourChoice,
 }
 
-impl Reporting {
+impl ReportFlags {
     fn detail(&self) -> Detail {
         match (self.brief, self.full) {
             (true, _) => Detail::Brief,
@@ -77,8 +77,8 @@ impl Reporting {
     }
 }
 
-impl Output {
-    /// The colours for a terminal, or for something else.
+impl OutputFlags {
+    /// Whether to use colours on a terminal, or on something else.
     pub(crate) fn colour_for(&self, is_terminal: bool) -> Colour {
         let wants_colour = match self.colour {
             ColourChoice::Auto => {
@@ -87,9 +87,10 @@ impl Output {
             ColourChoice::Always => true,
             ColourChoice::Never => false,
         };
-        match wants_colour {
-            true => Colour::Ansi,
-            false => Colour::Plain,
+        if wants_colour {
+            Colour::Ansi
+        } else {
+            Colour::Plain
         }
     }
 }
@@ -104,34 +105,34 @@ pub(crate) enum ColourChoice {
     Never,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let (run, reporting) = (&arguments.run, &arguments.reporting);
-    if let Some(kept) = KeptSummary::find(run) {
-        return kept.print(reporting);
+    if let Some(stored) = StoredSummary::find(run) {
+        return stored.print(reporting);
     }
     let (folder, plan) = open_run(run)?;
     write_and_print(&folder, &plan, reporting)
 }
 
-/// What somebody kept of a run without its trials: its summary.json and findings.json.
-struct KeptSummary {
+/// The summary.json and findings.json of a run, kept without its trials.
+struct StoredSummary {
     summary: PathBuf,
     findings: PathBuf,
 }
 
-impl KeptSummary {
-    /// Finds the summary in a folder that has no plan, which a run's folder has.
-    fn find(folder: &Path) -> Option<KeptSummary> {
-        let kept = KeptSummary {
+impl StoredSummary {
+    /// Finds a summary in a folder that is not a run's folder, which would have a plan.
+    fn find(folder: &Path) -> Option<StoredSummary> {
+        let stored = StoredSummary {
             summary: folder.join("summary.json"),
             findings: folder.join("findings.json"),
         };
         let is_run = folder.join("plan.json").exists();
-        (!is_run && kept.summary.is_file()).then_some(kept)
+        (!is_run && stored.summary.is_file()).then_some(stored)
     }
 
-    /// Prints it as the run's report was printed. Nothing is written.
-    fn print(&self, reporting: &Reporting) -> Result<Ending> {
+    /// Prints it as the report of the run was printed. Writes nothing.
+    fn print(&self, reporting: &ReportFlags) -> Result<CommandOutcome> {
         if !reporting.threshold.is_empty() {
             let summary = self.summary.display();
             return Err(BadInput::new(format!(
@@ -151,30 +152,30 @@ impl KeptSummary {
         let cells: Vec<CellFindings> =
             read_json(&self.findings).map_err(|error| unreadable(&self.findings, error))?;
         show(&summary, &cells, reporting, None)?;
-        Ok(ending_of(&summary))
+        Ok(outcome_of(&summary))
     }
 }
 
-/// Makes summary.json and report.html of all complete trials and prints the summary.
+/// Writes summary.json, findings.json and report.html from all complete trials, and prints the summary.
 pub(crate) fn write_and_print(
     folder: &RunFolder,
     plan: &Plan,
-    reporting: &Reporting,
-) -> Result<Ending> {
-    let Made {
+    reporting: &ReportFlags,
+) -> Result<CommandOutcome> {
+    let RunResults {
         summary,
         cells,
         page,
-    } = make(folder, plan, &reporting.threshold)?;
+    } = make_results(folder, plan, &reporting.threshold)?;
     write_json(folder.summary(), &summary)?;
     write_json(folder.findings(), &cells)?;
     let report = folder.report();
     fs::write(&report, page).with_context(|| format!("cannot write {}", report.display()))?;
     show(&summary, &cells, reporting, Some(&report))?;
-    Ok(ending_of(&summary))
+    Ok(outcome_of(&summary))
 }
 
-fn ending_of(summary: &RunSummary) -> Ending {
+fn outcome_of(summary: &RunSummary) -> CommandOutcome {
     let is_invalid = summary
         .conditions
         .iter()
@@ -182,22 +183,22 @@ fn ending_of(summary: &RunSummary) -> Ending {
         .any(|cell| !cell.trials.is_empty() && cell.valid_trials().next().is_none());
     let all_hold = summary.thresholds.iter().all(|held| held.holds);
     match () {
-        () if is_invalid => Ending::Invalid,
-        () if !all_hold => Ending::Code(THRESHOLD_FAILED),
-        () => Ending::Fine,
+        () if is_invalid => CommandOutcome::Invalid,
+        () if !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
+        () => CommandOutcome::Success,
     }
 }
 
-/// What is made of a run's trials.
-struct Made {
+/// The results derived from a run's trials.
+struct RunResults {
     summary: RunSummary,
-    /// What is wrong.
+    /// The findings, by cell.
     cells: Vec<CellFindings>,
-    /// The report.
+    /// The HTML report.
     page: String,
 }
 
-fn make(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<Made> {
+fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<RunResults> {
     let (mut plots, mut found) = (Vec::new(), Vec::new());
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
@@ -211,14 +212,14 @@ fn make(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<Mad
     let cells = aggregate(&found);
     add_findings(&mut summary, &cells);
     let page = html(&summary, &plots, &cells);
-    Ok(Made {
+    Ok(RunResults {
         summary,
         cells,
         page,
     })
 }
 
-/// The findings of a trial. One that was made before there were any has none.
+/// The findings of a trial; empty for trials made before findings existed.
 fn read_findings(trial: &TrialFolder) -> Result<Vec<Finding>> {
     let path = trial.findings();
     if !path.exists() {
@@ -227,7 +228,7 @@ fn read_findings(trial: &TrialFolder) -> Result<Vec<Finding>> {
     Ok(read_json(path)?)
 }
 
-/// The summary of a run from its records, without a page, and what `thresholds` are held against.
+/// The summary of a run from its records, without a report; `thresholds` are checked.
 pub(crate) fn summary_of(
     folder: &RunFolder,
     plan: &Plan,
@@ -236,28 +237,30 @@ pub(crate) fn summary_of(
     summarise_trials(folder, plan, thresholds, |_| Ok(()))
 }
 
-/// A trial, while its rows are in memory.
-struct Read<'a> {
+/// A trial while its rows are in memory.
+struct LoadedTrial<'a> {
     trial: &'a TrialFolder,
     record: &'a TrialRecord,
     requests: &'a [RequestRecord],
-    /// None where they cannot be known.
+    /// `None` if they are unknown.
     causes: Option<&'a [CausesRecord]>,
 }
 
-/// Reads one trial at a time: the rows of a long run do not fit into memory together. Each is shown to `look` too.
+/// Summarises a run, reading one trial at a time because the rows of a long run do not fit into memory together.
+/// `visit` sees each trial.
 fn summarise_trials(
     folder: &RunFolder,
     plan: &Plan,
     thresholds: &[Threshold],
-    mut look: impl FnMut(Read<'_>) -> Result<()>,
+    mut visit: impl FnMut(LoadedTrial<'_>) -> Result<()>,
 ) -> Result<RunSummary> {
     let (mut stats, mut readings, mut causes) = (Vec::new(), Vec::new(), Vec::new());
     for trial in complete_trials(folder)? {
         let (record, requests) = (trial.read_record()?, read_requests(trial.requests())?);
-        let rows = match trial.causes().is_file() {
-            true => Some(in_total(read_causes(trial.causes())?)),
-            false => None,
+        let rows = if trial.causes().is_file() {
+            Some(in_total(read_causes(trial.causes())?))
+        } else {
+            None
         };
         let wants_servers =
             (plan.measures.iter()).any(|measure| matches!(measure, Measure::ServerTime(..)));
@@ -274,8 +277,8 @@ fn summarise_trials(
             readings.push(readings_of(&own, &record, &requests, thresholds));
         }
         stats.push(own);
-        causes.extend((rows.as_ref()).map(|rows| TrialCauses::of(&record, &requests, rows)));
-        look(Read {
+        causes.extend((rows.as_ref()).map(|rows| TrialBandTimes::of(&record, &requests, rows)));
+        visit(LoadedTrial {
             trial: &trial,
             record: &record,
             requests: &requests,
@@ -283,12 +286,12 @@ fn summarise_trials(
         })?;
     }
     let mut summary = summarise(plan, stats);
-    summary.hold(thresholds, &readings);
-    summary.causes = RunCauses::of(plan, &causes);
+    summary.check_thresholds(thresholds, &readings);
+    summary.causes = RunBandTimes::of(plan, &causes);
     Ok(summary)
 }
 
-/// What is told of a run is of whole paths; `explain` has each hop.
+/// Keeps the rows of whole paths, which reports are about; `explain` also shows each hop.
 fn in_total(mut causes: Vec<CausesRecord>) -> Vec<CausesRecord> {
     causes.retain(CausesRecord::is_in_total);
     causes
@@ -323,7 +326,7 @@ fn readings_of(
 fn show(
     summary: &RunSummary,
     cells: &[CellFindings],
-    reporting: &Reporting,
+    reporting: &ReportFlags,
     report: Option<&Path>,
 ) -> Result<()> {
     let output = &reporting.output;

@@ -1,7 +1,7 @@
-//! `squall run`: a recipe's plan, trial by trial, then its report.
+//! `squall run`: runs a recipe's plan, trial by trial, then reports.
 //!
-//! Each trial is a process of its own (see `worker`). An interrupt ends the running trial and reports the
-//! complete ones; `--resume` runs what is missing or invalid.
+//! Each trial runs in its own process (see `worker`). An interrupt ends the running trial and reports the complete
+//! ones; `--resume` runs the missing and invalid ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,25 @@ use anyhow::{Context, Result, anyhow};
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
 use squall_base::record::{Phase, RequestRecord, Validity};
-use squall_linux::awake::Awake;
-use squall_recipe::{Recipe, Stations, parse_with};
+use squall_linux::awake::SleepInhibitor;
+use squall_recipe::{Recipe, StationMode, parse_with};
 use squall_record::{
     RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
 };
 
-use super::report::{Reporting, write_and_print};
+use super::report::{ReportFlags, write_and_print};
 use super::{RecipeText, find_recipe, open_run};
-use crate::awake::{self, Idle, Measured};
+use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::environment::Environment;
-use crate::output::{print, talk, told_once};
+use crate::output::{eprint, error_chain, print};
 use crate::progress::Progress;
-use crate::recordings::Beside;
+use crate::recordings::SiblingFiles;
 use crate::worker::LinkPackets;
-use crate::worker_process::{self, Conduct, Ended};
-use crate::{BadInput, Ending, interrupt, pages, programs};
+use crate::worker_process::{self, RunContext, WorkerOutcome};
+use crate::{BadInput, CommandOutcome, interrupt, pages, programs};
 
-/// How often a trial is tried before an invalid record of it is kept: what disturbs a machine for a moment
-/// is gone the next time. Each attempt is counted in the record, so that a reader sees which variant needed
-/// how many.
+/// How often a trial is tried before an invalid record of it is kept: a momentary disturbance of the machine is usually
+/// gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
 const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
@@ -40,43 +39,44 @@ const ATTEMPTS: u32 = 3;
                         squall run --resume runs/twilio-20261121T120000Z"
 )]
 pub(crate) struct Arguments {
-    /// The recipe: a name (see `squall recipes`) or the path of a TOML file
+    /// Recipe: a name (see `squall recipes`) or the path of a TOML file
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     recipe: Option<String>,
-    /// The profile of the recipe; without it, the recipe's default
+    /// Profile of the recipe [default: the recipe's own default]
     #[arg(long, conflicts_with = "resume")]
     profile: Option<String>,
-    /// Seed of all randomness: the same seed loses the same packets of each flow
+    /// Seed for all random choices: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
-    /// Whether programs on paths run themselves, or our own stations in their places, with the settings of their presets
+    /// Run the programs on paths themselves (real), or squall's own stations with the presets of these programs in
+    /// their place (embedded)
     #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
-    stations: Stations,
-    /// The folder in which the run gets its own
+    stations: StationMode,
+    /// Create the run's folder in this one
     #[arg(long, default_value = "runs", conflicts_with = "resume")]
     output: PathBuf,
-    /// Check the recipe and the programs that it needs, say what would be run, and start nothing
+    /// Check the recipe and the programs that it needs, print what would run, and start nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// Continue a run that was interrupted: its folder
+    /// Continue the interrupted run in this folder
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
-    /// What idle processors do; without it they are kept awake, if that is allowed and this is no virtual machine
+    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
     #[arg(long, value_enum, value_name = "STATE")]
-    idle_processors: Option<Idle>,
-    /// Keep the packets of each trial's link, as `link.pcapng` in its folder, with the secrets of TLS
+    idle_processors: Option<IdleProcessors>,
+    /// Keep the packets of each trial's link as `link.pcapng` in the trial's folder, with TLS secrets
     #[arg(long)]
     pcap: bool,
     #[command(flatten)]
-    reporting: Reporting,
+    reporting: ReportFlags,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
-        print(preview(&planned(arguments, wanted)?.plan))?;
-        return Ok(Ending::Fine);
+        print(preview(&plan_recipe(arguments, wanted)?.plan))?;
+        return Ok(CommandOutcome::Success);
     }
-    let awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
+    let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
     let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), _) => {
             let opened = open_run(run)?;
@@ -88,16 +88,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     };
     let _lock = folder.lock()?;
     interrupt::watch()?;
-    let conduct = Conduct {
+    let context = RunContext {
         folder: &folder,
         plan: &plan,
         packets: LinkPackets::kept_if(arguments.pcap),
     };
-    match run_trials(&conduct) {
-        Ok(Ended::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
-        Ok(Ended::Interrupted) => {
+    match run_trials(&context) {
+        Ok(WorkerOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
+        Ok(WorkerOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
-            Ok(Ending::Interrupted)
+            Ok(CommandOutcome::Interrupted)
         }
         Err(error) => {
             report_part(&folder, &plan, "failed", &arguments.reporting);
@@ -106,32 +106,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     }
 }
 
-fn stations(word: &str) -> Result<Stations, String> {
-    [Stations::Real, Stations::Embedded]
+fn stations(word: &str) -> Result<StationMode, String> {
+    [StationMode::Real, StationMode::Embedded]
         .into_iter()
         .find(|stations| stations.name() == word)
         .ok_or_else(|| "expected `real` or `embedded`".to_owned())
 }
 
-/// Says how far a run came that did not come to its end, and how to go on; reports the part.
-fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &Reporting) {
+/// Reports the complete trials of an unfinished run, and how to continue it.
+fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &ReportFlags) {
     let complete = folder.complete_trials().map_or(0, |trials| trials.len());
     if complete > 0
         && let Err(error) = write_and_print(folder, plan, reporting)
     {
-        talk(format_args!(
+        eprint(format_args!(
             "squall: cannot report the trials that are complete: {}\n",
-            told_once(&error)
+            error_chain(&error)
         ));
     }
-    talk(format_args!(
+    eprint(format_args!(
         "{why}: {complete} of {} trials are complete; go on with: squall run --resume {}\n",
         plan.trials.len(),
         folder.root().display()
     ));
 }
 
-/// The folder of a new run, named by recipe and time. A second run of the same second gets a number.
+/// The folder of a new run, named after recipe and time. A second run within the same second gets a number.
 fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
     let name = run_name(recipe, SystemTime::now());
     let taken = |name: &String| above.join(name).exists();
@@ -142,11 +142,11 @@ fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
     RunFolder::create(above.join(name.expect("there are names without end")))
 }
 
-/// Says so if the machine is no longer the one on which the run began.
-fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> {
+/// Prints a notice if the machine is no longer the one that began the run.
+fn compare_environment(folder: &RunFolder, awake: Option<&SleepInhibitor>) -> Result<()> {
     let before: Environment = read_json(folder.environment())?;
     if before != Environment::read(awake) {
-        talk(format_args!(
+        eprint(format_args!(
             "squall: kernel, processor, memory, squall's version or whether processors may sleep are not those of {}: \
              trials of two machines do not compare\n",
             folder.environment().display()
@@ -155,16 +155,16 @@ fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> 
     Ok(())
 }
 
-/// A recipe whose plan can be run on this machine.
-struct Planned {
+/// A recipe whose plan can run on this machine.
+struct PlannedRecipe {
     text: String,
-    beside: Beside,
+    recipe_files: SiblingFiles,
     recipe: Recipe,
     plan: Plan,
 }
 
-/// Checks the recipe. Its mistakes are told here, before anything starts.
-fn planned(arguments: &Arguments, wanted: &str) -> Result<Planned> {
+/// Checks the recipe, and reports its errors before anything starts.
+fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     let RecipeText { name, text, files } = find_recipe(wanted)?;
     let recipe: Recipe = parse_with(&text, arguments.stations, &files)
         .map_err(|error| BadInput::in_file(&error.render(&name, &text)))?;
@@ -178,18 +178,18 @@ fn planned(arguments: &Arguments, wanted: &str) -> Result<Planned> {
     programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
             "{}; or let squall play all programs itself: --stations embedded",
-            told_once(&error)
+            error_chain(&error)
         ))
     })?;
-    Ok(Planned {
+    Ok(PlannedRecipe {
         text,
-        beside: files,
+        recipe_files: files,
         recipe,
         plan,
     })
 }
 
-/// What a plan would run, and for how long.
+/// Describes what a plan would run, and for how long.
 fn preview(plan: &Plan) -> String {
     let Plan {
         recipe, profile, ..
@@ -205,42 +205,46 @@ fn preview(plan: &Plan) -> String {
     )
 }
 
-/// Makes the run's folder.
-fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(RunFolder, Plan)> {
-    let Planned {
+/// Creates the run's folder and its initial files.
+fn begin(
+    arguments: &Arguments,
+    wanted: &str,
+    awake: Option<&SleepInhibitor>,
+) -> Result<(RunFolder, Plan)> {
+    let PlannedRecipe {
         text,
-        beside,
+        recipe_files,
         recipe,
         plan,
-    } = planned(arguments, wanted)?;
+    } = plan_recipe(arguments, wanted)?;
     let folder = new_folder(&arguments.output, &plan.recipe)?;
     fs::write(folder.recipe(), &text)
         .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
-    keep_files(&folder, &recipe, &beside)?;
-    for omission in beside.omitted() {
-        talk(format_args!("{omission}\n"));
+    keep_files(&folder, &recipe, &recipe_files)?;
+    for omission in recipe_files.omitted() {
+        eprint(format_args!("{omission}\n"));
     }
     write_plan(folder.plan(), &plan)?;
     write_json(folder.environment(), &Environment::read(awake))?;
     Ok((folder, plan))
 }
 
-/// Copies the files that the recipe names, so that the run can be repeated when they have changed.
-fn keep_files(folder: &RunFolder, recipe: &Recipe, beside: &Beside) -> Result<()> {
+/// Copies the files that the recipe names, so that the run can be repeated after they have changed.
+fn keep_files(folder: &RunFolder, recipe: &Recipe, recipe_files: &SiblingFiles) -> Result<()> {
     if recipe.files().is_empty() {
         return Ok(());
     }
     let files = folder.files();
     fs::create_dir(&files).with_context(|| format!("cannot make {}", files.display()))?;
     for file in recipe.files() {
-        beside.copy(&file.path, &files.join(&file.kept_as))?;
+        recipe_files.copy(&file.path, &files.join(&file.kept_as))?;
     }
     Ok(())
 }
 
-/// Runs every trial that is not complete and valid yet.
-fn run_trials(run: &Conduct<'_>) -> Result<Ended> {
-    let Conduct { folder, plan, .. } = run;
+/// Runs every trial that is not yet complete and valid.
+fn run_trials(run: &RunContext<'_>) -> Result<WorkerOutcome> {
+    let RunContext { folder, plan, .. } = run;
     let mut missing: Vec<(&Trial, u32)> = Vec::new();
     for trial in &plan.trials {
         let Some(complete) = folder.complete_trial(&trial.folder()) else {
@@ -262,26 +266,27 @@ fn run_trials(run: &Conduct<'_>) -> Result<Ended> {
                 trial.index, trial.variant.name, trial.condition
             )
         });
-        if !matches!(ended, Ok(Ended::Complete)) {
-            progress.given_up();
+        if !matches!(ended, Ok(WorkerOutcome::Complete)) {
+            progress.abandon();
             return ended;
         }
     }
-    Ok(Ended::Complete)
+    Ok(WorkerOutcome::Complete)
 }
 
-/// Runs one trial until it is valid, or has had its attempts.
+/// Runs one trial until it is valid or has used up its attempts.
 fn run_trial(
-    run: &Conduct<'_>,
+    run: &RunContext<'_>,
     trial: &Trial,
     attempts_before: u32,
     progress: &mut Progress,
-) -> Result<Ended> {
+) -> Result<WorkerOutcome> {
     for attempt in 1..=ATTEMPTS {
         progress.begin(trial);
         let attempt_number = attempts_before + attempt;
-        if worker_process::run(run, trial, attempt_number, progress)? == Ended::Interrupted {
-            return Ok(Ended::Interrupted);
+        if worker_process::run(run, trial, attempt_number, progress)? == WorkerOutcome::Interrupted
+        {
+            return Ok(WorkerOutcome::Interrupted);
         }
         let complete = run
             .folder
@@ -298,10 +303,10 @@ fn run_trial(
             }
         }
     }
-    Ok(Ended::Complete)
+    Ok(WorkerOutcome::Complete)
 }
 
-/// What the progress line says of a trial that is complete.
+/// The text of the progress line for a complete trial.
 fn outcome(complete: &TrialFolder) -> Result<String> {
     let requests = read_requests(complete.requests())?;
     let record = complete.read_record()?;
@@ -313,7 +318,7 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
             quantile(stats.median),
             quantile(stats.p99)
         ),
-        // Too few requests for a percentile.
+        // There are too few requests for a percentile.
         None => format!("mean {} ms", quantile(stats.mean)),
     };
     if stats.failed + stats.censored > 0 {
@@ -330,7 +335,7 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
     Ok(said)
 }
 
-/// Whether a request waited for one that the server held, if that is what the load asks.
+/// For a load with a held request: whether the other request waited for it.
 fn held(load: &Load, requests: &[RequestRecord]) -> Option<String> {
     let LoadKind::Pages {
         question: PageQuestion::Held,

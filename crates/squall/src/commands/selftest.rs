@@ -1,12 +1,12 @@
-//! `squall selftest`: the emulator measured on this machine, as a table or JSON. What is measured, and how it is
-//! judged: `selftest`.
+//! `squall selftest`: measures the link emulator on this machine, and prints a table or JSON. `selftest` has the
+//! measurements and their targets.
 
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use crate::Ending;
-use crate::awake::{self, Idle, Measured};
+use crate::CommandOutcome;
+use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::output::print;
 use crate::selftest::{Group, Row, measure};
 
@@ -20,16 +20,16 @@ pub(crate) struct Arguments {
     /// Measure only this group
     #[arg(long, value_enum, value_name = "GROUP")]
     only: Option<Group>,
-    /// What idle processors do; without it they are kept awake, if that is allowed and this is no virtual machine
+    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
     #[arg(long, value_enum, value_name = "STATE")]
-    idle_processors: Option<Idle>,
+    idle_processors: Option<IdleProcessors>,
     /// Print the rows as JSON: an array of objects {group, name, value, unit, target, pass}
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
     let rows = measure(arguments.only)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&rows).context("cannot write the rows as JSON")?;
@@ -42,9 +42,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         print(format_args!("{}\n{slept}{}", table(&rows), summary(&rows)))?;
     }
     Ok(if failed(&rows) == 0 {
-        Ending::Fine
+        CommandOutcome::Success
     } else {
-        Ending::Invalid
+        CommandOutcome::Invalid
     })
 }
 
@@ -52,7 +52,7 @@ fn failed(rows: &[Row]) -> usize {
     rows.iter().filter(|row| row.pass == Some(false)).count()
 }
 
-/// A line for each row.
+/// Formats one line per row.
 fn table(rows: &[Row]) -> String {
     let head = ["group", "what", "value", "target", ""].map(str::to_owned);
     let mut lines = vec![head];
@@ -90,7 +90,7 @@ fn cells(row: &Row) -> [String; 5] {
     ]
 }
 
-/// As many digits as mean something.
+/// Only the significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         _ if value == value.trunc() => format!("{value:.0}"),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_a_line_and_a_miss_is_loud() {
+    fn table_has_a_line_per_row_and_marks_misses() {
         let rows = [
             row("round trip", 48.25, Some(true)),
             row("p99", 3_061.4, Some(false)),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_six_keys() {
+    fn row_as_json_has_six_keys() {
         let json = serde_json::to_string(&row("p99", 1.5, Some(true))).expect("plain data");
         assert_eq!(
             json,

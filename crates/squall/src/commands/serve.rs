@@ -1,6 +1,6 @@
-//! `squall serve`: the embedded server on its own, on real ports.
+//! `squall serve`: the embedded server as a standalone server on real ports.
 //!
-//! Only what can be asked for; the server itself is in squall-stations. It ends with Ctrl-C.
+//! Only the flags; the server itself is in squall-stations. It runs until Ctrl-C.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,11 +16,13 @@ use squall_http::tls;
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
-use squall_stations::server::{Access, Listener, Server, ServerSettings, Site, Spoken};
+use squall_stations::server::{
+    AccessLog, Listener, ListenerProtocol, Server, ServerSettings, Site,
+};
 
 use crate::client::{SET, side_settings};
 use crate::key_log::KeyLog;
-use crate::{BadInput, Ending, interrupt, output};
+use crate::{BadInput, CommandOutcome, interrupt, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -38,41 +40,42 @@ pub(crate) struct Arguments {
     content: Content,
     #[command(flatten)]
     certificate: Certificate,
-    /// Settings of a well-known program instead of the protocols' own (docs/RECIPES.md)
+    /// Use the protocol settings of a well-known program (docs/RECIPES.md lists them)
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// One setting, such as `http2.window_updates=never` or `tls.records=1300` (docs/RECIPES.md; may be repeated)
+    /// Change one setting, such as `http2.window_updates=never` or `tls.records=1300` (docs/RECIPES.md; may be
+    /// repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Close a connection on which nothing gets on for this time: no request, and no part of a body. One of
-    /// HTTP/3 ends after 30s without a packet as well
+    /// Close connections without progress for this long (no request, and no part of a body); those of HTTP/3 also close
+    /// after 30s without a packet
     #[arg(long, value_name = "TIME", default_value = "75s")]
     idle_timeout: Duration,
-    /// Write a line for each exchange to this file, with microseconds; `-` is stdout
+    /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
-    /// Append TLS secrets to this file in the format of NSS (SSLKEYLOGFILE), as they come
+    /// Append TLS secrets to this file in NSS format (SSLKEYLOGFILE), as they become known
     #[arg(long, value_name = "FILE")]
     key_log: Option<PathBuf>,
 }
 
-/// Where it listens: a port (of 127.0.0.1), or ADDRESS:PORT; port 0 takes any that is free.
+/// Listening addresses: a port (of 127.0.0.1) or ADDRESS:PORT; port 0 takes any free port.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Listeners: PORT or ADDRESS:PORT, each may be repeated")]
 pub(super) struct Listeners {
-    /// HTTP/1.1 in the clear
+    /// HTTP/1.1 without TLS
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     h1: Vec<SocketAddr>,
     /// HTTP/1.1 over TLS
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     h1s: Vec<SocketAddr>,
-    /// HTTP/2 in the clear, with prior knowledge
+    /// HTTP/2 without TLS, with prior knowledge
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     h2c: Vec<SocketAddr>,
     /// HTTP/2 over TLS
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     h2: Vec<SocketAddr>,
-    /// HTTP/2 or HTTP/1.1 over TLS, as ALPN agrees
+    /// HTTP/2 or HTTP/1.1 over TLS, as ALPN negotiates
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     https: Vec<SocketAddr>,
     /// HTTP/3
@@ -80,21 +83,21 @@ pub(super) struct Listeners {
     h3: Vec<SocketAddr>,
 }
 
-/// What it answers.
+/// The content of responses.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What it answers (1KiB of text, if nothing is said)")]
 #[group(multiple = false)]
 struct Content {
-    /// A static body of this size
+    /// Static body of this size
     #[arg(long, value_name = "SIZE")]
     body: Option<Bytes>,
-    /// The files below this folder, with ranges and content types
+    /// Files below this folder, with ranges and content types
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// Each request's own body
+    /// Body of the request itself
     #[arg(long)]
     echo: bool,
-    /// How many bytes each request's body had
+    /// Number of bytes in the request's body
     #[arg(long)]
     sink: bool,
 }
@@ -102,27 +105,27 @@ struct Content {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "The certificate")]
 pub(super) struct Certificate {
-    /// The certificate and its chain (PEM)
+    /// Certificate with its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its private key (PEM)
+    /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// A name or address for which a certificate is made (may be repeated)
+    /// Name or address to include in the generated certificate (may be repeated)
     #[arg(long, value_name = "NAME", conflicts_with = "cert")]
     name: Vec<String>,
-    /// Write the certificate that was made to this file (PEM)
+    /// Write the generated certificate to this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "cert")]
     write_cert: Option<PathBuf>,
 }
 
-/// The size of the body if nothing is said.
+/// The default body size.
 const USUAL_BODY: Bytes = Bytes::new(1024);
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let wanted = arguments.listeners.wanted();
-    let protocols: Vec<Protocol> = (wanted.iter())
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let requested = arguments.listeners.requested();
+    let protocols: Vec<Protocol> = (requested.iter())
         .flat_map(|(kind, _)| kind.protocols())
         .collect();
     let side = side_settings(
@@ -131,17 +134,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         Side::Server,
         &protocols,
     )?;
-    let identity = match protocols.iter().any(|protocol| protocol.is_secure()) {
-        true => Some(arguments.certificate.identity()?),
-        false => None,
+    let identity = if protocols.iter().any(|protocol| protocol.is_secure()) {
+        Some(arguments.certificate.identity()?)
+    } else {
+        None
     };
-    // Each connection is a file; where the limit cannot be raised it holds.
+    // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
     let mut listeners = Vec::new();
-    for (kind, address) in &wanted {
+    for (kind, address) in &requested {
         listeners.push(Listener {
             address: *address,
-            speaks: kind.speaks(&side, identity.as_ref())?,
+            protocol: kind.listener_protocol(&side, identity.as_ref())?,
         });
     }
     let keys = KeyLog::open(arguments.key_log.as_deref())?;
@@ -167,28 +171,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         .addresses()
         .context("cannot find where the listeners are")?;
     interrupt::watch_and_signal(stop)?;
-    for ((kind, _), address) in wanted.iter().zip(addresses) {
-        output::talk(format_args!("listening {} on {address}\n", kind.name()));
+    for ((kind, _), address) in requested.iter().zip(addresses) {
+        output::eprint(format_args!("listening {} on {address}\n", kind.name()));
     }
     let report = server.run()?;
-    output::talk(format_args!(
+    output::eprint(format_args!(
         "{} connections, {} responses\n",
         report.counts.tcp_connections + report.counts.quic_connections,
         report.responses_written
     ));
-    say_counts("", &report.counts);
+    print_counts("", &report.counts);
     keys.map_or(Ok(()), KeyLog::finish)?;
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// What was counted besides, a line each.
-pub(super) fn say_counts(of: &str, counts: &SideCounts) {
+/// Prints further counts, one per line.
+pub(super) fn print_counts(of: &str, counts: &SideCounts) {
     for line in squall_report::load::counts(counts) {
-        output::talk(format_args!("  {of}{line}\n"));
+        output::eprint(format_args!("  {of}{line}\n"));
     }
 }
 
-/// A port of 127.0.0.1, or an address with a port.
+/// Parses a port of 127.0.0.1, or an address with a port.
 fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -200,72 +204,74 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// A kind of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ListenerKind {
     One(Protocol),
-    /// As ALPN agrees.
+    /// HTTP/2 or HTTP/1.1, as ALPN negotiates.
     Https,
 }
 
-impl Kind {
+impl ListenerKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::One(protocol) => protocol.name(),
-            Kind::Https => "https",
+            ListenerKind::One(protocol) => protocol.name(),
+            ListenerKind::Https => "https",
         }
     }
 
     /// The protocols whose settings it needs.
     pub(super) fn protocols(self) -> Vec<Protocol> {
         match self {
-            Kind::One(protocol) => vec![protocol],
-            Kind::Https => vec![Protocol::H2, Protocol::H1s],
+            ListenerKind::One(protocol) => vec![protocol],
+            ListenerKind::Https => vec![Protocol::H2, Protocol::H1s],
         }
     }
 
-    pub(super) fn speaks(
+    pub(super) fn listener_protocol(
         self,
         side: &SideSettings,
         identity: Option<&tls::Identity>,
-    ) -> Result<Spoken> {
+    ) -> Result<ListenerProtocol> {
         let offers: &[&str] = match self {
-            Kind::One(Protocol::H1) => return Ok(Spoken::Plain(Version::Http1)),
-            Kind::One(Protocol::H2c) => return Ok(Spoken::Plain(Version::Http2)),
-            Kind::One(Protocol::H1s) => &["http/1.1"],
-            Kind::One(Protocol::H2) => &["h2"],
-            Kind::Https => &["h2", "http/1.1"],
-            Kind::One(Protocol::H3) => {
+            ListenerKind::One(Protocol::H1) => return Ok(ListenerProtocol::Plain(Version::Http1)),
+            ListenerKind::One(Protocol::H2c) => return Ok(ListenerProtocol::Plain(Version::Http2)),
+            ListenerKind::One(Protocol::H1s) => &["http/1.1"],
+            ListenerKind::One(Protocol::H2) => &["h2"],
+            ListenerKind::Https => &["h2", "http/1.1"],
+            ListenerKind::One(Protocol::H3) => {
                 let identity = identity.context("HTTP/3 needs a certificate")?;
-                return Ok(Spoken::Quic(identity.clone()));
+                return Ok(ListenerProtocol::Quic(identity.clone()));
             }
         };
         let identity = identity.context("TLS needs a certificate")?;
         let context = tls::ServerContext::new(&side.tls, offers, identity);
-        Ok(Spoken::Secure(context.context("cannot set up TLS")?))
+        Ok(ListenerProtocol::Secure(
+            context.context("cannot set up TLS")?,
+        ))
     }
 }
 
 impl Listeners {
-    pub(super) fn wanted(&self) -> Vec<(Kind, SocketAddr)> {
+    pub(super) fn requested(&self) -> Vec<(ListenerKind, SocketAddr)> {
         let all = [
-            (Kind::One(Protocol::H1), &self.h1),
-            (Kind::One(Protocol::H1s), &self.h1s),
-            (Kind::One(Protocol::H2c), &self.h2c),
-            (Kind::One(Protocol::H2), &self.h2),
-            (Kind::Https, &self.https),
-            (Kind::One(Protocol::H3), &self.h3),
+            (ListenerKind::One(Protocol::H1), &self.h1),
+            (ListenerKind::One(Protocol::H1s), &self.h1s),
+            (ListenerKind::One(Protocol::H2c), &self.h2c),
+            (ListenerKind::One(Protocol::H2), &self.h2),
+            (ListenerKind::Https, &self.https),
+            (ListenerKind::One(Protocol::H3), &self.h3),
         ];
-        let wanted: Vec<_> = all
+        let requested: Vec<_> = all
             .into_iter()
             .flat_map(|(kind, addresses)| addresses.iter().map(move |address| (kind, *address)))
             .collect();
-        if !wanted.is_empty() {
-            return wanted;
+        if !requested.is_empty() {
+            return requested;
         }
         let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         vec![
-            (Kind::One(Protocol::H1), local(8080)),
-            (Kind::Https, local(8443)),
-            (Kind::One(Protocol::H3), local(8443)),
+            (ListenerKind::One(Protocol::H1), local(8080)),
+            (ListenerKind::Https, local(8443)),
+            (ListenerKind::One(Protocol::H3), local(8443)),
         ]
     }
 }
@@ -311,8 +317,9 @@ impl Certificate {
         }
         let mut names = vec!["localhost", "127.0.0.1", "::1"];
         names.extend(self.name.iter().map(String::as_str));
-        let identity = tls::Identity::self_made(&names, crate::environment::certificate_validity())
-            .context("cannot make a certificate")?;
+        let identity =
+            tls::Identity::self_signed(&names, crate::environment::certificate_validity())
+                .context("cannot make a certificate")?;
         if let Some(path) = &self.write_cert {
             let pem = identity.chain_pem().context("cannot write a certificate")?;
             std::fs::write(path, pem)
@@ -323,7 +330,7 @@ impl Certificate {
 }
 
 /// Opens an access log; `-` is stdout.
-pub(super) fn access_log(path: Option<&str>) -> Result<Option<Access>> {
+pub(super) fn access_log(path: Option<&str>) -> Result<Option<AccessLog>> {
     let Some(path) = path else {
         return Ok(None);
     };
@@ -337,5 +344,5 @@ pub(super) fn access_log(path: Option<&str>) -> Result<Option<Access>> {
             })?)
         }
     };
-    Ok(Some(Access::new(out)))
+    Ok(Some(AccessLog::new(out)))
 }

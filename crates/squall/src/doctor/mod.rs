@@ -1,8 +1,8 @@
-//! The examination of a machine: what is looked at, in which order, and what a finding is.
+//! The examination of a machine: what is checked, in which order, and what a finding is.
 //!
 //! Facts come from squall-linux (`machine` reads, `probe` tries). They are judged as plain data, so that every
-//! judgement is tested without such a machine: what the kernel allows in `rights`, processors and time in
-//! `processors`, room and settings in `resources`. Nothing is changed: whatever is tried ends with the process.
+//! judgement can be tested on any machine: kernel permissions in `rights`, processors and time in `processors`, space
+//! and settings in `resources`. Nothing is changed permanently: whatever is tried ends with the process.
 
 mod processors;
 mod resources;
@@ -13,18 +13,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use squall_linux::awake::Awake;
+use squall_linux::awake::SleepInhibitor;
 use squall_linux::host::Host;
 use squall_linux::machine::{self, Memory, Processor, ProcessorTimes};
 use squall_linux::{SetupError, probe, scheduling, sysctl, user_namespace};
 
-use crate::awake::{self, Measured};
+use crate::awake::{self, MeasurementKind};
 
-/// Steal time is counted in ticks of 10 ms: a shorter time would see too few of them.
+/// Steal time is counted in ticks of 10 ms; a shorter interval would see too few of them.
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
-/// The congestion controls that are tried: what recipes name.
+/// The congestion controls to try: those that recipes use.
 const CONGESTION_CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
-/// What is told of TCP's settings.
+/// The TCP settings to report.
 const TCP_SETTINGS: [&str; 5] = [
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
@@ -33,20 +33,20 @@ const TCP_SETTINGS: [&str; 5] = [
     "net.core.somaxconn",
 ];
 
-/// How far squall gets with what was found.
+/// The verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     /// As it should be.
     Ok,
-    /// squall runs, but cannot do all, or its numbers are less sharp.
+    /// squall runs, but some features are missing or its numbers are less precise.
     Limited,
     /// squall cannot run.
     Missing,
 }
 
 impl State {
-    /// The word of the table.
+    /// The word shown in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             State::Ok => "ok",
@@ -59,12 +59,12 @@ impl State {
 /// One line of the examination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// Its name.
+    /// The check's name.
     pub(crate) check: &'static str,
     pub(crate) state: State,
     /// What was found.
     pub(crate) found: String,
-    /// What to do about it; none if it is as it should be.
+    /// What to do about it; `None` if everything is fine.
     pub(crate) advice: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Check {
         }
     }
 
-    /// squall runs, but not as it could.
+    /// squall runs, but with limits.
     pub(crate) fn limited(
         check: &'static str,
         found: impl Into<String>,
@@ -105,13 +105,13 @@ impl Check {
     }
 }
 
-/// Examines this machine, in about a second. Call it while there is one thread: like a worker, it may enter a
-/// user namespace.
+/// Examines this machine, which takes about a second. Call it while the process has a single thread: like a worker, it
+/// may enter a user namespace.
 pub(crate) fn examine() -> Vec<Check> {
-    let refused_awake = Awake::keep().err();
-    // As the link has them.
-    let _awake = awake::keep(None, Measured::OnTime);
-    // First what would see the examination itself.
+    let refused_awake = SleepInhibitor::acquire().err();
+    // Keeps processors awake, as the link does.
+    let _awake = awake::keep(None, MeasurementKind::Timed);
+    // Read these first, because the examination itself would affect them.
     let load = processors::Load {
         runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
         pressure_percent: machine::processor_pressure_percent(),
@@ -151,19 +151,19 @@ pub(crate) fn examine() -> Vec<Check> {
         processors::load(&load, scheduling::processors()),
         resources::open_files(scheduling::raise_open_files()),
         resources::memory(Memory::read().available_kib),
-        resources::disk(probe::room(Path::new("."))),
+        resources::disk(probe::folder_space(Path::new("."))),
     ]);
     checks
 }
 
-/// The checks that need a host to be tried in; without one they say so.
+/// The checks that need a host to run in; without one they report that.
 fn checks_in_host(host: &Result<Host, SetupError>) -> Vec<Check> {
     let host = host.as_ref().ok();
     let settings = |host: &Host| {
         let inside = host.sysctls().unwrap_or_default();
         let value = |name: &'static str| {
             let of_host = inside.iter().find(|(known, _)| known == name);
-            // Limits of the whole machine are not to be seen inside of a host.
+            // Machine-wide limits are not visible inside a host.
             let value = of_host.map(|(_, value)| value.clone());
             Some((name, value.or_else(|| sysctl::read(name).ok())?))
         };
@@ -186,7 +186,7 @@ fn checks_in_host(host: &Result<Host, SetupError>) -> Vec<Check> {
     ]
 }
 
-/// Waits until steal time has been watched for long enough.
+/// Waits until steal time has been observed for long enough, and judges it.
 fn steal_since((began, before): (Instant, Option<ProcessorTimes>), processor: &Processor) -> Check {
     thread::sleep(STEAL_WATCHED.saturating_sub(began.elapsed()));
     let since_start = ProcessorTimes::read();

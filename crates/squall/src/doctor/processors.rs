@@ -1,5 +1,5 @@
-//! Judges processors and time: how many there are, how steady they are, who else uses them, and how late a
-//! thread wakes up. Each threshold says where it comes from.
+//! Judges processors and time: how many processors there are, how steady they are, what else uses them, and how late a
+//! thread wakes up. Each threshold names its source.
 
 use std::io;
 
@@ -11,14 +11,14 @@ use squall_linux::probe::WakeUps;
 use super::Check;
 use crate::link_health::LATENESS_P99_AT_MOST;
 
-/// One for the link, one for the stations: on a single one they wait for each other.
+/// One for the link, one for the stations: on a single processor they would wait for each other.
 const PROCESSORS_NEEDED: usize = 2;
-/// A stolen processor stops whatever runs on it, so this is about the share of squall's wake-ups that come late
-/// by no fault of its own. From 1 % on, they are in the p99 that squall reports.
+/// A stolen processor stops whatever runs on it, so this is roughly the share of squall's wake-ups that are late for
+/// reasons outside of squall. From 1 % on, they show in the p99 that squall reports.
 const STEAL_PERCENT_AT_MOST: f64 = 1.0;
-/// Every twentieth moment some task had to wait: from there on it is in the p95 that squall reports, too.
+/// Some task was waiting 5 % of the time: from there on, waiting shows in the p95 that squall reports, too.
 const PRESSURE_PERCENT_AT_MOST: f64 = 5.0;
-/// A reading of these leaves the vDSO and takes a microsecond or more; squall reads the clock for each packet.
+/// Reading one of these leaves the vDSO and takes a microsecond or more; squall reads the clock for each packet.
 const SLOW_CLOCK_SOURCES: [&str; 5] = ["hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"];
 
 /// The processors that this process may use.
@@ -46,7 +46,7 @@ pub(super) fn processors(
     )
 }
 
-/// Whether processors keep their frequency. One that changes makes equal work take unequal times.
+/// Whether processors keep their frequency. If it changes, the same work takes varying time.
 pub(super) fn frequency(
     frequencies: &[Frequency],
     boost: Option<bool>,
@@ -96,7 +96,7 @@ fn gigahertz(khz: u64) -> String {
     format!("{:.2} GHz", khz as f64 / 1e6)
 }
 
-/// What the kernel reads the time from.
+/// Which clock source the kernel uses.
 pub(super) fn clock_source(current: Option<&str>, available: Option<&str>) -> Check {
     const NAME: &str = "clock source";
     let Some(current) = current else {
@@ -121,7 +121,7 @@ pub(super) fn clock_source(current: Option<&str>, available: Option<&str>) -> Ch
     Check::limited(NAME, format!("{current}, which is slow to read"), advice)
 }
 
-/// Whether idle processors can be kept awake; `refused` is why not.
+/// Whether idle processors can be kept awake; `refused` is the reason if not.
 pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
     const NAME: &str = "sleep of processors";
     let Some(refused) = refused else {
@@ -169,7 +169,7 @@ fn judge_lateness(name: &'static str, late: &Lateness) -> Check {
     )
 }
 
-/// How much time the hypervisor gave to others while processors here had work.
+/// How much time the hypervisor gave to others while processors of this machine had work.
 pub(super) fn steal(
     watched: Option<ProcessorTimes>,
     since_start: Option<ProcessorTimes>,
@@ -184,7 +184,8 @@ pub(super) fn steal(
     let (Some(watched), Some(since_start)) = (watched, since_start) else {
         return Check::ok(NAME, format!("{machine}; not visible"));
     };
-    // Of all time, because the machine may have had almost no work just now; one tick is less than two.
+    // As a share of all time, because the machine may have had almost no work just now. A single tick is too little to
+    // judge by.
     let now = percent(watched.steal, watched.busy + watched.idle + watched.steal);
     let before = percent(since_start.steal, since_start.busy + since_start.steal);
     let found = format!(
@@ -210,16 +211,16 @@ fn percent(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// What other programs do to the processors.
+/// The load that other programs put on the processors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Tasks besides this one that run or want to.
+    /// Other tasks that are running or runnable.
     pub(super) runnable_others: Option<u64>,
     /// The share of the last 10 s in which some task waited for a processor.
     pub(super) pressure_percent: Option<f64>,
 }
 
-/// Whether others leave a processor free.
+/// Whether other programs leave a processor free.
 pub(super) fn load(load: &Load, processors: usize) -> Check {
     const NAME: &str = "load by others";
     let runnable = load.runnable_others;
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn one_processor_is_a_limit() {
+    fn single_processor_is_a_limit() {
         assert_eq!(processors(2, &VIRTUAL, Some(false)).state, State::Ok);
         let alone = processors(1, &VIRTUAL, None);
         assert_eq!(alone.state, State::Limited);
@@ -351,11 +352,11 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_a_limit_now_and_before() {
+    fn recent_and_earlier_steal_time_are_limits() {
         let times = |busy, idle, steal| Some(ProcessorTimes { busy, idle, steal });
         let state = |watched, since_start| steal(watched, since_start, &VIRTUAL).state;
         assert_eq!(state(times(10, 90, 0), times(1_000, 9_000, 10)), State::Ok);
-        // One tick may be a part of one.
+        // A counted tick may be only a fraction of one.
         assert_eq!(state(times(1, 48, 1), times(1_000, 9_000, 0)), State::Ok);
         assert_eq!(
             state(times(10, 88, 2), times(1_000, 9_000, 0)),
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_others_is_a_limit_if_it_fills_the_processors() {
+    fn load_by_others_that_fills_the_processors_is_a_limit() {
         let state = |runnable_others, pressure_percent| {
             let found = Load {
                 runnable_others,

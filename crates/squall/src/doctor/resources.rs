@@ -1,20 +1,20 @@
-//! Judges the kernel, room and settings: open files, memory, disk, and what TCP is set to.
+//! Judges kernel, space and settings: open files, memory, disk, and TCP settings.
 
 use std::io;
 
 use squall_linux::SetupError;
-use squall_linux::probe::Room;
+use squall_linux::probe::FolderSpace;
 
 use super::Check;
 
-/// Both ends of a pool of 4,096 connections are open in one worker, and a few files besides.
+/// Both ends of a pool of 4,096 connections are open in one worker, plus a few other files.
 const OPEN_FILES_NEEDED: u64 = 2 * 4096 + 64;
-/// A long trial's records wait in chunks, and the report holds a trial at a time.
+/// A long trial's records are queued in chunks, and the report holds one trial at a time.
 const MEMORY_NEEDED_MIB: u64 = 512;
-/// A long run's records of packets.
+/// Enough for the packet records of a long run.
 const DISK_NEEDED_MIB: u64 = 1024;
 
-/// Kernel and architecture.
+/// The kernel and the architecture.
 pub(super) fn kernel(release: Option<String>) -> Check {
     let release = release.unwrap_or_else(|| "release not visible".to_owned());
     Check::ok(
@@ -23,8 +23,7 @@ pub(super) fn kernel(release: Option<String>) -> Check {
     )
 }
 
-/// What TCP in a host is set to. squall takes it as it is and records it with each trial, so nothing here is
-/// wrong.
+/// TCP settings in a host. squall uses and records them as they are, so this is never a problem.
 pub(super) fn tcp_settings(settings: Option<Vec<(&'static str, String)>>) -> Check {
     const NAME: &str = "TCP settings";
     let Some(settings) = settings else {
@@ -43,7 +42,7 @@ pub(super) fn tcp_settings(settings: Option<Vec<(&'static str, String)>>) -> Che
     Check::ok(NAME, told.join(", "))
 }
 
-/// How many files a worker may have open, once it has raised its own limit.
+/// How many files a worker may have open once it has raised its limit.
 pub(super) fn open_files(limit: io::Result<u64>) -> Check {
     const NAME: &str = "open files";
     let advice = format!(
@@ -58,7 +57,7 @@ pub(super) fn open_files(limit: io::Result<u64>) -> Check {
     }
 }
 
-/// Memory that programs can have.
+/// Memory available to programs.
 pub(super) fn memory(available_kib: Option<u64>) -> Check {
     const NAME: &str = "memory";
     let Some(kib) = available_kib else {
@@ -77,21 +76,21 @@ pub(super) fn memory(available_kib: Option<u64>) -> Check {
     )
 }
 
-/// Whether a run's folder can be made here, and filled.
-pub(super) fn disk(room: Result<Room, SetupError>) -> Check {
+/// Whether a run's folder can be created here, with enough free space.
+pub(super) fn disk(space: Result<FolderSpace, SetupError>) -> Check {
     const NAME: &str = "disk";
-    let room = match room {
-        Ok(room) => room,
+    let space = match space {
+        Ok(space) => space,
         Err(error) => return Check::limited(NAME, error.to_string(), elsewhere()),
     };
-    let free_mib = room.free_bytes / (1024 * 1024);
-    let writable = if room.is_writable {
+    let free_mib = space.free_bytes / (1024 * 1024);
+    let writable = if space.is_writable {
         "the current folder is writable"
     } else {
         "the current folder is not writable"
     };
     let found = format!("{writable}, {free_mib} MiB free");
-    if room.is_writable && free_mib >= DISK_NEEDED_MIB {
+    if space.is_writable && free_mib >= DISK_NEEDED_MIB {
         return Check::ok(NAME, found);
     }
     Check::limited(NAME, found, elsewhere())
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_must_fit_into_the_limit_of_open_files() {
+    fn open_file_limit_must_fit_the_connection_pool() {
         assert_eq!(open_files(Ok(8_256)).state, State::Ok);
         assert_eq!(open_files(Ok(u64::MAX)).found, "no limit");
         let low = open_files(Ok(4_096));
@@ -121,25 +120,25 @@ mod tests {
     }
 
     #[test]
-    fn little_room_is_a_limit() {
+    fn low_memory_or_disk_space_is_a_limit() {
         assert_eq!(memory(Some(512 * 1024)).state, State::Ok);
         assert_eq!(memory(Some(512 * 1024 - 1)).state, State::Limited);
         assert_eq!(memory(None).state, State::Ok);
-        let room = |is_writable, free_bytes| {
-            disk(Ok(Room {
+        let space = |is_writable, free_bytes| {
+            disk(Ok(FolderSpace {
                 is_writable,
                 free_bytes,
             }))
         };
-        assert_eq!(room(true, 1 << 30).state, State::Ok);
-        assert_eq!(room(true, (1 << 30) - 1).state, State::Limited);
-        let closed = room(false, 1 << 40);
+        assert_eq!(space(true, 1 << 30).state, State::Ok);
+        assert_eq!(space(true, (1 << 30) - 1).state, State::Limited);
+        let closed = space(false, 1 << 40);
         assert_eq!(closed.state, State::Limited);
         assert!(closed.found.contains("not writable"), "{}", closed.found);
     }
 
     #[test]
-    fn settings_are_told_by_their_short_names() {
+    fn tcp_settings_are_shown_by_their_short_names() {
         let told = tcp_settings(Some(vec![
             ("net.ipv4.tcp_rmem", "4096 131072 6291456".to_owned()),
             ("net.core.somaxconn", "4096".to_owned()),

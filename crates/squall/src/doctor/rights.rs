@@ -1,4 +1,4 @@
-//! Judges what the kernel lets this process do. What was tried comes as the result of trying it.
+//! Judges what the kernel lets this process do. The results of the attempts are passed in; nothing is tried here.
 
 use squall_linux::SetupError;
 use squall_linux::host::Host;
@@ -9,21 +9,21 @@ use squall_linux::user_namespace::Privilege;
 
 use super::Check;
 
-/// The congestion control that recipes have unless they say otherwise.
+/// The default congestion control of recipes.
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 const NO_HOST: &str = "not tried: there is no network namespace to try it in";
 const MEND_NAMESPACES: &str = "Mend the network namespaces first, then see again: `squall doctor`";
 const BE_ROOT: &str = "Run as root: `sudo squall doctor`; in a container, add --cap-add NET_ADMIN --cap-add SYS_ADMIN \
                        --security-opt apparmor=unconfined";
 
-/// Whether hosts can be made.
+/// Whether hosts can be created.
 pub(super) fn network_namespaces(
     privilege: &Result<Privilege, SetupError>,
     host: &Result<Host, SetupError>,
 ) -> Check {
     const NAME: &str = "network namespaces";
     match (privilege, host) {
-        // Without the right, the host's failure only repeats it.
+        // Without the privilege, the host's failure only repeats it.
         (Err(error), Err(_)) | (Ok(_), Err(error)) => refused(Check::missing, NAME, error),
         (Ok(Privilege::UserNamespace), Ok(_)) => {
             Check::ok(NAME, "made one, through a user namespace")
@@ -34,7 +34,7 @@ pub(super) fn network_namespaces(
     }
 }
 
-/// Whether a link's devices can be made. Without a host, the driver can still be looked at.
+/// Whether a link's devices can be created. The driver can be checked even without a host.
 pub(super) fn tun_device(
     driver: Result<(), SetupError>,
     device: Option<Result<(), SetupError>>,
@@ -51,7 +51,7 @@ pub(super) fn tun_device(
     }
 }
 
-/// Whether a TUN device can take packets that are not segmented yet. Today's links do without.
+/// Whether a TUN device supports checksum and segmentation offload. The links of a trial do not use it.
 pub(super) fn offloads(tried: Option<Result<(), SetupError>>) -> Check {
     const NAME: &str = "offloads";
     match tried {
@@ -64,7 +64,7 @@ pub(super) fn offloads(tried: Option<Result<(), SetupError>>) -> Check {
     }
 }
 
-/// Which congestion controls sockets take in a host.
+/// Which congestion controls sockets accept in a host.
 pub(super) fn congestion_controls(
     tried: Option<Result<Vec<TriedCongestionControl>, SetupError>>,
     available: Option<&str>,
@@ -109,8 +109,7 @@ pub(super) fn congestion_controls(
     }
 }
 
-/// A namespace that only `squall link` needs: to end the programs that it starts, and to give them names for
-/// the hosts.
+/// A namespace that only `squall link` needs: to end the programs that it starts, and to give them names for the hosts.
 pub(super) fn own_namespace(name: &'static str, tried: Result<(), SetupError>) -> Check {
     match tried {
         Ok(()) => Check::ok(name, "made one"),
@@ -124,7 +123,7 @@ pub(super) fn own_namespace(name: &'static str, tried: Result<(), SetupError>) -
     }
 }
 
-/// Whether squall's threads may run at once when they want to. `None` if no thread could be asked.
+/// Whether squall's threads get real-time scheduling. `None` if no thread could try.
 pub(super) fn real_time(scheduling: Option<Scheduling>) -> Check {
     const NAME: &str = "real-time scheduling";
     let advice = || {
@@ -144,8 +143,8 @@ pub(super) fn real_time(scheduling: Option<Scheduling>) -> Check {
     }
 }
 
-/// What share of the time real-time threads may have, in us (sched(7)); -1 is no limit. 95 % is the kernel's
-/// default, with which the link's spinning has been measured.
+/// The share of time that real-time threads may use, in us (sched(7)); -1 means no limit. The kernel's default is 95 %,
+/// and the link's spinning was measured with it.
 pub(super) fn real_time_share(runtime_us: Option<i64>, period_us: Option<i64>) -> Check {
     const NAME: &str = "real-time share";
     match (runtime_us, period_us) {
@@ -171,7 +170,7 @@ pub(super) fn real_time_share(runtime_us: Option<i64>, period_us: Option<i64>) -
     }
 }
 
-/// A check that the kernel's refusal decides. The error's text ends in its advice, which has a line of its own
+/// A check decided by the kernel's refusal. The error's text ends with its advice, which is shown on a separate line
 /// here.
 fn refused(
     judged: fn(&'static str, String, String) -> Check,
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_keeps_its_advice_apart() {
+    fn advice_is_separated_from_the_error_text() {
         let check = network_namespaces(&Err(no_user_namespace()), &Err(closed_driver()));
         assert_eq!(check.state, State::Missing);
         assert_eq!(check.advice.as_deref(), Some("Run as root"));
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_cubic_is_indispensable() {
+    fn missing_cubic_is_fatal_and_missing_bbr_is_a_limit() {
         let state = |names: &[&'static str], refused: &[&'static str]| {
             let check = congestion_controls(Some(Ok(tried(names, refused))), Some("reno"), None);
             (check.state, check.advice.unwrap_or_default())
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_link_of_ones_own_needs_is_a_limit() {
+    fn missing_namespaces_for_squall_link_are_a_limit() {
         assert_eq!(own_namespace("PID namespaces", Ok(())).state, State::Ok);
         let refused = own_namespace("PID namespaces", Err(no_user_namespace()));
         assert_eq!(refused.state, State::Limited);
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn real_time_is_a_matter_of_sharpness() {
+    fn missing_real_time_scheduling_is_a_limit() {
         assert_eq!(real_time(Some(Scheduling::Fifo)).state, State::Ok);
         let refused = real_time(Some(Scheduling::Other));
         assert_eq!(refused.state, State::Limited);

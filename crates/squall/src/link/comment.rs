@@ -1,13 +1,14 @@
-//! What the reader of a capture is told of a packet: which component dropped or changed it, and by which setting.
+//! Comments on packets in a capture: which component of the link dropped or changed the packet, and by which setting.
 //!
-//! The setting is the one in force when the packet came to the link.
+//! The setting is the one in force when the packet reached the link.
 
 use squall_base::Time;
 use squall_base::record::{Fate, PacketRecord};
 use squall_link::LinkSettings;
 use squall_link::settings::{LaneSettings, Setting, Stretch};
 
-/// The comment of a packet of a link that begins at `beginning`, if that is known; `None` if it was delivered as it came.
+/// The comment of a packet; `None` if it was delivered unchanged. `beginning` is the origin of the link's times, if
+/// known.
 pub(crate) fn of(
     record: &PacketRecord,
     settings: &LinkSettings,
@@ -35,7 +36,7 @@ pub(crate) fn of(
     Some(format!("squall: {}", said.join("; ")))
 }
 
-/// How it ended, if not by being delivered.
+/// The packet's fate, unless it was delivered.
 fn end(record: &PacketRecord, in_force: &[Stretch]) -> Option<String> {
     let stretch = in_force.get(usize::from(record.dropped_in));
     let lane = stretch.map(|stretch| stretch.lane(record.direction));
@@ -55,10 +56,11 @@ fn end(record: &PacketRecord, in_force: &[Stretch]) -> Option<String> {
         Fate::WriteError => "refused by the receiving host: a fault of this machine".to_owned(),
         Fate::InFlight => "still in the link when it ended".to_owned(),
     };
-    // With several links in a row, which of them.
-    Some(match in_force.len() > 1 && record.fate.is_drop() {
-        true => format!("link {}: {said}", record.dropped_in + 1),
-        false => said,
+    // With several stretches in a row, names the one that dropped it.
+    Some(if in_force.len() > 1 && record.fate.is_drop() {
+        format!("link {}: {said}", record.dropped_in + 1)
+    } else {
+        said
     })
 }
 
@@ -104,7 +106,7 @@ mod tests {
     use squall_base::record::Direction;
     use squall_link::{Link, text};
 
-    /// The comment of a packet of 20 bytes that comes one second after the start.
+    /// The comment of a 20-byte packet that arrives one second after the start.
     fn comment(first: &str, second: &str, schedule: &str) -> Option<String> {
         let mut no_traces = |_: &str| Err("none".to_owned());
         let mut stretches = [Stretch::default(), Stretch::default()];
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_names_the_link_and_its_setting_in_force() {
+    fn comment_names_the_stretch_and_the_setting_in_force() {
         assert_eq!(
             comment("delay 5ms", "", "").as_deref(),
             Some("squall: still in the link when it ended")

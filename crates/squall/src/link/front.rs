@@ -1,4 +1,4 @@
-//! The process that the person started: it holds the terminal, passes signals on, and ends as the command ended.
+//! The process that the user starts: it keeps the terminal, forwards signals, and exits with the command's code.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -7,14 +7,14 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use squall_linux::process;
-use squall_linux::program::{self, Asked, Ended, Signals};
+use squall_linux::program::{self, ProgramExit, SignalRequest, Signals};
 use squall_linux::user_namespace::{self, Privilege};
 
-use crate::Ending;
+use crate::CommandOutcome;
 
 /// Starts the worker with the arguments of this process and waits for it.
-pub(crate) fn run() -> Result<Ending> {
-    let (uid, gid) = process::person();
+pub(crate) fn run() -> Result<CommandOutcome> {
+    let (uid, gid) = process::effective_ids();
     let privilege = user_namespace::acquire_privilege()?;
     program::enter_pid_namespace()?;
     let mut worker =
@@ -27,23 +27,23 @@ pub(crate) fn run() -> Result<Ending> {
             .arg(format!("--uid={uid}"))
             .arg(format!("--gid={gid}"));
     }
-    // What the person wrote stands behind the name of the command.
+    // The user's arguments follow the name of the subcommand.
     let given: Vec<OsString> = std::env::args_os().skip(2).collect();
     let worker = worker
         .args(given)
         .spawn()
         .context("cannot start the worker process")?;
-    // Only now, because a child inherits blocked signals.
-    let signals = Signals::gather()?;
+    // Only now, because a child would inherit the blocked signals.
+    let signals = Signals::block()?;
     loop {
         while let Some(asked) = signals.next() {
             match asked {
-                Asked::Reap | Asked::TerminalInterrupt => {}
-                Asked::End(signal) => program::signal(worker.id(), signal),
+                SignalRequest::Reap | SignalRequest::TerminalInterrupt => {}
+                SignalRequest::End(signal) => program::signal(worker.id(), signal),
             }
         }
         if let Some((_, ended)) = program::reap() {
-            return Ok(Ending::Code(code_of(ended)));
+            return Ok(CommandOutcome::Code(code_of(ended)));
         }
         let mut waiting = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         match poll(&mut waiting, PollTimeout::NONE) {
@@ -53,6 +53,6 @@ pub(crate) fn run() -> Result<Ending> {
     }
 }
 
-fn code_of(ended: Ended) -> u8 {
+fn code_of(ended: ProgramExit) -> u8 {
     u8::try_from(ended.shell_code()).unwrap_or(1)
 }

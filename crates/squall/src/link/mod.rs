@@ -1,8 +1,9 @@
-//! `squall link` at work: two processes, so that nothing outlives it in whatever way it ends.
+//! `squall link`: two processes, so that nothing outlives it, however it ends.
 //!
-//! The one that the person starts (`front`) makes a PID namespace and starts the other (`worker`) as the first process in
-//! it. The worker makes hosts and link, runs the programs and sums up. When the front dies the kernel kills the worker,
-//! and with a PID namespace's first process all others in it. What can be asked for: `commands::link`.
+//! The process that the user starts (`front`) creates a PID namespace and starts the other (`worker`) as the first
+//! process in it. The worker creates hosts and link, runs the programs and prints the summary. If the front dies, the
+//! kernel kills the worker and, because the worker is the first process of a PID namespace, all other processes in it.
+//! The flags are in `commands::link`.
 
 pub(crate) mod comment;
 pub(crate) mod front;
@@ -16,30 +17,30 @@ use std::path::PathBuf;
 use squall_link::LinkSettings;
 use squall_linux::tun::Offload;
 
-// 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
+// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544, appendix C.2.2).
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX_LEN: u8 = 30;
-/// The link's device, by this name in either host.
+/// The name of the link's device in both hosts.
 const DEVICE: &str = "squall0";
-/// What programs call the hosts.
+/// Host names for programs.
 const NAMES: [(Ipv4Addr, &str); 2] = [(SERVER_ADDRESS, "server"), (CLIENT_ADDRESS, "client")];
 
-/// Who started the worker.
+/// The process and user that started the worker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Starter {
-    /// The process that started this one
+    /// Process ID of the starter
     #[arg(long)]
     starter: u32,
-    /// The person's user, if squall works in a user namespace
+    /// User ID of the starter, if squall runs in a user namespace
     #[arg(long)]
     uid: Option<u32>,
-    /// The person's group, likewise
+    /// Group ID of the starter, if squall runs in a user namespace
     #[arg(long)]
     gid: Option<u32>,
 }
 
-/// What was asked for, understood.
+/// The parsed flags of `squall link`.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) settings: LinkSettings,
@@ -50,7 +51,7 @@ pub(crate) struct Plan {
     /// Program and arguments; empty for a shell.
     pub(crate) command: Vec<String>,
     pub(crate) pcap: Option<PathBuf>,
-    /// Where programs write TLS secrets, which the capture gets at the end.
+    /// The file that programs write TLS secrets to; they are added to the capture at the end.
     pub(crate) key_log: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! What becomes of a link's packets: the totals always, a table and a capture if asked for. One thread, in the
-//! background, so that no disk holds up the link.
+//! What is recorded of a link's packets: always totals, and a table and a capture if requested. Background threads
+//! write, so that a slow disk does not hold up the link.
 
 use std::fs;
 use std::io;
@@ -11,25 +11,25 @@ use anyhow::{Context, Result, anyhow};
 use squall_base::Time;
 use squall_base::record::PacketRecord;
 use squall_link::LinkSettings;
-use squall_linux::link_thread::{SeenPacket, Sinks};
+use squall_linux::link_thread::{RecordedPacket, Sinks};
 use squall_linux::{clock, scheduling};
-use squall_record::{Captured, PacketWriter, PcapngFile, add_secrets};
+use squall_record::{CapturedPacket, PacketWriter, PcapngFile, add_secrets};
 
 use super::{Plan, comment};
 use crate::link_totals::LinkTotals;
-use crate::output::talk;
+use crate::output::eprint;
 
-/// A packet that is longer than this in the link, besides its delays, stands out of order in the capture.
+/// A packet that stays in the link for longer than this plus its delays is out of order in the capture.
 const HELD_AT_MOST: squall_base::Duration = squall_base::Duration::from_secs(10);
 
-/// The threads that write.
+/// The writing threads.
 pub(super) struct Outputs {
     totals: JoinHandle<Result<LinkTotals>>,
     capture: Option<JoinHandle<Result<()>>>,
 }
 
 impl Outputs {
-    /// Makes the files and begins to wait for packets. Times of the table count from `epoch`.
+    /// Creates the files and starts the writing threads. Times of the table count from `epoch`.
     pub(super) fn start(plan: &Plan, epoch: Time) -> Result<(Sinks, Outputs)> {
         let (records, received) = mpsc::channel();
         let table = plan.log.clone().map(PacketWriter::create).transpose()?;
@@ -56,18 +56,18 @@ impl Outputs {
             capture.join().map_err(panicked)??;
         }
         if let (Some(capture), Some(key_log)) = (&plan.pcap, &plan.key_log) {
-            give_secrets(capture, key_log)?;
+            add_key_log(capture, key_log)?;
         }
         self.totals.join().map_err(panicked)?
     }
 }
 
-/// Puts what programs wrote of their secrets into the capture.
-fn give_secrets(capture: &Path, key_log: &Path) -> Result<()> {
+/// Adds the TLS secrets that programs wrote to the capture.
+fn add_key_log(capture: &Path, key_log: &Path) -> Result<()> {
     match fs::read_to_string(key_log) {
         Ok(lines) => Ok(add_secrets(capture, &lines)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            talk(format_args!(
+            eprint(format_args!(
                 "squall: no program wrote TLS secrets to {}: it may have made no connection, or not know SSLKEYLOGFILE\n",
                 key_log.display()
             ));
@@ -110,7 +110,7 @@ fn total(
 }
 
 fn capture(
-    chunks: Receiver<Vec<SeenPacket>>,
+    chunks: Receiver<Vec<RecordedPacket>>,
     mut file: PcapngFile,
     settings: &LinkSettings,
     epoch: Time,
@@ -118,7 +118,7 @@ fn capture(
     let held_at_most = settings.round_trip() + HELD_AT_MOST;
     for chunk in chunks {
         let newest = chunk.iter().map(|seen| seen.record.arrived).max();
-        let packets = chunk.into_iter().map(|seen| Captured {
+        let packets = chunk.into_iter().map(|seen| CapturedPacket {
             comment: comment::of(&seen.record, settings, Some(epoch)),
             record: seen.record,
             bytes: seen.bytes,

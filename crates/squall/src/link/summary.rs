@@ -1,6 +1,6 @@
-//! What a link did, summed up: for the person who ran something behind it, and as JSON.
+//! The summary of a link that has ended, as text and as JSON.
 //!
-//! Quantiles of the queue are over the packets that came through it, as they found it.
+//! Quantiles of the queue are over the packets that passed through it, each with the queue length that it found.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,44 +13,43 @@ use squall_linux::link_thread::LinkReport;
 use squall_linux::tun::Offload;
 
 use super::Plan;
-use crate::link_health::{self, Witnesses};
-use crate::link_totals::{LaneTotals, LinkTotals};
+use crate::link_health::{self, CounterSources};
+use crate::link_totals::{DirectionTotals, LinkTotals};
 
-/// A link that has ended. Durations are in nanoseconds, as in all of squall's JSON.
+/// The summary of a link. Durations are in nanoseconds, as in all of squall's JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     seed: u64,
-    /// What was asked for, in the words of the settings: each stretch, up and down.
+    /// The settings as text: each stretch, up and down.
     settings: Vec<[String; 2]>,
-    /// Changes by the schedule, as its lines say them.
+    /// Changes by the schedule, one line each.
     schedule: Vec<String>,
-    /// What the devices did to packets on their way in and out: `none`, or `segments` if super-packets were split and
-    /// joined (`--fast`).
+    /// Offloads of the devices: `none`, or `segments` if super-packets were split and joined (`--fast`).
     offload: &'static str,
     lasted: Duration,
-    directions: Vec<LaneSummary>,
+    directions: Vec<DirectionSummary>,
     /// How late the link's thread woke up for a heartbeat of 1 ms.
     wakeup: Lateness,
-    /// How that thread was scheduled: `fifo` or `other`.
+    /// The scheduling of that thread: `fifo` or `other`.
     scheduling: &'static str,
     validity: Validity,
 }
 
 #[derive(Debug, Serialize)]
-struct LaneSummary {
+struct DirectionSummary {
     direction: Direction,
     packets: u64,
     copies: u64,
     delivered: u64,
     in_flight: u64,
     dropped: u64,
-    /// By the word of packets.parquet's `fate`.
+    /// Drops by cause, named as in the `fate` column of packets.parquet.
     drops: BTreeMap<&'static str, u64>,
     marked: u64,
     corrupted: u64,
     bytes_in: u64,
     bytes_out: u64,
-    /// IP bits a second from the first packet's arrival to the last one's end.
+    /// IP bits per second, from the first packet's arrival to the end of the last one.
     mean_rate_in_bit_per_s: f64,
     mean_rate_out_bit_per_s: f64,
     queue: Option<QueueSummary>,
@@ -82,15 +81,15 @@ impl Summary {
         ]
         .iter()
         .map(|(direction, sender, receiver)| {
-            totals.direction(*direction, link_health::kernel_counters(sender, receiver))
+            totals.health(*direction, link_health::kernel_counters(sender, receiver))
         })
         .collect();
         let wakeup = report.wakeups.lateness();
-        let witnesses = match plan.offload {
-            Offload::None => Witnesses::Devices,
-            Offload::Segments => Witnesses::DevicesWithOffloads(report.crossings),
+        let counter_sources = match plan.offload {
+            Offload::None => CounterSources::Devices,
+            Offload::Segments => CounterSources::DevicesWithOffloads(report.crossings),
         };
-        let reasons = link_health::judge(&health, &wakeup, scheduling, witnesses);
+        let reasons = link_health::judge(&health, &wakeup, scheduling, counter_sources);
         Summary {
             seed: settings.seed,
             settings: settings
@@ -102,23 +101,24 @@ impl Summary {
             offload: plan.offload.name(),
             lasted,
             directions: Direction::ALL
-                .map(|direction| LaneSummary::new(direction, totals.lane(direction)))
+                .map(|direction| DirectionSummary::new(direction, totals.of(direction)))
                 .into(),
             wakeup,
             scheduling: scheduling.name(),
-            validity: match reasons.is_empty() {
-                true => Validity::Valid,
-                false => Validity::Invalid { reasons },
+            validity: if reasons.is_empty() {
+                Validity::Valid
+            } else {
+                Validity::Invalid { reasons }
             },
         }
     }
 
-    /// For a person.
+    /// The summary as text.
     pub(super) fn text(&self) -> String {
         let settings: Vec<String> = self
             .settings
             .iter()
-            .map(|[up, down]| both(up, down))
+            .map(|[up, down]| both_directions(up, down))
             .collect();
         let mut text = format!(
             "squall link: {:.1} s, {}, seed {}, offload {}\n",
@@ -130,8 +130,8 @@ impl Summary {
         for change in &self.schedule {
             text += &format!("  {change}\n");
         }
-        for lane in &self.directions {
-            lane.describe(&mut text);
+        for direction in &self.directions {
+            direction.describe(&mut text);
         }
         text += &format!(
             "  own error: wake-ups late by p50 {}, p99 {}, max {}; scheduled as {}\n",
@@ -149,7 +149,7 @@ impl Summary {
     }
 }
 
-fn both(up: &str, down: &str) -> String {
+fn both_directions(up: &str, down: &str) -> String {
     match (up, down) {
         ("", "") => "no delay, no loss".to_owned(),
         (up, down) if up == down => up.to_owned(),
@@ -159,9 +159,9 @@ fn both(up: &str, down: &str) -> String {
     }
 }
 
-impl LaneSummary {
-    fn new(direction: Direction, lane: &LaneTotals) -> LaneSummary {
-        let seconds = lane.span().as_secs_f64();
+impl DirectionSummary {
+    fn new(direction: Direction, totals: &DirectionTotals) -> DirectionSummary {
+        let seconds = totals.span().as_secs_f64();
         let rate = |bytes: u64| {
             if seconds > 0.0 {
                 bytes as f64 * 8.0 / seconds
@@ -169,32 +169,32 @@ impl LaneSummary {
                 0.0
             }
         };
-        let wait = lane.queueing.lateness();
-        LaneSummary {
+        let wait = totals.queueing.lateness();
+        DirectionSummary {
             direction,
-            packets: lane.packets,
-            copies: lane.copies,
-            delivered: lane.count(Fate::Delivered),
-            in_flight: lane.count(Fate::InFlight),
-            dropped: lane.dropped(),
+            packets: totals.packets,
+            copies: totals.copies,
+            delivered: totals.count(Fate::Delivered),
+            in_flight: totals.count(Fate::InFlight),
+            dropped: totals.dropped(),
             drops: Fate::ALL
                 .into_iter()
-                .filter(|fate| fate.is_drop() && lane.count(*fate) > 0)
-                .map(|fate| (fate.name(), lane.count(fate)))
+                .filter(|fate| fate.is_drop() && totals.count(*fate) > 0)
+                .map(|fate| (fate.name(), totals.count(fate)))
                 .collect(),
-            marked: lane.marked,
-            corrupted: lane.corrupted,
-            bytes_in: lane.bytes_in,
-            bytes_out: lane.bytes_out,
-            mean_rate_in_bit_per_s: rate(lane.bytes_in),
-            mean_rate_out_bit_per_s: rate(lane.bytes_out),
+            marked: totals.marked,
+            corrupted: totals.corrupted,
+            bytes_in: totals.bytes_in,
+            bytes_out: totals.bytes_out,
+            mean_rate_in_bit_per_s: rate(totals.bytes_in),
+            mean_rate_out_bit_per_s: rate(totals.bytes_out),
             queue: (wait.count > 0).then(|| QueueSummary {
-                depth_bytes_p50: lane.queue_bytes(0.5),
-                depth_bytes_p99: lane.queue_bytes(0.99),
-                depth_bytes_max: lane.deepest_queue_bytes(),
+                depth_bytes_p50: totals.queue_bytes(0.5),
+                depth_bytes_p99: totals.queue_bytes(0.99),
+                depth_bytes_max: totals.deepest_queue_bytes(),
                 wait,
             }),
-            lateness: lane.lateness.lateness(),
+            lateness: totals.lateness.lateness(),
         }
     }
 

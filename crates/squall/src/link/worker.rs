@@ -1,4 +1,5 @@
-//! The first process of the PID namespace: hosts, link, programs, and the sum at the end.
+//! The first process of the PID namespace: creates hosts and link, runs the programs, and prints the summary at the
+//! end.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkThread};
-use squall_linux::program::{self, Asked, Ended, Identity, Signals};
+use squall_linux::link_thread::{LinkDevices, LinkThread};
+use squall_linux::program::{self, Identity, ProgramExit, SignalRequest, Signals};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::Tun;
 use squall_linux::{clock, forward, listening, process};
@@ -19,26 +20,26 @@ use squall_linux::{clock, forward, listening, process};
 use super::outputs::Outputs;
 use super::summary::Summary;
 use super::{CLIENT_ADDRESS, DEVICE, NAMES, PREFIX_LEN, Plan, SERVER_ADDRESS, Starter};
-use crate::Ending;
-use crate::output::talk;
+use crate::CommandOutcome;
+use crate::output::eprint;
 
-/// How long the far host's program may take until it listens.
+/// How long to wait for the far host's program to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
-/// How long programs may take to end when they are asked to, before they are killed.
+/// How long programs may take to end after SIGTERM before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often to look where nothing can be waited for.
+/// Polling interval where no event can be waited for.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Runs the link and its programs.
-pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
+pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
     if !process::die_with_starter(starter.starter)? {
         bail!(
             "the process {} that started this one is gone",
             starter.starter
         );
     }
-    // Before there is another thread: they inherit what is blocked.
-    let signals = Signals::gather()?;
+    // Before any other thread starts, because threads inherit blocked signals.
+    let signals = Signals::block()?;
     let identity = match (starter.uid, starter.gid) {
         (Some(uid), Some(gid)) => Identity::Person { uid, gid },
         _ => Identity::Own,
@@ -51,15 +52,15 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
             Ok(device)
         })
     };
-    let ends = Ends {
+    let devices = LinkDevices {
         client: end(&client, CLIENT_ADDRESS)?,
         server: end(&server, SERVER_ADDRESS)?,
     };
     let failed = StopSignal::new()?;
-    // Here, because the schedule counts from the link's start.
+    // Taken here, because the schedule counts from the link's start.
     let epoch = clock::now();
     let (sinks, outputs) = Outputs::start(plan, epoch)?;
-    let link = LinkThread::start(&plan.settings, ends, sinks, failed.clone())?;
+    let link = LinkThread::start(&plan.settings, devices, sinks, failed.clone())?;
     let mut programs = Programs {
         signals,
         failed,
@@ -71,15 +72,17 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
     let result = programs.run(plan, &client, &server);
     programs.end_all();
     let result = match result {
-        Ok(ended) => Ok(Ending::Code(u8::try_from(ended.shell_code()).unwrap_or(1))),
-        Err(error) => as_shells_do(error),
+        Ok(ended) => Ok(CommandOutcome::Code(
+            u8::try_from(ended.shell_code()).unwrap_or(1),
+        )),
+        Err(error) => shell_outcome(error),
     };
     let report = link.stop()?;
     let totals = outputs.finish(plan)?;
     let counters = (client.counters(DEVICE)?, server.counters(DEVICE)?);
     let summary = Summary::new(plan, &totals, counters, &report, clock::now().since(epoch));
     if !plan.is_quiet {
-        talk(summary.text());
+        eprint(summary.text());
     }
     if let Some(path) = &plan.json {
         squall_record::write_json(path.clone(), &summary)?;
@@ -87,44 +90,45 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
     result
 }
 
-/// What ends a link early and yet is no failure of it: a command that cannot be run, a person who wants to end.
-fn as_shells_do(error: anyhow::Error) -> Result<Ending> {
-    if let Some(cannot_start) = error.downcast_ref::<CannotStart>() {
-        talk(format_args!("squall: {cannot_start}\n"));
-        return Ok(Ending::Code(cannot_start.code));
+/// Handles what ends a link early without being a failure of it: a command that cannot be run, or a user who
+/// interrupts.
+fn shell_outcome(error: anyhow::Error) -> Result<CommandOutcome> {
+    if let Some(start_error) = error.downcast_ref::<ProgramStartError>() {
+        eprint(format_args!("squall: {start_error}\n"));
+        return Ok(CommandOutcome::Code(start_error.code));
     }
-    match error.downcast_ref::<Asking>() {
-        Some(Asking(signal)) => Ok(Ending::Code(128 + *signal as u8)),
+    match error.downcast_ref::<EndedBySignal>() {
+        Some(EndedBySignal(signal)) => Ok(CommandOutcome::Code(128 + *signal as u8)),
         None => Err(error),
     }
 }
 
-/// The programs behind the link, and what is heard of them.
+/// The programs behind the link, and the events that concern them.
 struct Programs {
     signals: Signals,
-    /// Given if the link's thread fails.
+    /// Requested if the link's thread fails.
     failed: StopSignal,
     identity: Identity,
-    /// Where they write TLS secrets.
+    /// The file that programs write TLS secrets to.
     key_log: Option<PathBuf>,
     /// The far host's program.
     server: Option<u32>,
     /// The near program and how it ended.
-    ended: Option<(u32, Ended)>,
+    ended: Option<(u32, ProgramExit)>,
 }
 
 impl Programs {
-    /// Runs the near program to its end; the far one, if there is one, around it.
-    fn run(&mut self, plan: &Plan, client: &Host, server: &Host) -> Result<Ended> {
+    /// Runs the near program to its end. The far one, if any, is started before it.
+    fn run(&mut self, plan: &Plan, client: &Host, server: &Host) -> Result<ProgramExit> {
         if let Some(line) = &plan.serve {
             let mut shell = Command::new("/bin/sh");
             shell.arg("-c").arg(line);
-            // The terminal is the near program's.
+            // The terminal belongs to the near program.
             shell.stdin(std::process::Stdio::null());
             self.server = Some(self.start(server, shell)?);
             self.wait_until_it_listens(server, line)?;
         }
-        // After the wait, or the forwarder would pass for the far host's program.
+        // After the wait; otherwise the forwarder would be mistaken for the far host's program.
         for port in &plan.forward {
             forward::start(server, SERVER_ADDRESS, *port)
                 .with_context(|| format!("cannot forward port {port}"))?;
@@ -136,8 +140,8 @@ impl Programs {
                 Some((process, ended)) if process == near => return Ok(ended),
                 Some((process, ended)) if Some(process) == self.server => {
                     self.server = None;
-                    if ended != Ended::Code(0) {
-                        talk(format_args!(
+                    if ended != ProgramExit::Code(0) {
+                        eprint(format_args!(
                             "squall: the far host's program ended with {ended}\n"
                         ));
                     }
@@ -158,24 +162,24 @@ impl Programs {
             } else {
                 126
             };
-            anyhow::Error::new(CannotStart { name, code, error })
+            anyhow::Error::new(ProgramStartError { name, code, error })
         })?;
         Ok(child.id())
     }
 
     fn wait_until_it_listens(&mut self, server: &Host, line: &str) -> Result<()> {
         let give_up = Instant::now() + LISTENS_WITHIN;
-        while !listening::somebody_listens(server)? {
+        while !listening::has_listener(server)? {
             self.wait(Some(POLL))?;
             if let Some((_, ended)) = self
                 .ended
                 .take_if(|(process, _)| Some(*process) == self.server)
-                && ended != Ended::Code(0)
+                && ended != ProgramExit::Code(0)
             {
                 bail!("the far host's program ended with {ended} before it listened: {line}");
             }
             if Instant::now() > give_up {
-                talk(format_args!(
+                eprint(format_args!(
                     "squall: nothing listens in the far host after {} s; going on\n",
                     LISTENS_WITHIN.as_secs()
                 ));
@@ -185,7 +189,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Waits until a program has ended, or for so long; deals with signals meanwhile.
+    /// Waits until a program has ended or the timeout expires; handles signals meanwhile.
     fn wait(&mut self, at_most: Option<Duration>) -> Result<()> {
         let timeout = at_most.map_or(PollTimeout::NONE, |span| {
             PollTimeout::try_from(span).unwrap_or(PollTimeout::MAX)
@@ -199,8 +203,8 @@ impl Programs {
             Err(error) => return Err(error).context("cannot wait for the programs"),
         }
         while let Some(asked) = self.signals.next() {
-            if let Asked::End(signal) = asked {
-                return Err(Asking(signal).into());
+            if let SignalRequest::End(signal) = asked {
+                return Err(EndedBySignal(signal).into());
             }
         }
         if self.failed.is_requested() {
@@ -212,7 +216,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Ends every program that is left, orphans and daemons included.
+    /// Ends every remaining program, including orphans and daemons.
     fn end_all(&mut self) {
         program::signal_all_others(Signal::SIGTERM);
         let give_up = Instant::now() + GRACE;
@@ -226,7 +230,7 @@ impl Programs {
     }
 }
 
-/// The person's command, or their shell.
+/// The user's command, or their shell.
 fn near_command(words: &[String]) -> Command {
     match words.split_first() {
         Some((program, arguments)) => {
@@ -235,7 +239,7 @@ fn near_command(words: &[String]) -> Command {
             command
         }
         None => {
-            talk(
+            eprint(
                 "squall: a shell on the near side of the link; the far host is `server`; leave with `exit`\n",
             );
             Command::new(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()))
@@ -243,17 +247,17 @@ fn near_command(words: &[String]) -> Command {
     }
 }
 
-/// A program that is not there or cannot be run.
+/// A program that does not exist or cannot be executed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {name}: {error}")]
-struct CannotStart {
+struct ProgramStartError {
     name: String,
-    /// As shells have it: 127 for not found, 126 for not executable.
+    /// Exit code as in shells: 127 for not found, 126 for not executable.
     code: u8,
     error: io::Error,
 }
 
-/// Somebody wants the link to end.
+/// A signal asked the link to end.
 #[derive(Debug, thiserror::Error)]
 #[error("ended by {0}")]
-struct Asking(Signal);
+struct EndedBySignal(Signal);

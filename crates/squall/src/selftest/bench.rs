@@ -1,6 +1,6 @@
-//! Two hosts with a link between them, as `squall run` and `squall link` make them, and all that the link logs.
+//! Two hosts with a link between them, set up as `squall run` and `squall link` do it, and everything the link records.
 //!
-//! It sends nothing: `traffic` does. Its records are kept in memory, because a measurement lasts seconds.
+//! It sends nothing; `traffic` does. Records are kept in memory, because a measurement lasts only seconds.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use squall_link::settings::Stretch;
 use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
+use squall_linux::link_thread::{LinkDevices, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, Tun};
 use squall_linux::{clock, datagrams, scheduling};
@@ -21,19 +21,19 @@ use squall_linux::{clock, datagrams, scheduling};
 use crate::link_health::kernel_counters;
 use crate::link_totals::LinkTotals;
 
-// 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
+// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544, appendix C.2.2).
 pub(super) const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 pub(super) const PREFIX_LEN: u8 = 30;
 const DEVICE: &str = "squall0";
-/// What most servers use; the expected costs of a lost packet were measured with it.
+/// The default of most servers; the expected costs of a lost packet were measured with it.
 const CONGESTION_CONTROL: &str = "cubic";
 /// The seed of all links, so that random loss is the same in every run.
 pub(super) const SEED: u64 = 1;
 
-/// What is kept of the records.
+/// Which of the link's records to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(super) enum Retention {
     Records,
     TotalsOnly,
 }
@@ -43,19 +43,19 @@ pub(super) struct Bench {
     pub(super) client: Host,
     pub(super) server: Host,
     link: LinkThread,
-    collector: JoinHandle<Log>,
-    /// The link's start, or some microseconds before it.
+    collector: JoinHandle<LinkRecords>,
+    /// The link's start, or a few microseconds before it.
     pub(super) started: Time,
 }
 
-struct Log {
+struct LinkRecords {
     packets: Vec<PacketRecord>,
     totals: LinkTotals,
 }
 
-/// What a link has logged until its end, and what the kernel counted at its ends.
-pub(super) struct Measured {
-    /// In the order of arrival, if they were to be kept.
+/// What a link recorded until its end, and what the kernel counted at both devices.
+pub(super) struct LinkMeasurement {
+    /// In order of arrival; empty unless records were kept.
     pub(super) packets: Vec<PacketRecord>,
     pub(super) totals: LinkTotals,
     pub(super) report: LinkReport,
@@ -65,24 +65,28 @@ pub(super) struct Measured {
 
 impl Bench {
     /// A link with these lanes up and down.
-    pub(super) fn start([up, down]: [LaneSettings; 2], seed: u64, keep: Keep) -> Result<Bench> {
+    pub(super) fn start(
+        [up, down]: [LaneSettings; 2],
+        seed: u64,
+        retention: Retention,
+    ) -> Result<Bench> {
         let settings = LinkSettings {
             seed,
             stretches: vec![Stretch { up, down }],
             schedule: Vec::new(),
         };
-        let ([client, server], ends) = hosts_with_devices()?;
+        let ([client, server], devices) = hosts_with_devices()?;
         let (records, chunks) = mpsc::channel();
         let collector = thread::Builder::new()
             .name("squall-packets".to_owned())
-            .spawn(move || collect(chunks, keep))
+            .spawn(move || collect(chunks, retention))
             .context("cannot start a thread")?;
         let sinks = Sinks {
             records,
             packets: None,
         };
         let started = clock::now();
-        let link = LinkThread::start(&settings, ends, sinks, StopSignal::new()?)?;
+        let link = LinkThread::start(&settings, devices, sinks, StopSignal::new()?)?;
         Ok(Bench {
             client,
             server,
@@ -92,9 +96,9 @@ impl Bench {
         })
     }
 
-    /// The same in both directions, all records kept.
+    /// A link with the same lane in both directions that keeps all records.
     pub(super) fn symmetric(lane: LaneSettings) -> Result<Bench> {
-        Bench::start([lane.clone(), lane], SEED, Keep::Records)
+        Bench::start([lane.clone(), lane], SEED, Retention::Records)
     }
 
     /// A UDP socket at each end, the client's first.
@@ -102,17 +106,17 @@ impl Bench {
         datagrams_between([&self.client, &self.server], patience)
     }
 
-    /// Stops the link when both hosts are silent.
-    pub(super) fn end(self) -> Result<Measured> {
+    /// Stops the link once both hosts are silent.
+    pub(super) fn end(self) -> Result<LinkMeasurement> {
         let report = self.link.stop()?;
-        let log = self.collector.join();
-        let Log {
+        let records = self.collector.join();
+        let LinkRecords {
             mut packets,
             totals,
-        } = log.map_err(|_| anyhow!("a thread that keeps records panicked"))?;
+        } = records.map_err(|_| anyhow!("a thread that keeps records panicked"))?;
         // A copy follows its packet.
         packets.sort_by_key(|packet| (packet.direction, packet.index, packet.is_copy));
-        Ok(Measured {
+        Ok(LinkMeasurement {
             packets,
             totals,
             report,
@@ -122,8 +126,8 @@ impl Bench {
     }
 }
 
-/// Two hosts, the client first, each with its end of a link that nobody holds yet.
-pub(super) fn hosts_with_devices() -> Result<([Host; 2], Ends)> {
+/// Two hosts, the client first, each with its end of a link that does not run yet.
+pub(super) fn hosts_with_devices() -> Result<([Host; 2], LinkDevices)> {
     let hosts = [Host::create()?, Host::create()?];
     let end = |host: &Host, address| {
         host.run(|| {
@@ -132,11 +136,11 @@ pub(super) fn hosts_with_devices() -> Result<([Host; 2], Ends)> {
             Ok(device)
         })
     };
-    let ends = Ends {
+    let devices = LinkDevices {
         client: end(&hosts[0], CLIENT_ADDRESS)?,
         server: end(&hosts[1], SERVER_ADDRESS)?,
     };
-    Ok((hosts, ends))
+    Ok((hosts, devices))
 }
 
 /// A UDP socket in each host, the client's first.
@@ -148,30 +152,31 @@ pub(super) fn datagrams_between(
     Ok(datagrams::pair(ends.0, ends.1, patience)?)
 }
 
-fn collect(chunks: mpsc::Receiver<Vec<PacketRecord>>, keep: Keep) -> Log {
+fn collect(chunks: mpsc::Receiver<Vec<PacketRecord>>, retention: Retention) -> LinkRecords {
     scheduling::make_background();
-    let mut log = Log {
+    let mut records = LinkRecords {
         packets: Vec::new(),
         totals: LinkTotals::new(),
     };
     for chunk in chunks {
-        chunk.iter().for_each(|packet| log.totals.add(packet));
-        if keep == Keep::Records {
-            log.packets.extend(chunk);
+        chunk.iter().for_each(|packet| records.totals.add(packet));
+        if retention == Retention::Records {
+            records.packets.extend(chunk);
         }
     }
-    log
+    records
 }
 
-impl Measured {
-    /// The packets of a direction, in the order of their arrival.
+impl LinkMeasurement {
+    /// The packets of a direction, in order of arrival.
     pub(super) fn of(&self, direction: Direction) -> impl Iterator<Item = &PacketRecord> {
         self.packets
             .iter()
             .filter(move |packet| packet.direction == direction)
     }
 
-    /// Packets of a direction that the log and the kernel's counters do not account for alike.
+    /// The number of packets of a direction on which the link's records and the kernel's counters disagree, or that
+    /// were lost outside of the link.
     pub(super) fn unaccounted(&self, direction: Direction) -> u64 {
         let (sender, receiver) = match direction {
             Direction::Up => (&self.client, &self.server),
@@ -179,7 +184,7 @@ impl Measured {
         };
         let link = self
             .totals
-            .direction(direction, kernel_counters(sender, receiver));
+            .health(direction, kernel_counters(sender, receiver));
         let ends = link.delivered + link.dropped + link.write_errors + link.in_flight;
         (link.packets + link.copies).abs_diff(ends)
             + link.packets.abs_diff(link.kernel.device_sent)

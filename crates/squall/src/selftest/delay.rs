@@ -1,8 +1,8 @@
-//! What the link adds to a delay of none, and how exact other delays are: idle, with all processors busy, and under
-//! many packets.
+//! The delay that the link itself adds, and the accuracy of configured delays: idle, with all processors busy, and at a
+//! high packet rate.
 //!
-//! The error of a packet is its reader's stamp less its sender's less the configured delay: it holds two system calls
-//! and two wake-ups besides the link. What of it is the link's release alone, the rows of lateness say.
+//! A packet's error is the reader's timestamp minus the sender's minus the configured delay. It includes two system
+//! calls and two wake-ups as well as the link. The lateness rows show the link's share alone.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -12,7 +12,7 @@ use squall_base::record::Lateness;
 use squall_link::LaneSettings;
 use squall_linux::host::Host;
 use squall_linux::scheduling::Scheduling;
-use squall_linux::spans::Spans;
+use squall_linux::spans::DurationHistogram;
 use squall_linux::{datagrams, veth};
 
 use super::bench::{Bench, PREFIX_LEN};
@@ -20,34 +20,34 @@ use super::statistics::{quantile, sorted};
 use super::traffic::{self, Pace, Trip};
 use super::{Group, Row, Target};
 
-/// What is tried, in milliseconds.
+/// The delays to measure, in milliseconds.
 const DELAYS_MS: [u64; 5] = [1, 10, 25, 100, 250];
-/// Round trips at no delay.
+/// Round trips without delay.
 const ROUND_TRIPS: u32 = 3_000;
-/// How much longer than its delay a datagram may wait for its reader before it counts as lost.
+/// How much longer than the delay to wait for a datagram before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-// Targets: what a prototype of this link reached on a machine with two processors (docs/METHOD.md). What the machine
-// itself takes to bring a datagram from one host to another is added, as the veth pair of the same run shows it: a
-// packet over the link is written, read and woken up for twice.
+// Targets: what a prototype of this link reached on a machine with two processors (docs/METHOD.md). To them is added
+// the time the machine itself takes to carry a datagram from one host to another, measured over a veth pair in the same
+// run: a packet over the link is written, read and woken up for twice.
 const ADDED_ROUND_TRIP_US: f64 = 60.0;
-/// The prototype's round trip over that of a veth pair beside it, 32 us.
+/// The prototype's round trip divided by that of a veth pair beside it, 32 us.
 const ROUND_TRIP_OF_VETH: f64 = 60.0 / 32.0;
 const WAYS_OF_VETH: f64 = 2.0;
 const MEDIAN_US: f64 = 30.0;
 const P99_US: f64 = 60.0;
-/// Without real-time scheduling, which an ordinary user does not get.
+/// Without real-time scheduling, as for an ordinary user.
 const P99_UNPRIVILEGED_US: f64 = 700.0;
 
 pub(super) fn measure() -> Result<Vec<Row>> {
     let mut rows = added()?;
-    for condition in Condition::ALL {
-        rows.extend(errors(condition)?);
+    for scenario in Scenario::ALL {
+        rows.extend(errors(scenario)?);
     }
     Ok(rows)
 }
 
-/// Round trips at no delay, over the link and over what the kernel has for joining two hosts.
+/// Round trips without delay, over the link and over a veth pair, the kernel's own way to join two hosts.
 fn added() -> Result<Vec<Row>> {
     let bench = Bench::symmetric(LaneSettings::default())?;
     let link_us = median_round_trip_us(&bench.datagrams(PATIENCE)?)?;
@@ -83,7 +83,7 @@ fn median_round_trip_us(sockets: &[UdpSocket; 2]) -> Result<f64> {
     Ok(quantile(&sorted(micros), 0.5))
 }
 
-/// Sockets in two hosts that live as long as they do, joined by the kernel alone.
+/// Sockets in two hosts joined by the kernel alone. The sockets keep their hosts alive.
 fn datagrams_over_veth() -> Result<[UdpSocket; 2]> {
     let addresses = [Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 18, 1, 2)];
     let (one, other) = (Host::create()?, Host::create()?);
@@ -92,41 +92,41 @@ fn datagrams_over_veth() -> Result<[UdpSocket; 2]> {
     Ok(datagrams::pair(ends[0], ends[1], PATIENCE)?)
 }
 
-/// What goes on while delays are measured.
+/// What else happens while delays are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+enum Scenario {
     Idle,
     Busy,
     ManyPackets,
 }
 
-impl Condition {
-    const ALL: [Condition; 3] = [Condition::Idle, Condition::Busy, Condition::ManyPackets];
+impl Scenario {
+    const ALL: [Scenario; 3] = [Scenario::Idle, Scenario::Busy, Scenario::ManyPackets];
 
     const fn name(self) -> &'static str {
         match self {
-            Condition::Idle => "idle",
-            Condition::Busy => "1,000 requests/s, processors busy",
-            Condition::ManyPackets => "50,000 packets/s",
+            Scenario::Idle => "idle",
+            Scenario::Busy => "1,000 requests/s, processors busy",
+            Scenario::ManyPackets => "50,000 packets/s",
         }
     }
 
     const fn pace(self) -> Pace {
         match self {
-            Condition::Idle => Pace {
+            Scenario::Idle => Pace {
                 packets: 200,
                 burst: 1,
                 every: Duration::from_millis(2),
                 packet_bytes: 100,
             },
-            Condition::Busy => Pace {
+            Scenario::Busy => Pace {
                 packets: 1_000,
                 burst: 1,
                 every: Duration::from_millis(1),
                 packet_bytes: 100,
             },
-            // In small bursts, so that the sender sleeps between them and leaves its processor to the reader.
-            Condition::ManyPackets => Pace {
+            // In small bursts: the sender sleeps between them and leaves its processor to the reader.
+            Scenario::ManyPackets => Pace {
                 packets: 50_000,
                 burst: 5,
                 every: Duration::from_micros(100),
@@ -138,8 +138,8 @@ impl Condition {
     fn send(self, sockets: &[UdpSocket; 2]) -> Result<Vec<Trip>> {
         let pace = self.pace();
         match self {
-            Condition::Idle | Condition::ManyPackets => traffic::one_way(sockets, &pace),
-            Condition::Busy => {
+            Scenario::Idle | Scenario::ManyPackets => traffic::one_way(sockets, &pace),
+            Scenario::Busy => {
                 let both = traffic::with_busy_processors(|| traffic::requests(sockets, &pace))?;
                 Ok(both.concat())
             }
@@ -147,27 +147,27 @@ impl Condition {
     }
 }
 
-/// What one delay came to under one condition.
-struct Found {
+/// The errors of one delay in one scenario.
+struct DelayErrors {
     delay_ms: u64,
     /// In microseconds, in rising order.
     errors_us: Vec<f64>,
 }
 
-impl Found {
-    fn of(delay_ms: u64, trips: &[Trip]) -> Found {
+impl DelayErrors {
+    fn of(delay_ms: u64, trips: &[Trip]) -> DelayErrors {
         let delay = Duration::from_millis(delay_ms);
         let errors_us = trips.iter().map(|trip| trip.error_ns(delay) as f64 / 1e3);
-        Found {
+        DelayErrors {
             delay_ms,
             errors_us: sorted(errors_us),
         }
     }
 }
 
-fn errors(condition: Condition) -> Result<Vec<Row>> {
-    let mut found = Vec::new();
-    let mut lateness = Spans::new();
+fn errors(scenario: Scenario) -> Result<Vec<Row>> {
+    let mut errors = Vec::new();
+    let mut lateness = DurationHistogram::new();
     let mut scheduling = Scheduling::Fifo;
     let mut early_releases = 0;
     for delay_ms in DELAYS_MS {
@@ -176,7 +176,7 @@ fn errors(condition: Condition) -> Result<Vec<Row>> {
             delay,
             ..LaneSettings::default()
         })?;
-        let trips = condition.send(&bench.datagrams(delay + PATIENCE)?)?;
+        let trips = scenario.send(&bench.datagrams(delay + PATIENCE)?)?;
         let measured = bench.end()?;
         for packet in &measured.packets {
             if let (Some(planned), Some(released)) = (packet.planned, packet.released) {
@@ -185,21 +185,21 @@ fn errors(condition: Condition) -> Result<Vec<Row>> {
             }
         }
         scheduling = measured.report.scheduling;
-        found.push(Found::of(delay_ms, &trips));
+        errors.push(DelayErrors::of(delay_ms, &trips));
     }
-    // The same datagrams where there is no link: what of an error is the machine's.
-    let veth = Found::of(0, &condition.send(&datagrams_over_veth()?)?);
-    let mut rows = rows_of_errors(condition, &found, &veth, p99_us(scheduling));
-    rows.extend(rows_of_veth(condition, &veth));
+    // The same datagrams without a link show the machine's share of an error.
+    let veth = DelayErrors::of(0, &scenario.send(&datagrams_over_veth()?)?);
+    let mut rows = rows_of_errors(scenario, &errors, &veth, p99_us(scheduling));
+    rows.extend(rows_of_veth(scenario, &veth));
     rows.push(Row::judged(
         Group::Delay,
-        format!("released early, {}", condition.name()),
+        format!("released early, {}", scenario.name()),
         early_releases as f64,
         "packets",
         Target::Exactly(0.0),
     ));
     rows.extend(rows_of_lateness(
-        condition,
+        scenario,
         lateness.lateness(),
         p99_us(scheduling),
     ));
@@ -213,10 +213,18 @@ const fn p99_us(scheduling: Scheduling) -> f64 {
     }
 }
 
-fn rows_of_errors(condition: Condition, found: &[Found], veth: &Found, p99_us: f64) -> Vec<Row> {
-    let machine_us = |q| match veth.errors_us.is_empty() {
-        true => 0.0,
-        false => WAYS_OF_VETH * quantile(&veth.errors_us, q),
+fn rows_of_errors(
+    scenario: Scenario,
+    errors: &[DelayErrors],
+    veth: &DelayErrors,
+    p99_us: f64,
+) -> Vec<Row> {
+    let machine_us = |q| {
+        if veth.errors_us.is_empty() {
+            0.0
+        } else {
+            WAYS_OF_VETH * quantile(&veth.errors_us, q)
+        }
     };
     let mut rows = Vec::new();
     for (name, q, target) in [
@@ -224,15 +232,15 @@ fn rows_of_errors(condition: Condition, found: &[Found], veth: &Found, p99_us: f
         ("p99", 0.99, Target::AtMost(p99_us + machine_us(0.99))),
         ("least", 0.0, Target::AtLeast(0.0)),
     ] {
-        rows.extend(found.iter().map(|found| {
+        rows.extend(errors.iter().map(|errors| {
             Row::judged(
                 Group::Delay,
                 format!(
                     "error of {} ms, {name}, {}",
-                    found.delay_ms,
-                    condition.name()
+                    errors.delay_ms,
+                    scenario.name()
                 ),
-                quantile(&found.errors_us, q),
+                quantile(&errors.errors_us, q),
                 "us",
                 target,
             )
@@ -241,25 +249,25 @@ fn rows_of_errors(condition: Condition, found: &[Found], veth: &Found, p99_us: f
     rows
 }
 
-fn rows_of_veth(condition: Condition, veth: &Found) -> Vec<Row> {
+fn rows_of_veth(scenario: Scenario, veth: &DelayErrors) -> Vec<Row> {
     let row = |name: &str, q| {
-        let name = format!("way over a veth pair, {name}, {}", condition.name());
+        let name = format!("way over a veth pair, {name}, {}", scenario.name());
         Row::note(Group::Delay, name, quantile(&veth.errors_us, q), "us")
     };
     vec![row("median", 0.5), row("p99", 0.99)]
 }
 
-fn rows_of_lateness(condition: Condition, lateness: Lateness, p99_us: f64) -> Vec<Row> {
+fn rows_of_lateness(scenario: Scenario, lateness: Lateness, p99_us: f64) -> Vec<Row> {
     let micros = |span: Duration| span.as_nanos() as f64 / 1e3;
     let row = |name: &str, span: Duration| {
-        let name = format!("link lateness, {name}, {}", condition.name());
+        let name = format!("link lateness, {name}, {}", scenario.name());
         Row::note(Group::Delay, name, micros(span), "us")
     };
     vec![
         row("p50", lateness.p50),
         Row::judged(
             Group::Delay,
-            format!("link lateness, p99, {}", condition.name()),
+            format!("link lateness, p99, {}", scenario.name()),
             micros(lateness.p99),
             "us",
             Target::AtMost(p99_us),
@@ -274,17 +282,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_early_packet_fails_and_a_late_one_too() {
+    fn early_and_late_packets_fail() {
         let judged_beside = |veth_us: &[f64], errors_us: Vec<f64>| {
-            let found = Found {
+            let errors = DelayErrors {
                 delay_ms: 10,
                 errors_us: sorted(errors_us),
             };
-            let veth = Found {
+            let veth = DelayErrors {
                 delay_ms: 0,
                 errors_us: sorted(veth_us.iter().copied()),
             };
-            let rows = rows_of_errors(Condition::Idle, &[found], &veth, P99_US);
+            let rows = rows_of_errors(Scenario::Idle, &[errors], &veth, P99_US);
             rows.iter().map(|row| row.pass).collect::<Vec<_>>()
         };
         let judged = |errors_us| judged_beside(&[], errors_us);
@@ -308,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn without_real_time_more_lateness_is_expected() {
+    fn without_real_time_scheduling_the_p99_limit_is_looser() {
         assert_eq!(p99_us(Scheduling::Fifo), P99_US);
         assert_eq!(p99_us(Scheduling::Other), P99_UNPRIVILEGED_US);
     }

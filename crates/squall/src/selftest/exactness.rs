@@ -1,5 +1,5 @@
-//! What has to be exact: drop lists, the same fates from the same seed, an end for each packet, and the delivery
-//! opportunities of a recorded link.
+//! Properties of the link that must hold exactly: drop lists, the same fates from the same seed, a recorded fate for
+//! every packet, and the delivery opportunities of a trace.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use squall_link::LaneSettings;
 use squall_link::settings::{Capacity, DropRule, GilbertElliott, Loss, QueueSettings};
 use squall_link::trace::Trace;
 
-use super::bench::{Bench, Keep, SEED};
+use super::bench::{Bench, Retention, SEED};
 use super::statistics::{quantile, sorted};
 use super::traffic::{self, Pace, Trip};
 use super::{Group, Row, Target};
 
-/// After so long without a datagram the rest of a few is lost.
+/// After this long without a datagram, the rest of a group counts as lost.
 const PATIENCE: Duration = Duration::from_millis(5);
 const PACKET_BYTES: usize = 128;
 
 pub(super) fn measure() -> Result<Vec<Row>> {
-    // Conservation waits for seconds, and none of the two hangs on time.
+    // `conservation` spends seconds waiting. It can run beside the others because neither depends on timing.
     let (exact, conserved) = thread::scope(|scope| {
         let conserved = scope.spawn(conservation);
         let exact = drop_list().and_then(|drops| Ok([drops, reproducibility()?].concat()));
@@ -38,7 +38,7 @@ fn exactly(name: impl Into<String>, value: u64, unit: &'static str, wanted: u64)
     Row::judged(Group::Exactness, name, value as f64, unit, target)
 }
 
-/// Packets by name, and every hundredth.
+/// Drops packets by number, and every hundredth.
 fn drop_list() -> Result<Vec<Row>> {
     const PACKETS: u32 = 1_000;
     const NAMED: [u64; 7] = [3, 5, 8, 63, 64, 65, 999];
@@ -72,7 +72,7 @@ fn drop_list() -> Result<Vec<Row>> {
     )])
 }
 
-/// The same packets twice with one seed and once with another.
+/// Sends the same packets twice with one seed and once with another.
 fn reproducibility() -> Result<Vec<Row>> {
     let (first, again) = (fates(SEED)?, fates(SEED)?);
     let other = fates(SEED + 1)?;
@@ -94,11 +94,11 @@ fn reproducibility() -> Result<Vec<Row>> {
     ])
 }
 
-/// What happened to a packet: its fate, whether a bit of it was flipped, whether it is a copy.
-type Luck = (Fate, bool, bool);
+/// What happened to a packet: its fate, whether one of its bits was flipped, and whether it is a copy.
+type PacketFate = (Fate, bool, bool);
 
-/// The luck of numbered packets under everything that is random and does not hang on time.
-fn fates(seed: u64) -> Result<Vec<Luck>> {
+/// What happens to numbered packets under every random setting that does not depend on time.
+fn fates(seed: u64) -> Result<Vec<PacketFate>> {
     const PACKETS: u32 = 20_000;
     let share = |share| Probability::new(share).context("a share is a probability");
     let lane = LaneSettings {
@@ -112,7 +112,7 @@ fn fates(seed: u64) -> Result<Vec<Luck>> {
         duplicate: share(0.01)?,
         ..LaneSettings::default()
     };
-    let bench = Bench::start([lane.clone(), lane], seed, Keep::Records)?;
+    let bench = Bench::start([lane.clone(), lane], seed, Retention::Records)?;
     traffic::numbered(&bench.datagrams(PATIENCE)?, PACKETS, PACKET_BYTES)?;
     let measured = bench.end()?;
     Ok(measured
@@ -121,12 +121,12 @@ fn fates(seed: u64) -> Result<Vec<Luck>> {
         .collect())
 }
 
-fn differing(one: &[Luck], other: &[Luck]) -> u64 {
+fn differing(one: &[PacketFate], other: &[PacketFate]) -> u64 {
     let pairs = one.iter().zip(other).filter(|(a, b)| a != b);
     (pairs.count() + one.len().abs_diff(other.len())) as u64
 }
 
-/// A link that loses, copies, queues and is stopped while packets are still in it.
+/// A link that drops, duplicates and queues packets, and is stopped while some are still in flight.
 fn conservation() -> Result<Vec<Row>> {
     const PACKETS: u32 = 2_000;
     let share = |share| Probability::new(share).context("a share is a probability");
@@ -142,9 +142,9 @@ fn conservation() -> Result<Vec<Row>> {
             ..LaneSettings::default()
         })
     };
-    // 100 packets of 128 bytes last 5 s at 20 kbit/s: longer than the link waits for silence.
+    // 100 packets of 128 bytes take 5 s at 20 kbit/s, which is longer than the link waits for silence.
     let lanes = [lane(20_000)?, lane(100_000_000)?];
-    let bench = Bench::start(lanes, SEED, Keep::TotalsOnly)?;
+    let bench = Bench::start(lanes, SEED, Retention::TotalsOnly)?;
     let [client, server] = bench.datagrams(PATIENCE)?;
     let pace = Pace {
         packets: PACKETS,
@@ -161,7 +161,7 @@ fn conservation() -> Result<Vec<Row>> {
         let name = format!("packets unaccounted for, {name}");
         exactly(name, measured.unaccounted(direction), "packets", 0)
     };
-    let in_flight = measured.totals.lane(Direction::Up).count(Fate::InFlight);
+    let in_flight = measured.totals.of(Direction::Up).count(Fate::InFlight);
     Ok(vec![
         row(
             "up (loss, copies, full queue, stopped early)",
@@ -177,8 +177,8 @@ fn conservation() -> Result<Vec<Row>> {
     ])
 }
 
-/// Opportunities of the made trace: a second of bursts of up to three in a millisecond with idle times between them,
-/// the longest of 200 ms.
+/// Delivery opportunities of the test trace: one second of bursts, up to three opportunities per millisecond, with idle
+/// gaps of up to 200 ms between them.
 fn made_trace_ms() -> Vec<u64> {
     let bursts = [
         (1, 60, 1),
@@ -196,9 +196,9 @@ fn made_trace_ms() -> Vec<u64> {
     times
 }
 
-/// A full queue over two periods of the trace.
+/// Keeps the queue full over two periods of the trace.
 fn trace() -> Result<Vec<Row>> {
-    /// Each costs exactly one opportunity: 1,500 bytes and the 4 that mahimahi adds.
+    /// Each packet uses exactly one opportunity: 1,500 bytes and the 4 that mahimahi adds.
     const FULL_PACKET_BYTES: usize = 1_500;
     let times_ms = made_trace_ms();
     let text: Vec<String> = times_ms.iter().map(u64::to_string).collect();
@@ -233,12 +233,12 @@ fn trace() -> Result<Vec<Row>> {
         .filter_map(|packet| packet.served)
         .collect();
     let received: Vec<Time> = trips.iter().map(|trip: &Trip| trip.received).collect();
-    // A reader that was held up once is no other link: hence its p99.
+    // One delayed read by the receiver does not mean that the link was wrong, hence p99 rather than the maximum.
     let row = |name: &str, times: &[Time], q| {
         Row::judged(
             Group::Exactness,
             format!("trace: packets off the opportunities, {name}"),
-            quantile(&opportunities.off(times), q),
+            quantile(&opportunities.deviations(times), q),
             "packets",
             Target::AtMost(1.0),
         )
@@ -249,16 +249,16 @@ fn trace() -> Result<Vec<Row>> {
     ])
 }
 
-/// When packets of a full queue should leave.
+/// When the packets of a full queue should leave.
 struct Opportunities {
     times_ms: Vec<u64>,
     period_ms: u64,
-    /// The link's start, or some microseconds before it.
+    /// The link's start, or a few microseconds before it.
     start: Time,
 }
 
 impl Opportunities {
-    /// How many there are from the link's start until then.
+    /// The number of opportunities from the link's start until `time`.
     fn until(&self, time: Time) -> u64 {
         let millis = time.since(self.start).as_nanos() / 1_000_000;
         let (periods, within) = (millis / self.period_ms, millis % self.period_ms);
@@ -266,9 +266,9 @@ impl Opportunities {
         periods * self.times_ms.len() as u64 + begun as u64
     }
 
-    /// The differences between deliveries and opportunities, both counted from the first delivery, looked at in the
-    /// middle of each millisecond until the last one; in rising order.
-    fn off(&self, deliveries: &[Time]) -> Vec<f64> {
+    /// The differences between deliveries and opportunities, in rising order. Both are counted from the first delivery,
+    /// and compared in the middle of each millisecond until the last delivery.
+    fn deviations(&self, deliveries: &[Time]) -> Vec<f64> {
         const MILLISECOND: Duration = Duration::from_millis(1);
         const HALF: Duration = Duration::from_micros(500);
         let (Some(first), Some(last)) = (deliveries.first(), deliveries.last()) else {
@@ -278,14 +278,14 @@ impl Opportunities {
         let mut look = self.start + Duration::from_millis(whole_ms) + HALF;
         // A delivery uses the first opportunity of its millisecond.
         let used_before = self.until(Time::from_nanos(look.as_nanos() - MILLISECOND.as_nanos()));
-        let mut off = Vec::new();
+        let mut deviations = Vec::new();
         while look < *last {
             let delivered = deliveries.partition_point(|at| *at <= look) as u64;
             let offered = self.until(look) - used_before;
-            off.push(delivered.abs_diff(offered) as f64);
+            deviations.push(delivered.abs_diff(offered) as f64);
             look += MILLISECOND;
         }
-        sorted(off)
+        sorted(deviations)
     }
 }
 
@@ -309,7 +309,7 @@ mod tests {
     }
 
     fn most_off(deliveries: &[Time]) -> f64 {
-        quantile(&opportunities().off(deliveries), 1.0)
+        quantile(&opportunities().deviations(deliveries), 1.0)
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_off_the_opportunities_show() {
+    fn late_and_early_deliveries_are_detected() {
         let late = at_micros(&[1_010, 1_020, 9_000, 10_050, 14_300]);
         assert_eq!(most_off(&late), 2.0);
         let early = at_micros(&[1_010, 1_020, 1_030, 1_040, 14_300]);

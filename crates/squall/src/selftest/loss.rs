@@ -1,8 +1,9 @@
-//! Whether random loss is what it says: by itself with a fixed probability, and in bursts of Gilbert and Elliott's.
+//! Whether random loss has the configured distribution: independent with a fixed probability, and in bursts by the
+//! Gilbert-Elliott model.
 //!
-//! The seed is fixed, so that the fates, and with them the p-values, are the same in every run on every machine as long
-//! as packets reach the link in the order of their numbers. A right link can look odd by chance; this one, with this
-//! seed, either does or does not.
+//! The seed is fixed. The fates, and with them the p-values, are therefore the same in every run on every machine, as
+//! long as packets reach the link in the order of their numbers. A correct link can look unusual by chance; with this
+//! seed, this link either always does or never does.
 
 use anyhow::{Context, Result};
 use squall_base::record::{Direction, Fate};
@@ -17,12 +18,12 @@ use super::{Group, Row, Target, traffic};
 const LOSS: f64 = 0.03;
 const MEAN_BURST: f64 = 5.0;
 const PACKETS: u32 = 100_000;
-/// For some 1,200 bursts.
+/// Enough for about 1,200 bursts.
 const PACKETS_IN_BURSTS: u32 = 200_000;
 const PACKET_BYTES: usize = 64;
-/// After so long without a datagram the rest of a few is lost.
+/// After this long without a datagram, the rest of a group counts as lost.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// A right link stays below it once in a thousand seeds.
+/// A correct link falls below it with one seed in a thousand.
 const P_VALUE: Target = Target::AtLeast(0.001);
 
 pub(super) fn measure() -> Result<Vec<Row>> {
@@ -43,7 +44,7 @@ fn independent() -> Result<Vec<Row>> {
             binomial_p(lost, u64::from(PACKETS), LOSS),
         ),
         p_value("3 % lost: runs test", runs_p(&fates.lost)),
-        fates.witness("3 % lost"),
+        fates.disagreement_row("3 % lost"),
     ])
 }
 
@@ -65,7 +66,7 @@ fn in_bursts() -> Result<Vec<Row>> {
             format!("{name}: chi-squared of gap lengths"),
             geometric_p(&gaps, model.to_bad.get()),
         ),
-        fates.witness(name),
+        fates.disagreement_row(name),
     ])
 }
 
@@ -73,11 +74,11 @@ fn p_value(name: impl Into<String>, p: f64) -> Row {
     Row::judged(Group::Loss, name, p, "p", P_VALUE)
 }
 
-/// What became of numbered packets.
+/// The fates of numbered packets.
 struct Fates {
-    /// By the link's log, in the order of arrival there.
+    /// As recorded by the link, in order of arrival there.
     lost: Vec<bool>,
-    /// Packets of which the receiver says otherwise.
+    /// Packets for which the receiver disagrees with the link's record.
     disagreeing: u64,
 }
 
@@ -98,7 +99,7 @@ impl Fates {
         Ok(Fates { lost, disagreeing })
     }
 
-    fn witness(&self, name: &str) -> Row {
+    fn disagreement_row(&self, name: &str) -> Row {
         Row::judged(
             Group::Loss,
             format!("{name}: log and receiver differ"),
@@ -109,7 +110,7 @@ impl Fates {
     }
 }
 
-/// Packets that the log has as lost and that arrived, or the reverse.
+/// The number of packets recorded as lost that arrived, or the reverse.
 fn disagreeing(lost: &[bool], arrived: &[u32]) -> u64 {
     let mut missing = vec![true; lost.len()];
     let mut unknown = 0;
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_receiver_is_a_witness() {
+    fn packets_on_which_log_and_receiver_disagree_are_counted() {
         assert_eq!(disagreeing(&[false, true, false], &[0, 2]), 0);
         assert_eq!(disagreeing(&[false, true, false], &[0, 1, 2]), 1);
         assert_eq!(disagreeing(&[false, true, false], &[0]), 1);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_p_value_fails() {
+    fn low_p_value_fails() {
         assert_eq!(p_value("x", 0.5).pass, Some(true));
         assert_eq!(p_value("x", 0.000_9).pass, Some(false));
         assert_eq!(p_value("x", f64::NAN).pass, Some(false));

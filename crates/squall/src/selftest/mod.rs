@@ -1,9 +1,9 @@
-//! The emulator measured on the machine where it runs: what is measured, in which order, and what a row is.
+//! Measures the emulator on the machine it runs on: what is measured, in which order, and what a row is.
 //!
-//! Each group has a file, and measures through the real thing: hosts, TUN devices, the link's thread and the kernel's
-//! own sockets (`bench`, `traffic`). The link's records are held against stamps that the sockets' readers take
-//! themselves. Where targets come from: docs/METHOD.md, "The link, measured by itself". The table and the exit code
-//! are `commands::selftest`'s.
+//! Each group has its own file and measures through the real thing: hosts, TUN devices, the link's thread and the
+//! kernel's own sockets (`bench`, `traffic`). The link's records are compared with timestamps that the sockets' readers
+//! take themselves. Where targets come from: docs/METHOD.md, "The link, measured by itself". `commands::selftest`
+//! prints the table and sets the exit code.
 
 mod bench;
 mod delay;
@@ -22,23 +22,23 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use squall_linux::user_namespace;
 
-use crate::output::talk;
+use crate::output::eprint;
 
-/// A part that can be measured by itself. The table has them in this order.
+/// A group of measurements that can run by itself. The table lists groups in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Group {
-    /// What the link adds to a delay of none, and how exact other delays are
+    /// Delay that the link itself adds, and accuracy of configured delays
     Delay,
     /// Drop lists, reproducibility, conservation, traces
     Exactness,
-    /// Random loss, by itself and in bursts
+    /// Random loss, independent and in bursts
     Loss,
-    /// Bits that leave a queue in a second
+    /// Bits per second that leave a rate-limited queue
     Rate,
-    /// What one lost packet of a response costs, and what repairs it
+    /// Cost of one lost packet of a response, and what repairs it
     Repair,
-    /// The most that one processor carries
+    /// Maximum throughput of one processor
     Throughput,
 }
 
@@ -53,7 +53,7 @@ impl Group {
         Group::Throughput,
     ];
 
-    /// The word of the table.
+    /// The name shown in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Group::Delay => "delay",
@@ -77,13 +77,13 @@ impl Group {
     }
 }
 
-/// What a value should be.
+/// The target of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
     AtMost(f64),
     AtLeast(f64),
     Exactly(f64),
-    /// From the first to the second, both included.
+    /// Between the first and the second, both included.
     Within(f64, f64),
 }
 
@@ -100,7 +100,7 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A target that hangs on another row has as many digits as that.
+        // A target derived from another row has as many digits as that row's value.
         let short = |value: &f64| match *value {
             value if value >= 10.0 && value.fract() != 0.0 => format!("{value:.1}"),
             value => value.to_string(),
@@ -118,18 +118,18 @@ impl fmt::Display for Target {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(crate) group: Group,
-    /// What was measured; no two rows have the same name.
+    /// What was measured. Names are unique.
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// What it should be; none if it only stands beside other rows.
+    /// The target; `None` for a value that is only shown for comparison.
     pub(crate) target: Option<String>,
-    /// Whether it is; none if that says nothing about squall.
+    /// Whether the target is met; `None` if that says nothing about squall.
     pub(crate) pass: Option<bool>,
 }
 
 impl Row {
-    /// A value that is judged.
+    /// A value that is judged against a target.
     fn judged(
         group: Group,
         name: impl Into<String>,
@@ -144,7 +144,7 @@ impl Row {
         }
     }
 
-    /// A value that stands beside others.
+    /// A value that is only shown for comparison.
     fn note(group: Group, name: impl Into<String>, value: f64, unit: &'static str) -> Row {
         Row {
             group,
@@ -156,13 +156,13 @@ impl Row {
         }
     }
 
-    /// The same value, not held against its target.
+    /// The same value with its target, but not judged.
     fn unjudged(self) -> Row {
         Row { pass: None, ..self }
     }
 }
 
-/// Measures one group, or all. Call it while there is one thread: it may enter a user namespace.
+/// Measures one group, or all of them. Call it while the process has a single thread: it may enter a user namespace.
 pub(crate) fn measure(only: Option<Group>) -> Result<Vec<Row>> {
     user_namespace::acquire_privilege()?;
     let mut rows = Vec::new();
@@ -170,10 +170,10 @@ pub(crate) fn measure(only: Option<Group>) -> Result<Vec<Row>> {
         if only.is_none_or(|only| only == group) {
             let name = group.name();
             let began = Instant::now();
-            talk(format_args!("{name} ..."));
+            eprint(format_args!("{name} ..."));
             let measured = group.measure();
             rows.extend(measured.with_context(|| format!("cannot measure {name}"))?);
-            talk(format_args!(" {:.0} s\n", began.elapsed().as_secs_f64()));
+            eprint(format_args!(" {:.0} s\n", began.elapsed().as_secs_f64()));
         }
     }
     Ok(rows)

@@ -1,7 +1,7 @@
-//! Whether bits leave a queue at the configured rate, neither more of them nor in bursts.
+//! Whether bits leave a queue at the configured rate: no more of them, and not in bursts.
 //!
-//! A sender floods a drop-tail queue at one and a half times the rate, so that it is never empty. Counted is the
-//! busiest whole second, because that is where a rate that is only right on average would show.
+//! A sender floods a drop-tail queue at one and a half times the rate, so that it is never empty. The measure is the
+//! busiest whole second, because a rate that is right only on average would show there.
 
 use anyhow::{Context, Result};
 use squall_base::record::Direction;
@@ -13,18 +13,18 @@ use super::bench::Bench;
 use super::traffic::{self, Pace};
 use super::{Group, Row, Target};
 
-/// Megabits a second, and the bytes of each packet: so that a whole second has a thousand packets at least, of which
-/// one more or less is not much.
+/// Megabits per second, and the bytes of each packet. A whole second has at least a thousand packets, so that one
+/// packet more or less matters little.
 const RATES: [(u64, usize); 4] = [(1, 125), (10, 1_250), (100, 1_250), (500, 1_250)];
 const FLOOD: Duration = Duration::from_millis(1_400);
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for the queue to drain at the slowest rate.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long the queue lasts when its sender is held up (the kernel stops real-time threads that never sleep for 50 ms,
-/// sched_rt_runtime_us), and the fewest packets in it.
+/// How long the queue lasts while its sender is held up (the kernel suspends real-time threads that never sleep for 50
+/// ms, sched_rt_runtime_us), and the fewest packets that it holds.
 const QUEUE: Duration = Duration::from_millis(100);
 const QUEUE_PACKETS_AT_LEAST: u64 = 100;
-/// The error of a rate over a second (docs/METHOD.md).
+/// The allowed error of a rate over one second (docs/METHOD.md).
 const ERROR_PERCENT: f64 = 0.5;
 
 pub(super) fn measure() -> Result<Vec<Row>> {
@@ -84,7 +84,7 @@ fn measure_rate(megabits: u64, packet_bytes: usize) -> Result<Vec<Row>> {
     ])
 }
 
-/// One and a half times what the rate lets through, a millisecond's worth at a time.
+/// One and a half times the link's rate, sent a millisecond's worth at a time.
 fn flood(packet_time: Duration, packet_bytes: usize) -> Pace {
     let every = packet_time.as_nanos().max(1_000_000);
     let burst = (3 * every).div_ceil(2 * packet_time.as_nanos()) as u32;
@@ -97,7 +97,7 @@ fn flood(packet_time: Duration, packet_bytes: usize) -> Pace {
     }
 }
 
-/// The most of the times, which are in order, within any second.
+/// The largest number of times within any one second. `times` is in rising order.
 fn busiest_second(times: &[Time]) -> u64 {
     let mut most = 0;
     for (first, start) in times.iter().enumerate() {
@@ -107,7 +107,7 @@ fn busiest_second(times: &[Time]) -> u64 {
     most as u64
 }
 
-/// The shortest time between two neighbours; the longest there is if there are no two.
+/// The shortest gap between two neighbours; the largest possible duration if there are fewer than two times.
 fn least_gap(times: &[Time]) -> Duration {
     let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]));
     gaps.min().unwrap_or(Duration::from_nanos(u64::MAX))
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_ends_before_the_next_begins() {
+    fn busiest_second_excludes_its_end() {
         let times = at_millis(&[0, 500, 999, 1_000, 1_100, 2_500]);
         assert_eq!(busiest_second(&times), 4);
         assert_eq!(busiest_second(&at_millis(&[0, 1_000])), 1);
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn bursts_show_as_the_least_gap() {
+    fn least_gap_is_the_shortest_between_neighbours() {
         let times = at_millis(&[0, 10, 12, 30]);
         assert_eq!(least_gap(&times), Duration::from_millis(2));
     }
 
     #[test]
-    fn the_flood_is_above_the_rate() {
+    fn flood_offers_one_and_a_half_times_the_rate() {
         for packet_time in [20_000, 100_000, 1_000_000, 12_000_000].map(Duration::from_nanos) {
             let pace = flood(packet_time, 1_250);
             let offered = f64::from(pace.burst) * packet_time.as_secs_f64();

@@ -1,9 +1,9 @@
 //! What one lost packet of a response costs, and what repairs it: the kernel's TCP as it behaves over this link.
 //!
-//! A client asks over a warm connection; the link drops one segment of one response, by the bytes that it carries. What
-//! was expected was measured once, over a prototype of this link on Linux 6.18: these rows are facts of the kernel, so
-//! on one whose tick or settings differ they are told and not judged. What repaired the loss, the sending host's
-//! counters say.
+//! A client sends requests over a warm connection, and the link drops one segment of one response, chosen by the bytes
+//! it carries. The expected values were measured once, over a prototype of this link on Linux 6.18. They describe the
+//! kernel, so on a kernel with another tick or other settings they are printed but not judged. The sending host's
+//! counters show what repaired the loss.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,32 +17,32 @@ use squall_linux::counters::ProtocolCounters;
 use squall_linux::host::Host;
 use squall_linux::{clock, socket, sysctl};
 
-use super::bench::{Bench, Keep, SEED, SERVER_ADDRESS};
+use super::bench::{Bench, Retention, SEED, SERVER_ADDRESS};
 use super::statistics::{quantile, sorted};
 use super::{Group, Row, Target};
 
-/// TCP payload of a full segment: MTU 1500 less 20 of IPv4, 20 of TCP and 12 of its time stamps.
+/// TCP payload of a full segment: MTU 1500 minus 20 for IPv4, 20 for TCP and 12 for its timestamps.
 const SEGMENT_BYTES: usize = 1_448;
 const REQUEST_BYTES: usize = 100;
-/// Responses before the one that suffers: the round-trip time is known by then, and its variation forgotten, so that
-/// the time-out is 200 ms above it.
+/// Responses before the one that loses a segment. By then the sender knows the round-trip time and its variance has
+/// decayed, so that the retransmission timeout is 200 ms above the round-trip time.
 const WARM_UP: usize = 16;
-/// Those of the warm-up that are compared with: the last ones.
+/// How many of the last warm-up responses serve as the baseline.
 const COMPARED: usize = 8;
 const REPETITIONS: u32 = 5;
 const PORT: u16 = 8080;
 const CONGESTION_CONTROL: &str = "cubic";
-/// The longest answer that is waited for: three doubled time-outs.
+/// How long to wait for a response: covers three successive timeouts, each twice the one before.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How far from the expected span a cost may lie: a tick for repairs that take less than 200 ms.
+/// How far a cost may lie outside the expected range: one tick, for repairs that take less than 200 ms.
 const TOLERANCE_MS: f64 = 4.0;
-/// The same for those that wait for a timer. 12 ms sooner is a round trip and 200 ms, which the kernel's timer never
-/// undercuts; 32 ms later is the step of its timer wheel beyond 255 ms (HZ 250).
+/// Tolerance below and above the expected range for repairs that wait for a timer. 12 ms earlier is one round trip plus
+/// 200 ms, the least that the kernel's timer waits; 32 ms later is one step of its timer wheel above 255 ms (HZ 250).
 const TOLERANCE_OF_TIMERS_MS: (f64, f64) = (12.0, 32.0);
 const TIMERS_FROM_MS: f64 = 200.0;
 
-/// The kernel that the expectations are of.
+/// Tick and settings of the kernel on which the expected values were measured.
 const TICK: Duration = Duration::from_millis(4);
 const SYSCTLS: [(&str, &str); 5] = [
     ("net.ipv4.tcp_rto_min_us", "200000"),
@@ -52,12 +52,12 @@ const SYSCTLS: [(&str, &str); 5] = [
     ("net.ipv4.tcp_timestamps", "1"),
 ];
 
-/// What sends a segment again.
+/// What triggers the retransmission of a lost segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
-    /// Acknowledgements of what came behind it: at once or when RACK's reordering window is over.
+    /// Acknowledgements of later segments: immediately, or after RACK's reordering window.
     Recovery,
-    /// A probe, because nothing was heard (RFC 8985, section 7).
+    /// A probe, sent because no acknowledgement arrived (RFC 8985, section 7).
     Probe,
 }
 
@@ -70,15 +70,15 @@ impl Mechanism {
     }
 }
 
-/// One loss to be provoked.
+/// One loss to provoke.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     round_trip: Duration,
-    /// Full segments of each response.
+    /// Full segments in each response.
     segments: usize,
-    /// Which one is lost, from 1.
+    /// Which segment is lost, counted from 1.
     lost: usize,
-    /// From the first to the second, in milliseconds.
+    /// Least and greatest expected cost, in milliseconds.
     expected_ms: (f64, f64),
     mechanism: Mechanism,
 }
@@ -98,7 +98,7 @@ const fn case(
     }
 }
 
-/// What it cost over the prototype (docs/METHOD.md).
+/// Costs measured over the prototype (docs/METHOD.md).
 const CASES: [Case; 8] = [
     case(40, (1, 4), (41.0, 41.0), Mechanism::Recovery),
     case(40, (2, 4), (54.0, 59.0), Mechanism::Recovery),
@@ -112,9 +112,9 @@ const CASES: [Case; 8] = [
 
 pub(super) fn measure() -> Result<Vec<Row>> {
     let is_like_reference = is_like_reference()?;
-    // Side by side, since each does little but wait.
-    let provoked: Vec<Result<Provoked>> = thread::scope(|scope| {
-        let running = CASES.map(|case| scope.spawn(move || provoke(&case)));
+    // The cases run in parallel, because each does little but wait.
+    let loss_costs: Vec<Result<LossCost>> = thread::scope(|scope| {
+        let running = CASES.map(|case| scope.spawn(move || measure_loss(&case)));
         let panicked = |_| anyhow!("a thread of the measurement panicked");
         running
             .into_iter()
@@ -122,8 +122,8 @@ pub(super) fn measure() -> Result<Vec<Row>> {
             .collect()
     });
     let mut rows = Vec::new();
-    for (case, provoked) in CASES.iter().zip(provoked) {
-        rows.extend(rows_of(case, &provoked?));
+    for (case, loss_cost) in CASES.iter().zip(loss_costs) {
+        rows.extend(rows_of(case, &loss_cost?));
     }
     Ok(if is_like_reference {
         rows
@@ -132,8 +132,8 @@ pub(super) fn measure() -> Result<Vec<Row>> {
     })
 }
 
-/// Whether the kernel's tick and TCP settings are those of the machine that the expectations are from. A setting that
-/// an older kernel does not have is as if it were at its default.
+/// Whether the kernel's tick and TCP settings are those of the machine that produced the expected values. A setting
+/// that an older kernel lacks counts as being at its default.
 fn is_like_reference() -> Result<bool> {
     let host = Host::create()?;
     let are_same = host.run(|| {
@@ -144,19 +144,19 @@ fn is_like_reference() -> Result<bool> {
     Ok(are_same && clock::tick()? == TICK)
 }
 
-/// What a loss came to over all repetitions.
+/// What a loss cost, over all repetitions.
 #[derive(Clone, Copy, Debug)]
-struct Provoked {
-    /// The median, in milliseconds beyond that of undisturbed responses.
+struct LossCost {
+    /// The median cost, in milliseconds beyond the time of an undisturbed response.
     cost_ms: f64,
-    /// Repairs by probe, by recovery, and time-outs, by the server host's counters.
+    /// Probes, recoveries and timeouts, from the server host's counters.
     probes: u64,
     recoveries: u64,
     timeouts: u64,
 }
 
-impl Provoked {
-    /// How many losses were repaired so.
+impl LossCost {
+    /// How many losses this mechanism repaired.
     fn repaired_by(&self, mechanism: Mechanism) -> u64 {
         match mechanism {
             Mechanism::Recovery => self.recoveries.saturating_sub(self.probes),
@@ -165,7 +165,7 @@ impl Provoked {
     }
 }
 
-fn rows_of(case: &Case, provoked: &Provoked) -> Vec<Row> {
+fn rows_of(case: &Case, loss_cost: &LossCost) -> Vec<Row> {
     let name = format!(
         "round trip {} ms, segment {} of {} lost",
         case.round_trip.as_millis_f64(),
@@ -190,32 +190,32 @@ fn rows_of(case: &Case, provoked: &Provoked) -> Vec<Row> {
     vec![
         judged(
             "cost",
-            provoked.cost_ms,
+            loss_cost.cost_ms,
             "ms",
             Target::Within(least - sooner, most + later),
         ),
         judged(
             &format!("repaired by {}", case.mechanism.name()),
-            provoked.repaired_by(case.mechanism) as f64,
+            loss_cost.repaired_by(case.mechanism) as f64,
             "losses",
             Target::Exactly(f64::from(REPETITIONS)),
         ),
         judged(
             "time-outs",
-            provoked.timeouts as f64,
+            loss_cost.timeouts as f64,
             "losses",
             Target::Exactly(0.0),
         ),
     ]
 }
 
-fn provoke(case: &Case) -> Result<Provoked> {
+fn measure_loss(case: &Case) -> Result<LossCost> {
     let delay = Duration::from_nanos(case.round_trip.as_nanos() / 2);
     let up = LaneSettings {
         delay,
         ..LaneSettings::default()
     };
-    // The bytes of the segment, counted from 1 over the stream of responses; the same on each connection.
+    // The bytes of the segment, counted from 1 over the stream of responses. Every connection has the same ones.
     let before = (WARM_UP * case.segments + case.lost - 1) * SEGMENT_BYTES;
     let down = LaneSettings {
         drops: vec![DropRule::Sequence {
@@ -226,7 +226,7 @@ fn provoke(case: &Case) -> Result<Provoked> {
         }],
         ..up.clone()
     };
-    let bench = Bench::start([up, down], SEED, Keep::TotalsOnly)?;
+    let bench = Bench::start([up, down], SEED, Retention::TotalsOnly)?;
     let listener = bench
         .server
         .run(|| Ok(TcpListener::bind((SERVER_ADDRESS, PORT))))?
@@ -244,12 +244,12 @@ fn provoke(case: &Case) -> Result<Provoked> {
     }
     let after = bench.server.protocol_counters()?;
     bench.end()?;
-    Ok(provoked(costs_ms, &before, &after))
+    Ok(loss_cost(costs_ms, &before, &after))
 }
 
-fn provoked(costs_ms: Vec<f64>, before: &ProtocolCounters, after: &ProtocolCounters) -> Provoked {
+fn loss_cost(costs_ms: Vec<f64>, before: &ProtocolCounters, after: &ProtocolCounters) -> LossCost {
     let growth = |name| after.growth(before, name);
-    Provoked {
+    LossCost {
         cost_ms: quantile(&sorted(costs_ms), 0.5),
         probes: growth("TcpExtTCPLossProbes"),
         recoveries: growth("TcpExtTCPSackRecovery"),
@@ -257,7 +257,7 @@ fn provoked(costs_ms: Vec<f64>, before: &ProtocolCounters, after: &ProtocolCount
     }
 }
 
-/// Asks until the response that suffers; returns how much longer than the others it took.
+/// Sends requests until the response that loses a segment; returns how much longer than the others it took.
 fn cost_ms(mut client: TcpStream, server: TcpStream, response_bytes: usize) -> Result<f64> {
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
@@ -272,13 +272,13 @@ fn cost_ms(mut client: TcpStream, server: TcpStream, response_bytes: usize) -> R
         let times_ms: Result<Vec<f64>> = (0..=WARM_UP)
             .map(|_| ask(&mut client, response_bytes))
             .collect();
-        // Or the server would wait for more.
+        // Otherwise the server would wait for another request.
         drop(client);
         times_ms
     })?;
-    let (suffering, warm_up) = times_ms.split_last().context("at least one response")?;
-    let usual = sorted(warm_up[WARM_UP - COMPARED..].iter().copied());
-    Ok(suffering - quantile(&usual, 0.5))
+    let (disturbed, warm_up) = times_ms.split_last().context("at least one response")?;
+    let undisturbed = sorted(warm_up[WARM_UP - COMPARED..].iter().copied());
+    Ok(disturbed - quantile(&undisturbed, 0.5))
 }
 
 /// Sends a request and reads its response; returns how long that took.
@@ -292,11 +292,11 @@ fn ask(client: &mut TcpStream, response_bytes: usize) -> Result<f64> {
     Ok(clock::now().since(began).as_millis_f64())
 }
 
-/// Answers each request with one write, until the client has gone.
+/// Answers each request with one write, until the client closes the connection.
 fn answer(mut server: TcpStream, response_bytes: usize) {
     let response = vec![0; response_bytes];
     let mut request = [0; REQUEST_BYTES];
-    // Why it ends, the client knows better.
+    // The client reports why the connection ended.
     while server.read_exact(&mut request).is_ok() && server.write_all(&response).is_ok() {}
 }
 
@@ -304,23 +304,23 @@ fn answer(mut server: TcpStream, response_bytes: usize) {
 mod tests {
     use super::*;
 
-    const AS_EXPECTED: Provoked = Provoked {
+    const AS_EXPECTED: LossCost = LossCost {
         cost_ms: 285.0,
         probes: 5,
         recoveries: 0,
         timeouts: 0,
     };
 
-    fn passes(case: &Case, provoked: Provoked) -> Vec<Option<bool>> {
-        let rows = rows_of(case, &provoked);
+    fn passes(case: &Case, loss_cost: LossCost) -> Vec<Option<bool>> {
+        let rows = rows_of(case, &loss_cost);
         rows.iter().map(|row| row.pass).collect()
     }
 
     #[test]
-    fn cost_and_mechanism_must_be_those_expected() {
+    fn unexpected_cost_mechanism_or_timeout_fails() {
         let last_of_four = &CASES[3];
         assert_eq!(passes(last_of_four, AS_EXPECTED), [Some(true); 3]);
-        let too_soon = Provoked {
+        let too_soon = LossCost {
             cost_ms: 55.0,
             probes: 0,
             recoveries: 5,
@@ -328,7 +328,7 @@ mod tests {
         };
         let missed = [Some(false), Some(false), Some(true)];
         assert_eq!(passes(last_of_four, too_soon), missed);
-        let timed_out = Provoked {
+        let timed_out = LossCost {
             timeouts: 1,
             ..AS_EXPECTED
         };
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kernel_is_told_and_not_judged() {
+    fn rows_of_another_kernel_are_shown_but_not_judged() {
         let rows = rows_of(&CASES[0], &AS_EXPECTED);
         let told: Vec<Row> = rows.into_iter().map(Row::unjudged).collect();
         assert!(

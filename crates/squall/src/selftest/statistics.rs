@@ -1,11 +1,11 @@
-//! The tests that random loss is held against, and the functions that they need.
+//! Statistical tests for random loss, and the functions they need.
 //!
-//! Pure: numbers in, a probability out. A p-value is how often a link that does what it says would look at least so
-//! odd. Which value is too small is not said here, but in `loss`.
+//! Pure: numbers in, a probability out. A p-value is the probability that a correct link would produce a result at
+//! least this unusual. `loss` decides which value is too small.
 
 use std::f64::consts::SQRT_2;
 
-/// The nearest-rank quantile of values in rising order; NaN if there are none.
+/// The nearest-rank quantile of values in rising order; NaN if there are no values.
 pub(super) fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
@@ -18,10 +18,10 @@ pub(super) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The exact two-sided binomial test of `hits` in `draws` against `probability`: the probability of all outcomes that
-/// are not more likely than this one, as R's binom.test has it. `probability` is above 0 and below 1.
+/// The exact two-sided binomial test of `hits` in `draws` against `probability`: the total probability of all outcomes
+/// that are no more likely than the observed one, as in R's binom.test. `probability` must be above 0 and below 1.
 pub(super) fn binomial_p(hits: u64, draws: u64, probability: f64) -> f64 {
-    /// Two outcomes that are equally likely may differ by so much in floating point (R has the same).
+    /// Floating-point tolerance between two equally likely outcomes (the same as R's).
     const EQUALLY_LIKELY: f64 = 1.0 + 1e-7;
     let log_odds = probability.ln() - (-probability).ln_1p();
     let mut log_likelihood = draws as f64 * (-probability).ln_1p();
@@ -37,9 +37,8 @@ pub(super) fn binomial_p(hits: u64, draws: u64, probability: f64) -> f64 {
     as_odd.sum::<f64>().min(1.0)
 }
 
-/// Wald and Wolfowitz's runs test, two-sided: whether what happened follows no pattern in its order ("On a test
-/// whether two samples are from the same population", Annals of Mathematical Statistics 11, 1940). NaN if all are
-/// alike.
+/// Wald and Wolfowitz's runs test, two-sided: whether the order of the outcomes is random ("On a test whether two
+/// samples are from the same population", Annals of Mathematical Statistics 11, 1940). NaN if all outcomes are equal.
 pub(super) fn runs_p(outcomes: &[bool]) -> f64 {
     let hits = outcomes.iter().filter(|hit| **hit).count() as f64;
     let (draws, misses) = (outcomes.len() as f64, outcomes.len() as f64 - hits);
@@ -56,7 +55,7 @@ pub(super) fn runs_p(outcomes: &[bool]) -> f64 {
     normal_two_sided_p(deviations)
 }
 
-/// The lengths of all runs of `outcome` that were seen to end.
+/// The lengths of all complete runs of `outcome`; a run cut off by the end of the data does not count.
 pub(super) fn run_lengths(outcomes: &[bool], outcome: bool) -> Vec<u64> {
     let mut lengths = Vec::new();
     let mut length = 0;
@@ -71,12 +70,12 @@ pub(super) fn run_lengths(outcomes: &[bool], outcome: bool) -> Vec<u64> {
     lengths
 }
 
-/// Pearson's chi-squared test of lengths, from 1, against the geometric distribution that ends with probability `end`
-/// after each step. NaN if there are too few lengths for two classes.
+/// Pearson's chi-squared test of lengths (1 or more) against the geometric distribution that ends with probability
+/// `end` after each step. NaN if there are too few lengths for two classes.
 pub(super) fn geometric_p(lengths: &[u64], end: f64) -> f64 {
-    /// The usual least expectation of a class is 5 (Cochran 1954); the tail is coarser here.
+    /// The usual minimum expectation of a class is 5 (Cochran 1954); the tail is coarser here.
     const LEAST_EXPECTED: f64 = 10.0;
-    /// More classes see finer differences and the whole less well.
+    /// More classes would detect finer differences but make the test less sensitive overall.
     const CLASSES_AT_MOST: f64 = 20.0;
     let total = lengths.len() as f64;
     let wanted = (total / CLASSES_AT_MOST).max(LEAST_EXPECTED);
@@ -110,18 +109,18 @@ pub(super) fn geometric_p(lengths: &[u64], end: f64) -> f64 {
     chi_squared_p(statistic, upper_ends.len() - 1)
 }
 
-/// The probability that chi-squared with so many degrees of freedom exceeds `statistic`.
+/// The probability that chi-squared with this many degrees of freedom exceeds `statistic`.
 fn chi_squared_p(statistic: f64, degrees_of_freedom: usize) -> f64 {
     upper_gamma(degrees_of_freedom as f64 / 2.0, statistic / 2.0)
 }
 
-/// The probability that a normal variable is so many standard deviations away from its mean, on either side.
+/// The probability that a normal variable is at least this many standard deviations from its mean, on either side.
 fn normal_two_sided_p(deviations: f64) -> f64 {
     let x = deviations / SQRT_2;
     upper_gamma(0.5, x * x)
 }
 
-/// The regularised upper incomplete gamma function Q(a, x): by its series where x is small, else by its continued
+/// The regularised upper incomplete gamma function Q(a, x): by its series for small x, otherwise by its continued
 /// fraction (Press et al., "Numerical Recipes", section 6.2, with Lentz's method).
 fn upper_gamma(a: f64, x: f64) -> f64 {
     const STEPS_AT_MOST: u32 = 10_000;
@@ -196,9 +195,9 @@ mod tests {
         );
     }
 
-    /// Values of tables: chi-squared at 5 %, and closed forms: Q(1, x) = exp(-x), Q(2, x) = (1 + x) exp(-x).
+    /// Table values (chi-squared at 5 %) and closed forms: Q(1, x) = exp(-x), Q(2, x) = (1 + x) exp(-x).
     #[test]
-    fn tails_of_chi_squared_are_those_of_the_tables() {
+    fn chi_squared_tails_match_published_tables() {
         assert_close(chi_squared_p(3.841_458_820_694_124, 1), 0.05);
         assert_close(chi_squared_p(18.307_038_053_275_146, 10), 0.05);
         assert_close(chi_squared_p(124.342_113_404_004_08, 100), 0.05);
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms_of_factorials_are_right() {
+    fn log_gamma_matches_factorials() {
         let mut factorial: f64 = 1.0;
         for n in 1..20 {
             assert_close(log_gamma(f64::from(n)), factorial.ln());
@@ -221,10 +220,10 @@ mod tests {
         assert_close(log_gamma(0.5), std::f64::consts::PI.ln() / 2.0);
     }
 
-    /// By hand: 3 heads or fewer, or 7 or more, of 10 tosses are 352 of 1,024 outcomes. The unequal ones were summed up
-    /// in exact fractions.
+    /// By hand: 3 heads or fewer, or 7 or more, in 10 tosses are 352 of 1,024 outcomes. The values for unequal
+    /// probabilities were summed in exact fractions.
     #[test]
-    fn the_binomial_test_counts_all_outcomes_that_are_as_odd() {
+    fn binomial_test_counts_all_outcomes_no_more_likely_than_the_observed() {
         assert_close(binomial_p(7, 10, 0.5), 352.0 / 1_024.0);
         assert_close(binomial_p(10, 10, 0.5), 2.0 / 1_024.0);
         assert_close(binomial_p(5, 10, 0.5), 1.0);
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runs_test_knows_patterns_from_chance() {
+    fn runs_test_distinguishes_patterns_from_chance() {
         let alternating: Vec<bool> = (0..1_000).map(|n| n % 2 == 0).collect();
         let in_blocks: Vec<bool> = (0..1_000).map(|n| n % 100 < 50).collect();
         let by_chance: Vec<bool> = (0..1_000)
@@ -258,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_end_are_measured() {
+    fn only_complete_runs_have_lengths() {
         let outcomes = [true, true, false, true, false, false, false, true];
         assert_eq!(run_lengths(&outcomes, true), [2, 1]);
         assert_eq!(run_lengths(&outcomes, false), [1, 3]);
     }
 
     #[test]
-    fn the_test_of_lengths_tells_geometric_distributions_apart() {
+    fn geometric_test_distinguishes_distributions() {
         // Inverse transform: 1 + floor(ln u / ln (1 - end)).
         let lengths: Vec<u64> = (0..5_000)
             .map(|n| {
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_nearest_ranks() {
+    fn quantiles_use_the_nearest_rank() {
         let values = sorted([3.0, 1.0, 2.0]);
         assert_eq!(
             [0.0, 0.5, 0.99].map(|q| quantile(&values, q)),

@@ -1,8 +1,8 @@
-//! The most that the link carries: small packets, and the bytes of one TCP connection.
+//! The link's maximum throughput: small packets, and the bytes of one TCP connection.
 //!
-//! The link's thread is one thread, so its own processor time is what limits it; what arrives in a second also hangs on
-//! sender and receiver, who share the machine with it. What system calls cost differs between machines, so the link
-//! is judged by a bare forwarder over the same devices in the same run.
+//! The link runs on one thread, so its own processor time is the limit. The rate of arrivals also depends on the sender
+//! and the receiver, which share the machine with it. The cost of system calls differs between machines, so the link is
+//! judged against a bare forwarder over the same devices in the same run.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,19 +16,19 @@ use squall_linux::bare::BareForwarder;
 use squall_linux::clock;
 use squall_linux::host::Host;
 
-use super::bench::{self, Bench, Keep, SEED, SERVER_ADDRESS};
+use super::bench::{self, Bench, Retention, SEED, SERVER_ADDRESS};
 use super::{Group, Row, Target, traffic};
 
 const LASTS: Duration = Duration::from_millis(1_500);
-/// The least IP packet that Ethernet carries without padding is of 46 bytes; 64 is what such figures are told for.
+/// Ethernet carries IP packets of 46 bytes and more without padding; 64 bytes is the usual size in such figures.
 const PACKET_BYTES: usize = 64;
-/// Never waited for: a flood asks what has come.
+/// Never reached: a flood polls for received datagrams.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BUFFER_BYTES: usize = 256 << 10;
 const PORT: u16 = 8080;
 
-/// What the link may reach of what a bare forwarder does in the same run: its clock, decisions and records cost 5 to
-/// 17 % (docs/METHOD.md), the rest is for the machine's unrest.
+/// The least share of a bare forwarder's throughput that the link must reach. Its clock, decisions and records cost 5
+/// to 17 % (benches/RESULTS.md); the rest is a margin for noise of the machine.
 const OF_BARE: f64 = 0.75;
 
 pub(super) fn measure() -> Result<Vec<Row>> {
@@ -62,28 +62,28 @@ pub(super) fn measure() -> Result<Vec<Row>> {
     ])
 }
 
-fn unlimited(keep: Keep) -> Result<Bench> {
+fn unlimited(retention: Retention) -> Result<Bench> {
     let lanes = [LaneSettings::default(), LaneSettings::default()];
-    Bench::start(lanes, SEED, keep)
+    Bench::start(lanes, SEED, retention)
 }
 
-/// Packets a second of processor time, and of time.
+/// Packets per second of processor time, and per second of wall-clock time.
 fn small_packets_over_link() -> Result<(f64, f64)> {
-    let bench = unlimited(Keep::TotalsOnly)?;
+    let bench = unlimited(Retention::TotalsOnly)?;
     let sockets = bench.datagrams(PATIENCE)?;
     let began = clock::now();
     let read = traffic::flood(&sockets, PACKET_BYTES, began + LASTS)?;
     let took = clock::now().since(began);
     let measured = bench.end()?;
-    let lane = measured.totals.lane(Direction::Up);
-    let delivered = lane.count(Fate::Delivered) as f64;
+    let totals = measured.totals.of(Direction::Up);
+    let delivered = totals.count(Fate::Delivered) as f64;
     let processor_secs = measured.report.processor_time.as_secs_f64();
     Ok((delivered / processor_secs, read as f64 / took.as_secs_f64()))
 }
 
 fn small_packets_over_bare() -> Result<f64> {
-    let (hosts, ends) = bench::hosts_with_devices()?;
-    let forwarder = BareForwarder::start(ends)?;
+    let (hosts, devices) = bench::hosts_with_devices()?;
+    let forwarder = BareForwarder::start(devices)?;
     let sockets = bench::datagrams_between([&hosts[0], &hosts[1]], PATIENCE)?;
     traffic::flood(&sockets, PACKET_BYTES, clock::now() + LASTS)?;
     let forwarded = forwarder.stop()?;
@@ -91,15 +91,15 @@ fn small_packets_over_bare() -> Result<f64> {
 }
 
 fn bulk_over_link() -> Result<f64> {
-    let bench = unlimited(Keep::TotalsOnly)?;
+    let bench = unlimited(Retention::TotalsOnly)?;
     let mbit_per_s = one_connection([&bench.client, &bench.server])?;
     bench.end()?;
     Ok(mbit_per_s)
 }
 
 fn bulk_over_bare() -> Result<f64> {
-    let (hosts, ends) = bench::hosts_with_devices()?;
-    let forwarder = BareForwarder::start(ends)?;
+    let (hosts, devices) = bench::hosts_with_devices()?;
+    let forwarder = BareForwarder::start(devices)?;
     let mbit_per_s = one_connection([&hosts[0], &hosts[1]])?;
     forwarder.stop()?;
     Ok(mbit_per_s)
@@ -116,7 +116,7 @@ fn one_connection([client, server]: [&Host; 2]) -> Result<f64> {
     Ok(bulk(sender, receiver)? / 1e6)
 }
 
-/// Sends for a while; returns what the receiver read, in bits a second.
+/// Sends until the deadline; returns what the receiver read, in bits per second.
 fn bulk(mut sender: TcpStream, mut receiver: TcpStream) -> Result<f64> {
     let deadline = clock::now() + LASTS;
     thread::scope(|scope| {

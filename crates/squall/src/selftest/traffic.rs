@@ -1,7 +1,7 @@
-//! UDP traffic between two sockets, stamped on both sides by who sends and who reads.
+//! UDP traffic between two sockets, timestamped by both the sender and the reader.
 //!
-//! The stamps are the witness beside the link's own records. Reading threads ask for real time as squall's stations
-//! do; what waking them up costs is part of what they see. TCP traffic is in `repair` and `throughput`.
+//! The timestamps are a check on the link's own records. Reading threads request real-time scheduling as squall's
+//! stations do; the cost of waking them is part of what they measure. TCP traffic is in `repair` and `throughput`.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -12,21 +12,23 @@ use anyhow::{Context, Result, anyhow};
 use squall_base::{Duration, Time};
 use squall_linux::{clock, datagrams, scheduling};
 
-/// As the stations of `squall run` have it: below the link.
+/// The priority of the stations of `squall run`: below the link's.
 const PRIORITY: i32 = 1;
-/// Number, time of sending, time of answering.
+/// Number, time of the request, time of the reply.
 const HEADER_BYTES: usize = 24;
-/// Headers of IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 pub(super) const IP_AND_UDP_BYTES: usize = 28;
-/// Numbered datagrams that are under way at once: few enough for the reader's socket, whatever it was granted.
+/// Most numbered datagrams in flight: few enough to fit into the reader's socket buffer, whatever size the kernel
+/// granted.
 const NUMBERED_AT_ONCE: u32 = 64;
-/// Datagrams of a flood that are under way at once. An ordinary user's socket has room for some 550 (net.core.rmem_max
-/// of 208 KiB, doubled, at 768 bytes each).
+/// Most datagrams of a flood in flight. An ordinary user's socket has room for about 550 (net.core.rmem_max of 208 KiB,
+/// doubled, at 768 bytes each).
 const FLOOD_AT_ONCE: usize = 448;
-/// After so long a flood gives up on what is under way: a link without delay holds nothing for a tenth of it.
+/// After this long without a datagram, a flood gives up on those in flight. A link without delay holds a packet for
+/// less than a tenth of it.
 const GIVEN_UP_AFTER: Duration = Duration::from_millis(20);
 
-/// One datagram's way.
+/// One datagram's trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trip {
     pub(super) sent: Time,
@@ -34,21 +36,21 @@ pub(super) struct Trip {
 }
 
 impl Trip {
-    /// How much longer than `delay` it took; negative if it was early.
+    /// How much longer than `delay` the trip took; negative if it was shorter.
     pub(super) fn error_ns(&self, delay: Duration) -> i64 {
         self.received.as_nanos() as i64 - self.sent.as_nanos() as i64 - delay.as_nanos() as i64
     }
 }
 
-/// Datagrams at a steady pace.
+/// A steady pace of datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) packets: u32,
-    /// Packets that are sent at once.
+    /// Packets sent back to back.
     pub(super) burst: u32,
-    /// From one burst to the next.
+    /// Time between two bursts.
     pub(super) every: Duration,
-    /// Bytes of each IP packet, 52 at least.
+    /// Bytes of each IP packet, at least 52.
     pub(super) packet_bytes: usize,
 }
 
@@ -60,7 +62,7 @@ impl Pace {
     }
 }
 
-/// Sends to and fro, one datagram at a time; returns the round trips.
+/// Sends one datagram at a time there and back; returns the round trips.
 pub(super) fn ping_pong([near, far]: &[UdpSocket; 2], count: u32) -> Result<Vec<Duration>> {
     thread::scope(|scope| {
         let answering = scope.spawn(|| -> io::Result<()> {
@@ -90,7 +92,7 @@ pub(super) fn ping_pong([near, far]: &[UdpSocket; 2], count: u32) -> Result<Vec<
     .context("a datagram did not come back")
 }
 
-/// Sends at a pace from one socket to the other; returns the trips of those that arrived, in order.
+/// Sends at a pace from one socket to the other; returns the trips of the datagrams that arrived, in order.
 pub(super) fn one_way([from, to]: &[UdpSocket; 2], pace: &Pace) -> Result<Vec<Trip>> {
     thread::scope(|scope| {
         let reading = scope.spawn(|| read_trips(to, pace.packets));
@@ -101,7 +103,7 @@ pub(super) fn one_way([from, to]: &[UdpSocket; 2], pace: &Pace) -> Result<Vec<Tr
     .context("cannot send datagrams over the link")
 }
 
-/// Sends requests at a pace, each answered at once; returns the trips there and those back.
+/// Sends requests at a pace, each answered immediately; returns the trips of the requests and those of the replies.
 pub(super) fn requests([near, far]: &[UdpSocket; 2], pace: &Pace) -> Result<[Vec<Trip>; 2]> {
     thread::scope(|scope| {
         let answering = scope.spawn(|| answer(far, pace));
@@ -113,8 +115,8 @@ pub(super) fn requests([near, far]: &[UdpSocket; 2], pace: &Pace) -> Result<[Vec
     .context("cannot send requests over the link")
 }
 
-/// Sends numbered datagrams, a few at a time, and returns the numbers of those that arrived, in the order of arrival.
-/// The sockets' patience ends the waiting for those that were lost.
+/// Sends numbered datagrams, a few at a time, and returns the numbers of those that arrived, in order of arrival. The
+/// sockets' read timeout ends the wait for lost ones.
 pub(super) fn numbered(
     [from, to]: &[UdpSocket; 2],
     count: u32,
@@ -137,8 +139,8 @@ pub(super) fn numbered(
     Ok(arrived)
 }
 
-/// Sends and reads datagrams as fast as one thread can, until `deadline`, with so few under way that no queue overflows
-/// and the link never waits. Returns how many were read.
+/// Sends and reads datagrams as fast as one thread can, until `deadline`. Few enough are in flight that no queue
+/// overflows, and enough that the link never waits. Returns how many were read.
 pub(super) fn flood(
     [from, to]: &[UdpSocket; 2],
     packet_bytes: usize,
@@ -156,20 +158,20 @@ pub(super) fn flood(
             let sent = datagrams::send_many(from, &datagram);
             under_way += sent.context("cannot send datagrams")?;
         }
-        let more = datagrams::take_many(to).context("cannot read datagrams")?;
+        let more = datagrams::receive_many(to).context("cannot read datagrams")?;
         read += more;
         under_way = under_way.saturating_sub(more);
         if more > 0 {
             last_read = now;
         } else if now > last_read + GIVEN_UP_AFTER {
-            // Whatever is still missing, the reader's socket had no room for.
+            // Whatever is still missing did not fit into the reader's socket buffer.
             under_way = 0;
             last_read = now;
         }
     }
 }
 
-/// Does `work` while a thread of ordinary priority keeps each processor busy.
+/// Runs `work` while a thread of ordinary priority keeps each processor busy.
 pub(super) fn with_busy_processors<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let processors = scheduling::usable_processors()?;
     let is_over = AtomicBool::new(false);
@@ -177,8 +179,8 @@ pub(super) fn with_busy_processors<T>(work: impl FnOnce() -> Result<T>) -> Resul
         for processor in processors {
             let is_over = &is_over;
             scope.spawn(move || {
-                // Where it is refused, the scheduler spreads the threads as well.
-                let _ = scheduling::stay_on(processor);
+                // If pinning is refused, the scheduler spreads the threads anyway.
+                let _ = scheduling::pin_to(processor);
                 while !is_over.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
@@ -212,7 +214,7 @@ fn send_paced(socket: &UdpSocket, pace: &Pace) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads until the last of `count` datagrams has come, or none comes for as long as the socket waits.
+/// Reads until the last of `count` datagrams has arrived, or the socket's read timeout expires.
 fn read_trips(socket: &UdpSocket, count: u32) -> io::Result<Vec<Trip>> {
     scheduling::make_realtime(PRIORITY);
     let mut datagram = [0; 2048];
@@ -226,7 +228,7 @@ fn read_trips(socket: &UdpSocket, count: u32) -> io::Result<Vec<Trip>> {
     Ok(trips)
 }
 
-/// Answers each request with its own time of sending; returns the requests' trips.
+/// Answers each request with a reply that carries its own send time; returns the requests' trips.
 fn answer(socket: &UdpSocket, pace: &Pace) -> io::Result<Vec<Trip>> {
     scheduling::make_realtime(PRIORITY);
     let mut datagram = [0; 2048];
@@ -242,7 +244,7 @@ fn answer(socket: &UdpSocket, pace: &Pace) -> io::Result<Vec<Trip>> {
     Ok(trips)
 }
 
-/// The next datagram's length; `None` if none comes for as long as the socket waits.
+/// The next datagram's length, or `None` if the socket's read timeout expires.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match socket.recv(buffer) {
         Ok(length) => Ok(Some(length)),
@@ -251,7 +253,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// The trip of a datagram that has just been read.
+/// The trip of a datagram that was read just now.
 fn trip_of(datagram: &[u8]) -> Trip {
     let mut sent = [0; 8];
     sent.copy_from_slice(&datagram[8..16]);

@@ -1,4 +1,4 @@
-//! What the client of a trial asks for: the plan's requests as messages, their bodies from the run's copies of files.
+//! The requests of a trial's client: the plan's requests as messages, with bodies from the run's copies of files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,17 +8,18 @@ use anyhow::{Context, Result};
 use squall_base::plan::message::add_missing;
 use squall_base::plan::{RequestBody, RequestTemplate};
 use squall_http::{Request, Scheme};
-use squall_stations::client::{Asked, Upload};
+use squall_stations::client::{TargetedRequest, Upload};
 
 use crate::client::Payload;
 
-/// Requests for the only target of a path's client, and where the bodies come from that are not in them.
+/// Requests for the only target of a path's client, and the sources of bodies that the requests do not contain
+/// themselves.
 pub(super) struct Messages {
-    pub(super) requests: Vec<Asked>,
+    pub(super) requests: Vec<TargetedRequest>,
     pub(super) uploads: Vec<Option<Arc<Upload>>>,
 }
 
-/// Makes the messages of these requests.
+/// Builds the messages of these requests.
 pub(super) fn messages(
     templates: &[RequestTemplate],
     (scheme, authority): (Scheme, &str),
@@ -31,7 +32,7 @@ pub(super) fn messages(
     let mut read: BTreeMap<&str, Payload> = BTreeMap::new();
     for template in templates {
         let (payload, content_type) = match &template.body {
-            // Several requests of a recording may send the same.
+            // Several requests of a recording may send the same body.
             RequestBody::File(kept) => {
                 let payload = match read.get(kept.kept_as.as_str()) {
                     Some(known) => known.clone(),
@@ -49,7 +50,7 @@ pub(super) fn messages(
         let (method, target) = (&template.method, &template.target);
         let request = Request::new(method, scheme, authority, target, &headers, payload.body)
             .with_context(|| format!("cannot make the request {method} {target}"))?;
-        messages.requests.push(Asked {
+        messages.requests.push(TargetedRequest {
             request: Arc::new(request),
             target: 0,
         });

@@ -1,7 +1,7 @@
-//! What a browser's pages are in a trial: the phase of their requests, and their times as the browser tells them.
+//! The pages of a browser in a trial: the phase of their requests, and the load times that the browser reports.
 //!
-//! How the browser is spoken to is squall-peers'. The page time that variants are compared by is squall-analysis', from
-//! the requests alone.
+//! squall-peers drives the browser. squall-analysis computes the page times that variants are compared by, from the
+//! requests alone.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use squall_peers::client::PageLine;
 
 use crate::pages::nearest_rank;
 
-/// Sums up pages that have this number of requests each, and gives each request the phase of its document: a page is of one phase.
+/// Summarises pages of `count` requests each. Every request gets the phase of its document, so that a page belongs to
+/// one phase.
 pub(super) fn pages(told: &[PageLine], rows: &mut [RequestRecord], count: u64) -> PageRecord {
     let mut phases: BTreeMap<u64, Phase> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.request % count == 0) {
@@ -52,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Of pages of two requests.
+    /// A request of a page that has two requests.
     fn row(request: u64, phase: Phase, status: u16) -> RequestRecord {
         RequestRecord {
             request,
@@ -91,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_phase_of_its_document_and_the_time_of_the_browser() {
+    fn page_takes_phase_from_its_document_and_time_from_the_browser() {
         use Phase::{Measure, Warmup};
-        // The second request of the first page was asked for after the warm-up.
+        // The second request of the first page was sent after the warm-up.
         let mut rows = vec![row(0, Warmup, 200), row(1, Measure, 200)];
         rows.extend((2..8).map(|request| row(request, Measure, 200)));
         rows.extend([

@@ -1,7 +1,7 @@
-//! A trial's own tables, read when they are complete, and the causes of its latencies.
+//! Reads a trial's complete tables and attributes its latencies to causes.
 //!
-//! What a cause is, and how it is found on paths of one hop and of several, is squall-analysis'. Only the columns that
-//! attribution takes are read: what is wrong in a trial (`findings`) is found from others, after its memory is free again.
+//! squall-analysis defines causes and how they are found on paths of one hop and of several. Only the columns that
+//! attribution needs are read; `findings` reads the others later, after this memory is free again.
 
 use anyhow::Result;
 use squall_analysis::causes::{
@@ -16,7 +16,7 @@ pub(super) fn attribute_trial(partial: &PartialTrial, trial: &Trial) -> Result<A
     write(partial, read(partial, &trial.variant)?)
 }
 
-/// Reads every table row by row, and of each the columns that attribution declares.
+/// Reads every table row by row, with only the columns that attribution declares.
 fn read(partial: &PartialTrial, variant: &Variant) -> Result<PathInputs, RecordError> {
     let mut inputs = PathInputs::new(PathShape::of(variant));
     each_projected(partial.requests(), |row: RequestCells| {

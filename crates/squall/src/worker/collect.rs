@@ -1,7 +1,7 @@
-//! Writing records while a trial runs: one background thread for each table, which also sums up what the
-//! trial's health needs.
+//! Writes records while a trial runs: one background thread for each table, which also sums up what the trial's health
+//! needs.
 //!
-//! The threads that measure only hand chunks over; time is made relative to the trial's epoch here.
+//! The measuring threads only hand over chunks; times are made relative to the trial's epoch here.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,14 +11,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_base::plan::{LoadKind, Runs, Side, Station, Trial};
+use squall_base::plan::{Implementation, LoadKind, Side, Station, Trial};
 use squall_base::record::{
     ExchangeRecord, FrameRecord, Lateness, Outcome, PacketRecord, Phase, RequestRecord,
     SocketRecord,
 };
 use squall_base::{Duration, Time};
 use squall_linux::scheduling;
-use squall_linux::spans::Spans;
+use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, PartialTrial, RequestWriter, SocketWriter, TableRow,
@@ -29,12 +29,12 @@ use squall_stations::rows::{self, Capacity, RowReceiver, RowSender};
 
 use crate::link_totals::LinkTotals;
 
-/// A table that is being written; its totals come when all senders are gone.
-pub(super) struct Collection<T> {
+/// A table being written. Its totals are available once all senders are gone.
+pub(super) struct TableThread<T> {
     handle: JoinHandle<Result<T>>,
 }
 
-impl<T> Collection<T> {
+impl<T> TableThread<T> {
     /// Waits for the last row and closes the file.
     pub(super) fn finish(self) -> Result<T> {
         self.handle
@@ -43,57 +43,58 @@ impl<T> Collection<T> {
     }
 }
 
-/// When the load of a trial started, once that is known.
+/// When the load of a trial started, once known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoadStart(Arc<OnceLock<Time>>);
 
 impl LoadStart {
-    /// It is this.
+    /// Sets the start.
     pub(super) fn set(&self, start: Time) {
-        // Said once; who says it again has nothing new.
+        // The first value stays; a second call has no effect.
         let _ = self.0.set(start);
     }
 }
 
-/// Which responses count for the rate that a trial achieved.
+/// Which responses count towards the achieved rate of a trial.
 #[derive(Clone, Debug)]
-pub(super) enum Achieved {
-    /// Of an open load, those that came within this: what piles up shows.
+pub(super) enum RateCriterion {
+    /// For an open load: responses received within this window, so that a growing backlog shows.
     Within(MeasuredWindow),
-    /// Of any other, those to requests of the measured time: its own pace is that of the answers, or a recording's.
+    /// For any other load: responses to requests of the measured phase, because its pace is set by the responses or by
+    /// a recording.
     Measured,
 }
 
-impl Achieved {
-    fn of(trial: &Trial, start: LoadStart) -> Achieved {
+impl RateCriterion {
+    fn of(trial: &Trial, start: LoadStart) -> RateCriterion {
         match trial.load.kind {
-            LoadKind::Open { .. } => Achieved::Within(MeasuredWindow::of(trial, start)),
+            LoadKind::Open { .. } => RateCriterion::Within(MeasuredWindow::of(trial, start)),
             LoadKind::Closed { .. } | LoadKind::Script { .. } | LoadKind::Pages { .. } => {
-                Achieved::Measured
+                RateCriterion::Measured
             }
         }
     }
 
-    fn has(&self, request: &RequestRecord) -> bool {
+    fn counts(&self, request: &RequestRecord) -> bool {
         request.succeeded()
             && match self {
-                Achieved::Within(window) => window.has_end_of(request),
-                Achieved::Measured => request.phase == Phase::Measure,
+                RateCriterion::Within(window) => window.contains_end_of(request),
+                RateCriterion::Measured => request.phase == Phase::Measure,
             }
     }
 }
 
-/// The part of a trial in which responses count.
+/// The time window in which responses count.
 #[derive(Clone, Debug)]
 pub(super) struct MeasuredWindow {
     start: LoadStart,
-    /// From the load's start.
+    /// Counted from the load's start.
     begins: Duration,
     ends: Duration,
 }
 
 impl MeasuredWindow {
-    /// The measured phase, later by a round trip: no response can come sooner after its request.
+    /// The measured phase, shifted by one round trip: no response can arrive sooner after its request.
     fn of(trial: &Trial, start: LoadStart) -> MeasuredWindow {
         let round_trip = trial.condition.round_trip();
         let begins = trial.load.warmup + round_trip;
@@ -104,8 +105,8 @@ impl MeasuredWindow {
         }
     }
 
-    /// Whether this request ended within it. There are no requests before the start.
-    fn has_end_of(&self, request: &RequestRecord) -> bool {
+    /// Whether this request ended within the window. Waiting for the start is safe: there are no requests before it.
+    fn contains_end_of(&self, request: &RequestRecord) -> bool {
         let since_start = request.end.since(*self.start.0.wait());
         self.begins <= since_start && since_start < self.ends
     }
@@ -113,33 +114,33 @@ impl MeasuredWindow {
 
 /// Sums over the requests of a trial.
 pub(super) struct RequestTotals {
-    lag: Spans,
-    latency: Spans,
-    /// Requests that the schedule wanted in the measured phase.
-    pub(super) asked: u64,
-    /// Requests that succeeded and count for the rate achieved.
+    lag: DurationHistogram,
+    latency: DurationHistogram,
+    /// Requests of the measured phase.
+    pub(super) measured: u64,
+    /// Successful requests that count towards the achieved rate.
     pub(super) achieved: u64,
 }
 
 impl RequestTotals {
     fn new() -> RequestTotals {
         RequestTotals {
-            lag: Spans::new(),
-            latency: Spans::new(),
-            asked: 0,
+            lag: DurationHistogram::new(),
+            latency: DurationHistogram::new(),
+            measured: 0,
             achieved: 0,
         }
     }
 
-    fn add(&mut self, request: &RequestRecord, achieved: &Achieved) {
+    fn add(&mut self, request: &RequestRecord, criterion: &RateCriterion) {
         self.lag.add(request.taken_up.since(request.intended));
         if request.phase == Phase::Measure {
-            self.asked += 1;
+            self.measured += 1;
             if request.outcome == Outcome::Answered {
                 self.latency.add(request.response_time());
             }
         }
-        self.achieved += u64::from(achieved.has(request));
+        self.achieved += u64::from(criterion.counts(request));
     }
 
     /// The generator's lag over all requests.
@@ -147,7 +148,7 @@ impl RequestTotals {
         self.lag.lateness()
     }
 
-    /// The median latency of answered, measured requests; zero if there were none.
+    /// The median latency of answered requests of the measured phase; zero if there were none.
     pub(super) fn median_latency(&self) -> Duration {
         self.latency.quantile(0.5)
     }
@@ -159,7 +160,7 @@ pub(super) fn packets(
     chunks: Receiver<Vec<PacketRecord>>,
     epoch: Time,
     failed: StopSignal,
-) -> Result<Collection<LinkTotals>> {
+) -> Result<TableThread<LinkTotals>> {
     let mut writer = PacketWriter::create(path)?;
     in_background("squall-packets", failed, move || {
         let mut totals = LinkTotals::new();
@@ -178,38 +179,38 @@ pub(super) fn packets(
 /// Where the rows of the stations go.
 pub(super) struct StationSinks {
     pub(super) requests: RowSender<RequestRecord>,
-    /// To be set when the load starts, before there are any requests.
+    /// Must be set when the load starts, before there are any requests.
     pub(super) start: LoadStart,
     log: LogSinks,
-    /// Which stations are our own, by their places.
-    are_ours: Vec<bool>,
+    /// Which stations are our own, by place.
+    are_embedded: Vec<bool>,
 }
 
 impl StationSinks {
-    /// Where the rows of one side of a hop go, hops counted from 1. Secrets are written by the client's side, if that is
-    /// ours.
+    /// Where the rows of one side of a hop go, with hops counted from 1. The client's side logs the TLS secrets if it
+    /// is ours, otherwise the server's side.
     pub(super) fn log(&self, hop: usize, side: Side) -> LogSinks {
         let mut log = self.log.clone();
         log.hop = u8::try_from(hop).unwrap_or(u8::MAX);
-        if side == Side::Server && self.are_ours[hop - 1] {
+        if side == Side::Server && self.are_embedded[hop - 1] {
             log.key_log = None;
         }
         log
     }
 }
 
-/// Secrets besides those of our own stations, and who wants to know all of them.
+/// TLS secrets beyond those of our own stations, and the receivers of all secrets.
 #[derive(Default)]
 pub(super) struct KeyLogs {
-    /// What programs write theirs to.
+    /// Files that programs write their secrets to.
     pub(super) files: Vec<PathBuf>,
     pub(super) readers: Vec<Sender<Vec<String>>>,
 }
 
-/// The tables of the stations, while they are written.
+/// The tables of the stations, while they are being written.
 pub(super) struct StationTables {
-    requests: Collection<RequestTotals>,
-    others: Vec<Collection<()>>,
+    requests: TableThread<RequestTotals>,
+    others: Vec<TableThread<()>>,
 }
 
 impl StationTables {
@@ -233,9 +234,9 @@ pub(super) fn stations(
 ) -> Result<(StationSinks, StationTables)> {
     let (requests, chunks) = rows::queue(Capacity::Unbounded);
     let start = LoadStart::default();
-    let achieved = Achieved::of(trial, start.clone());
+    let criterion = RateCriterion::of(trial, start.clone());
     let request_table =
-        self::requests(partial.requests(), chunks, achieved, epoch, failed.clone())?;
+        self::requests(partial.requests(), chunks, criterion, epoch, failed.clone())?;
     let mut others = Vec::new();
 
     let (exchanges, chunks) = rows::queue(Capacity::Unbounded);
@@ -280,12 +281,12 @@ pub(super) fn stations(
         let path = partial.keylog();
         others.push(key_log(path, lines, key_logs, failed.clone())?);
     }
-    let is_ours = |station: &Station| station.runs == Runs::Embedded;
+    let is_embedded = |station: &Station| station.runs == Implementation::Embedded;
     let sinks = StationSinks {
         requests,
         start,
         log,
-        are_ours: trial.variant.stations.iter().map(is_ours).collect(),
+        are_embedded: trial.variant.stations.iter().map(is_embedded).collect(),
     };
     let tables = StationTables {
         requests: request_table,
@@ -298,16 +299,16 @@ pub(super) fn stations(
 fn requests(
     path: PathBuf,
     chunks: RowReceiver<RequestRecord>,
-    achieved: Achieved,
+    criterion: RateCriterion,
     epoch: Time,
     failed: StopSignal,
-) -> Result<Collection<RequestTotals>> {
+) -> Result<TableThread<RequestTotals>> {
     let mut writer = RequestWriter::create(path)?;
     in_background("squall-requests", failed, move || {
         let mut totals = RequestTotals::new();
         for mut chunk in chunks {
             for request in chunk.iter_mut() {
-                totals.add(request, &achieved);
+                totals.add(request, &criterion);
                 request.count_from(epoch);
             }
             writer.append(&chunk)?;
@@ -317,14 +318,14 @@ fn requests(
     })
 }
 
-/// Writes rows from `chunks`, their times counted from the epoch.
+/// Writes rows from `chunks`, with times relative to the epoch.
 fn table<R: TableRow + Send + 'static>(
     mut writer: TableWriter<R>,
     chunks: RowReceiver<R>,
     epoch: Time,
     failed: &StopSignal,
     count_from: fn(&mut R, Time),
-) -> Result<Collection<()>> {
+) -> Result<TableThread<()>> {
     in_background("squall-rows", failed.clone(), move || {
         for mut chunk in chunks {
             for row in chunk.iter_mut() {
@@ -337,16 +338,16 @@ fn table<R: TableRow + Send + 'static>(
     })
 }
 
-/// How often files of key logs are looked at.
+/// How often key log files are read.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Writes lines of TLS key logs to `path`, those of programs too, and passes them on.
+/// Writes lines of TLS key logs to `path`, including those of programs, and passes them on.
 fn key_log(
     path: PathBuf,
     chunks: Receiver<Vec<String>>,
     key_logs: KeyLogs,
     failed: StopSignal,
-) -> Result<Collection<()>> {
+) -> Result<TableThread<()>> {
     in_background("squall-keys", failed, move || {
         let mut files: Vec<GrowingFile> =
             key_logs.files.into_iter().map(GrowingFile::new).collect();
@@ -357,7 +358,7 @@ fn key_log(
                 text.push('\n');
             }
             for reader in key_logs.readers.iter().filter(|_| !lines.is_empty()) {
-                // One that is gone has failed, and says so itself.
+                // A reader that is gone has failed and reports that itself.
                 let _ = reader.send(lines.clone());
             }
         };
@@ -376,11 +377,11 @@ fn key_log(
     })
 }
 
-/// A file that somebody else writes to.
+/// A file that another process appends to.
 struct GrowingFile {
     path: PathBuf,
     file: Option<File>,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete last line.
     rest: Vec<u8>,
 }
 
@@ -393,7 +394,7 @@ impl GrowingFile {
         }
     }
 
-    /// The whole lines that have come since this was last asked; none as long as there is no such file.
+    /// The complete lines added since the last call; empty as long as the file does not exist.
     fn further_lines(&mut self) -> Result<Vec<String>> {
         let path: &Path = &self.path;
         if self.file.is_none() && path.exists() {
@@ -415,7 +416,7 @@ fn in_background<T: Send + 'static>(
     name: &str,
     failed: StopSignal,
     work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<Collection<T>> {
+) -> Result<TableThread<T>> {
     let handle = thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
@@ -423,7 +424,7 @@ fn in_background<T: Send + 'static>(
             failed.guard(work)
         })
         .context("cannot start a thread that writes records")?;
-    Ok(Collection { handle })
+    Ok(TableThread { handle })
 }
 
 #[cfg(test)]
@@ -434,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_growing_file_gives_each_whole_line_once() {
+    fn growing_file_returns_each_complete_line_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.log");
         let mut file = GrowingFile::new(path.clone());

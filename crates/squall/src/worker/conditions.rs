@@ -1,6 +1,6 @@
-//! The link of a trial: its condition, with the run's copies of traces and schedules, as settings of the link.
+//! Turns the condition of a trial, with the run's copies of traces and schedules, into settings of the link.
 //!
-//! What may stand in a condition squall-recipe has checked; what settings do is squall-link's.
+//! squall-recipe has validated the condition; squall-link implements the settings.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use squall_link::{LaneSettings, LinkSettings, text};
 
 use super::Assignment;
 
-/// What the link of the trial does; its times count from the load's start.
+/// The settings of the trial's link; its times count from the load's start.
 pub(super) fn settings(assignment: &Assignment) -> Result<LinkSettings> {
     let condition = &assignment.trial.condition;
     let mut traces = |name: &str| trace(assignment, name);
@@ -41,7 +41,7 @@ pub(super) fn settings(assignment: &Assignment) -> Result<LinkSettings> {
     })
 }
 
-/// What is in the run's copy of a file that the recipe names.
+/// The content of the run's copy of a file that the recipe names.
 fn kept(assignment: &Assignment, path: &str) -> Result<String> {
     let named = assignment.named.iter().find(|named| named.path == path);
     let named = named.ok_or_else(|| {

@@ -1,18 +1,18 @@
-//! What our own stations of a trial are told: client, proxies and server.
+//! Settings of our own stations of a trial: client, proxies and server.
 //!
-//! How they run is in `stations`, where they are in `place`.
+//! `stations` runs them; `place` decides where they are.
 
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use squall_base::plan::{Hop, Protocol, SideSettings, Trial};
-use squall_http::{Response, Scheme, Wants, h3, tls};
+use squall_http::{InboxOptions, Response, Scheme, h3, tls};
 use squall_linux::tls_session;
 use squall_load::Share;
 use squall_stations::LogSinks;
 use squall_stations::client::{ClientSettings, Spin, Target, Upload};
 use squall_stations::proxy::{Balance, ProxySettings, Timeouts};
-use squall_stations::server::{Listener, ServerSettings, Site, Spoken};
+use squall_stations::server::{Listener, ListenerProtocol, ServerSettings, Site};
 
 use super::Assignment;
 use super::asked::{Messages, messages};
@@ -20,15 +20,15 @@ use super::place::{SERVER_NAME, address_of};
 use crate::client::spin;
 use crate::programs::parsed_page;
 
-/// A trial with the certificate of its stations.
-pub(super) struct Embedded<'t> {
+/// A trial and the certificate of its stations.
+pub(super) struct EmbeddedStations<'t> {
     pub(super) trial: &'t Trial,
     pub(super) assignment: &'t Assignment,
     pub(super) identity: Option<tls::Identity>,
 }
 
-impl Embedded<'_> {
-    /// The client of the first hop, and where its bodies come from.
+impl EmbeddedStations<'_> {
+    /// The client of the first hop, and the sources of its request bodies.
     pub(super) fn client(&self) -> Result<(ClientSettings, Vec<Option<Arc<Upload>>>)> {
         let Assignment {
             trial,
@@ -37,9 +37,10 @@ impl Embedded<'_> {
             ..
         } = self.assignment;
         let hop = trial.variant.first_hop();
-        let scheme = match hop.protocol.is_secure() {
-            true => Scheme::Https,
-            false => Scheme::Http,
+        let scheme = if hop.protocol.is_secure() {
+            Scheme::Https
+        } else {
+            Scheme::Http
         };
         let port = address_of(&trial.variant, 1).port();
         let authority = format!("{SERVER_NAME}:{port}");
@@ -60,16 +61,16 @@ impl Embedded<'_> {
             requests,
             traces: trial.variant.hops.len() > 1,
             spin: self.spin(),
-            observed: Wants::default(),
+            observed: InboxOptions::default(),
             sample_every: trial.sample_every,
-            patience: None,
+            stall_timeout: None,
         };
         Ok((settings, uploads))
     }
 
-    /// How long before a request is due the client stops sleeping; the link's thread spins too.
+    /// How long before a request is due the client stops sleeping; the link's thread also spins.
     pub(super) fn spin(&self) -> Spin {
-        spin::within(Spin::always(self.trial.load.spin), 2).spin
+        spin::grant(Spin::always(self.trial.load.spin), 2).spin
     }
 
     /// The server of the last hop.
@@ -99,7 +100,7 @@ impl Embedded<'_> {
         })
     }
 
-    /// The proxy of that place, with the hop before it in front and the hop behind it at its back.
+    /// The proxy of that place: the hop before it is its front, the hop behind it its back.
     pub(super) fn proxy(
         &self,
         place: usize,
@@ -127,26 +128,28 @@ impl Embedded<'_> {
         })
     }
 
-    /// How the station of that place listens.
+    /// The address and protocol that the station of that place listens with.
     fn listener(&self, station: usize) -> Result<Listener> {
         let Hop {
             protocol, server, ..
         } = &self.trial.variant.hops[station - 1];
-        let speaks = match (protocol.is_secure(), &self.identity) {
-            (true, Some(identity)) if *protocol == Protocol::H3 => Spoken::Quic(identity.clone()),
-            (true, Some(identity)) => Spoken::Secure(
+        let protocol = match (protocol.is_secure(), &self.identity) {
+            (true, Some(identity)) if *protocol == Protocol::H3 => {
+                ListenerProtocol::Quic(identity.clone())
+            }
+            (true, Some(identity)) => ListenerProtocol::Secure(
                 tls::ServerContext::new(&server.tls, &[protocol.alpn()], identity)
                     .context("cannot set up a server's TLS")?,
             ),
-            _ => Spoken::Plain(protocol.version()),
+            _ => ListenerProtocol::Plain(protocol.version()),
         };
         Ok(Listener {
             address: address_of(&self.trial.variant, station).into(),
-            speaks,
+            protocol,
         })
     }
 
-    /// Whom the station of that place talks to: the next one, with the stations' certificate as the only one trusted.
+    /// The next station, as the target of the one at that place. Only the stations' certificate is trusted.
     fn target(&self, station: usize) -> Result<Target> {
         let Hop {
             protocol, client, ..
@@ -187,7 +190,7 @@ impl Embedded<'_> {
     }
 }
 
-/// A body of `len` bytes, printable so that it can be read in a capture.
+/// A body of `len` printable bytes, readable in a capture.
 fn body(len: u64) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(len as usize).collect()
 }

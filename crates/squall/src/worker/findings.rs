@@ -1,6 +1,6 @@
-//! What is wrong in a trial, written beside its tables: findings.json.
+//! Writes what is wrong in a trial next to its tables: findings.json.
 //!
-//! What a finding is, and how it is found, is squall-analysis'; here its tables are read row by row.
+//! squall-analysis defines findings and finds them; here its tables are read row by row.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ fn read(partial: &PartialTrial) -> Result<Records, RecordError> {
     Ok(records)
 }
 
-/// Hands every row of a table to `take`.
+/// Passes every row of a table to `take`.
 fn each<R: TableRow>(path: PathBuf, take: impl FnMut(&R)) -> Result<(), RecordError> {
     Rows::open(path)?.each(take)
 }

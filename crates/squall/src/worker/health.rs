@@ -1,55 +1,55 @@
-//! How far a trial can be trusted: the thresholds, each with where it comes from.
+//! How far a trial can be trusted: the thresholds, and where each comes from.
 //!
-//! A trial that fails one is recorded and shown, but is no evidence. docs/METHOD.md explains each. The link's own
-//! thresholds are in `link_health`.
+//! A trial that fails one is recorded and shown, but does not count as evidence. docs/METHOD.md explains each
+//! threshold. Those of the link itself are in `link_health`.
 
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
-use squall_base::plan::{Protocol, Runs, Station, Trial};
-use squall_base::record::{Health, HopRecord, Used, Validity, WireCounts};
+use squall_base::plan::{Implementation, Protocol, Station, Trial};
+use squall_base::record::{EffectiveSettings, Health, HopRecord, Validity, WireCounts};
 use squall_linux::scheduling::Scheduling;
 
-use crate::link_health::{self, Witnesses};
+use crate::link_health::{self, CounterSources};
 
-/// The generator's lag at the 99.9th percentile (99th below 1,000 requests), as a share of the median latency.
+/// Limit of the generator's lag at the 99.9th percentile (99th below 1,000 requests), as a share of the median latency.
 const LAG_SHARE_AT_MOST: f64 = 0.05;
-/// Lag that is never held against a trial. Without delay, 5 % of the median latency (0.09 ms) would be less
-/// than any wake-up takes. The 99.9th percentile of an idle machine was 0.04 to 0.54 ms over six trials of
-/// which none was repeated or left out; this is about twice the worst of them. It is a judgement, not a law:
-/// what guards the verdict there is the rule that a difference must exceed our own error.
+/// Lag up to this never invalidates a trial. Without delay, 5 % of the median latency (0.09 ms) would be less than any
+/// wake-up takes. The 99.9th percentile of an idle machine was 0.04 to 0.54 ms over six trials, none of which was
+/// repeated or left out; this is about twice the worst of them. The value is a judgement call: what protects the
+/// verdict at such latencies is the rule that a difference must exceed squall's own error.
 const LAG_ALWAYS_SOUND: Duration = Duration::from_millis(1);
 
-/// All that a trial is judged by.
+/// Everything a trial is judged by.
 pub(super) struct Evidence<'a> {
     pub(super) trial: &'a Trial,
     pub(super) health: &'a Health,
-    pub(super) used: &'a Used,
+    pub(super) used: &'a EffectiveSettings,
     pub(super) link_scheduling: Scheduling,
     pub(super) median_latency: Duration,
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
-    /// How much later than the load the link's times began to count.
+    /// How much later than the load the link's own clock started.
     pub(super) times_late: Duration,
-    /// Connections that this machine could not begin.
+    /// Connections that this machine failed to open, by error.
     pub(super) machine_errors: &'a BTreeMap<String, u64>,
-    /// Connections that listening sockets did not take.
+    /// Connections dropped because a listener's backlog was full.
     pub(super) listen_dropped: u64,
-    /// What programs failed to do.
+    /// Failures of third-party programs.
     pub(super) faults: &'a [String],
     /// What was counted on each hop.
     pub(super) hops: &'a [HopRecord],
-    /// Requests that were answered while measuring.
+    /// Requests answered while measuring.
     pub(super) answered: u64,
 }
 
-/// Holds a trial against every threshold.
+/// Checks a trial against every threshold.
 pub(super) fn judge(evidence: &Evidence) -> Validity {
     let mut reasons = link_health::judge(
         &evidence.health.link,
         &evidence.health.link_wakeup,
         evidence.link_scheduling,
-        witnesses(evidence.trial),
+        counter_sources(evidence.trial),
     );
     judge_lag(evidence.health, evidence.median_latency, &mut reasons);
     judge_machine(evidence, &mut reasons);
@@ -66,22 +66,23 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     }
 }
 
-/// A hop inside a host is counted by its IP layer too, and so are what asks a program whether it is ready and the connection
-/// by which the kernel learns of a cap of the congestion window.
-fn witnesses(trial: &Trial) -> Witnesses {
+/// The IP layer also counts packets of hops inside a host, of readiness checks of programs, and of the connection that
+/// teaches the kernel a cap of the congestion window. The IP layer's counters are therefore used only without any of
+/// these.
+fn counter_sources(trial: &Trial) -> CounterSources {
     let variant = &trial.variant;
-    let is_ours = |station: &Station| station.runs == Runs::Embedded;
+    let is_ours = |station: &Station| station.runs == Implementation::Embedded;
     let (_, hop) = variant.link_hop();
     let is_capped = [&hop.client, &hop.server].map(|side| side.tcp.max_cwnd.is_some());
     if variant.hops.len() == 1 && variant.stations.iter().all(is_ours) && !is_capped.contains(&true)
     {
-        Witnesses::DevicesAndIp
+        CounterSources::DevicesAndIp
     } else {
-        Witnesses::Devices
+        CounterSources::Devices
     }
 }
 
-/// The machine must have done what it was asked to.
+/// The machine must have done what it was asked to do.
 fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     if !evidence.is_silent {
         reasons.push(
@@ -102,7 +103,7 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     }
 }
 
-/// All variants must meet the same at the same time of their load.
+/// All variants must meet the same link conditions at the same time of their load.
 fn judge_times(late: Duration, reasons: &mut Vec<String>) {
     if late > Duration::ZERO {
         reasons.push(format!(
@@ -136,8 +137,8 @@ fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
     }
 }
 
-/// Every connection must have spoken what the path says: one that fell back to another version answers another question.
-/// Our own stations know what they spoke; where there is none, packets tell.
+/// Every connection must have used the protocol that the path names: a connection that fell back to another version
+/// would answer a different question. Our own stations know what they spoke; on a hop without one, packets show it.
 fn judge_protocols(hop: &HopRecord, reasons: &mut Vec<String>) {
     let sides = [("client", &hop.client), ("server", &hop.server)];
     let own = sides.into_iter().filter_map(|(side, counts)| {
@@ -162,7 +163,7 @@ fn judge_protocols(hop: &HopRecord, reasons: &mut Vec<String>) {
     judge_alpn(hop, reasons);
 }
 
-/// Whether what was spoken is, or if it could not be read may be, this protocol.
+/// Whether the observed protocol is this one, or may be if it could not be decrypted.
 fn fits(spoken: &str, protocol: Protocol) -> bool {
     match spoken {
         WireCounts::UNREAD_TLS => matches!(protocol, Protocol::H1s | Protocol::H2),
@@ -171,7 +172,7 @@ fn fits(spoken: &str, protocol: Protocol) -> bool {
     }
 }
 
-/// Over TLS, HTTP/2 is only spoken with clients that have offered it (RFC 9113, section 3.2).
+/// Over TLS, HTTP/2 requires that the client offered it by ALPN (RFC 9113, section 3.2).
 fn judge_alpn(hop: &HopRecord, reasons: &mut Vec<String>) {
     if hop.protocol != Protocol::H2 {
         return;
@@ -187,7 +188,8 @@ fn judge_alpn(hop: &HopRecord, reasons: &mut Vec<String>) {
     }
 }
 
-/// Requests that were answered have crossed every hop; if not, a station before it answers by itself.
+/// Every answered request should have crossed every hop; if nothing was seen on a hop, a station before it answers by
+/// itself.
 fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
     let own = [&hop.client, &hop.server].into_iter().flatten();
     let protocols = own.map(|counts| &counts.protocols);
@@ -201,7 +203,7 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
 }
 
 fn judge_lag(health: &Health, median_latency: Duration, reasons: &mut Vec<String>) {
-    // Of fewer than 1,000 requests, the 99.9th percentile is the one that was latest.
+    // With fewer than 1,000 requests, the 99.9th percentile would be the maximum.
     let (name, lag) = match health.schedule_lag.count {
         0..1_000 => ("p99", health.schedule_lag.p99),
         _ => ("p99.9", health.schedule_lag.p999),
@@ -226,7 +228,7 @@ mod tests {
         protocols.iter().map(count).collect()
     }
 
-    /// What is held against a hop between two programs.
+    /// The reasons against a hop between two programs.
     fn reasons(protocol: Protocol, spoken: &[(&str, u64)], alpn: &[(&str, u64)]) -> Vec<String> {
         let hop = HopRecord {
             hop: 2,
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_say_of_a_hop_must_fit_its_protocol() {
+    fn protocol_seen_in_packets_must_fit_the_hop() {
         assert!(reasons(Protocol::H2c, &[("h2c", 3)], &[]).is_empty());
         assert!(reasons(Protocol::H2, &[("tls", 3)], &[("h2,http/1.1", 3)]).is_empty());
         assert!(reasons(Protocol::H1s, &[("tls", 3), ("h1s", 1)], &[("", 3)]).is_empty());
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_the_link_that_begin_after_the_load_make_a_trial_invalid() {
+    fn link_clock_that_starts_after_the_load_makes_a_trial_invalid() {
         let said = |late| {
             let mut reasons = Vec::new();
             judge_times(late, &mut reasons);
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_on_which_nothing_was_spoken_answered_nobody() {
+    fn silent_hop_with_answered_requests_is_reported() {
         let said = reasons(Protocol::H1, &[], &[]);
         assert_eq!(said.len(), 1);
         assert!(

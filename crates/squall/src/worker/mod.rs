@@ -1,8 +1,7 @@
 //! The worker: one process for one trial, started by `squall run` with its assignment as JSON on its stdin.
 //!
-//! A process of its own, because entering a user namespace changes the whole process and needs it
-//! single-threaded, and because everything it makes (namespaces, devices, sockets) then ends with it, in
-//! whatever way it ends.
+//! It is a separate process for two reasons. Entering a user namespace changes the whole process and requires it to be
+//! single-threaded. And everything the worker creates (namespaces, devices, sockets) ends with it, however it ends.
 
 mod asked;
 mod browser;
@@ -26,48 +25,49 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{NamedFile, RequestTemplate, Trial};
+use squall_base::plan::{RecipeFile, RequestTemplate, Trial};
 use squall_linux::{process, user_namespace};
 use squall_record::{PartialTrial, write_json};
 
-use crate::Ending;
+use crate::CommandOutcome;
 
 /// Whether the packets of a trial's link are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LinkPackets {
     /// In `link.pcapng`.
     Kept,
-    /// Their headers only, in `packets.parquet`.
+    /// Only their headers, in `packets.parquet`.
     Forgotten,
 }
 
 impl LinkPackets {
-    /// As a flag says.
+    /// Converts the value of a flag.
     pub(crate) fn kept_if(is_asked: bool) -> LinkPackets {
-        match is_asked {
-            true => LinkPackets::Kept,
-            false => LinkPackets::Forgotten,
+        if is_asked {
+            LinkPackets::Kept
+        } else {
+            LinkPackets::Forgotten
         }
     }
 }
 
-/// What a worker is given to do.
+/// The input of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Assignment {
     /// The trial.
     pub(crate) trial: Trial,
-    /// What its load asks for: the plan's.
+    /// The requests of its load, from the plan.
     pub(crate) requests: Vec<RequestTemplate>,
-    /// The folder with the run's copies of files.
+    /// The folder that holds the run's copies of files.
     pub(crate) files: PathBuf,
-    /// What the copies are called: the plan's.
-    pub(crate) named: Vec<NamedFile>,
-    /// What becomes of the packets of its link.
+    /// The names of the copies, from the plan.
+    pub(crate) named: Vec<RecipeFile>,
+    /// Whether to keep the packets of its link.
     pub(crate) packets: LinkPackets,
 }
 
-/// Runs the trial of the assignment that stands on stdin into `folder`.
-pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<Ending> {
+/// Reads an assignment from stdin and runs its trial into `folder`.
+pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOutcome> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
@@ -85,5 +85,5 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<Ending> {
     findings::write(&partial, &record, Some(&attribution))?;
     write_json(partial.record(), &record)?;
     partial.complete()?;
-    Ok(Ending::Fine)
+    Ok(CommandOutcome::Success)
 }

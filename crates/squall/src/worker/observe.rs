@@ -1,9 +1,10 @@
-//! What passes between stations one of which is not ours: packets of the link and of loopback devices, read along while
-//! the trial runs.
+//! Observes traffic of hops where at least one station is not ours: packets of the link and of loopback devices, read
+//! while the trial runs.
 //!
-//! The link's thread hands over what crosses it; on a hop inside a host a tap is read every few milliseconds, which costs
-//! the stations nothing but the kernel's copy. Reading along gives way to all others. What is read, and the rows of it,
-//! is `observe_hop`'s. The capture of a trial's link is written here too, for it is the same packets.
+//! The link's thread hands over the packets that cross it. On a hop inside a host, a tap is read every few
+//! milliseconds, which costs the stations only the kernel's copy. Observing threads run at background priority.
+//! `observe_hop` interprets the packets and produces rows. The capture of a trial's link is written here too, because
+//! it has the same packets.
 
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -19,45 +20,45 @@ use squall_linux::link_thread;
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::tap::{PACKET_BYTES, Tap};
-use squall_observe::{InArrivalOrder, SeenPacket};
+use squall_observe::{ObservedPacket, ReorderBuffer};
 
 use super::collect::StationSinks;
-use super::observe_hop::{HopObserver, Watched};
+use super::observe_hop::{HopObserver, WatchedHop};
 use super::observe_link::{LinkCapture, read_link};
 use super::observe_sockets::{CongestionControls, Sampler};
 use super::place::{Hosts, NEAR_ADDRESS};
 
-/// How often a tap is read. Its buffer holds some 10,000 short packets.
+/// How often a tap is read. Its buffer holds about 10,000 short packets.
 const READ_EVERY: Duration = Duration::from_millis(10);
-/// Bytes that are handed on at once, about.
+/// Approximate bytes per chunk.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that wait for who reads them: 64 MiB of a hop. Beyond that packets stay in the kernel's buffer, and beyond that
-/// they are missed, and counted.
+/// Chunks that may be queued for the reader: 64 MiB per hop. Beyond that, packets stay in the kernel's buffer; when
+/// that is full, they are missed and counted.
 const CHUNKS_AT_MOST: usize = 64;
-/// The kernel stamps packets on several processors, so they may come in another order than that of their times.
+/// The kernel timestamps packets on several processors, so they may arrive out of order by up to this.
 const DISORDER: squall_base::Duration = squall_base::Duration::from_millis(20);
 
-/// What a thread that reads along has found.
-pub(super) enum Found {
-    /// Nothing by itself.
+/// The result of an observing thread.
+pub(super) enum ObserverReport {
+    /// No result.
     Nothing,
-    /// What packets say of this hop.
+    /// Counts from the packets of this hop.
     Packets((u8, WireCounts)),
-    /// What sockets on both sides of the link said.
+    /// Congestion controls of the sockets on both sides of the link.
     LinkSockets(CongestionControls),
 }
 
-/// Who reads along with a trial.
+/// The observers of a trial.
 pub(super) struct Observers {
     waiting: Vec<HopObserver>,
-    reading: Vec<JoinHandle<Result<Found>>>,
+    reading: Vec<JoinHandle<Result<ObserverReport>>>,
     failed: StopSignal,
-    /// Asks those who read taps to end.
+    /// Tells the threads that read taps and sockets to stop.
     stop: StopSignal,
 }
 
-/// For each of these hops that needs it, where secrets are to be sent, and where they come out.
-pub(super) fn key_channels(watched: &[Watched]) -> (Vec<Sender<Vec<String>>>, Keys) {
+/// For each hop that needs TLS secrets, a channel for them: the senders and the receivers.
+pub(super) fn key_channels(watched: &[WatchedHop]) -> (Vec<Sender<Vec<String>>>, KeyReceivers) {
     let with_tls = watched.iter().filter(|watched| watched.has_tls);
     let (senders, receivers): (Vec<_>, Vec<_>) = with_tls
         .map(|watched| {
@@ -69,13 +70,13 @@ pub(super) fn key_channels(watched: &[Watched]) -> (Vec<Sender<Vec<String>>>, Ke
 }
 
 /// Lines of key logs, by hop.
-pub(super) type Keys = Vec<(u8, Receiver<Vec<String>>)>;
+pub(super) type KeyReceivers = Vec<(u8, Receiver<Vec<String>>)>;
 
 impl Observers {
-    /// Nothing is read yet.
+    /// Creates the observers. None of them reads yet.
     pub(super) fn new(
-        watched: Vec<Watched>,
-        mut keys: Keys,
+        watched: Vec<WatchedHop>,
+        mut keys: KeyReceivers,
         sinks: &StationSinks,
         failed: &StopSignal,
     ) -> Result<Observers> {
@@ -92,16 +93,16 @@ impl Observers {
         })
     }
 
-    /// Reads along with the link, if its hop is to be watched or the link captured: where its packets are to be sent.
+    /// Observes the link if its hop must be watched or its packets captured; returns where to send its packets.
     pub(super) fn watch_link(
         &mut self,
         capture: Option<LinkCapture>,
         hosts: &Hosts,
-    ) -> Result<Option<Sender<Vec<link_thread::SeenPacket>>>> {
+    ) -> Result<Option<Sender<Vec<link_thread::RecordedPacket>>>> {
         let mut hop = self.take(|watched| watched.across_link);
         if let Some(hop) = &mut hop {
             let sampler = Sampler::new(hop.watched(), [&hosts.near, &hosts.far], NEAR_ADDRESS)?;
-            self.sample(sampler, hop, Found::LinkSockets)?;
+            self.sample(sampler, hop, ObserverReport::LinkSockets)?;
         }
         if hop.is_none() && capture.is_none() {
             return Ok(None);
@@ -112,23 +113,24 @@ impl Observers {
         Ok(Some(sender))
     }
 
-    /// Reads along with the hop to the station of that place, if it is inside a host and to be watched. The station is
-    /// ready, and the one before it has not been started: all that follows is of the path.
+    /// Observes the hop to the station of that place, if it is inside a host and must be watched. Call it when the
+    /// station is ready and the one before it has not been started, so that all further traffic belongs to the path.
     pub(super) fn watch_hop(&mut self, place: usize, host: &Host) -> Result<()> {
-        let is_it = |watched: &Watched| usize::from(watched.hop) == place && !watched.across_link;
-        let Some(mut hop) = self.take(is_it) else {
+        let is_wanted =
+            |watched: &WatchedHop| usize::from(watched.hop) == place && !watched.across_link;
+        let Some(mut hop) = self.take(is_wanted) else {
             return Ok(());
         };
         let sampler = Sampler::new(hop.watched(), [host, host], Ipv4Addr::LOCALHOST)?;
-        self.sample(sampler, &mut hop, |_| Found::Nothing)?;
+        self.sample(sampler, &mut hop, |_| ObserverReport::Nothing)?;
         let tap = Tap::on_loopback(host, hop.watched().server.port())?;
         let (chunks, packets) = mpsc::sync_channel(CHUNKS_AT_MOST);
         let stop = self.stop.clone();
         self.start("squall-tap", move || {
-            read_tap(&tap, &chunks, &stop).map(|()| Found::Nothing)
+            read_tap(&tap, &chunks, &stop).map(|()| ObserverReport::Nothing)
         })?;
         self.start("squall-observe", move || {
-            Ok(Found::Packets(read_chunks(&packets, hop)))
+            Ok(ObserverReport::Packets(read_chunks(&packets, hop)))
         })
     }
 
@@ -137,7 +139,7 @@ impl Observers {
         &mut self,
         sampler: Sampler,
         hop: &mut HopObserver,
-        found: fn(CongestionControls) -> Found,
+        found: fn(CongestionControls) -> ObserverReport,
     ) -> Result<()> {
         let (samples, receiver) = mpsc::channel();
         hop.sample_from(receiver);
@@ -147,15 +149,18 @@ impl Observers {
         })
     }
 
-    fn take(&mut self, is_it: impl Fn(&Watched) -> bool) -> Option<HopObserver> {
-        let found = self.waiting.iter().position(|hop| is_it(hop.watched()))?;
+    fn take(&mut self, is_wanted: impl Fn(&WatchedHop) -> bool) -> Option<HopObserver> {
+        let found = self
+            .waiting
+            .iter()
+            .position(|hop| is_wanted(hop.watched()))?;
         Some(self.waiting.swap_remove(found))
     }
 
     fn start(
         &mut self,
         name: &str,
-        read: impl FnOnce() -> Result<Found> + Send + 'static,
+        read: impl FnOnce() -> Result<ObserverReport> + Send + 'static,
     ) -> Result<()> {
         let failed = self.failed.clone();
         let thread = thread::Builder::new()
@@ -166,10 +171,10 @@ impl Observers {
         Ok(())
     }
 
-    /// Nothing more comes: the stations and the link have ended. What was found.
-    pub(super) fn finish(self) -> Result<Vec<Found>> {
+    /// Waits for the observers after the stations and the link have ended; returns their results.
+    pub(super) fn finish(self) -> Result<Vec<ObserverReport>> {
         self.stop.request()?;
-        let join = |thread: JoinHandle<Result<Found>>| {
+        let join = |thread: JoinHandle<Result<ObserverReport>>| {
             let panicked = |_| anyhow!("a thread that reads packets panicked");
             thread.join().map_err(panicked)?
         };
@@ -177,20 +182,20 @@ impl Observers {
     }
 }
 
-/// Packets of a tap that are handed on at once, and how many were missed before them.
+/// Packets of a tap that are handed over together, and how many were missed before them.
 #[derive(Default)]
-struct Chunk {
+struct TapChunk {
     packets: Vec<(Time, Vec<u8>)>,
     bytes: usize,
     missed: u64,
 }
 
-/// Empties a tap again and again, until it is told to stop and the tap is empty.
-fn read_tap(tap: &Tap, chunks: &SyncSender<Chunk>, stop: &StopSignal) -> Result<()> {
+/// Empties a tap periodically, until asked to stop and the tap is empty.
+fn read_tap(tap: &Tap, chunks: &SyncSender<TapChunk>, stop: &StopSignal) -> Result<()> {
     let mut buffer = vec![0; PACKET_BYTES];
     loop {
         let is_last = stop.is_requested();
-        let mut chunk = Chunk::default();
+        let mut chunk = TapChunk::default();
         while let Some((time, packet)) = tap
             .next(&mut buffer)
             .context("cannot read a loopback device's packets")?
@@ -198,7 +203,7 @@ fn read_tap(tap: &Tap, chunks: &SyncSender<Chunk>, stop: &StopSignal) -> Result<
             chunk.bytes += packet.len();
             chunk.packets.push((time, packet.to_vec()));
             if chunk.bytes >= CHUNK_BYTES {
-                // Who reads them is gone only if it panicked, which is told elsewhere.
+                // The receiver is gone only if it panicked, which is reported elsewhere.
                 let _ = chunks.send(std::mem::take(&mut chunk));
             }
         }
@@ -215,14 +220,14 @@ fn read_tap(tap: &Tap, chunks: &SyncSender<Chunk>, stop: &StopSignal) -> Result<
     }
 }
 
-/// Reads what a tap gave. It has one point, so both sides have its times.
-fn read_chunks(chunks: &Receiver<Chunk>, mut hop: HopObserver) -> (u8, WireCounts) {
+/// Reads the packets of a tap. A tap is a single point, so both sides get its times.
+fn read_chunks(chunks: &Receiver<TapChunk>, mut hop: HopObserver) -> (u8, WireCounts) {
     scheduling::make_background();
-    let mut order = InArrivalOrder::default();
+    let mut order = ReorderBuffer::default();
     let mut newest = Time::ZERO;
     for chunk in chunks {
-        hop.take_news();
-        hop.miss(chunk.missed);
+        hop.take_inputs();
+        hop.count_missed(chunk.missed);
         for (time, bytes) in chunk.packets {
             newest = newest.max(time);
             if let Some(direction) = hop.direction(&bytes) {
@@ -230,10 +235,10 @@ fn read_chunks(chunks: &Receiver<Chunk>, mut hop: HopObserver) -> (u8, WireCount
             }
         }
         let complete = newest.as_nanos().saturating_sub(DISORDER.as_nanos());
-        order.hand_on(Time::from_nanos(complete), |packet: &SeenPacket<'_>| {
-            hop.see(packet);
+        order.deliver_until(Time::from_nanos(complete), |packet: &ObservedPacket<'_>| {
+            hop.observe(packet);
         });
     }
-    order.finish(|packet| hop.see(packet));
+    order.finish(|packet| hop.observe(packet));
     hop.finish()
 }

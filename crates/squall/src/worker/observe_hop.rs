@@ -1,18 +1,18 @@
-//! One hop as its packets show it: rows for the sides whose stations write none, and counts of its connections.
+//! One hop as its packets show it: rows for the sides whose stations record none, and counts of its connections.
 //!
-//! What packets say is squall-observe's; where they come from, `observe`. Connections that were open before the hop was
-//! watched are not of the path: somebody asked the station whether it is ready.
+//! squall-observe interprets packets; `observe` supplies them. Connections that were open before the hop was watched do
+//! not belong to the path: they are readiness checks of the station.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use squall_base::Duration;
-use squall_base::plan::{Hop, Protocol, Runs, Side, Trial};
+use squall_base::plan::{Hop, Implementation, Protocol, Side, Trial};
 use squall_base::record::{Direction, SocketRecord, SocketSample, WireCounts};
 use squall_observe::{
-    Checksums, ConnectionRecord, Observations, Observer, Opaque, Secrets, SeenPacket, Transport,
-    heading,
+    Checksums, ConnectionRecord, Observations, ObservedPacket, Observer, OpaqueReason, Secrets,
+    Transport, flow_endpoints,
 };
 use squall_stations::LogSinks;
 use squall_stations::rows::ROWS_A_CHUNK;
@@ -20,35 +20,35 @@ use squall_stations::rows::ROWS_A_CHUNK;
 use super::observe_sockets::Sample;
 use super::place::address_of;
 
-/// A hop that is watched, because at least one of its stations is a program.
+/// A hop that is watched because at least one of its stations is a third-party program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Watched {
-    /// Its number, from 1.
+pub(super) struct WatchedHop {
+    /// The hop's number, counted from 1.
     pub(super) hop: u8,
-    /// Where its farther station listens.
+    /// The address its server listens on.
     pub(super) server: SocketAddr,
-    /// The sides that are programs.
+    /// The sides that are third-party programs.
     pub(super) sides: Vec<Side>,
     pub(super) across_link: bool,
-    /// Whether it is read with secrets of TLS, over TCP or within QUIC.
+    /// Whether reading it needs TLS secrets, over TCP or within QUIC.
     pub(super) has_tls: bool,
     /// How often the sockets of its programs are sampled.
     pub(super) sample_every: Duration,
 }
 
-impl Watched {
+impl WatchedHop {
     /// The hops of a trial's path that must be watched.
-    pub(super) fn of(trial: &Trial) -> Vec<Watched> {
+    pub(super) fn of(trial: &Trial) -> Vec<WatchedHop> {
         let variant = &trial.variant;
         let hops = variant.hops.iter().zip(variant.stations.windows(2));
         let watched = hops.zip(1..).filter_map(|((hop, stations), number)| {
             let sides: Vec<Side> = Side::ALL
                 .into_iter()
                 .zip(stations)
-                .filter(|(_, station)| station.runs != Runs::Embedded)
+                .filter(|(_, station)| station.runs != Implementation::Embedded)
                 .map(|(side, _)| side)
                 .collect();
-            let watched = Watched {
+            let watched = WatchedHop {
                 hop: number,
                 server: address_of(variant, number.into()).into(),
                 sides,
@@ -62,8 +62,8 @@ impl Watched {
     }
 }
 
-/// How often the sockets of a connection that many requests share are sampled at least: what holds it back holds all of them,
-/// and between two samples a congestion window is only known from packets.
+/// The longest sampling interval for sockets of multiplexed connections: whatever holds such a connection back delays
+/// all its requests, and between two samples a congestion window is known only from packets.
 const SHARED_SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 fn sample_every(trial: &Trial, hop: &Hop) -> Duration {
@@ -75,33 +75,34 @@ fn sample_every(trial: &Trial, hop: &Hop) -> Duration {
     }
 }
 
-/// Reads along with a hop.
+/// Observes a hop's traffic.
 pub(super) struct HopObserver {
-    watched: Watched,
+    watched: WatchedHop,
     observer: Observer,
     rows: Observations,
     sinks: LogSinks,
     keys: Option<Receiver<Vec<String>>>,
     samples: Option<Receiver<Vec<Sample>>>,
-    /// Samples whose time packets have not reached.
+    /// Samples later than the latest packet seen.
     early_samples: VecDeque<Sample>,
     sockets: Vec<SocketRecord>,
-    /// Clients whose connections were seen to begin.
-    begun: BTreeSet<SocketAddr>,
+    /// Clients whose connections were seen to open.
+    opened_clients: BTreeSet<SocketAddr>,
     counts: WireCounts,
 }
 
 impl HopObserver {
-    /// Rows go to `sinks`, secrets come from `keys`, if there are any.
+    /// Rows go to `sinks`; `keys` supplies TLS secrets, if the hop has any.
     pub(super) fn new(
-        watched: Watched,
+        watched: WatchedHop,
         sinks: LogSinks,
         keys: Option<Receiver<Vec<String>>>,
     ) -> HopObserver {
-        let checksums = match watched.across_link {
-            true => Checksums::Verified,
-            // What stays on a machine has none.
-            false => Checksums::Ignored,
+        // Packets that stay on a machine have no valid checksums.
+        let checksums = if watched.across_link {
+            Checksums::Verified
+        } else {
+            Checksums::Ignored
         };
         let secrets = match keys {
             Some(_) => Secrets::MayCome,
@@ -119,53 +120,54 @@ impl HopObserver {
             samples: None,
             early_samples: VecDeque::new(),
             sockets: Vec::new(),
-            begun: BTreeSet::new(),
+            opened_clients: BTreeSet::new(),
             counts: WireCounts::default(),
         }
     }
 
-    /// What it reads along with.
-    pub(super) fn watched(&self) -> &Watched {
+    /// The hop it observes.
+    pub(super) fn watched(&self) -> &WatchedHop {
         &self.watched
     }
 
-    /// Which way a packet goes; `None` if it is of no connection of this hop.
+    /// The direction of a packet; `None` if it belongs to no connection of this hop.
     pub(super) fn direction(&mut self, bytes: &[u8]) -> Option<Direction> {
-        let heading = heading(bytes)?;
+        let endpoints = flow_endpoints(bytes)?;
         let (client, direction) = match self.watched.server {
-            server if server == heading.destination => (heading.source, Direction::Up),
-            server if server == heading.source => (heading.destination, Direction::Down),
+            server if server == endpoints.destination => (endpoints.source, Direction::Up),
+            server if server == endpoints.source => (endpoints.destination, Direction::Down),
             _ => return None,
         };
-        if heading.opens {
-            self.begun.insert(client);
+        if endpoints.is_syn {
+            self.opened_clients.insert(client);
         }
-        let belongs = heading.transport == Transport::Quic || self.begun.contains(&client);
+        let belongs =
+            endpoints.transport == Transport::Quic || self.opened_clients.contains(&client);
         belongs.then_some(direction)
     }
 
-    /// Where samples of sockets come from.
+    /// Sets the source of socket samples.
     pub(super) fn sample_from(&mut self, samples: Receiver<Vec<Sample>>) {
         self.samples = Some(samples);
     }
 
-    /// Takes a packet of this hop, in the order of their arrival.
-    pub(super) fn see(&mut self, packet: &SeenPacket<'_>) {
+    /// Processes a packet of this hop. Packets must be passed in order of arrival.
+    pub(super) fn observe(&mut self, packet: &ObservedPacket<'_>) {
         let is_due = |sample: &Sample| sample.time <= packet.time_in;
         while self.early_samples.front().is_some_and(is_due)
             && let Some(sample) = self.early_samples.pop_front()
         {
             self.write(&sample);
         }
-        self.observer.see(packet, &mut self.rows);
+        self.observer.observe(packet, &mut self.rows);
         let rows = &self.rows;
         let most = rows.exchanges.len().max(rows.frames.len());
         if most.max(self.sockets.len()) >= ROWS_A_CHUNK {
-            self.hand_on();
+            self.flush_rows();
         }
     }
 
-    /// Writes a sample, if its socket's connection was seen to begin.
+    /// Records a sample if its socket's connection was seen to open.
     fn write(&mut self, sample: &Sample) {
         let Some(connection) = self.observer.connection(sample.client, self.watched.server) else {
             return;
@@ -180,8 +182,8 @@ impl HopObserver {
         });
     }
 
-    /// Takes the secrets and samples that have come by now.
-    pub(super) fn take_news(&mut self) {
+    /// Takes the secrets and samples received so far.
+    pub(super) fn take_inputs(&mut self) {
         let samples = self.samples.iter().flat_map(Receiver::try_iter);
         self.early_samples.extend(samples.flatten());
         for lines in self.keys.iter().flat_map(Receiver::try_iter) {
@@ -189,12 +191,12 @@ impl HopObserver {
         }
     }
 
-    /// So many packets will never come.
-    pub(super) fn miss(&mut self, packets: u64) {
+    /// Counts packets that were missed.
+    pub(super) fn count_missed(&mut self, packets: u64) {
         self.counts.missed_packets += packets;
     }
 
-    /// Waits for the last secrets and samples, and writes what is left.
+    /// Waits for the last secrets and samples, and writes the remaining rows.
     pub(super) fn finish(mut self) -> (u8, WireCounts) {
         let late = self.samples.take().into_iter().flatten().flatten();
         self.early_samples.extend(late);
@@ -209,11 +211,11 @@ impl HopObserver {
             Observer::new(Checksums::Ignored, Secrets::Complete),
         );
         observer.finish(&mut self.rows);
-        self.hand_on();
+        self.flush_rows();
         (self.watched.hop, self.counts)
     }
 
-    fn hand_on(&mut self) {
+    fn flush_rows(&mut self) {
         let (hop, sides) = (self.watched.hop, &self.watched.sides);
         let rows = &mut self.rows;
         for connection in rows.connections.drain(..) {
@@ -240,14 +242,14 @@ impl HopObserver {
     }
 }
 
-/// Adds a connection, once: both ends have a record of it.
+/// Counts a connection once, although both ends have a record of it.
 fn count(counts: &mut WireCounts, connection: &ConnectionRecord) {
     if connection.side != Side::Client {
         return;
     }
     match connection.transport {
         Transport::Quic => counts.quic_connections += 1,
-        // One that nobody accepted is none.
+        // A connection attempt that was never accepted is not counted.
         Transport::Tcp if connection.accepted.is_some() || connection.from_client.bytes > 0 => {
             counts.tcp_connections += 1;
         }
@@ -267,7 +269,7 @@ fn count(counts: &mut WireCounts, connection: &ConnectionRecord) {
     }
 }
 
-/// What was spoken on a connection; `None` if nothing was.
+/// The protocol spoken on a connection; `None` if nothing was sent.
 fn spoken(connection: &ConnectionRecord) -> Option<&'static str> {
     if let Some(protocol) = connection.protocol {
         return Some(protocol.name());
@@ -283,7 +285,7 @@ fn spoken(connection: &ConnectionRecord) -> Option<&'static str> {
         });
     }
     match connection.opaque {
-        Some(Opaque::NotHttp | Opaque::Unclear(_)) => Some(WireCounts::OTHER),
+        Some(OpaqueReason::NotHttp | OpaqueReason::Unclear(_)) => Some(WireCounts::OTHER),
         _ => None,
     }
 }

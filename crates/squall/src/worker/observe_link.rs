@@ -1,8 +1,9 @@
-//! The packets of a trial's link, as the link's thread hands them over: put in order, shown to who reads along with the
+//! The packets of a trial's link, as the link's thread hands them over: put in order, shown to the observer of the
 //! link's hop, and written to a capture.
 //!
-//! A packet comes when its fate is final. Packets of a direction are numbered by arrival, so it is known which are still
-//! under way: what waits is what the link itself holds, unless one direction is silent.
+//! A packet is handed over when its fate is final. Packets of each direction are numbered by arrival, so it is known
+//! which are still in flight. Only packets behind one that the link still holds have to wait, unless one direction is
+//! silent.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -11,49 +12,49 @@ use anyhow::Result;
 use squall_base::record::Direction;
 use squall_base::{Duration, Time};
 use squall_link::LinkSettings;
-use squall_linux::link_thread::{LinkBeginning, SeenPacket};
+use squall_linux::link_thread::{LinkBeginning, RecordedPacket};
 use squall_linux::scheduling;
-use squall_observe::InArrivalOrder;
-use squall_record::{Captured, PcapngFile};
+use squall_observe::ReorderBuffer;
+use squall_record::{CapturedPacket, PcapngFile};
 
-use super::observe::Found;
+use super::observe::ObserverReport;
 use super::observe_hop::HopObserver;
 use crate::link::comment;
 
-/// A packet that is in the link for longer than this, while others come, is taken out of order.
+/// A packet that stays in the link for longer than this, while others arrive, is taken out of order.
 const HELD_AT_MOST: Duration = Duration::from_secs(10);
 
-/// A capture that is being written.
+/// A capture being written.
 pub(super) struct LinkCapture {
     pub(super) file: PcapngFile,
     pub(super) settings: LinkSettings,
-    /// When its times begin to count.
+    /// The origin of its times.
     pub(super) beginning: LinkBeginning,
 }
 
-/// Reads the link's packets until there are no more.
+/// Reads the link's packets until the channel closes.
 pub(super) fn read_link(
-    chunks: &Receiver<Vec<SeenPacket>>,
+    chunks: &Receiver<Vec<RecordedPacket>>,
     mut hop: Option<HopObserver>,
     mut capture: Option<LinkCapture>,
-) -> Result<Found> {
+) -> Result<ObserverReport> {
     scheduling::make_background();
-    let mut order = InArrivalOrder::default();
-    let mut progress = Progress::default();
+    let mut order = ReorderBuffer::default();
+    let mut arrivals = ArrivalTracker::default();
     for chunk in chunks {
-        for SeenPacket { record, .. } in chunk.iter().filter(|packet| !packet.record.is_copy) {
-            progress.note(record.direction, record.index, record.arrived);
+        for RecordedPacket { record, .. } in chunk.iter().filter(|packet| !packet.record.is_copy) {
+            arrivals.note(record.direction, record.index, record.arrived);
         }
-        let complete = progress.complete_until();
+        let complete = arrivals.complete_until();
         if let Some(hop) = &mut hop {
-            hop.take_news();
+            hop.take_inputs();
             for packet in &chunk {
                 if let Some(direction) = hop.direction(&packet.bytes) {
-                    let SeenPacket { record, bytes } = packet;
+                    let RecordedPacket { record, bytes } = packet;
                     order.push(record.arrived, record.released, direction, bytes.clone());
                 }
             }
-            order.hand_on(complete, |packet| hop.see(packet));
+            order.deliver_until(complete, |packet| hop.observe(packet));
         }
         if let Some(capture) = &mut capture {
             capture.append(chunk, complete)?;
@@ -63,15 +64,15 @@ pub(super) fn read_link(
         capture.file.finish()?;
     }
     let Some(mut hop) = hop else {
-        return Ok(Found::Nothing);
+        return Ok(ObserverReport::Nothing);
     };
-    order.finish(|packet| hop.see(packet));
-    Ok(Found::Packets(hop.finish()))
+    order.finish(|packet| hop.observe(packet));
+    Ok(ObserverReport::Packets(hop.finish()))
 }
 
 impl LinkCapture {
-    fn append(&mut self, chunk: Vec<SeenPacket>, complete: Time) -> Result<()> {
-        let packets = chunk.into_iter().map(|seen| Captured {
+    fn append(&mut self, chunk: Vec<RecordedPacket>, complete: Time) -> Result<()> {
+        let packets = chunk.into_iter().map(|seen| CapturedPacket {
             comment: comment::of(&seen.record, &self.settings, self.beginning.get()),
             record: seen.record,
             bytes: seen.bytes,
@@ -80,26 +81,26 @@ impl LinkCapture {
     }
 }
 
-/// How far all packets have come, in the order of their arrival.
+/// Up to which arrival time all packets have been handed over.
 #[derive(Debug, Default)]
-struct Progress {
-    directions: [Numbered; 2],
+struct ArrivalTracker {
+    directions: [DirectionArrivals; 2],
     newest: Time,
 }
 
-/// Packets of a direction.
+/// The packets of one direction.
 #[derive(Debug, Default)]
-struct Numbered {
-    /// The lowest number that has not come.
+struct DirectionArrivals {
+    /// The lowest number not yet handed over.
     next: u64,
-    /// When the one before it arrived.
+    /// The arrival time of the packet before it.
     last: Time,
-    /// Those that have come beyond it.
+    /// Packets with higher numbers that were handed over already.
     ahead: BTreeMap<u64, Time>,
 }
 
-impl Progress {
-    /// The packet of this number has come.
+impl ArrivalTracker {
+    /// Notes that the packet of this number was handed over.
     fn note(&mut self, direction: Direction, index: u64, arrived: Time) {
         self.newest = self.newest.max(arrived);
         let numbered = &mut self.directions[direction as usize];
@@ -110,7 +111,7 @@ impl Progress {
         }
     }
 
-    /// Before this no packet can follow that arrived, but in a direction that was silent for long.
+    /// All packets that arrived before this time have been handed over, except after a long silence of one direction.
     fn complete_until(&self) -> Time {
         let [up, down] = &self.directions;
         let late = self
@@ -126,17 +127,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_in_either_direction_is_waited_for_but_not_for_ever() {
-        let mut progress = Progress::default();
+    fn missing_packets_are_awaited_but_not_forever() {
+        let mut arrivals = ArrivalTracker::default();
         let ms = |ms| Time::ZERO + Duration::from_millis(ms);
-        progress.note(Direction::Up, 0, ms(5));
-        assert_eq!(progress.complete_until(), ms(0));
-        progress.note(Direction::Down, 1, ms(20));
-        progress.note(Direction::Up, 1, ms(30));
-        assert_eq!(progress.complete_until(), ms(0));
-        progress.note(Direction::Down, 0, ms(10));
-        assert_eq!(progress.complete_until(), ms(20));
-        progress.note(Direction::Up, 3, ms(15_000));
-        assert_eq!(progress.complete_until(), ms(5_000));
+        arrivals.note(Direction::Up, 0, ms(5));
+        assert_eq!(arrivals.complete_until(), ms(0));
+        arrivals.note(Direction::Down, 1, ms(20));
+        arrivals.note(Direction::Up, 1, ms(30));
+        assert_eq!(arrivals.complete_until(), ms(0));
+        arrivals.note(Direction::Down, 0, ms(10));
+        assert_eq!(arrivals.complete_until(), ms(20));
+        arrivals.note(Direction::Up, 3, ms(15_000));
+        assert_eq!(arrivals.complete_until(), ms(5_000));
     }
 }

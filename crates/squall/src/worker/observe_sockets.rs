@@ -1,6 +1,7 @@
-//! Samples of sockets that are not ours: TCP_INFO and congestion control, asked of the kernel from outside.
+//! Samples of sockets that belong to other programs: TCP_INFO and congestion control, queried from the kernel.
 //!
-//! A socket is known by its addresses only. Which connection of the hop it is, `observe_hop` finds out by packets.
+//! A socket is identified by its addresses only. `observe_hop` works out from packets which connection of the hop it
+//! is.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,43 +14,43 @@ use squall_base::record::TcpInfo;
 use squall_base::{Duration, Time};
 use squall_linux::clock;
 use squall_linux::host::Host;
-use squall_linux::inet_diag::{PortOf, SocketDiagnosis, TcpSocket};
+use squall_linux::inet_diag::{PortFilter, SocketDiagnosis, TcpSocket};
 use squall_linux::stop::StopSignal;
 
-use super::observe_hop::Watched;
+use super::observe_hop::WatchedHop;
 
-/// The kernel needs a few microseconds for each socket, and hops can have thousands. For so many times as long nothing is
-/// asked, so that it never takes more than a twentieth of a processor.
+/// The kernel takes a few microseconds per socket, and hops can have thousands. After each query, the sampler rests for
+/// this many times the query's duration, so that it never uses more than a twentieth of a processor.
 const REST: u64 = 19;
 
-/// It hears within this that it shall stop.
+/// The sampler notices a stop request within this time.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What the kernel said of a socket.
+/// What the kernel reported about one socket.
 pub(super) struct Sample {
     pub(super) time: Time,
     pub(super) side: Side,
-    /// The client's address, which tells connections of a hop apart.
+    /// The client's address, which identifies the connection within the hop.
     pub(super) client: SocketAddr,
     pub(super) info: TcpInfo,
 }
 
-/// Names of congestion control, by side.
+/// Names of the congestion controls in use, by side.
 pub(super) type CongestionControls = [BTreeSet<String>; 2];
 
-/// Asks after the sockets of the programs of a hop.
+/// Samples the sockets of a hop's programs.
 pub(super) struct Sampler {
     sides: Vec<(Side, SocketDiagnosis)>,
     server: SocketAddr,
-    /// Where clients of the hop are. Others ask whether the station is ready.
+    /// The address of the hop's clients. Connections from other addresses are readiness checks.
     client_host: Ipv4Addr,
     every: Duration,
 }
 
 impl Sampler {
-    /// The stations of the hop are in `hosts`, the client's first; clients have the address `client_host`.
+    /// `hosts` are those of the hop's stations, the client's first; clients have the address `client_host`.
     pub(super) fn new(
-        watched: &Watched,
+        watched: &WatchedHop,
         hosts: [&Host; 2],
         client_host: Ipv4Addr,
     ) -> Result<Sampler> {
@@ -66,7 +67,7 @@ impl Sampler {
         })
     }
 
-    /// Samples again and again until it is told to stop: what the sockets used.
+    /// Samples repeatedly until asked to stop; returns the congestion controls in use.
     pub(super) fn run(
         &self,
         samples: &Sender<Vec<Sample>>,
@@ -81,7 +82,7 @@ impl Sampler {
                 continue;
             }
             for (side, diagnosis) in &self.sides {
-                // Who takes them is gone only if it panicked, which is told elsewhere.
+                // The receiver is gone only if it panicked, which is reported elsewhere.
                 let _ = samples.send(self.sample(*side, diagnosis, &mut used[*side as usize])?);
             }
             let took_ns = clock::now().since(begun).as_nanos();
@@ -98,8 +99,8 @@ impl Sampler {
         used: &mut BTreeSet<String>,
     ) -> Result<Vec<Sample>> {
         let port = match side {
-            Side::Client => PortOf::Remote(self.server.port()),
-            Side::Server => PortOf::Local(self.server.port()),
+            Side::Client => PortFilter::Remote(self.server.port()),
+            Side::Server => PortFilter::Local(self.server.port()),
         };
         let time = clock::now();
         let sockets = diagnosis
@@ -110,9 +111,9 @@ impl Sampler {
                 Side::Client => (socket.local, socket.remote),
                 Side::Server => (socket.remote, socket.local),
             };
-            let is_of_it =
+            let is_of_hop =
                 *client.ip() == self.client_host && SocketAddr::from(server) == self.server;
-            is_of_it.then(|| {
+            is_of_hop.then(|| {
                 used.insert(socket.congestion_control);
                 Sample {
                     time,

@@ -1,46 +1,46 @@
-//! Real programs on a trial's path: what squall-peers is told, and who looks after them.
+//! Third-party programs on a trial's path: what squall-peers is asked to start, and how the programs are supervised.
 //!
-//! A program that ends before the load does spoils the trial: it is told by `lost`, and the client is stopped.
+//! A program that ends before the load does invalidates the trial: `early_exits` reports it, and the client is stopped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{self, Hop, LoadKind, Protocol, Runs, Trial, Variant};
+use squall_base::plan::{self, Hop, Implementation, LoadKind, Protocol, Trial, Variant};
 use squall_base::record::{PageRecord, Phase, RequestRecord};
 use squall_http::tls;
 use squall_linux::clock;
 use squall_linux::scheduling::usable_processors;
-use squall_peers::client::{Client, Finished};
-use squall_peers::{Certificate, Found, Order, Running, Station};
+use squall_peers::client::{Client, ClientReport};
+use squall_peers::{Certificate, InstalledProgram, Order, RunningStation, Station};
 
 use super::Assignment;
 use super::browser;
 use super::place::{Hosts, SERVER_NAME, address_of};
-use crate::programs::{self, ClientPlace, Program, StationPlace};
+use crate::programs::{self, ClientSetup, Program, StationSetup};
 
-/// How long a program may take until it answers.
+/// How long a program may take until it accepts connections.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// How long a load generator may take longer than its load.
+/// How much longer than its load a load generator may run.
 const CLIENT_GRACE: Duration = Duration::from_secs(30);
 
-/// The programs of a trial that run, and where their files are.
+/// The running programs of a trial, and where their files are.
 pub(super) struct Programs<'t> {
     trial: &'t Trial,
     assignment: &'t Assignment,
     hosts: &'t Hosts,
     folder: PathBuf,
     certificate: Option<Certificate>,
-    /// The fingerprint of its key.
+    /// The fingerprint of the certificate's key.
     pin: Option<String>,
-    /// Which processor each is held to, by its place; the others may run on all.
+    /// The processor that each pinned program is bound to, by place; the others may run on all.
     processors: BTreeMap<usize, usize>,
-    running: Vec<Started>,
+    running: Vec<StartedProgram>,
 }
 
 impl<'t> Programs<'t> {
-    /// None runs yet. Their files go below `folder`, certificates among them.
+    /// Starts nothing yet. Files of programs, certificates among them, go below `folder`.
     pub(super) fn new(
         assignment: &'t Assignment,
         hosts: &'t Hosts,
@@ -48,14 +48,14 @@ impl<'t> Programs<'t> {
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
         let trial = &assignment.trial;
-        // Programs work in folders of their own.
+        // Programs run with their own working directories, so the path must be absolute.
         let folder = std::path::absolute(folder)
             .with_context(|| format!("cannot find {}", folder.display()))?;
         let has_any = trial
             .variant
             .stations
             .iter()
-            .any(|it| it.runs != Runs::Embedded);
+            .any(|it| it.runs != Implementation::Embedded);
         let certificate = match identity.filter(|_| has_any) {
             Some(identity) => Some(write_certificate(&folder, identity)?),
             None => None,
@@ -72,9 +72,9 @@ impl<'t> Programs<'t> {
         })
     }
 
-    /// Starts the program of that place, which answers when this returns.
-    pub(super) fn start(&mut self, place: usize, present: &Present) -> Result<()> {
-        let Present { program, found } = present;
+    /// Starts the program of that place. It accepts connections when this returns.
+    pub(super) fn start(&mut self, place: usize, installed: &StationProgram) -> Result<()> {
+        let StationProgram { program, found } = installed;
         let station = &self.trial.variant.stations[place];
         let version = found.version.to_string();
         let order = self.order(place);
@@ -85,7 +85,7 @@ impl<'t> Programs<'t> {
             .pinned(pinned_to.into_iter().collect())
             .start(Some(host))?;
         running.wait_ready(Some(host), Instant::now() + READY_WITHIN)?;
-        self.running.push(Started {
+        self.running.push(StartedProgram {
             place,
             running,
             version,
@@ -99,7 +99,7 @@ impl<'t> Programs<'t> {
             variant, response, ..
         } = self.trial;
         let next = variant.hops.get(place);
-        let at = StationPlace {
+        let setup = StationSetup {
             listen: address_of(variant, place).into(),
             upstream: next.map(|_| address_of(variant, place + 1).into()),
             server_name: SERVER_NAME.to_owned(),
@@ -108,35 +108,35 @@ impl<'t> Programs<'t> {
             key_log: key_log_of(self.trial, place, &self.folder),
         };
         let answers = (response, self.assignment.requests.as_slice());
-        programs::station_order(variant, place, answers, at)
+        programs::station_order(variant, place, answers, setup)
     }
 
     fn folder_of(&self, place: usize) -> PathBuf {
         folder_of(self.trial, place, &self.folder)
     }
 
-    /// Whether there are none.
+    /// Whether no program is running.
     pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// What became of programs that have ended by themselves.
-    pub(super) fn lost(&self) -> Vec<String> {
-        let lost = |Started { place, running, .. }: &Started| {
+    /// How programs ended that ended by themselves.
+    pub(super) fn early_exits(&self) -> Vec<String> {
+        let early_exit = |StartedProgram { place, running, .. }: &StartedProgram| {
             let exit = running.has_ended()?;
             let name = &self.trial.variant.stations[*place].name;
             Some(format!("station {place}, {name}, {exit}"))
         };
-        self.running.iter().filter_map(lost).collect()
+        self.running.iter().filter_map(early_exit).collect()
     }
 
-    /// The versions of those that were started, by their places.
+    /// The versions of the started programs, by place.
     pub(super) fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
         let started = self.running.iter();
         started.map(|program| (program.place, program.version.as_str()))
     }
 
-    /// Ends the program of that place. Of one that was held to a processor it is asked before where it was.
+    /// Ends the program of that place. If it is pinned, first reads which processors it could run on.
     pub(super) fn end(&mut self, place: usize) {
         let is_pinned = self.processors.contains_key(&place);
         for program in self.running.iter_mut().filter(|it| it.place == place) {
@@ -147,7 +147,7 @@ impl<'t> Programs<'t> {
         }
     }
 
-    /// The processors of those that were held to one, by their places, as the kernel said at their end.
+    /// The processors that pinned programs could run on at their end, as the kernel reports, by place.
     pub(super) fn processors(&self) -> BTreeMap<usize, Vec<usize>> {
         let started = self.running.iter();
         started
@@ -155,8 +155,8 @@ impl<'t> Programs<'t> {
             .collect()
     }
 
-    /// What is wrong if the program of that place could run on `found`.
-    pub(super) fn strayed(&self, place: usize, found: &[usize]) -> Option<String> {
+    /// The fault to report if the pinned program of that place could run on `found`.
+    pub(super) fn pinning_fault(&self, place: usize, found: &[usize]) -> Option<String> {
         let asked = self.processors.get(&place)?;
         let name = &self.trial.variant.stations[place].name;
         let numbers: Vec<String> = found.iter().map(usize::to_string).collect();
@@ -173,20 +173,20 @@ impl<'t> Programs<'t> {
         }
     }
 
-    /// Runs a load generator as the path's client. Its rows have times of CLOCK_MONOTONIC.
+    /// Runs a load generator as the path's client. The times of its rows are those of CLOCK_MONOTONIC.
     pub(super) fn run_client(
         &self,
-        present: &Present,
+        installed: &StationProgram,
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> Result<ClientRun> {
         let trial = self.trial;
-        let Present { program, found } = present;
+        let StationProgram { program, found } = installed;
         let length = trial.load.warmup + trial.load.duration;
         let order = programs::client_order(
             &trial.variant,
             &trial.load,
             &self.assignment.requests,
-            ClientPlace {
+            ClientSetup {
                 target: address_of(&trial.variant, 1).into(),
                 server_name: SERVER_NAME.to_owned(),
                 trust: self.certificate.as_ref().map(|it| it.chain.clone()),
@@ -218,16 +218,16 @@ impl<'t> Programs<'t> {
 }
 
 /// A server or proxy that was started.
-struct Started {
+struct StartedProgram {
     place: usize,
-    running: Running,
+    running: RunningStation,
     version: String,
-    /// Of one that was held to a processor: where it could run when it was ended.
+    /// For a pinned program: the processors it could run on when it ended.
     processors: Vec<usize>,
 }
 
-/// The processor of each program that is held to one, by their places: from the last that this process may use
-/// downwards, and then again. The first is left to the link and to our own stations, where it is not the only one.
+/// The processor of each pinned program, by place: assigned from the last usable one downwards, and then again from the
+/// last. The first is left to the link and to our own stations, unless it is the only one.
 fn processors(variant: &Variant, usable: &[usize]) -> BTreeMap<usize, usize> {
     let choice = match usable {
         [_, others @ ..] if !others.is_empty() => others,
@@ -241,45 +241,45 @@ fn processors(variant: &Variant, usable: &[usize]) -> BTreeMap<usize, usize> {
         .collect()
 }
 
-/// What a load generator has done.
+/// The result of a load generator's run.
 pub(super) struct ClientRun {
     pub(super) version: String,
-    /// Of one that was held to a processor: where it could run.
+    /// For a pinned program: the processors it could run on.
     pub(super) processors: Vec<usize>,
     pub(super) requests: u64,
     /// When its first request was due.
     pub(super) start: squall_base::Time,
     /// When its last one ended.
     pub(super) end: squall_base::Time,
-    /// Of a browser, what became of its pages.
+    /// The outcome of a browser's pages.
     pub(super) pages: Option<PageRecord>,
-    /// What is wrong with it, if something is.
+    /// The fault to report, if there is one.
     pub(super) fault: Option<String>,
 }
 
 impl ClientRun {
     fn new(
-        finished: Finished,
+        finished: ClientReport,
         (warmup, requests_of_a_page): (squall_base::Duration, Option<u64>),
         (version, processors): (String, Vec<usize>),
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> ClientRun {
         let (now, unix) = (clock::now(), clock::unix_nanos());
-        // The wall clock's time when the monotonic clock was at its origin.
+        // Wall-clock time at the monotonic clock's origin.
         let origin = squall_base::Time::from_nanos(unix.saturating_sub(now.as_nanos()));
         let mut all = finished.rows;
         all.iter_mut().for_each(|row| row.count_from(origin));
         let start = all.iter().map(|row| row.intended).min().unwrap_or(now);
         let end = all.iter().map(|row| row.end).max().unwrap_or(now);
-        // They know no warm-up.
+        // Load generators do not mark warm-up requests.
         for row in all.iter_mut().filter(|row| row.intended < start + warmup) {
             row.phase = Phase::Warmup;
         }
         let pages = requests_of_a_page
             .map(|count| browser::pages(&finished.readout.pages, &mut all, count));
         let told = all.len() as u64;
-        let requests = finished.asked.unwrap_or(told);
-        let failed = finished.exit.how != Some(squall_linux::program::Ended::Code(0));
+        let requests = finished.expected_requests.unwrap_or(told);
+        let failed = finished.exit.status != Some(squall_linux::program::ProgramExit::Code(0));
         let fault = if failed {
             Some(format!("the load generator {}", finished.exit))
         } else if let Some(page) = finished
@@ -320,16 +320,16 @@ fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certific
     Ok(Certificate { chain, key })
 }
 
-/// The folder of a program's files, below that of all stations.
+/// The folder of a program's files, below the folder of all stations.
 fn folder_of(trial: &Trial, place: usize, stations: &Path) -> PathBuf {
     let name = programs::folder_name(&trial.variant.stations[place].name);
     stations.join(format!("{place}-{name}"))
 }
 
-/// Where the program of that place writes its secrets of TLS, if it has any and can write them: Envoy writes those of both
-/// sides, but of HTTP/3 only those of its clients, and Caddy those of its clients.
+/// Where the program of that place writes its TLS secrets, if it has any and can log them. Envoy logs those of both
+/// sides, but for HTTP/3 only those of its clients; Caddy logs those of its clients.
 fn key_log_of(trial: &Trial, place: usize, stations: &Path) -> Option<PathBuf> {
-    let Runs::Program { program } = &trial.variant.stations[place].runs else {
+    let Implementation::Program { program } = &trial.variant.stations[place].runs else {
         return None;
     };
     let hops = &trial.variant.hops;
@@ -344,7 +344,7 @@ fn key_log_of(trial: &Trial, place: usize, stations: &Path) -> Option<PathBuf> {
     writes.then(|| folder_of(trial, place, stations).join("tls-keys.log"))
 }
 
-/// Where programs of a trial write their secrets.
+/// The files that programs of a trial write their TLS secrets to.
 pub(super) fn key_logs(trial: &Trial, stations: &Path) -> Vec<PathBuf> {
     let places = 0..trial.variant.stations.len();
     places
@@ -352,39 +352,39 @@ pub(super) fn key_logs(trial: &Trial, stations: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A program as it is on this machine.
-pub(super) struct Present {
+/// The program that runs as a station, as it is installed on this machine.
+pub(super) struct StationProgram {
     program: Program,
-    found: Found,
+    found: InstalledProgram,
 }
 
-/// The program of each place; embedded stations have none. They are asked for their versions by being run, so that this
-/// belongs before a trial's first station starts.
-pub(super) fn of(trial: &Trial) -> Result<Vec<Option<Present>>> {
+/// The program of each place; `None` for our own stations. Finding a program's version runs it, so call this before the
+/// trial's first station starts.
+pub(super) fn station_programs(trial: &Trial) -> Result<Vec<Option<StationProgram>>> {
     let stations = trial.variant.stations.iter();
-    let present = |station: &plan::Station| -> Result<Option<Present>> {
-        let Some(program) = programs::of(&station.name, &station.runs)? else {
+    let installed = |station: &plan::Station| -> Result<Option<StationProgram>> {
+        let Some(program) = programs::program_of(&station.name, &station.runs)? else {
             return Ok(None);
         };
         let found = program.found()?;
-        Ok(Some(Present { program, found }))
+        Ok(Some(StationProgram { program, found }))
     };
     stations
-        .map(|station| present(station).with_context(|| format!("station {}", station.name)))
+        .map(|station| installed(station).with_context(|| format!("station {}", station.name)))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use squall_recipe::{NoFiles, Stations, parse_with};
+    use squall_recipe::{NoFiles, StationMode, parse_with};
 
     use super::*;
 
     #[test]
-    fn the_last_processors_are_given_first_and_the_first_is_spared() {
+    fn last_processors_are_assigned_first_and_the_first_is_spared() {
         let text = "name = \"x\"\nquestion = \"?\"\nload = { rate = \"1/s\", duration = \"1s\" }\n[[variant]]\n\
                     name = \"v\"\npath = \"client -h1-> envoy ~h1~> haproxy -h1-> nginx\"\npinned = true\n";
-        let recipe = parse_with(text, Stations::Real, &NoFiles).unwrap();
+        let recipe = parse_with(text, StationMode::Real, &NoFiles).unwrap();
         let given = |usable: &[usize]| {
             let given = processors(&recipe.variants()[0], usable);
             given.into_iter().collect::<Vec<_>>()

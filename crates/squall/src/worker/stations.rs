@@ -1,5 +1,5 @@
-//! The stations of a trial at work: started from the far end, so that each finds the next one listening; ended from the
-//! near end, so that nobody is cut off who still answers.
+//! Runs the stations of a trial. They are started from the far end, so that each finds the next one listening, and
+//! ended from the near end, so that no station is cut off while it still answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,61 +7,61 @@ use std::sync::mpsc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_base::plan::{Hop, LoadKind, Runs, Side, Station, Trial, Variant};
+use squall_base::plan::{Hop, Implementation, LoadKind, Side, Station, Trial, Variant};
 use squall_base::record::{HopRecord, PageRecord, SideCounts, StationRecord};
 use squall_base::{Duration, Time};
 use squall_linux::clock;
 use squall_linux::link_thread::LinkBeginning;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
-use squall_stations::client::{Client, ClientReport, ClientSinks, Spin, StartLine};
+use squall_stations::client::{Client, ClientReport, ClientSinks, Spin, StartBarrier};
 use squall_stations::proxy::{Proxy, ProxyReport};
 use squall_stations::rows::ROWS_A_CHUNK;
 use squall_stations::server::{Server, ServerReport};
 
 use super::Assignment;
 use super::collect::StationSinks;
-use super::embedded::Embedded;
-use super::observe::{Found, Observers};
+use super::embedded::EmbeddedStations;
+use super::observe::{ObserverReport, Observers};
 use super::place::{self, Hosts};
-use super::programs::{self, Present, Programs};
+use super::programs::{self, Programs, StationProgram};
 use crate::pages;
 
-/// What the stations found.
+/// What the stations reported.
 pub(super) struct PathReport {
     pub(super) load_start: Time,
-    /// When the load was over.
+    /// When the load ended.
     pub(super) load_end: Time,
-    /// Requests of the schedule.
+    /// The number of requests in the schedule.
     pub(super) requests: u64,
-    /// Those of our own client.
+    /// Connections that our own client opened.
     pub(super) connections_opened: Option<u32>,
-    /// Of a load of pages, what became of them.
+    /// The outcome of the pages, for a load of pages.
     pub(super) pages: Option<PageRecord>,
     pub(super) hops: Vec<HopRecord>,
     pub(super) stations: Vec<StationRecord>,
-    /// Congestion control of the sockets on both sides of the link, as the kernel says.
+    /// Congestion controls of the sockets on both sides of the link, as the kernel reports them.
     pub(super) congestion_controls: [BTreeSet<String>; 2],
-    /// The worst of our own threads'.
+    /// The worst scheduling of our own threads.
     pub(super) scheduling: Scheduling,
-    /// Connections that this machine could not even begin, by what the kernel said.
+    /// Connections that this machine failed to open, by error.
     pub(super) machine_errors: BTreeMap<String, u64>,
     /// How long before a request is due our own client stops sleeping.
     pub(super) client_spin: Duration,
-    /// What programs failed to do.
+    /// Failures of third-party programs.
     pub(super) faults: Vec<String>,
 }
 
 impl PathReport {
-    /// Adds what was found out about programs from outside.
-    pub(super) fn add(&mut self, found: Found) {
-        match found {
-            Found::Nothing => {}
-            Found::Packets((hop, counts)) => {
+    /// Adds what was observed of programs from outside.
+    pub(super) fn add(&mut self, report: ObserverReport) {
+        match report {
+            ObserverReport::Nothing => {}
+            ObserverReport::Packets((hop, counts)) => {
                 let of_hop = self.hops.iter_mut().filter(|record| record.hop == hop);
                 of_hop.for_each(|record| record.wire = Some(counts.clone()));
             }
-            Found::LinkSockets(used) => {
+            ObserverReport::LinkSockets(used) => {
                 for (all, more) in self.congestion_controls.iter_mut().zip(used) {
                     all.extend(more);
                 }
@@ -70,15 +70,15 @@ impl PathReport {
     }
 }
 
-/// How often programs are looked after while the client runs.
+/// How often programs are checked while the client runs.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// From the client being ready to its first request, where it would be late for it otherwise.
+/// Time between the client being ready and its first request; without it the first request would be late.
 const START_AFTER: Duration = Duration::from_millis(10);
 
-/// What one of our own stations counted as the server of the hop before it, and as the client of the hop behind it.
+/// What one of our own stations counted, as the server of the hop before it and as the client of the hop behind it.
 #[derive(Default)]
-struct Counted {
+struct StationCounts {
     front: Option<SideReport>,
     back: Option<SideReport>,
     scheduling: Option<Scheduling>,
@@ -90,11 +90,11 @@ struct SideReport {
     congestion_controls: BTreeSet<String>,
 }
 
-/// One of our own stations that runs.
-struct Running<'s> {
+/// A running station of our own.
+struct RunningStation<'s> {
     place: usize,
     stop: StopSignal,
-    thread: ScopedJoinHandle<'s, Result<Counted>>,
+    thread: ScopedJoinHandle<'s, Result<StationCounts>>,
 }
 
 /// Runs all stations until the load is over. Files of programs go below `folder`.
@@ -116,19 +116,19 @@ pub(super) fn run(
         (&hosts.far, &across.server.tcp, near + 1),
     ] {
         host.configure_tcp(settings)?;
-        if variant.stations[station].runs != Runs::Embedded {
+        if variant.stations[station].runs != Implementation::Embedded {
             host.configure_program_buffers(settings)?;
         }
     }
-    let embedded = Embedded {
+    let embedded = EmbeddedStations {
         trial,
         assignment,
         identity: place::identity(variant)?,
     };
-    let present = programs::of(trial)?;
+    let installed = programs::station_programs(trial)?;
     let mut programs = Programs::new(assignment, hosts, folder, embedded.identity.as_ref())?;
     thread::scope(|scope| {
-        let starting = Starting {
+        let starter = StationStarter {
             scope,
             embedded: &embedded,
             hosts,
@@ -138,58 +138,59 @@ pub(super) fn run(
         let mut running = Vec::new();
         let mut start_all = || -> Result<()> {
             for place in (1..variant.stations.len()).rev() {
-                match &present[place] {
+                match &installed[place] {
                     Some(program) => programs.start(place, program)?,
-                    None => running.push(starting.start(place)?),
+                    None => running.push(starter.start(place)?),
                 }
                 observers.watch_hop(place, hosts.of(variant, place))?;
             }
             Ok(())
         };
         let started = start_all();
-        let client = started.and_then(|()| match &present[0] {
+        let client = started.and_then(|()| match &installed[0] {
             Some(program) => run_program(&programs, program, sinks, link),
             None => run_client(&embedded, hosts, (sinks, link), &programs, failed),
         });
-        // From the near end on, so that nobody is cut off who still answers.
-        let lost = programs.lost();
+        // From the near end, so that no station is cut off while it still answers.
+        let early_exits = programs.early_exits();
         let mut ended = Vec::new();
         for place in 1..variant.stations.len() {
             programs.end(place);
             let own = running.extract_if(.., |station| station.place == place);
-            ended.extend(own.map(Running::end));
+            ended.extend(own.map(RunningStation::end));
         }
-        conclude(trial, client, ended, &programs, lost)
+        conclude(trial, client, ended, &programs, early_exits)
     })
 }
 
-/// What stations are started with.
-struct Starting<'s, 'e> {
+/// Starts our own stations.
+struct StationStarter<'s, 'e> {
     scope: &'s Scope<'s, 'e>,
-    embedded: &'e Embedded<'e>,
+    embedded: &'e EmbeddedStations<'e>,
     hosts: &'e Hosts,
     sinks: &'e StationSinks,
     failed: &'e StopSignal,
 }
 
-impl<'s> Starting<'s, '_> {
-    /// Starts our own station of that place. When this returns it listens, and a proxy has opened the connections that it
-    /// opens in advance: a SYN that the link loses delays the load's start, not its first requests.
-    fn start(&self, place: usize) -> Result<Running<'s>> {
+impl<'s> StationStarter<'s, '_> {
+    /// Starts our own station of that place. When this returns, the station listens and a proxy has opened the
+    /// connections that it opens in advance. A SYN lost on the link therefore delays the start of the load rather than
+    /// its first requests.
+    fn start(&self, place: usize) -> Result<RunningStation<'s>> {
         let variant = &self.embedded.trial.variant;
         let host = self.hosts.of(variant, place);
         let front = self.sinks.log(place, Side::Server);
         let (stop, failed) = (StopSignal::new()?, self.failed.clone());
         let (ready, is_ready) = mpsc::channel::<()>();
-        let (name, work): (_, Work) = if place + 1 < variant.stations.len() {
+        let (name, work): (_, StationWork) = if place + 1 < variant.stations.len() {
             let back = self.sinks.log(place + 1, Side::Client);
             let settings = self.embedded.proxy(place, front, back)?;
             let proxy = host.run(|| Ok(Proxy::listen(settings, stop.clone())))??;
             let work = move || {
-                // Its connections to the next station are opened from here.
-                let report = failed.guard(|| proxy.run_and_tell(|| drop(ready)));
+                // Its connections to the next station are opened on this thread.
+                let report = failed.guard(|| proxy.run_notifying(|| drop(ready)));
                 let report = report.context("a proxy failed")?;
-                Ok(Counted::of_proxy(report))
+                Ok(StationCounts::of_proxy(report))
             };
             ("squall-proxy", Box::new(work))
         } else {
@@ -198,7 +199,7 @@ impl<'s> Starting<'s, '_> {
             drop(ready);
             let work = move || {
                 let report = failed.guard(|| server.run()).context("the server failed")?;
-                Ok(Counted::of_server(report))
+                Ok(StationCounts::of_server(report))
             };
             ("squall-server", Box::new(work))
         };
@@ -210,9 +211,9 @@ impl<'s> Starting<'s, '_> {
                 work()
             })
             .context("cannot start a station's thread")?;
-        // Nothing is ever sent: the wait ends when the sender is gone, also if the station failed.
+        // Nothing is ever sent: the wait ends when the sender is dropped, which also happens if the station fails.
         let _ = is_ready.recv();
-        Ok(Running {
+        Ok(RunningStation {
             place,
             stop,
             thread,
@@ -221,34 +222,34 @@ impl<'s> Starting<'s, '_> {
 }
 
 /// What a station's thread does.
-type Work = Box<dyn FnOnce() -> Result<Counted> + Send>;
+type StationWork = Box<dyn FnOnce() -> Result<StationCounts> + Send>;
 
-impl Counted {
-    fn of_client(report: ClientReport) -> Counted {
-        Counted {
+impl StationCounts {
+    fn of_client(report: ClientReport) -> StationCounts {
+        StationCounts {
             back: Some(SideReport {
                 counts: report.counts,
                 congestion_controls: report.congestion_controls,
             }),
             scheduling: Some(report.scheduling),
             machine_errors: report.machine_errors,
-            ..Counted::default()
+            ..StationCounts::default()
         }
     }
 
-    fn of_server(report: ServerReport) -> Counted {
-        Counted {
+    fn of_server(report: ServerReport) -> StationCounts {
+        StationCounts {
             front: Some(SideReport {
                 counts: report.counts,
                 congestion_controls: report.congestion_controls,
             }),
             scheduling: report.scheduling,
-            ..Counted::default()
+            ..StationCounts::default()
         }
     }
 
-    fn of_proxy(report: ProxyReport) -> Counted {
-        Counted {
+    fn of_proxy(report: ProxyReport) -> StationCounts {
+        StationCounts {
             front: Some(SideReport {
                 counts: report.front,
                 congestion_controls: report.front_congestion_controls,
@@ -263,39 +264,40 @@ impl Counted {
     }
 }
 
-impl Running<'_> {
-    /// Ends the station and waits for what it counted.
-    fn end(self) -> (usize, Result<Counted>) {
+impl RunningStation<'_> {
+    /// Stops the station and waits for its counts.
+    fn end(self) -> (usize, Result<StationCounts>) {
         let stopped = self.stop.request();
-        let counted = self.thread.join();
-        let counted = counted.unwrap_or_else(|_| Err(anyhow!("a station's thread panicked")));
-        (self.place, stopped.map_err(Into::into).and(counted))
+        let counts = self.thread.join();
+        let counts = counts.unwrap_or_else(|_| Err(anyhow!("a station's thread panicked")));
+        (self.place, stopped.map_err(Into::into).and(counts))
     }
 }
 
-/// What the path's client has done, whoever that was.
-struct Driven {
+/// The result of the path's client, either ours or a load generator.
+struct ClientOutcome {
     load_start: Time,
     load_end: Time,
     requests: u64,
-    /// Of our own client.
+    /// The report, for our own client.
     own: Option<ClientReport>,
     pages: Option<PageRecord>,
     spin: Spin,
-    /// Of a load generator: its version, where it could run if it was held, and what is wrong with its load.
+    /// For a load generator: its version, the processors it could run on if it was pinned, and the fault of its load.
     version: Option<String>,
     processors: Vec<usize>,
     fault: Option<String>,
 }
 
-/// Runs a load generator. The link's times begin with its process, because when its load begins is known only afterwards.
+/// Runs a load generator. The link's times count from the start of its process, because the start of its load is known
+/// only afterwards.
 fn run_program(
     programs: &Programs<'_>,
-    program: &Present,
+    program: &StationProgram,
     sinks: &StationSinks,
     link: &LinkBeginning,
-) -> Result<Driven> {
-    // Ahead of that time, as for our own client, so that the link's thread has heard of it.
+) -> Result<ClientOutcome> {
+    // Set in advance, as for our own client, so that the link's thread has it in time.
     link.set(clock::now() + START_AFTER);
     thread::sleep(START_AFTER.into());
     let run = programs.run_client(program, |start, rows| {
@@ -304,7 +306,7 @@ fn run_program(
             sinks.requests.send(&mut chunk.to_vec());
         }
     })?;
-    Ok(Driven {
+    Ok(ClientOutcome {
         load_start: run.start,
         load_end: run.end,
         requests: run.requests,
@@ -317,28 +319,28 @@ fn run_program(
     })
 }
 
-/// Runs the load, on a thread of its own in the near host. Programs that end meanwhile end it too.
+/// Runs our own client on its own thread in the near host. If a program ends meanwhile, the load ends too.
 fn run_client(
-    embedded: &Embedded<'_>,
+    embedded: &EmbeddedStations<'_>,
     hosts: &Hosts,
     (sinks, link): (&StationSinks, &LinkBeginning),
     programs: &Programs<'_>,
     failed: &StopSignal,
-) -> Result<Driven> {
+) -> Result<ClientOutcome> {
     let (settings, uploads) = embedded.client()?;
     let spin = settings.spin;
     let (pages_sender, pages) = mpsc::channel();
-    let mut places = StartLine::places(2);
+    let mut places = StartBarrier::places(2);
     let own_place = places.pop().context("a place was made for this thread")?;
     let start = sinks.start.clone();
     let sinks = ClientSinks {
         log: sinks.log(1, Side::Client),
-        start_line: places.pop(),
+        start_barrier: places.pop(),
         pages: Some(pages_sender),
         ..ClientSinks::new(sinks.requests.clone())
     };
-    let enough = StopSignal::new()?;
-    let stop = enough.clone();
+    let early_stop = StopSignal::new()?;
+    let stop = early_stop.clone();
     let work = || {
         hosts.near.enter()?;
         Client::new(settings, sinks, failed.clone(), stop)?
@@ -350,14 +352,14 @@ fn run_client(
             .name("squall-client".to_owned())
             .spawn_scoped(scope, work)
             .context("cannot start the client's thread")?;
-        // A client that fails before leaves the line.
+        // A client that fails earlier leaves the start line.
         let at = own_place.wait(|| clock::now() + START_AFTER);
         start.set(at);
         link.set(at);
         while !programs.is_empty() && !thread.is_finished() {
             thread::sleep(LOOK_EVERY);
-            if !programs.lost().is_empty() {
-                enough.request()?;
+            if !programs.early_exits().is_empty() {
+                early_stop.request()?;
             }
         }
         thread
@@ -365,7 +367,7 @@ fn run_client(
             .map_err(|_| anyhow!("the client's thread panicked"))?
             .context("the client failed")
     })?;
-    Ok(Driven {
+    Ok(ClientOutcome {
         load_start: report.load_start,
         load_end: report.load_end,
         requests: report.requests,
@@ -381,8 +383,8 @@ fn run_client(
     })
 }
 
-/// What is gathered of the stations, side by side.
-struct Gathered {
+/// What is collected from all stations.
+struct PathCounts {
     link_hop: u8,
     hops: Vec<HopRecord>,
     congestion_controls: [BTreeSet<String>; 2],
@@ -390,8 +392,8 @@ struct Gathered {
     machine_errors: BTreeMap<String, u64>,
 }
 
-impl Gathered {
-    fn new(variant: &Variant) -> Gathered {
+impl PathCounts {
+    fn new(variant: &Variant) -> PathCounts {
         let hop = |(hop, of): (u8, &Hop)| HopRecord {
             hop,
             protocol: of.protocol,
@@ -399,7 +401,7 @@ impl Gathered {
             server: None,
             wire: None,
         };
-        Gathered {
+        PathCounts {
             link_hop: variant.link_hop().0,
             hops: (1..).zip(&variant.hops).map(hop).collect(),
             congestion_controls: [BTreeSet::new(), BTreeSet::new()],
@@ -409,19 +411,19 @@ impl Gathered {
     }
 
     /// Adds one of our own stations: the server of the hop before it, the client of the hop behind it.
-    fn add(&mut self, place: usize, counted: Counted) {
-        self.schedulings.extend(counted.scheduling);
-        self.machine_errors.extend(counted.machine_errors);
+    fn add(&mut self, place: usize, counts: StationCounts) {
+        self.schedulings.extend(counts.scheduling);
+        self.machine_errors.extend(counts.machine_errors);
         let fronts = place
             .checked_sub(1)
             .and_then(|before| self.hops.get_mut(before));
-        if let Some((front, hop)) = counted.front.zip(fronts) {
+        if let Some((front, hop)) = counts.front.zip(fronts) {
             if hop.hop == self.link_hop {
                 self.congestion_controls[1] = front.congestion_controls;
             }
             hop.server = Some(front.counts);
         }
-        if let Some((back, hop)) = counted.back.zip(self.hops.get_mut(place)) {
+        if let Some((back, hop)) = counts.back.zip(self.hops.get_mut(place)) {
             if hop.hop == self.link_hop {
                 self.congestion_controls[0] = back.congestion_controls;
             }
@@ -430,38 +432,43 @@ impl Gathered {
     }
 }
 
-/// Puts together what the stations found. When one has failed, the client has given up too: the cause goes first.
+/// Combines what the stations reported. If a station has failed, the client has given up too: the cause is reported
+/// first.
 fn conclude(
     trial: &Trial,
-    client: Result<Driven>,
-    ended: Vec<(usize, Result<Counted>)>,
+    client: Result<ClientOutcome>,
+    ended: Vec<(usize, Result<StationCounts>)>,
     programs: &Programs<'_>,
-    lost: Vec<String>,
+    early_exits: Vec<String>,
 ) -> Result<PathReport> {
     let variant = &trial.variant;
-    let mut gathered = Gathered::new(variant);
-    for (place, counted) in ended {
-        gathered.add(place, counted?);
+    let mut path = PathCounts::new(variant);
+    for (place, counts) in ended {
+        path.add(place, counts?);
     }
     let client = client?;
     let connections_opened = client.own.as_ref().map(|own| own.connections_opened);
     if let Some(own) = client.own {
-        gathered.add(0, Counted::of_client(own));
+        path.add(0, StationCounts::of_client(own));
     }
     let is_fifo = |&it: &Scheduling| it == Scheduling::Fifo;
-    let scheduling = match gathered.schedulings.iter().all(is_fifo) {
-        true => Scheduling::Fifo,
-        false => Scheduling::Other,
+    let scheduling = if path.schedulings.iter().all(is_fifo) {
+        Scheduling::Fifo
+    } else {
+        Scheduling::Other
     };
     let versions: BTreeMap<usize, &str> = programs.versions().collect();
     let mut processors = programs.processors();
     if client.version.is_some() {
         processors.insert(0, client.processors);
     }
-    let strayed = processors
+    let pinning_faults = processors
         .iter()
-        .filter_map(|(&place, found)| programs.strayed(place, found));
-    let faults = lost.into_iter().chain(client.fault).chain(strayed);
+        .filter_map(|(&place, found)| programs.pinning_fault(place, found));
+    let faults = early_exits
+        .into_iter()
+        .chain(client.fault)
+        .chain(pinning_faults);
     let faults: Vec<String> = faults.collect();
     let mut station = |(place, station): (usize, &Station)| StationRecord {
         name: station.name.clone(),
@@ -484,10 +491,10 @@ fn conclude(
             .enumerate()
             .map(&mut station)
             .collect(),
-        hops: gathered.hops,
-        congestion_controls: gathered.congestion_controls,
+        hops: path.hops,
+        congestion_controls: path.congestion_controls,
         scheduling,
-        machine_errors: gathered.machine_errors,
+        machine_errors: path.machine_errors,
         faults,
     })
 }

@@ -1,20 +1,20 @@
-//! One trial from its plan to its record: two hosts, a link, a server, a client, and who writes down what.
+//! One trial from its plan to its record: two hosts, a link, the stations, and the threads that record them.
 //!
-//! Order matters at the end: the client is drained, then the server resets what is open, then the link
-//! waits for silence, and only then are the kernel's counters read and held against our own.
+//! Order matters at the end. The client is drained, then the server resets open connections, then the link waits for
+//! silence. Only then are the kernel's counters read and compared with our own.
 
 use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
-use squall_base::plan::{Connections, Hop, Runs, Side, Trial};
-use squall_base::record::{Direction, Health, TrialRecord, Used, Validity};
+use squall_base::plan::{Connections, Hop, Implementation, Side, Trial};
+use squall_base::record::{Direction, EffectiveSettings, Health, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 use squall_linux::SetupError;
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkBeginning, LinkReport, LinkThread, Sinks};
+use squall_linux::link_thread::{LinkBeginning, LinkDevices, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, RouteMetrics, Tun};
 use squall_linux::user_namespace::Privilege;
@@ -24,7 +24,7 @@ use squall_record::{PartialTrial, PcapngFile, SCHEMA, add_secrets};
 use super::Assignment;
 use super::collect::{self, KeyLogs, RequestTotals};
 use super::observe::{self, Observers};
-use super::observe_hop::Watched;
+use super::observe_hop::WatchedHop;
 use super::observe_link::LinkCapture;
 use super::place::{FAR_ADDRESS, Hosts, NEAR_ADDRESS};
 use super::stations::{self, PathReport};
@@ -33,14 +33,14 @@ use crate::link_health;
 use crate::link_totals::LinkTotals;
 
 const PREFIX_LEN: u8 = 30;
-/// The link's device, by this name in either host.
+/// The name of the link's device in both hosts.
 const DEVICE: &str = "squall0";
 
-/// What a trial yields before it is judged.
-struct Findings {
+/// The results of a trial before it is judged.
+struct TrialResults {
     path: PathReport,
     link: LinkReport,
-    /// How much later than the load the link's times began to count; zero if it has none.
+    /// How much later than the load the link's own clock started; zero if no setting depends on it.
     times_late: Duration,
     near_counters: HostCounters,
     far_counters: HostCounters,
@@ -48,7 +48,7 @@ struct Findings {
     requests: RequestTotals,
 }
 
-/// What `raise_open_files` must allow besides two sockets for each connection: devices, logs, epolls.
+/// Open files that are needed in addition to two sockets per connection: devices, logs, epolls.
 const OTHER_OPEN_FILES: u64 = 64;
 
 /// Runs a trial, writes its tables into `partial`, and returns its record.
@@ -70,25 +70,25 @@ pub(super) fn run(
         LinkPackets::Kept => Some(PcapngFile::create(partial.capture(), epoch, epoch_unix_ns)?),
         LinkPackets::Forgotten => None,
     };
-    let findings = conduct(&assignment, &hosts, partial, capture, epoch)?;
+    let results = measure(&assignment, &hosts, partial, capture, epoch)?;
     if packets == LinkPackets::Kept && partial.keylog().is_file() {
         let secrets = fs::read_to_string(partial.keylog())
             .with_context(|| format!("cannot read {}", partial.keylog().display()))?;
         add_secrets(&partial.capture(), &secrets)?;
     }
-    let used = used(&hosts, &findings, privilege)?;
-    let health = judge(trial, &findings, &used);
+    let used = used(&hosts, &results, privilege)?;
+    let health = judge(trial, &results, &used);
     Ok(TrialRecord {
         schema: SCHEMA,
         attempt,
         epoch_monotonic_ns: epoch.as_nanos(),
         epoch_unix_ns,
-        load_start: findings.path.load_start.since(epoch),
-        requests: findings.path.requests,
-        connections_opened: connections_opened(&findings.path),
-        pages: findings.path.pages,
-        hops: findings.path.hops,
-        stations: findings.path.stations,
+        load_start: results.path.load_start.since(epoch),
+        requests: results.path.requests,
+        connections_opened: connections_opened(&results.path),
+        pages: results.path.pages,
+        hops: results.path.hops,
+        stations: results.path.stations,
         health,
         used,
         trial: assignment.trial,
@@ -102,7 +102,7 @@ fn check_open_files(trial: &Trial) -> Result<()> {
     let at_most = |hop: &Hop| match hop.connections {
         Connections::OnDemand { at_most } | Connections::Fixed(at_most) => u64::from(at_most),
     };
-    // Each user of some loads has connections of its own on the client's hop.
+    // In some loads, each user has its own connections on the client's hop.
     let users = u64::from(trial.load.users_with_own_connections()).max(1);
     let further: u64 = variant.hops.iter().skip(1).map(at_most).sum();
     let connections = at_most(variant.first_hop()).saturating_mul(users) + further;
@@ -117,7 +117,7 @@ fn check_open_files(trial: &Trial) -> Result<()> {
     Ok(())
 }
 
-/// Connections of the path's client, by itself or, of a load generator, by its packets.
+/// Connections that the path's client opened: its own count or, for a load generator, the count from its packets.
 fn connections_opened(path: &PathReport) -> u32 {
     let by_packets = || {
         let wire = path.hops.first()?.wire.as_ref()?;
@@ -126,19 +126,19 @@ fn connections_opened(path: &PathReport) -> u32 {
     path.connections_opened.or_else(by_packets).unwrap_or(0)
 }
 
-fn conduct(
+fn measure(
     assignment: &Assignment,
     hosts: &Hosts,
     partial: &PartialTrial,
     capture: Option<PcapngFile>,
     epoch: Time,
-) -> Result<Findings> {
+) -> Result<TrialResults> {
     let trial = &assignment.trial;
     let failed = StopSignal::new()?;
     let folder = partial.root().join("stations");
     let (packet_sender, packet_receiver) = mpsc::channel();
     let packets = collect::packets(partial.packets(), packet_receiver, epoch, failed.clone())?;
-    let watched = Watched::of(trial);
+    let watched = WatchedHop::of(trial);
     let (readers, keys) = observe::key_channels(&watched);
     let key_logs = KeyLogs {
         files: programs::key_logs(trial, &folder),
@@ -147,7 +147,7 @@ fn conduct(
     let (station_sinks, tables) = collect::stations(partial, trial, epoch, key_logs, &failed)?;
     let mut observers = Observers::new(watched, keys, &station_sinks, &failed)?;
 
-    let ends = Ends {
+    let devices = LinkDevices {
         client: hosts
             .near
             .run(|| device(trial, [NEAR_ADDRESS, FAR_ADDRESS], Side::Client))?,
@@ -167,7 +167,7 @@ fn conduct(
         packets: observers.watch_link(capture, hosts)?,
     };
     let link =
-        LinkThread::start_waiting(&settings, ends, sinks, failed.clone(), beginning.clone())?;
+        LinkThread::start_waiting(&settings, devices, sinks, failed.clone(), beginning.clone())?;
     let path = stations::run(
         assignment,
         hosts,
@@ -177,21 +177,21 @@ fn conduct(
         &beginning,
         &failed,
     );
-    // The tables end with the last that may send to them.
+    // The tables are complete when the last sender is dropped.
     drop(station_sinks);
-    // In the order of cause and consequence: when any other part fails, the client gives up too.
+    // In order of cause and effect: when any other part fails, the client gives up too.
     let link = link.stop()?;
     let packets = packets.finish()?;
     let observed = observers.finish();
     let requests = tables.finish()?;
     let mut path = path?;
-    observed?.into_iter().for_each(|found| path.add(found));
-    Ok(Findings {
+    observed?.into_iter().for_each(|report| path.add(report));
+    Ok(TrialResults {
         path,
         near_counters: hosts.near.counters(DEVICE)?,
         far_counters: hosts.far.counters(DEVICE)?,
         times_late: if settings.has_times() {
-            link.began_late
+            link.start_delay
         } else {
             Duration::ZERO
         },
@@ -201,8 +201,8 @@ fn conduct(
     })
 }
 
-/// The link's device in the calling thread's host, with the route across it. Our own sockets have their congestion control
-/// set one by one; those of programs get it by that route.
+/// The link's device in the calling thread's host, with the route across it. Our own sockets set their congestion
+/// control individually; those of programs get it from that route.
 fn device(trial: &Trial, [own, peer]: [Ipv4Addr; 2], side: Side) -> Result<Tun, SetupError> {
     let variant = &trial.variant;
     let (_, hop) = variant.link_hop();
@@ -214,7 +214,10 @@ fn device(trial: &Trial, [own, peer]: [Ipv4Addr; 2], side: Side) -> Result<Tun, 
         cwnd_cap::remember(own, peer, segments)?;
     }
     let tun = Tun::create(DEVICE, own, PREFIX_LEN, Offload::None)?;
-    let has_programs = variant.stations.iter().any(|it| it.runs != Runs::Embedded);
+    let has_programs = variant
+        .stations
+        .iter()
+        .any(|it| it.runs != Implementation::Embedded);
     tun.set_metrics(RouteMetrics {
         congestion_control: has_programs.then_some(&tcp.congestion_control),
         max_cwnd: tcp.max_cwnd,
@@ -222,22 +225,22 @@ fn device(trial: &Trial, [own, peer]: [Ipv4Addr; 2], side: Side) -> Result<Tun, 
     Ok(tun)
 }
 
-fn used(hosts: &Hosts, findings: &Findings, privilege: Privilege) -> Result<Used> {
-    let [near, far] = &findings.path.congestion_controls;
-    Ok(Used {
+fn used(hosts: &Hosts, results: &TrialResults, privilege: Privilege) -> Result<EffectiveSettings> {
+    let [near, far] = &results.path.congestion_controls;
+    Ok(EffectiveSettings {
         kernel: squall_linux::sysctl::read("kernel.osrelease")?,
         client_congestion_control: near.iter().cloned().collect(),
         server_congestion_control: far.iter().cloned().collect(),
         sysctls: hosts.near.sysctls()?.into_iter().collect(),
-        link_scheduling: findings.link.scheduling.name().to_owned(),
-        station_scheduling: findings.path.scheduling.name().to_owned(),
-        link_spin: findings.link.spin,
-        client_spin: findings.path.client_spin,
+        link_scheduling: results.link.scheduling.name().to_owned(),
+        station_scheduling: results.path.scheduling.name().to_owned(),
+        link_spin: results.link.spin,
+        client_spin: results.path.client_spin,
         user_namespace: privilege == Privilege::UserNamespace,
     })
 }
 
-/// How long was measured: as long as the recipe says, unless the load was over before.
+/// The length of the measured phase: what the recipe says, unless the load ended earlier.
 fn measured_time(trial: &Trial, path: &PathReport) -> Duration {
     let load = &trial.load;
     if !load.may_end_early() {
@@ -247,19 +250,19 @@ fn measured_time(trial: &Trial, path: &PathReport) -> Duration {
     measured.clamp(Duration::from_nanos(1), load.duration)
 }
 
-fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
+fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings) -> Health {
     let direction = |direction, sender: &HostCounters, receiver: &HostCounters| {
-        findings
+        results
             .packets
-            .direction(direction, link_health::kernel_counters(sender, receiver))
+            .health(direction, link_health::kernel_counters(sender, receiver))
     };
-    let (near, far) = (&findings.near_counters, &findings.far_counters);
-    let measured_s = measured_time(trial, &findings.path).as_secs_f64();
+    let (near, far) = (&results.near_counters, &results.far_counters);
+    let measured_s = measured_time(trial, &results.path).as_secs_f64();
     let mut health = Health {
-        schedule_lag: findings.requests.schedule_lag(),
-        link_wakeup: findings.link.wakeups.lateness(),
-        rate_asked_per_s: findings.requests.asked as f64 / measured_s,
-        rate_achieved_per_s: findings.requests.achieved as f64 / measured_s,
+        schedule_lag: results.requests.schedule_lag(),
+        link_wakeup: results.link.wakeups.lateness(),
+        rate_asked_per_s: results.requests.measured as f64 / measured_s,
+        rate_achieved_per_s: results.requests.achieved as f64 / measured_s,
         link: vec![
             direction(Direction::Up, near, far),
             direction(Direction::Down, far, near),
@@ -270,15 +273,15 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         trial,
         health: &health,
         used,
-        link_scheduling: findings.link.scheduling,
-        median_latency: findings.requests.median_latency(),
-        is_silent: findings.link.silent,
-        times_late: findings.times_late,
-        machine_errors: &findings.path.machine_errors,
+        link_scheduling: results.link.scheduling,
+        median_latency: results.requests.median_latency(),
+        is_silent: results.link.is_silent,
+        times_late: results.times_late,
+        machine_errors: &results.path.machine_errors,
         listen_dropped: near.listen_dropped + far.listen_dropped,
-        hops: &findings.path.hops,
-        answered: findings.requests.achieved,
-        faults: &findings.path.faults,
+        hops: &results.path.hops,
+        answered: results.requests.achieved,
+        faults: &results.path.faults,
     });
     health
 }

@@ -1,9 +1,9 @@
-//! What the access log of `squall serve` says of times: microseconds from the first byte of a request to when the last of
-//! its response was written, and the moment of that first byte.
+//! Times in the access log of `squall serve`: microseconds from the first byte of a request until the last of its
+//! response was written, and the moment of that first byte.
 //!
-//! Lower bounds are waits that the tests make, upper bounds their own clock from before the exchange until the server has
-//! ended: when it has written something, its client may have read that before the server looks at its own. That there is a line for
-//! each exchange, and what else it says, is in interop's `server`.
+//! Lower bounds are waits that the tests make. Upper bounds come from the test's clock, from before the exchange until
+//! the server has exited: a client may read the last byte before the server looks at its own clock. Interop's `server`
+//! tests that each exchange has a line, and the line's other fields.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -18,18 +18,17 @@ use crate::served::{self, ask};
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::{seat, stderr};
 
-/// How long a client waits in the middle of what it does.
+/// How long a client pauses in the middle of what it sends.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// How much later than it came a server may read the first byte, for which it is not awake at once on a busy machine: what
-/// it says is counted from there.
+/// How late a server on a busy machine may read the first byte; its times count from that read.
 const LATE: Duration = Duration::from_millis(100);
 
-/// More than the sockets of both sides hold: the sender's may grow to 4 MiB, and the other's does not grow while nobody
-/// reads (tcp(7), tcp_wmem and tcp_rmem).
+/// More than the sockets of both sides hold: the sender's may grow to 4 MiB, and the receiver's does not grow while
+/// nothing reads it (tcp(7), tcp_wmem and tcp_rmem).
 const LARGE_BYTES: usize = 16 << 20;
 
-/// The server's clock for dates may have been set since it began.
+/// The system clock may have been adjusted since the server started.
 const CLOCK: Duration = Duration::from_millis(50);
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -37,14 +36,14 @@ const DAY: Duration = Duration::from_secs(86_400);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// GET, http, "/first" and "a" (RFC 7541, appendix A).
 const HEAD_2: &[u8] = b"\x82\x86\x04\x06/first\x41\x01a";
-/// SETTINGS_INITIAL_WINDOW_SIZE and the connection's window: as large as they can be, or 65,535 less.
+/// SETTINGS_INITIAL_WINDOW_SIZE and a WINDOW_UPDATE of the connection: the largest possible value, and 65,535 less.
 const NO_LIMIT: &[u8] =
     b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff\0\0\x04\x08\0\0\0\0\0\x7f\xff\0\0";
 
-/// One exchange: what the log says of it, and how long the test saw it take.
+/// One exchange: its log entry, and how long the test saw it take.
 struct Logged {
     name: String,
-    /// After midnight, UTC.
+    /// Since midnight, UTC.
     began: Duration,
     took: Duration,
     status: String,
@@ -52,7 +51,7 @@ struct Logged {
 }
 
 impl Logged {
-    /// Of the only line that names this target.
+    /// Parses the only line that names this target.
     fn find(log: &str, name: String, target: &str) -> Logged {
         let of_it = format!(" {target}\" ");
         let mut lines = log.lines().filter(|line| line.contains(&of_it));
@@ -78,7 +77,7 @@ impl Logged {
         }
     }
 
-    /// At least as long as the server had to wait, and no longer than it took as a whole.
+    /// Checks that it took at least as long as the server had to wait, and no longer than the whole exchange.
     fn check(&self, least: Duration, most: Duration) {
         let Logged { name, took, .. } = self;
         eprintln!("{name}: {took:?} of {most:?}");
@@ -88,8 +87,8 @@ impl Logged {
     }
 }
 
-/// A server with this listener, ended when `exchange`, which says when it began, is done with it: its access log, and the
-/// time from then to its end.
+/// Starts a server with this listener and stops it after `exchange`, which returns when it began. Returns the access
+/// log, and the time from then until the server has exited.
 fn log_of(kind: &str, exchange: impl FnOnce(&Serving) -> Instant) -> (String, Duration) {
     let home = TempDir::new().expect("a temporary folder");
     let log = home.path().join("access.log");
@@ -108,7 +107,7 @@ fn since_midnight() -> Duration {
 }
 
 #[test]
-fn a_delay_is_a_part_of_the_time() {
+fn logged_time_includes_the_delay() {
     const TARGET: &str = "/?delay=200ms";
     let _seat = seat();
     for protocol in [
@@ -134,7 +133,7 @@ fn a_delay_is_a_part_of_the_time() {
     }
 }
 
-/// A head whose first piece ends there: what the log says, and what the test saw.
+/// Sends a head in two pieces, and compares the log with what the test saw.
 fn head_in_pieces(kind: &str, (first, rest): (&[u8], &[u8])) {
     let name = format!("{kind}, a head of {} bytes and {}", first.len(), rest.len());
     let (mut before, mut second) = (Duration::ZERO, Duration::ZERO);
@@ -143,7 +142,7 @@ fn head_in_pieces(kind: &str, (first, rest): (&[u8], &[u8])) {
         stream.set_nodelay(true).expect("an option");
         if kind == "h2c" {
             stream.write_all(PREFACE).expect("it reads");
-            // So that the preface is not the beginning.
+            // Keeps the preface apart from the beginning of the request.
             thread::sleep(PAUSE);
         }
         before = since_midnight();
@@ -160,7 +159,7 @@ fn head_in_pieces(kind: &str, (first, rest): (&[u8], &[u8])) {
     });
     let logged = Logged::find(&log, name, "/first");
     logged.check(PAUSE - LATE, most);
-    // At midnight nothing is known.
+    // The check is skipped across midnight.
     if before < second {
         let (began, name) = (logged.began, &logged.name);
         assert!(began + CLOCK >= before, "{name}: {began:?}, {before:?}");
@@ -170,13 +169,13 @@ fn head_in_pieces(kind: &str, (first, rest): (&[u8], &[u8])) {
     }
 }
 
-/// A frame of stream 1.
+/// A frame on stream 1.
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).expect("a short payload");
     [&[0, 0, len, kind, flags, 0, 0, 0, 1][..], payload].concat()
 }
 
-/// The length of the body on stream 1.
+/// Reads the response on stream 1. Returns the length of its body.
 fn read_answer(stream: &TcpStream) -> usize {
     let mut stream = BufReader::new(stream);
     let mut body = 0;
@@ -197,14 +196,14 @@ fn read_answer(stream: &TcpStream) -> usize {
 }
 
 #[test]
-fn time_begins_with_the_first_byte_of_a_head() {
+fn logged_time_starts_at_the_first_byte_of_the_head() {
     const HEAD: &[u8] = b"GET /first HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     let _seat = seat();
-    // Behind the first byte, within a field, and before the last byte.
+    // After the first byte, within a field, and before the last byte.
     for at in [1, 25, HEAD.len() - 1] {
         head_in_pieces("h1", HEAD.split_at(at));
     }
-    // HEADERS with END_STREAM and END_HEADERS, within its payload.
+    // HEADERS with END_STREAM and END_HEADERS, split within its payload.
     let whole = frame(1, 5, HEAD_2);
     head_in_pieces("h2c", whole.split_at(10));
     head_in_pieces("h2c", whole.split_at(whole.len() - 1));
@@ -214,7 +213,7 @@ fn time_begins_with_the_first_byte_of_a_head() {
 }
 
 #[test]
-fn time_ends_when_the_last_byte_is_written() {
+fn logged_time_ends_when_the_last_byte_is_written() {
     let _seat = seat();
     let target = format!("/?size={LARGE_BYTES}");
     for kind in ["h1", "h2c"] {

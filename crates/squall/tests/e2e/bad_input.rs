@@ -1,4 +1,4 @@
-//! Mistakes are told with their place and what was expected, before anything starts.
+//! Input errors are reported with their position and what was expected, before anything starts.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn good() -> String {
     recipe("100/s", "delay = \"1ms\"", &[H1], PROFILE)
 }
 
-/// Runs a recipe that is wrong; returns what was said.
+/// Runs an invalid recipe. Returns the error message.
 fn refused(text: &str) -> String {
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
@@ -35,7 +35,7 @@ fn place(text: &str, what: &str) -> String {
 }
 
 #[test]
-fn mistakes_in_a_recipe_are_told_with_file_line_and_column() {
+fn recipe_errors_are_reported_with_file_line_and_column() {
     let cases = [
         ("unknown key", "delay = ", "dleay = ", "dleay", "delay"),
         ("bad unit", "\"1ms\"", "\"1 parsec\"", "\"1 parsec\"", "ms"),
@@ -77,7 +77,7 @@ fn mistakes_in_a_recipe_are_told_with_file_line_and_column() {
 }
 
 #[test]
-fn unknown_names_are_told_with_those_that_there_are() {
+fn unknown_names_are_reported_with_the_known_ones() {
     let home = TempDir::new().expect("a temporary folder");
     let run = |arguments: &[&str]| {
         let output = squall(home.path())
@@ -127,7 +127,7 @@ fn every_command_explains_itself_with_an_example() {
 }
 
 #[test]
-fn the_bundled_recipe_is_found_anywhere_and_a_local_one_before_it() {
+fn bundled_recipe_is_found_anywhere_and_a_local_one_takes_precedence() {
     let home = TempDir::new().expect("a temporary folder");
     let print = |name: &str| {
         let output = squall(home.path())

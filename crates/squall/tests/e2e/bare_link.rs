@@ -1,6 +1,6 @@
-//! Two hosts and a link of squall's without its stations, for programs and sockets of the test's own.
+//! Two hosts and a squall link without squall's stations, for programs and sockets that the test provides.
 //!
-//! Needs root, because a test program has threads and so cannot enter a user namespace.
+//! Needs root, because a test program has threads and therefore cannot enter a user namespace.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Command;
@@ -12,7 +12,7 @@ use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
+use squall_linux::link_thread::{LinkDevices, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, Tun};
 
@@ -20,7 +20,7 @@ const DEVICE: &str = "squall0";
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
-/// Where a server of these tests listens.
+/// Where the server of such a test listens.
 pub(crate) const ADDRESS: SocketAddrV4 = SocketAddrV4::new(SERVER, 8080);
 
 pub(crate) struct BareLink {
@@ -30,7 +30,7 @@ pub(crate) struct BareLink {
     packets: Receiver<Vec<PacketRecord>>,
 }
 
-/// A link that has ended, and what it did.
+/// A finished link with its results.
 pub(crate) struct EndedLink {
     pub(crate) report: LinkReport,
     pub(crate) packets: Vec<PacketRecord>,
@@ -39,7 +39,7 @@ pub(crate) struct EndedLink {
 }
 
 impl BareLink {
-    /// A round trip of 20 ms and 3 % loss each way, CUBIC unless a socket says otherwise.
+    /// A round trip of 20 ms and 3 % loss in each direction, CUBIC unless a socket chooses otherwise.
     pub(crate) fn lossy(seed: u64) -> BareLink {
         let loss = Probability::new(0.03).expect("3 % is a probability");
         let lane = LaneSettings {
@@ -50,7 +50,7 @@ impl BareLink {
         BareLink::start(lane, seed, Offload::None)
     }
 
-    /// The same link both ways, CUBIC unless a socket says otherwise.
+    /// The same lane in both directions, CUBIC unless a socket chooses otherwise.
     pub(crate) fn start(lane: LaneSettings, seed: u64, offload: Offload) -> BareLink {
         let settings = LinkSettings::symmetric(lane, seed);
         let (client, server) = (
@@ -64,7 +64,7 @@ impl BareLink {
             use_cubic(host, address);
             device
         };
-        let ends = Ends {
+        let devices = LinkDevices {
             client: end(&client, CLIENT),
             server: end(&server, SERVER),
         };
@@ -74,7 +74,7 @@ impl BareLink {
             records,
             packets: None,
         };
-        let link = LinkThread::start(&settings, ends, sinks, failed).expect("a link");
+        let link = LinkThread::start(&settings, devices, sinks, failed).expect("a link");
         BareLink {
             client,
             server,
@@ -95,8 +95,7 @@ impl BareLink {
     }
 }
 
-/// Makes CUBIC the default of a host's route: a namespace may not choose it by sysctl where the machine has
-/// not allowed it.
+/// Makes CUBIC the default of a host's route: a namespace may select it by sysctl only if the machine allows it.
 fn use_cubic(host: &Host, address: Ipv4Addr) {
     let route = format!("route replace 198.18.0.0/30 dev {DEVICE} src {address} congctl cubic");
     let status = host

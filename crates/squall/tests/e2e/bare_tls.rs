@@ -1,7 +1,7 @@
-//! One end of TLS over TCP in a test's hand: it says what it is told to, and is cut off where it is told to, also within a
-//! record.
+//! One end of a TLS connection over TCP, controlled by a test: it sends exactly what it is given, and cuts the
+//! connection off where the test asks, even within a record.
 //!
-//! It knows nothing of HTTP. Servers made of it are in `truncated_servers`, clients in `truncated_clients`, both in
+//! It knows nothing of HTTP. Servers built on it are in `truncated_servers`, clients in `truncated_clients`, both in
 //! `proxies_truncated`.
 
 use std::io::{self, Read, Write};
@@ -17,23 +17,23 @@ use squall_linux::socket::close_abruptly;
 
 use crate::serving::connect;
 
-/// How long a peer that does not go is kept, and one that says nothing is waited for.
+/// How long to wait for a peer that stays connected or sends nothing.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// How a connection is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The end of TCP alone.
+    /// Only the end of TCP.
     Fin,
     /// close_notify and the end of TCP.
     CloseNotify,
     /// close_notify, and TCP stays open.
     CloseNotifyAndSilence,
-    /// Half a record, and nothing else ever.
+    /// Half a record, and then silence.
     HalfRecordAndSilence,
     HalfRecordAndFin,
     HalfRecordAndReset,
-    /// A record whose last byte, of its tag, is another one; TCP stays open.
+    /// A record with a corrupted last byte, which belongs to its tag; TCP stays open.
     BadRecord,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum End {
     CloseNotify,
     /// The end of TCP without close_notify.
     Fin,
-    /// The other side, or an alert of it, broke the connection.
+    /// The other side broke the connection off, by a reset or an alert.
     Broken,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct BareTls {
     heard: Vec<u8>,
 }
 
-/// Of one version, and of one protocol.
+/// Restricts TLS to one version.
 fn settings(version: TlsVersion) -> TlsSettings {
     TlsSettings {
         min_version: version,
@@ -72,18 +72,18 @@ fn settings(version: TlsVersion) -> TlsSettings {
     }
 }
 
-/// What servers of one protocol have in common; their certificate is nobody's.
+/// The settings shared by servers of one protocol; their certificate is self-signed.
 pub(crate) fn server_context(version: TlsVersion, alpn: &str) -> ServerContext {
     let validity = Validity {
         not_before_unix_s: 1_577_836_800,
         days: 36_500,
     };
-    let identity = Identity::self_made(&["localhost"], validity).expect("an identity");
+    let identity = Identity::self_signed(&["localhost"], validity).expect("an identity");
     ServerContext::new(&settings(version), &[alpn], &identity).expect("a context")
 }
 
 impl BareTls {
-    /// A client whose handshake is done.
+    /// A client that has completed its handshake.
     pub(crate) fn client(address: SocketAddr, version: TlsVersion, alpn: &str) -> BareTls {
         let context = ClientContext::new(&settings(version), &[alpn], &Trust::Anyone);
         let session = Session::client(&context.expect("a context"), None).expect("a session");
@@ -91,7 +91,7 @@ impl BareTls {
         client.expect("a handshake")
     }
 
-    /// A server whose handshake is done; its client may go before that.
+    /// A server that has completed its handshake; fails if the client disconnects before that.
     pub(crate) fn server(stream: TcpStream, context: &ServerContext) -> io::Result<BareTls> {
         BareTls::with(stream, Session::server(context).expect("a session"))
     }
@@ -111,7 +111,7 @@ impl BareTls {
         Ok(tls)
     }
 
-    /// Says it with the next write.
+    /// Queues `plain` for the next write.
     pub(crate) fn say(&mut self, plain: &[u8]) {
         let taken = self.session.encrypt(plain, Time::ZERO);
         assert_eq!(taken, plain.len(), "it takes that much");
@@ -123,7 +123,7 @@ impl BareTls {
         self.stream.write_all(&output)
     }
 
-    /// All that came.
+    /// Everything received so far.
     pub(crate) fn heard(&self) -> &[u8] {
         &self.heard
     }
@@ -135,7 +135,7 @@ impl BareTls {
         Ok(())
     }
 
-    /// What the next read brings; the end of TCP is an error.
+    /// Processes the next read; the end of TCP is an error.
     fn hear(&mut self) -> io::Result<()> {
         let mut buffer = [0; 16_384];
         let len = self.stream.read(&mut buffer)?;
@@ -151,7 +151,8 @@ impl BareTls {
         sent
     }
 
-    /// How the other side ends, which it must do in time. What it said until then is `heard`.
+    /// Reads until the other side ends, which it must do in time, and returns how. `heard` then has everything that it
+    /// sent.
     pub(crate) fn hear_end(&mut self) -> End {
         loop {
             if self.session.received_close_notify() {
@@ -171,8 +172,9 @@ impl BareTls {
         }
     }
 
-    /// Cuts the connection off, with what waits to be written; `more` is what would have followed, and of which a part may
-    /// come. What is left of this end, to hear what the other one makes of it; the other side may have gone before.
+    /// Sends pending output and then cuts the connection off; `more` is what would have followed, and part of it may be
+    /// sent. Returns this end unless it was reset, so that the test can observe the other side's reaction. Fails if the
+    /// other side has already gone.
     pub(crate) fn cut(mut self, cut: Cut, more: &[u8]) -> io::Result<Option<BareTls>> {
         let start = self.session.output().len();
         match cut {
@@ -193,7 +195,7 @@ impl BareTls {
         self.stream.write_all(&output)?;
         match cut {
             Cut::Fin | Cut::CloseNotify | Cut::HalfRecordAndFin => {
-                // What was read already may have been enough for the other side.
+                // The other side may already have read enough to close.
                 let _ = self.stream.shutdown(Shutdown::Write);
             }
             Cut::HalfRecordAndReset => {
@@ -205,7 +207,7 @@ impl BareTls {
         Ok(Some(self))
     }
 
-    /// Throws away what comes until the other side goes.
+    /// Reads and discards data until the other side closes.
     pub(crate) fn outlast(mut self) {
         while matches!(self.stream.read(&mut [0; 16_384]), Ok(1..)) {}
     }

@@ -1,7 +1,6 @@
-//! Clients under test that may come to anything but must come to it in time: runs one in a folder of its own, and several at
-//! once.
+//! Runs clients under test that may succeed or fail but must end in time: each in its own folder, several in parallel.
 //!
-//! It knows nothing of the peers that they are run against: see `hostile_servers` and `truncated_servers`.
+//! This module does not know the peers that they run against: see `hostile_servers` and `truncated_servers`.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,18 +12,18 @@ use tempfile::TempDir;
 
 use crate::support::{bench, peak_kib};
 
-/// A client that has ended.
-pub(crate) struct Ended {
+/// A client that has exited.
+pub(crate) struct ClientOutput {
     pub(crate) status: ExitStatus,
     pub(crate) took: Duration,
-    /// The most memory that it was seen to have.
+    /// The highest memory use observed.
     pub(crate) peak_kib: u64,
-    /// On stdout, then on stderr; both are also files of these names in its folder.
-    pub(crate) said: String,
+    /// Stdout followed by stderr; both are also files of these names in its folder.
+    pub(crate) output: String,
 }
 
-/// Runs it to its end, which it must come to within `most`.
-pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str) -> Ended {
+/// Runs the client until it exits, which must happen within `most`.
+pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str) -> ClientOutput {
     let file = |name| File::create(home.join(name)).expect("a file");
     let began = Instant::now();
     let mut client = (client.stdin(Stdio::null()))
@@ -38,7 +37,7 @@ pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str)
             break status;
         }
         if began.elapsed() > most {
-            // It may have ended since.
+            // It may have exited in the meantime.
             let _ = client.kill();
             let _ = client.wait();
             panic!("{name}: it does not end");
@@ -48,15 +47,15 @@ pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str)
     };
     let took = began.elapsed();
     let read = |name| fs::read_to_string(home.join(name)).expect("text");
-    Ended {
+    ClientOutput {
         status,
         took,
         peak_kib: most_kib,
-        said: read("stdout") + &read("stderr"),
+        output: read("stdout") + &read("stderr"),
     }
 }
 
-/// Checks so many at a time, each with a folder of its own, and the bench for all of them.
+/// Checks up to `at_once` cases in parallel, each in its own folder, and holds the bench for all of them.
 pub(crate) fn check_each<T: Sync>(cases: &[T], at_once: usize, check: impl Fn(&T, &Path) + Sync) {
     let _bench = bench();
     for some in cases.chunks(at_once) {

@@ -1,7 +1,7 @@
-//! Real Chromium as a path's client: pages over each protocol, what it leaves behind, and the message where it is missing.
+//! Real Chromium as a path's client: pages over each protocol, what it leaves behind, and the message if it is missing.
 //!
-//! Each run is one short trial of a variant. What a browser is told and tells is tested in squall-peers, against a server
-//! of a few lines.
+//! Each run is one short trial of a variant. The communication with the browser is tested in squall-peers, against a
+//! server of a few lines.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,13 +18,13 @@ use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
 use crate::support::{
-    TrialFiles, bench, check_ended, check_validity, have, is_root, only_run, read_trials,
+    TrialFiles, bench, check_exit_code, check_validity, have, is_root, only_run, read_trials,
     run_recipe, seat, squall, stderr,
 };
 
 /// A document and its tiles.
 const REQUESTS: u64 = 1 + 30;
-/// Longer than a browser takes to start or to end on a busy machine.
+/// Longer than a browser takes to start or exit on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn text(duration: &str, protocols: &[&str]) -> String {
@@ -42,7 +42,7 @@ fn text(duration: &str, protocols: &[&str]) -> String {
     text
 }
 
-/// What every trial with a browser holds.
+/// Checks that hold for every trial with a browser.
 fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     let name = &trial.record.trial.variant.name;
     let pages = trial.record.pages.expect("pages are summed up");
@@ -50,7 +50,7 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     assert!(trial.record.stations[0].version.is_some(), "{name}");
     let opened = trial.record.connections_opened;
     assert!(connections.contains(&opened), "{name}: {opened}");
-    // Nothing was asked for but pages, and nothing twice or out of a cache.
+    // Only pages were requested, and nothing was repeated or served from a cache.
     let numbers: BTreeSet<u64> = trial.requests.iter().map(|it| it.request).collect();
     assert_eq!(numbers.len(), trial.requests.len(), "{name}");
     assert_eq!(trial.record.requests, trial.requests.len() as u64, "{name}");
@@ -71,17 +71,17 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
         let size = if request.what == 0 { 4_096 } else { 2_048 };
         assert!(request.succeeded(), "{name}: {request:?}");
         assert_eq!(request.response_body_bytes, size, "{name}: {request:?}");
-        // Nobody is answered within less than a round trip of the link. The browser's clock has whole microseconds.
+        // No response is faster than a round trip of the link. The browser's clock counts whole microseconds.
         let (first, written) = (request.answered_first, request.written_first);
         let waited = first
             .expect("it was answered")
             .since(written.expect("it was sent"));
         assert!(waited.as_secs_f64() >= 0.01999, "{name}: {request:?}");
     }
-    // The browser's own page time holds the document's and a tile's round trip.
+    // The browser's own page time includes a round trip for the document and one for a tile.
     let least = pages.least.expect("a page was loaded").as_secs_f64();
     assert!(least >= 0.04, "{name}: {least}");
-    // One that was opened in advance is told of no request.
+    // A preconnected connection is attributed to no request.
     let openers = trial.requests.iter().filter(|it| it.opened_connection);
     let openers = openers.count() as u32;
     assert!(openers <= opened, "{name}: {openers} of {opened}");
@@ -94,7 +94,7 @@ fn chromium_loads_pages_over_each_protocol() {
     }
     let _seat = seat();
     let run = run_recipe(&text("1s", &["h1", "h1s", "h2", "h3"]), &[]);
-    // Before it knows that the server speaks HTTP/2 it opens a second connection in advance, and never uses it.
+    // Before it knows that the server speaks HTTP/2, it preconnects a second connection, which it never uses.
     for (protocol, connections) in [("h1", 6..=6), ("h1s", 6..=6), ("h2", 1..=2), ("h3", 1..=1)] {
         let trial = run.only(protocol);
         check_pages(trial, connections);
@@ -106,7 +106,7 @@ fn chromium_loads_pages_over_each_protocol() {
     }
 }
 
-/// Folders of browsers below this one.
+/// Browser profile folders below this one.
 fn profiles(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -116,16 +116,17 @@ fn profiles(folder: &Path) -> Vec<PathBuf> {
             .map(|entry| entry.path())
             .filter(|path| path.is_dir())
         {
-            match path.ends_with("profile") {
-                true => found.push(path),
-                false => folders.push(path),
+            if path.ends_with("profile") {
+                found.push(path);
+            } else {
+                folders.push(path);
             }
         }
     }
     found
 }
 
-/// Processes with a working folder below this one.
+/// Processes whose working directory is below this folder.
 fn processes_in(folder: &Path) -> Vec<String> {
     let folder = folder.canonicalize().expect("it is there");
     let entries = fs::read_dir("/proc").expect("there is /proc").flatten();
@@ -146,7 +147,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn an_interrupted_run_leaves_no_browser_and_no_profile() {
+fn interrupted_run_leaves_no_browser_and_no_profile() {
     if !have(&["chromium"]) {
         return;
     }
@@ -171,7 +172,7 @@ fn an_interrupted_run_leaves_no_browser_and_no_profile() {
 }
 
 #[test]
-fn an_ordinary_user_has_a_browser_too() {
+fn ordinary_user_can_run_the_browser() {
     if !is_root() || !have(&["chromium"]) {
         return;
     }
@@ -181,7 +182,7 @@ fn an_ordinary_user_has_a_browser_too() {
     home.write_recipe(&text("500ms", &["h3"]));
     let output = home.squall(&["run", "./recipe.toml"]);
     let trials = read_trials(&only_run(home.path()));
-    check_ended(&output, &trials);
+    check_exit_code(&output, &trials);
     let [trial] = &trials[..] else {
         panic!("{}", stderr(&output));
     };
@@ -192,7 +193,7 @@ fn an_ordinary_user_has_a_browser_too() {
 }
 
 #[test]
-fn a_browser_that_is_not_there_or_cannot_do_it_is_named_before_anything_starts() {
+fn missing_or_unsuitable_browser_is_reported_before_the_run() {
     let home = TempDir::new().expect("a temporary folder");
     let refused = |text: &str, path: Option<&str>, says: &[&str]| {
         fs::write(home.path().join("recipe.toml"), text).expect("it is written");

@@ -1,5 +1,5 @@
-//! One bulk TCP flow over the same link, without HTTP and without squall's stations: what the kernel's TCP
-//! alone can carry there. It is the yardstick for a saturated HTTP/2 connection.
+//! One bulk TCP flow over the same link, without HTTP and without squall's stations: what the kernel's TCP can carry
+//! there. It is the yardstick for a saturated HTTP/2 connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
@@ -10,7 +10,7 @@ use squall_linux::socket;
 
 use crate::bare_link::{ADDRESS, BareLink};
 
-/// Bytes a second that one CUBIC flow delivers to its receiver, as long as there is something to send.
+/// Bytes per second that one CUBIC flow delivers to its receiver while it always has data to send.
 pub(crate) fn bytes_per_s(seed: u64, span: Duration) -> f64 {
     let link = BareLink::lossy(seed);
     let listener = link

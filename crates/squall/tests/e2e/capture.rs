@@ -1,4 +1,4 @@
-//! A capture of the loopback device while a test runs, and what tshark reads in it. Needs root, dumpcap and tshark.
+//! Captures the loopback device while a test runs, and reads the capture with tshark. Needs root, dumpcap and tshark.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// dumpcap at work.
+/// A running dumpcap.
 pub(crate) struct Capture {
     child: Child,
     file: PathBuf,
-    /// Reads what it says to its end.
+    /// Reads its output to the end.
     talk: Option<JoinHandle<String>>,
 }
 
 impl Capture {
-    /// Captures what `filter` (libpcap's) lets through, from when this returns.
+    /// Captures what matches `filter` (libpcap syntax), from the moment this returns.
     pub(crate) fn start(home: &Path, filter: &str) -> Capture {
         let file = home.join("capture.pcapng");
         let mut child = Command::new("dumpcap")
-            // 128 MiB of kernel buffer, twice the most that is sent: nothing may be missing.
+            // 128 MiB of kernel buffer, twice the most that is sent: no packet may be missing.
             .args(["-q", "-i", "lo", "-B", "128", "-f", filter, "-w"])
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("dumpcap starts");
-        // It says `File: ...` when it captures.
+        // dumpcap prints `File: ...` once it captures.
         let mut talk = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
         let has_begun = talk.any(|line| line.is_ok_and(|line| line.starts_with("File: ")));
         assert!(has_begun, "dumpcap cannot capture");
@@ -46,9 +46,10 @@ impl Capture {
         }
     }
 
-    /// Ends it when everything so far is in the file: dumpcap writes in order, so a last packet to the port that it
-    /// watches comes after everything else. How long its file stands still says nothing, for a busy machine may hold it
-    /// up for seconds, and what it has not read is lost when it ends.
+    /// Stops dumpcap once everything so far is in the file. dumpcap writes in order, so this sends a last packet to the
+    /// captured port, which comes after everything else, and waits until it is in the file. That the file has stopped
+    /// growing would prove nothing: a busy machine may delay dumpcap for seconds, and packets that it has not read are
+    /// lost when it exits.
     pub(crate) fn end(mut self, port: u16) -> PathBuf {
         let last = last_packet(port);
         let give_up = Instant::now() + PATIENCE;
@@ -68,14 +69,14 @@ impl Capture {
 
 /// How long dumpcap may take to write what it has captured.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The last packet and those that answer it are within so many bytes.
+/// The last packet and the responses to it fit within this many bytes at the end.
 const TAIL_BYTES: u64 = 64 * 1024;
 
-/// Sends a packet to the port, by TCP if somebody listens there and by UDP if not, and returns bytes that only it has.
+/// Sends a packet to the port, over TCP if something listens there and otherwise over UDP. Returns bytes unique to it.
 fn last_packet(port: u16) -> Vec<u8> {
     let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
     if let Ok(stream) = TcpStream::connect(server) {
-        // The addresses of IPv4's header and the ports of TCP's, which follow each other where there are no options
+        // The addresses of the IPv4 header and the ports of the TCP header, which are adjacent if there are no options
         // (RFC 791, section 3.1; RFC 9293, section 3.1).
         let from = stream.local_addr().expect("it is connected").port();
         let address = Ipv4Addr::LOCALHOST.octets();
@@ -88,14 +89,14 @@ fn last_packet(port: u16) -> Vec<u8> {
         .concat();
     }
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-    // No QUIC packet: the fixed bit is not set (RFC 9000, section 17).
+    // Not a QUIC packet: the fixed bit is not set (RFC 9000, section 17).
     let payload = b"\0the last packet of a capture";
     let sent = socket.send_to(payload, server).expect("it is sent");
     assert_eq!(sent, payload.len());
     payload.to_vec()
 }
 
-/// Whether the file ends with something that has these bytes.
+/// Whether these bytes occur near the end of the file.
 fn has_at_end(file: &Path, bytes: &[u8]) -> bool {
     let mut file = File::open(file).expect("the capture");
     let length = file.metadata().expect("its length").len();
@@ -108,13 +109,13 @@ fn has_at_end(file: &Path, bytes: &[u8]) -> bool {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // It has ended, unless the test failed.
+        // It has exited already, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The fields of every packet that a display filter chooses; several values of one field are joined by commas.
+/// The fields of every packet that matches a display filter; several values of one field are joined by commas.
 pub(crate) fn fields(
     file: &Path,
     keys: Option<&Path>,
@@ -123,8 +124,8 @@ pub(crate) fn fields(
     more: &[&str],
 ) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
-    // Two processors may hand the segments of one connection over in another order than they were sent; tshark would
-    // skip what it cannot put together.
+    // Two processors may deliver the segments of one connection out of order, and tshark would skip what it cannot
+    // reassemble.
     let in_order = ["-o", "tcp.reassemble_out_of_order:TRUE"];
     command.arg("-r").arg(file).args(in_order).args(more);
     if let Some(keys) = keys {
@@ -143,7 +144,7 @@ pub(crate) fn fields(
         .collect()
 }
 
-/// As [`fields`], where everything at this TCP port is TLS.
+/// Like [`fields`], decoding everything at this TCP port as TLS.
 pub(crate) fn tls_fields(
     file: &Path,
     keys: Option<&Path>,

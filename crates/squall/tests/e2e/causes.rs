@@ -1,5 +1,5 @@
-//! Causes add up to the latency of every request: of each bundled recipe, and of requests that were cut off, never
-//! connected, or whose TLS failed.
+//! Causes add up to the latency of every request: in each bundled recipe, and for requests that were cut off, never
+//! connected, or failed in TLS.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::constructed::recipe;
 use crate::support::{FinishedRun, run_recipe, run_recipe_with, seat, squall, stderr, stdout};
 
-/// What was checked of a run.
+/// What was checked in a run.
 #[derive(Debug, Default)]
 struct Checked {
     outcomes: BTreeMap<&'static str, usize>,
@@ -48,9 +48,9 @@ fn check_trial(trial: &TrialFolder, checked: &mut Checked) {
     }
 }
 
-/// The recipe with its profile `quick` made as short as it can be.
+/// The recipe with its profile `quick` made as short as possible.
 fn shortened(text: &str) -> String {
-    // Of sparse calls one must be due.
+    // Long enough that at least one of the sparse calls is due.
     let duration = if text.contains("/min\"") { "3s" } else { "1s" };
     let times =
         format!("warmup = \"200ms\"\nduration = \"{duration}\"\ndrain = \"1s\"\nrepetitions = 1");
@@ -115,7 +115,7 @@ const ALL: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
 #[test]
 fn causes_add_up_for_requests_that_were_cut_off() {
     let _seat = seat();
-    // Half of the requests find a link that has gone.
+    // Half of the requests are sent after the link has gone down.
     let text = recipe(
         &ALL,
         "50/s",
@@ -136,7 +136,7 @@ fn causes_add_up_for_requests_that_were_cut_off() {
 }
 
 #[test]
-fn causes_add_up_for_requests_that_never_had_a_connection() {
+fn causes_add_up_for_requests_that_never_connected() {
     let _seat = seat();
     let text = recipe(&ALL, "20/s", ("1KiB", "1KiB"), "blackout 1min at 0s", "1s")
         .replace("connections = 1", "connections = { at_most = 2 }");

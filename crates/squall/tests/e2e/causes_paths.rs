@@ -1,5 +1,5 @@
-//! Causes of paths of several hops, our own and real ones: each request's time adds up in total and on each hop, the hops
-//! nest, and drops name the client's requests.
+//! Causes on paths of several hops, with squall's own stations and real programs: each request's time adds up in total
+//! and on each hop, the hops nest, and drops name the client's requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,9 +33,9 @@ struct Trial {
     name: String,
     folder: TrialFolder,
     requests: Vec<RequestRecord>,
-    /// By request: in total, then hop by hop.
+    /// Rows by request: the total first, then hop by hop.
     rows: BTreeMap<u64, Vec<CausesRecord>>,
-    /// Place among `rows` of the hop across the link.
+    /// Index in a request's `rows` of the hop that crosses the link.
     link: usize,
 }
 
@@ -46,7 +46,7 @@ fn trials(run: &FinishedRun) -> Vec<Trial> {
 }
 
 impl Trial {
-    /// With what holds on every path checked.
+    /// Reads a trial and checks what holds on every path.
     fn read(folder: TrialFolder) -> Trial {
         let record = folder.read_record().expect("trial.json");
         let variant = &record.trial.variant;
@@ -80,7 +80,7 @@ impl Trial {
         }
     }
 
-    /// The share of all time that a cause has, in total or on a hop.
+    /// The share of a cause in the time of all requests, in total or on one hop.
     fn share(&self, hop: usize, cause: Cause) -> f64 {
         let rows = self.rows.values().map(|of| &of[hop]);
         let ns = |row: &CausesRecord| row.spans[cause].as_nanos() as f64;
@@ -91,7 +91,8 @@ impl Trial {
         of_cause / all
     }
 
-    /// The requests that a proxy began to pass on before it had all of them, or whose answers before it had all of those.
+    /// Requests that a proxy began to forward before it had received all of them, or whose response it began to forward
+    /// before that was complete.
     fn overlapping(&self) -> BTreeSet<u64> {
         let exchanges = read_exchanges(self.folder.exchanges()).expect("exchanges.parquet");
         let mut clients = BTreeMap::new();
@@ -111,8 +112,8 @@ impl Trial {
         overlapping.collect()
     }
 
-    /// Each hop's causes are the whole's, but for what it waited for the next one, which is that one's, and the work of who
-    /// stands between.
+    /// Checks that a cause's total is its sum over the hops, with two exceptions. A hop's wait for the next hop belongs
+    /// to that next hop, and the work of the proxy in between counts as host time.
     fn check_nesting(&self, overlapping_at_most: f64) {
         let overlapping = self.overlapping();
         let share = overlapping.len() as f64 / self.rows.len() as f64;
@@ -149,7 +150,7 @@ impl Trial {
         }
     }
 
-    /// What drops cost is what requests lost on the link's hop, to the nanosecond.
+    /// The cost of the drops equals what requests lost on the link's hop, to the nanosecond.
     fn check_drops(&self) {
         let drops = read_drops(self.folder.drops()).expect("drops.parquet");
         let known: BTreeSet<u64> = self.requests.iter().map(|row| row.request).collect();
@@ -187,7 +188,7 @@ impl Trial {
 }
 
 #[test]
-fn hops_of_our_own_nest_and_drops_name_the_clients_requests() {
+fn hops_of_own_stations_nest_and_drops_name_the_clients_requests() {
     let _seat = seat();
     let paths = [
         ("h2c", "client -h1-> proxy ~h2c~> proxy -h1-> server"),
@@ -202,9 +203,10 @@ fn hops_of_our_own_nest_and_drops_name_the_clients_requests() {
         let [host, unknown] = [Cause::Host, Cause::Unknown].map(|cause| trial.share(0, cause));
         eprintln!("{}: host {host:.4}, unknown {unknown:.4}", trial.name);
         assert!(host < 0.05, "{}", trial.name);
-        // What a QUIC engine held back between two samples of its window nobody knows, on a path of one hop neither.
+        // A QUIC engine samples its window, so what it held back between two samples is unknown, even on a path of one
+        // hop.
         assert!(unknown < 0.001 || trial.name == "h3", "{}", trial.name);
-        // A lost packet with one part of a message lets a proxy pass on the other meanwhile.
+        // When a lost packet holds one part of a message, a proxy can meanwhile forward the other part.
         trial.check_nesting(0.95);
         trial.check_drops();
     }
@@ -241,9 +243,9 @@ fn check_explained(run: &FinishedRun) {
     }
 }
 
-/// Nothing is lost, so every request crosses the link once each way and waits for nothing on it.
+/// Nothing is lost, so every request crosses the link once in each direction and never waits on it.
 #[test]
-fn without_loss_the_distance_is_exactly_that_of_the_link_and_hosts_add_little() {
+fn without_loss_distance_equals_the_link_delay_and_host_time_is_small() {
     let _seat = seat();
     let paths = [
         ("one hop", "client ~h1~> server"),
@@ -257,7 +259,7 @@ fn without_loss_the_distance_is_exactly_that_of_the_link_and_hosts_add_little() 
         let mut exact = 0;
         for of in trial.rows.values() {
             assert_eq!(of[0].spans[Cause::Unknown].as_nanos(), 0, "{}", trial.name);
-            // Whoever opens a connection on the way waits for it besides.
+            // A request that opens a connection on the way also waits for that.
             exact += usize::from(of[0].spans[Cause::Distance].as_nanos() == 2 * DELAY_NS);
         }
         assert_eq!(exact, trial.rows.len(), "{}", trial.name);
@@ -267,9 +269,9 @@ fn without_loss_the_distance_is_exactly_that_of_the_link_and_hosts_add_little() 
     }
 }
 
-/// Envoys pass `traceparent` on, so the packets of all hops tell whose exchange is whose.
+/// Envoy forwards `traceparent`, so the packets of all hops show which exchanges belong together.
 #[test]
-fn hops_of_real_programs_are_told_from_their_packets() {
+fn hops_of_real_programs_are_reconstructed_from_packets() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -294,9 +296,9 @@ fn hops_of_real_programs_are_told_from_their_packets() {
     }
 }
 
-/// HAProxy and nginx write no keys: what happens between them nobody can read.
+/// HAProxy and nginx write no key log, so the traffic between them cannot be decrypted.
 #[test]
-fn what_tls_hides_is_unknown() {
+fn time_behind_undecryptable_tls_is_unknown() {
     if !have(&["haproxy", "nginx"]) {
         return;
     }
@@ -312,7 +314,7 @@ fn what_tls_hides_is_unknown() {
             };
             let unknown = total.spans[Cause::Unknown];
             assert!(unknown.as_nanos() >= 2 * DELAY_NS, "{request}: {of:?}");
-            // All that the first hop waited for.
+            // Everything that the first hop waited for.
             assert_eq!(unknown, first.spans[Cause::Server], "{request}");
             assert_eq!(second.spans.total(), unknown, "{request}");
             assert_eq!(second.spans[Cause::Unknown], unknown, "{request}");
@@ -321,7 +323,7 @@ fn what_tls_hides_is_unknown() {
     }
 }
 
-/// The share of all time that each cause has, with the time in queues given to what those in front waited for.
+/// The share of each cause in the total time, with queueing time attributed to whatever the requests ahead waited for.
 fn root_shares(trial: &Trial) -> Vec<(Cause, f64)> {
     let roots = measured(trial).map(|request| trial.rows[&request.request][0].root_spans());
     let all = roots.fold(CauseSpans::NONE, |all, spans| all.plus(&spans));
@@ -330,7 +332,7 @@ fn root_shares(trial: &Trial) -> Vec<(Cause, f64)> {
     Cause::ALL.into_iter().map(share).collect()
 }
 
-/// The requests after the warm-up, in which connections are opened.
+/// The requests after the warm-up, during which connections are opened.
 fn measured(trial: &Trial) -> impl Iterator<Item = &RequestRecord> {
     let requests = trial.requests.iter();
     requests.filter(|request| request.phase == Phase::Measure)
@@ -344,10 +346,10 @@ fn percentile(trial: &Trial, percent: usize) -> f64 {
     times[(times.len() * percent).div_ceil(100).max(1) - 1] as f64
 }
 
-/// Where real and embedded stations take as long, they take it for the same reasons. Where they do not, for example because
-/// other work disturbs the programs, there is nothing to compare.
+/// Where real and embedded stations are equally fast, they are so for the same reasons. Where they are not, for example
+/// because other work disturbs the programs, there is nothing to compare.
 #[test]
-fn real_and_embedded_stations_that_are_as_fast_have_the_same_causes() {
+fn equally_fast_real_and_embedded_stations_have_the_same_causes() {
     const WITHIN: f64 = 0.05;
     let mean = |trial: &Trial| {
         let times = measured(trial).map(|request| request.response_time().as_nanos());
@@ -382,7 +384,7 @@ fn real_and_embedded_stations_that_are_as_fast_have_the_same_causes() {
             continue;
         }
         compared += 1;
-        // What one kind takes longer is a cause's, so shares differ by it.
+        // A difference in response time comes from some cause, so shares may differ by that much.
         let (real_mean, embedded_mean) = (mean(real), mean(embedded));
         let longer = (real_mean / embedded_mean).max(embedded_mean / real_mean) - 1.0;
         for ((cause, real_share), (_, embedded_share)) in both {

@@ -1,6 +1,6 @@
-//! Names of the certificates that `squall serve` and `squall proxy` make: `--name`.
+//! Names in the certificates that `squall serve` and `squall proxy` generate: `--name`.
 //!
-//! Whom clients trust is in interop's `client`, what they say of a wrong name is in `bare_tls`.
+//! Interop's `client` tests which certificates clients trust, `bare_tls` what they print about a wrong name.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::served;
 use crate::serving::Serving;
 use crate::support::{seat, squall, stderr};
 
-/// Whether a client that trusts this certificate alone takes it for that name, over TLS or QUIC; what it says.
+/// Whether a client that trusts only this certificate accepts it for that name, over TLS or QUIC, and what it prints.
 fn fetch(home: &TempDir, (version, address): (&str, SocketAddr), name: &str) -> (bool, String) {
     let port = address.port();
     let output = squall(home.path())
@@ -23,7 +23,7 @@ fn fetch(home: &TempDir, (version, address): (&str, SocketAddr), name: &str) -> 
 }
 
 #[test]
-fn certificates_are_for_the_names_that_were_asked_for() {
+fn certificates_are_valid_for_exactly_the_requested_names() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let written = home.path().join(served::CERTIFICATE).display().to_string();

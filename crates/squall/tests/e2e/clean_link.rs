@@ -1,14 +1,14 @@
-//! A link with delay and nothing else: what physics demands, and that no variant is favoured.
+//! A link with delay and nothing else: response times match the physics, and no variant is favoured.
 
 use squall_base::record::{Outcome, RequestRecord};
 
 use crate::support::{H1, H2C_ON_DEMAND, H2C_X1, H2C_X8, bench, quantile, recipe, run_recipe};
 
-/// One round trip over the link of these tests.
+/// The round trip over the link in these tests.
 const ROUND_TRIP_MS: f64 = 50.0;
 
 #[test]
-fn requests_take_the_round_trips_that_they_must_and_hardly_more() {
+fn requests_take_the_expected_round_trips_and_little_more() {
     let _bench = bench();
     let conditions = "delay = \"25ms\"\nloss = \"0%\"";
     let text = recipe(
@@ -64,7 +64,7 @@ fn requests_take_the_round_trips_that_they_must_and_hardly_more() {
     }
 }
 
-/// Every mark is there, and none is before the one that it follows.
+/// Every timestamp is present, and none precedes the one before it.
 fn check_marks(name: &str, request: &RequestRecord) {
     assert_eq!(
         (request.outcome, request.status),
@@ -99,7 +99,7 @@ fn check_marks(name: &str, request: &RequestRecord) {
 }
 
 #[test]
-fn without_loss_all_variants_are_alike() {
+fn all_variants_are_equally_fast_without_loss() {
     let _bench = bench();
     let conditions = "delay = [\"0ms\", \"25ms\"]\nloss = \"0%\"";
     let text = recipe(

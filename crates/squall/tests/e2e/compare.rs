@@ -1,4 +1,5 @@
-//! What may be said to differ: the same variant twice, a run against itself, a run against a worse one, thresholds.
+//! When squall reports a difference: the same variant twice, a run against itself, a run against a worse one,
+//! thresholds.
 
 use std::fs;
 use std::path::Path;
@@ -38,16 +39,18 @@ fn summary(run: &FinishedRun) -> Value {
 
 /// Six names of one variant under four conditions: 20 comparisons with the first one, of six pairs each.
 ///
-/// How often does a correct method fail here? It shows a difference only if p, after Holm, is at most 0.05. All sign flips
-/// of six pairs give 2/64 at the least, where the least of 20 must be 0.05/20: so it never does, "at least 19 of 20" is 20
-/// of 20, and a difference that is shown is a fault. (Without Holm, 5 % of 20 would break "at least 19" in 26 % of runs.)
+/// How often does a correct method fail here? It shows a difference only if p, after Holm's correction, is at most
+/// 0.05. With all sign flips of six pairs, p is at least 2/64, but the smallest of 20 must be at most 0.05/20. So a
+/// correct method never shows a difference, "at least 19 of 20" is 20 of 20, and any difference shown is a bug.
+/// (Without Holm, 5 % of 20 would break "at least 19" in 26 % of runs.)
 ///
-/// That says nothing of a bias which Holm hides, so what "seems" so, by the comparison alone, is counted too. It needs
-/// p = 2/64, all six pairs of one sign: 1 of 32 comparisons. The five of a condition share their baseline, and seem so
-/// together: if its trials have the ranks u among equals, each has the probability q = prod(u) + prod(1 - u) for itself,
-/// and E(q^j) = sum of C(j, i) (i! (j-i)! / (j+1)!)^6. Of 20 in four independent conditions then 2 and more seem so in
-/// 14 % of runs, 4 and more in 1 %, and 8 and more in 1 of 70,000. Orders turn from block to block, so a machine that
-/// drifts makes signs change rather than agree.
+/// This does not detect a bias that Holm hides, so the test also counts the comparisons that "seem" different by
+/// themselves. This requires p = 2/64, with all six pairs of one sign: 1 of 32 comparisons. The five comparisons of a
+/// condition share their baseline and are therefore correlated. If the baseline's trials have the ranks u among equals,
+/// each comparison has the probability q = prod(u) + prod(1 - u) of seeming different, and E(q^j) = sum of C(j, i) (i!
+/// (j-i)! / (j+1)!)^6. Of 20 in four independent conditions, 2 or more then seem different in 14 % of runs, 4 or more
+/// in 1 %, and 8 or more in 1 of 70,000. The order alternates from block to block, so a drifting machine makes signs
+/// vary rather than agree.
 #[test]
 fn twenty_comparisons_of_the_same_variant_show_no_difference() {
     const SEEM_AT_MOST: usize = 7;
@@ -78,7 +81,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
                 other => assert!(pairs < 6, "{other}: {verdict}"),
             }
             if pairs < 6 {
-                // What is disturbed is left out, and fewer pairs show nothing.
+                // Disturbed trials are left out, and fewer pairs show nothing.
                 assert!(run.has_disturbed_trials(), "{verdict}");
                 eprintln!("other work disturbs this machine: {pairs} pairs of 6 are valid");
             }
@@ -93,7 +96,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
     assert!(!said.contains("a variant differs from itself"), "{said}");
 }
 
-/// The same for programs.
+/// Checks the JSON output of the same comparison.
 fn check_json(folder: &Path) {
     let json = compare(folder, folder, &["--json"]);
     let found: Value = serde_json::from_slice(&json.stdout).expect("JSON on stdout");
@@ -111,12 +114,12 @@ fn check_json(folder: &Path) {
 }
 
 #[test]
-fn runs_are_compared_with_an_exit_code_for_ci() {
+fn compare_reports_changes_with_an_exit_code_for_ci() {
     let _bench = bench();
     let conditions = |delay: &str| format!("delay = \"{delay}\"\nloss = \"0%\"");
     let calm = run(&conditions("2ms"), &[H1], 2, &["--seed", "5"]);
 
-    // Against itself nothing changed, but two pairs cannot show that.
+    // Nothing changed between a run and itself, but two pairs cannot prove that.
     let itself = compare(&calm.folder, &calm.folder, &[]);
     let said = stdout(&itself);
     for part in [
@@ -146,7 +149,7 @@ fn runs_are_compared_with_an_exit_code_for_ci() {
         );
     }
 
-    // Other conditions are other cells; a limit on nothing does not hold.
+    // Different conditions are different cells; a threshold without a cell fails.
     let slow = run(&conditions("20ms"), &[H1], 2, &["--seed", "6"]);
     let apart = compare(&calm.folder, &slow.folder, &["--threshold", "p(99)<=9x"]);
     let said = stdout(&apart);
@@ -156,7 +159,7 @@ fn runs_are_compared_with_an_exit_code_for_ci() {
     );
     assert!(said.contains("the runs have no cell in common"), "{said}");
 
-    // Limits on the later run itself, of `compare` and of `report`.
+    // Thresholds on the later run alone, in `compare` and in `report`.
     if !slow.has_disturbed_trials() && !calm.has_disturbed_trials() {
         assert_eq!(code(&apart), 99, "{said}");
         for (limit, expected) in [("med<30", 99), ("med>30", 0), ("errors:count==0", 0)] {

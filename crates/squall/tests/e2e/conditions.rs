@@ -1,5 +1,5 @@
-//! Conditions in which directions differ, with traces and schedules: what the link did is read off its packets, in the
-//! link's own time, so that nothing here depends on how fast the machine is.
+//! Asymmetric conditions, traces and schedules. The tests read the link's behaviour from its packets, in the link's own
+//! time, so nothing here depends on the speed of the machine.
 
 use std::fs;
 
@@ -28,12 +28,12 @@ fn load_start(trial: &TrialFiles) -> Time {
     Time::ZERO + trial.record.load_start
 }
 
-/// Both ways 125 kB, which is one second at 1 Mbit/s, and a different delay each way.
+/// 125 kB in each direction, which is one second at 1 Mbit/s, with a different delay in each.
 const BOTH_WAYS: &str = "[load]\nkind = \"closed\"\nusers = 1\nrequests = 1\nwarmup = \"0s\"\nduration = \"20s\"\n\
     [request]\nbody = \"125kB\"\n[response]\nbody = \"125kB\"";
 
 #[test]
-fn a_rate_of_one_direction_slows_that_direction_alone() {
+fn rate_limit_on_one_direction_slows_only_that_direction() {
     let _seat = seat();
     let run = run_recipe(
         &recipe(
@@ -57,7 +57,7 @@ fn a_rate_of_one_direction_slows_that_direction_alone() {
             Direction::Up => (uploaded, downloaded),
             Direction::Down => (downloaded, uploaded),
         };
-        // The first packet is there when a download begins to be counted.
+        // Timing of a download starts when its first packet has already arrived.
         let first_packet = Duration::from_millis(12);
         assert!(
             slow_one + first_packet >= Duration::from_secs(1),
@@ -80,7 +80,7 @@ fn a_rate_of_one_direction_slows_that_direction_alone() {
 }
 
 #[test]
-fn a_loss_of_one_direction_takes_packets_of_that_direction_alone() {
+fn loss_on_one_direction_drops_only_packets_of_that_direction() {
     let _seat = seat();
     let run = run_recipe(
         &recipe(
@@ -97,14 +97,14 @@ fn a_loss_of_one_direction_takes_packets_of_that_direction_alone() {
     assert!(lost(Direction::Down) > 0, "of 50 answers and more");
 }
 
-/// Connections are opened before the load, over the delay of the condition; then the schedule's times count.
+/// Connections are opened before the load, at the condition's delay; the schedule's times take effect afterwards.
 const STEPS: (&str, &[u8]) = (
     "steps.schedule",
     b"at 0s: down delay 15ms\nat 500ms: down delay 40ms\nat 500ms: up delay 1ms\n",
 );
 
 #[test]
-fn a_schedule_changes_each_direction_at_its_time_after_the_start_of_the_load() {
+fn schedule_changes_each_direction_at_its_time_from_the_start_of_the_load() {
     let _seat = seat();
     let load = "[load]\nrate = \"200/s\"\nwarmup = \"200ms\"\nduration = \"800ms\"";
     let conditions = "delay = \"5ms\"\nschedule = \"steps.schedule\"";
@@ -127,13 +127,13 @@ fn a_schedule_changes_each_direction_at_its_time_after_the_start_of_the_load() {
 
 /// One MTU every 20 ms towards the client.
 const TRACE: (&str, &[u8]) = ("slow.trace", b"20\n");
-/// Nothing gets to the server from 300 ms to 600 ms after the load's start.
+/// No packet reaches the server from 300 ms to 600 ms after the start of the load.
 const SCHEDULE: (&str, &[u8]) = (
     "cut.schedule",
     b"at 300ms: up loss 100%\nat 600ms: up loss none\n",
 );
 
-/// Packets towards the client leave the queue at the trace's opportunities, counted from the load's start.
+/// Packets towards the client leave the queue at the trace's opportunities, counted from the start of the load.
 #[track_caller]
 fn check_trace(trial: &TrialFiles) {
     let start = load_start(trial);
@@ -148,7 +148,7 @@ fn check_trace(trial: &TrialFiles) {
         })
         .collect();
     assert!(served.iter().all(|at| at % 20_000_000 == 0), "{served:?}");
-    // A body of 8,000 bytes takes six packets of at most 1,448, and two of these share no opportunity.
+    // A body of 8,000 bytes takes six packets of at most 1,448 bytes, and no two of them fit one opportunity.
     let mut times = served;
     times.dedup();
     assert!(times.len() >= 6, "{times:?}");
@@ -176,8 +176,7 @@ fn traced_and_scheduled() -> FinishedRun {
 }
 
 #[test]
-fn traces_and_schedules_count_from_the_start_of_the_load_and_a_run_is_resumed_without_their_files()
-{
+fn run_with_trace_and_schedule_resumes_without_the_original_files() {
     let _seat = seat();
     let run = traced_and_scheduled();
     let [_, scheduled, traced, both] = &run.trials[..] else {
@@ -193,7 +192,7 @@ fn traces_and_schedules_count_from_the_start_of_the_load_and_a_run_is_resumed_wi
         "{said}"
     );
 
-    // All that a repetition needs is in the run's folder.
+    // The run's folder holds everything that a repetition needs.
     let home = run
         .folder
         .parent()
@@ -221,7 +220,7 @@ fn traces_and_schedules_count_from_the_start_of_the_load_and_a_run_is_resumed_wi
     check_trace(&again[3]);
     check_schedule(&again[3]);
 
-    // Without its copy it cannot, and says which one.
+    // Without the kept copy it cannot resume, and names the missing file.
     let plan = read_plan(folder.plan()).expect("plan.json");
     let copy = plan.files.iter().find(|file| file.path == TRACE.0);
     let copy = folder

@@ -1,9 +1,9 @@
-//! Constructed truth over TCP: drop lists lose packets of which this file works out for itself what they carried, whom they
-//! delayed and when they were repaired; drops.parquet and causes.parquet must say exactly that.
+//! Constructed truth over TCP: drop lists lose packets, and this file works out independently what they carried, which
+//! requests they delayed and when they were repaired. drops.parquet and causes.parquet must agree exactly.
 //!
-//! The truth is brute force on packets.parquet: sequence numbers become offsets, every byte gets the time at which it first
-//! arrived, and a request is delayed by what its last byte and the bytes before it waited for. It shares nothing with the
-//! attribution. Over QUIC: `constructed_quic`.
+//! The truth is computed by brute force from packets.parquet: sequence numbers become offsets, every byte gets the time
+//! of its first arrival, and a request's delay is what its last byte and the bytes before it waited for. The code
+//! shares nothing with squall's attribution. `constructed_quic` does the same over QUIC.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,28 +20,30 @@ use squall_record::{
 
 use crate::support::{FinishedRun, run_recipe, seat};
 
-/// One way.
+/// One-way delay.
 pub(crate) const DELAY: Duration = Duration::from_millis(10);
-/// A segment's payload with time stamps (RFC 7323) at an MTU of 1,500.
+/// Payload of a segment with timestamps (RFC 7323) at an MTU of 1,500.
 const MSS: u64 = 1_448;
 
-/// A trial with what was found in it.
+/// A trial with its records and the findings derived from them.
 pub(crate) struct Found {
     pub(crate) record: TrialRecord,
     pub(crate) requests: Vec<RequestRecord>,
     pub(crate) packets: Vec<PacketRecord>,
     pub(crate) causes: BTreeMap<u64, CausesRecord>,
     pub(crate) drops: Vec<DropRecord>,
-    /// By direction: where each request, or its response, lies in TCP's payload: one range, or those of its frames.
+    /// By direction: where each request, or its response, lies in the TCP payload, as one range or the ranges of its
+    /// frames.
     own: [BTreeMap<u64, Vec<(u64, u64)>>; 2],
-    /// By direction: when its sender had each message to send.
+    /// By direction: when the sender had each message ready to send.
     ready: [BTreeMap<u64, Time>; 2],
 }
 
-/// A wait below this was not one: the sender sent at once.
+/// Shorter waits do not count: the sender sent immediately.
 const WAIT_AT_LEAST: Duration = Duration::from_millis(1);
 
-/// When the senders had the messages to send: a request as soon as it had its place, a response when the server had made it.
+/// When the senders had their messages ready: a request as soon as it had its slot, a response when the server had
+/// generated it.
 fn ready(requests: &[RequestRecord], exchanges: &[ExchangeRecord]) -> [BTreeMap<u64, Time>; 2] {
     let up = requests
         .iter()
@@ -50,7 +52,7 @@ fn ready(requests: &[RequestRecord], exchanges: &[ExchangeRecord]) -> [BTreeMap<
     let made: BTreeMap<u64, Option<Time>> = servers
         .map(|row| (row.stream, row.beginning.offered))
         .collect();
-    // There is one connection, so a stream names a request.
+    // There is only one connection, so a stream identifies a request.
     let down = requests.iter().filter_map(|row| {
         let made = made.get(&row.stream?)?;
         Some((row.request, (*made)?))
@@ -115,7 +117,7 @@ impl Found {
         row
     }
 
-    /// What every request has under `cause` is what the drops say that they cost it.
+    /// What each request has under `cause` equals the cost that the drops charge to it.
     pub(crate) fn check_blames(&self, cause: Cause) {
         let mut blamed = BTreeMap::<u64, Duration>::new();
         for victim in self.drops.iter().flat_map(|row| &row.victims) {
@@ -136,7 +138,7 @@ impl Found {
     }
 }
 
-/// From the first byte of each message to its last: in the clear of HTTP, over TLS of its records.
+/// From the first byte of each message to its last: of HTTP itself in cleartext, of the TLS records otherwise.
 fn of_extents(
     exchanges: &[ExchangeRecord],
     direction: Direction,
@@ -152,7 +154,7 @@ fn of_extents(
     extents.collect()
 }
 
-/// HTTP/2 in the clear: DATA, HEADERS and CONTINUATION (RFC 9113, section 6) as their sender wrote them, with 9 bytes of
+/// Cleartext HTTP/2: DATA, HEADERS and CONTINUATION (RFC 9113, section 6) as written by the sender, with 9 bytes of
 /// header each.
 fn of_frames(
     exchanges: &[ExchangeRecord],
@@ -183,8 +185,8 @@ fn of_frames(
     own
 }
 
-/// Whether no other message's range reaches into one of these: two messages may share a TLS record, and then its bytes
-/// do not tell them apart.
+/// Whether no other message's range overlaps one of these: two messages may share a TLS record, whose bytes then belong
+/// to both.
 fn is_clear(all: &BTreeMap<u64, Vec<(u64, u64)>>, request: u64) -> bool {
     let own = &all[&request];
     let mut others = all
@@ -197,14 +199,14 @@ fn is_clear(all: &BTreeMap<u64, Vec<(u64, u64)>>, request: u64) -> bool {
     })
 }
 
-/// What was sent one way on the trial's only connection, byte by byte.
+/// What was sent in one direction on the trial's only connection, byte by byte.
 struct Way<'a> {
     direction: Direction,
-    /// Segments with payload, in the order in which the link read them, with their first byte's offset.
+    /// Segments with payload, in the order in which the link read them, with the offset of their first byte.
     segments: Vec<(u64, &'a PacketRecord)>,
     /// When each byte was first sent.
     sent: Vec<Time>,
-    /// When each byte first arrived, and by which packet; `None` if it never did.
+    /// When each byte first arrived, and in which packet; `None` if it never did.
     arrivals: Vec<Option<(Time, u64)>>,
 }
 
@@ -224,7 +226,7 @@ impl<'a> Way<'a> {
             .iter()
             .find(|packet| packet.class == PacketClass::Syn);
         let first = syn.expect("a SYN").seq.wrapping_add(1);
-        // Far less than 4 GB goes over it.
+        // The connection carries far less than 4 GB.
         let offset = |packet: &PacketRecord| u64::from(packet.seq.wrapping_sub(first));
         let segments: Vec<(u64, &PacketRecord)> = packets
             .into_iter()
@@ -257,7 +259,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// The last arrival among these bytes, and the packet that brought it.
+    /// The last arrival among these bytes, and the packet that delivered it.
     fn last_arrival(&self, from: u64, to: u64) -> Option<(Time, u64)> {
         let bytes = self.arrivals[from as usize..to as usize].iter();
         bytes
@@ -275,8 +277,8 @@ impl<'a> Way<'a> {
         dropped.map(|(from, packet)| (*from, *packet))
     }
 
-    /// The dropped segments whose bytes were missing, each with when they would have come and when they were repaired;
-    /// only those of which no two were missing at once, so that each answers for itself alone.
+    /// The dropped segments whose bytes were missing for a time, each with its due time and its repair. Overlapping
+    /// ones are left out, so that each hole can be judged on its own.
     fn separable(&self) -> Vec<Hole<'a>> {
         let holes = self.dropped().filter_map(|(from, packet)| {
             let to = from + u64::from(packet.payload_len);
@@ -315,8 +317,9 @@ struct Hole<'a> {
     by: u64,
 }
 
-/// Whom the hole delayed, by the rule of TCP: a message is there when its last byte and all before it are. It waits for that
-/// byte of its own which comes last; as long as that one is not even sent, for own bytes that are missing.
+/// The requests that the hole delayed, by TCP's rule: a message is available once its last byte and all bytes before it
+/// have arrived. A message waits for the last of its own bytes to arrive; until that byte is even sent, it waits for
+/// its own missing bytes.
 fn victims(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Cause, Duration)> {
     let mut victims = BTreeMap::new();
     for (request, ranges) in &found.own[way.direction as usize] {
@@ -351,11 +354,11 @@ fn victims(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Caus
             if let Some(ready) = ready
                 && sent.since(*ready) >= WAIT_AT_LEAST
             {
-                // It was not sent while its sender had a loss to repair.
+                // It was not sent while its sender was repairing a loss.
                 delay = sent.min(hole.repaired).since((*ready).max(hole.due));
             }
             if hole.from < end && own < hole.repaired {
-                // All of it was there, and bytes before its end were not.
+                // All of its bytes had arrived, but bytes before its end were missing.
                 delay = delay + hole.repaired.since(own.max(hole.due));
             }
             if !delay.is_zero() {
@@ -366,8 +369,8 @@ fn victims(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Caus
     victims
 }
 
-/// How many segments sent after the hole had been acknowledged when it was sent again, at least and at most: what an
-/// acknowledgement of the last moment did, nobody can tell.
+/// How many segments sent after the hole had been acknowledged when it was retransmitted, as a minimum and a maximum:
+/// whether an acknowledgement that arrived just before had any effect is unknown.
 fn beyond(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> (usize, usize) {
     const MOMENT: Duration = Duration::from_micros(200);
     let again = way.segments.iter().find(|(from, packet)| {
@@ -403,17 +406,17 @@ fn beyond(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> (usize, usize) {
 #[derive(Debug)]
 struct Lost {
     direction: Direction,
-    /// Its place among the segments of its message, from 1.
+    /// Its position among the segments of its message, from 1.
     place: u64,
-    /// How many segments the message has.
+    /// The number of segments of the message.
     segments: u64,
     beyond: (usize, usize),
     repair: Repair,
-    /// Victims that were checked, other than those whose bytes it had.
+    /// The number of victims checked, besides the requests whose bytes it carried.
     others: usize,
 }
 
-/// Checks whose bytes a dropped segment carried, among those whose messages are clear.
+/// Checks which requests' bytes a dropped segment carried, among those with unambiguous ranges.
 fn check_carried(
     row: &DropRecord,
     own: &BTreeMap<u64, Vec<(u64, u64)>>,
@@ -497,7 +500,7 @@ fn check(found: &Found) -> Vec<Lost> {
     lost
 }
 
-/// A recipe over one connection of each protocol.
+/// A recipe with one connection for each protocol.
 pub(crate) fn recipe(
     protocols: &[&str],
     rate: &str,
@@ -525,8 +528,8 @@ pub(crate) fn recipe(
 
 const TCP: [&str; 4] = ["h1", "h1s", "h2c", "h2"];
 
-/// A message of ten segments a third of a second, of which one is lost each time: 9 others and the one that is sent again
-/// make it that every twelfth is another place of the message.
+/// Three messages of ten segments a second, each of which loses one. With its nine others and the retransmission, every
+/// twelfth data packet is at a different position each time.
 fn check_every_position(direction: Direction, sizes: (&str, &str)) {
     let text = recipe(&TCP, "3/s", sizes, "drop every 12 data", "6s");
     let trials = Found::of(&run_recipe(&text, &[]));
@@ -557,8 +560,9 @@ fn check_every_position(direction: Direction, sizes: (&str, &str)) {
     }
 }
 
-/// With three segments behind it acknowledged, a lost one goes again at once (RFC 6675); with fewer by RACK's timer (RFC
-/// 8985, section 6.2); with none by a probe (section 7), or the timeout where the probe's is no shorter.
+/// With three later segments acknowledged, a lost segment is retransmitted immediately (RFC 6675); with fewer, by
+/// RACK's timer (RFC 8985, section 6.2); with none, by a probe (section 7), or by the timeout if that is no longer than
+/// the probe's.
 fn check_repair(name: &str, lost: &Lost) {
     let (least, most) = lost.beyond;
     let kinds = |beyond: usize| -> &[Repair] {
@@ -576,19 +580,19 @@ fn check_repair(name: &str, lost: &Lost) {
 }
 
 #[test]
-fn each_lost_segment_of_a_response_is_named_with_its_victim_and_repair() {
+fn each_lost_segment_of_a_response_is_reported_with_victim_and_repair() {
     let _seat = seat();
     check_every_position(Direction::Down, ("0", "14kB"));
 }
 
 #[test]
-fn each_lost_segment_of_an_upload_is_named_with_its_victim_and_repair() {
+fn each_lost_segment_of_an_upload_is_reported_with_victim_and_repair() {
     let _seat = seat();
     check_every_position(Direction::Up, ("14kB", "0"));
 }
 
 #[test]
-fn over_one_tcp_connection_others_are_victims_too() {
+fn loss_on_a_shared_tcp_connection_has_other_requests_as_victims() {
     let _seat = seat();
     let protocols = ["h2c", "h2"];
     let text = recipe(
@@ -613,10 +617,10 @@ fn over_one_tcp_connection_others_are_victims_too() {
     }
 }
 
-/// The first SYN of each direction is lost: the client's goes again after a second (RFC 6298, section 2.1), and then the
-/// server's answer is lost, which goes again by either's timer.
+/// The first SYN of each direction is lost: the client retransmits its SYN after a second (RFC 6298, section 2.1), then
+/// the server's response is lost, which either side's timer retransmits.
 #[test]
-fn a_lost_syn_is_named_with_the_request_that_opened_the_connection() {
+fn lost_syn_is_charged_to_the_request_that_opened_the_connection() {
     let _seat = seat();
     let protocols = ["h1", "h1s", "h2c", "h2"];
     let text = recipe(&protocols, "2/s", ("0", "1KiB"), "drop syn 1", "1s")
@@ -660,7 +664,7 @@ fn a_lost_syn_is_named_with_the_request_that_opened_the_connection() {
             blamed = blamed + victim.delay;
         }
         let row = &found.causes[&opener.request];
-        // Distance there and back, and the two timers.
+        // A round trip and both timers.
         assert!(connect >= Duration::from_millis(2_000), "{name}: {connect}");
         assert_eq!(row.spans[Cause::Connect], connect, "{name}: {row:?}");
         assert!(

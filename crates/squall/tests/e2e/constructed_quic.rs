@@ -1,5 +1,5 @@
-//! Constructed truth over QUIC: which packet a dropped datagram was is known from the packet numbers that one side sent and
-//! the other never received, and its frames from the sender's record. No other stream may be a victim.
+//! Constructed truth over QUIC: packet numbers that one side sent and the other never received identify each dropped
+//! datagram, and the sender's record gives its frames. No other stream may be a victim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use squall_record::{RunFolder, read_frames};
 use crate::constructed::{DELAY, Found, recipe};
 use crate::support::{FinishedRun, run_recipe, seat};
 
-/// Types of STREAM frames (RFC 9000, section 19.8).
+/// STREAM frame types (RFC 9000, section 19.8).
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
 const CRYPTO: u64 = 0x06;
 const ACKS: [u64; 2] = [0x02, 0x03];
 
-/// The packets that `sender` sent and its peer never had, by number, each with its frames; without those of the handshake,
-/// which have numbers of their own; and when the last was sent that its peer had.
+/// The packets that `sender` sent and its peer never received, by number and with their frames, without those of the
+/// handshake, which are numbered separately. Also the time when the last packet that did arrive was sent.
 fn lost_packets(frames: &[FrameRecord], sender: Side) -> (BTreeMap<u64, Vec<&FrameRecord>>, Time) {
     let of = |side: Side, way: Way| {
         frames.iter().filter(move |row| {
@@ -29,7 +29,7 @@ fn lost_packets(frames: &[FrameRecord], sender: Side) -> (BTreeMap<u64, Vec<&Fra
         Side::Client => Side::Server,
         Side::Server => Side::Client,
     };
-    // A number of 1-RTT that a packet of the handshake had too is told by its frames alone.
+    // If a 1-RTT packet has the same number as a handshake packet, only its frames distinguish the two.
     let handshake: BTreeSet<u64> = of(sender, Way::Sent)
         .filter(|row| row.frame.kind == CRYPTO)
         .filter_map(|row| row.frame.packet)
@@ -37,7 +37,7 @@ fn lost_packets(frames: &[FrameRecord], sender: Side) -> (BTreeMap<u64, Vec<&Fra
     let received: BTreeSet<u64> = of(peer, Way::Received)
         .filter_map(|row| row.frame.packet)
         .collect();
-    // What came after the last that was received may have met a peer that had ended.
+    // Packets after the last received one may have reached a peer that had already shut down.
     let got = of(sender, Way::Sent).filter_map(|row| {
         let number = row
             .frame
@@ -58,17 +58,17 @@ fn lost_packets(frames: &[FrameRecord], sender: Side) -> (BTreeMap<u64, Vec<&Fra
     (lost, until)
 }
 
-/// What was checked of a trial.
+/// What was checked in a trial.
 #[derive(Default)]
 struct Checked {
     /// Lost packets with bytes of requests.
     carriers: usize,
-    /// The places of lost bytes in their message, in packets from its start: `(place, places)`.
+    /// Positions of lost bytes within their message: `(request, offset)`.
     places: BTreeSet<(u64, u64)>,
     repairs: BTreeSet<Repair>,
 }
 
-/// A trial, and what both sides recorded of its frames.
+/// A trial, and the frames that both sides recorded.
 struct Truth<'a> {
     found: &'a Found,
     frames: &'a [FrameRecord],
@@ -76,7 +76,7 @@ struct Truth<'a> {
     streams: BTreeMap<u64, u64>,
 }
 
-/// Bytes of a stream.
+/// A byte range of a stream.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     stream: u64,
@@ -118,7 +118,7 @@ fn check(found: &Found, frames: &[FrameRecord]) -> [Checked; 2] {
         dropped.sort_by_key(|packet| packet.index);
         let (lost, until) = lost_packets(frames, sender);
         dropped.retain(|packet| packet.arrived < until);
-        // Numbers grow as datagrams do, and nothing else is lost.
+        // Packet numbers are in datagram order, and nothing else is lost.
         assert_eq!(
             dropped.len(),
             lost.len(),
@@ -150,7 +150,7 @@ impl Truth<'_> {
         rows.filter_map(|row| Some((row.time, Chunk::of(row)?)))
     }
 
-    /// When the receiver had read all of each chunk of the stream that was sent, by its ends.
+    /// For each chunk sent on the stream, when the receiver had read all of it; keyed by the chunk's bounds.
     fn received(&self, direction: Direction, stream: u64) -> BTreeMap<(u64, u64), Time> {
         let (sender, receiver) = match direction {
             Direction::Up => (Side::Client, Side::Server),
@@ -164,7 +164,7 @@ impl Truth<'_> {
                 .filter(|(_, it)| it.from <= byte && byte < it.to);
             with.map(|(time, _)| *time).min()
         };
-        // Between these, bytes were read together.
+        // Bytes between two neighbouring edges were read together.
         let edges: BTreeSet<u64> = read.iter().flat_map(|(_, it)| [it.from, it.to]).collect();
         let whole = |it: &Chunk| -> Option<Time> {
             let inner = edges.range(it.from..it.to).copied();
@@ -177,7 +177,7 @@ impl Truth<'_> {
             .collect()
     }
 
-    /// The row has the packet's bytes, whose they were, and what brought them.
+    /// The row names the packet's bytes, the requests that they belong to, and the packet that repaired the loss.
     fn check_packet(&self, packet: &PacketRecord, chunks: &[Chunk], checked: &mut Checked) {
         let row = self.found.row_of(packet);
         let said = || format!("{}: {row:?} {chunks:?}", self.found.name());
@@ -220,9 +220,10 @@ impl Truth<'_> {
         }
     }
 
-    /// What had somebody waiting was sent again by the threshold that the largest acknowledged number tells, or by none.
+    /// If a request was waiting, the row's repair matches the largest acknowledged packet number when the bytes were
+    /// retransmitted.
     fn check_repair(&self, packet: &PacketRecord, number: u64, chunk: &Chunk) {
-        /// An acknowledgement of the last moment may have come too late.
+        /// An acknowledgement this recent may have arrived too late to count.
         const MOMENT: Duration = Duration::from_micros(200);
         let row = self.found.row_of(packet);
         if row.victims.is_empty() {
@@ -241,7 +242,7 @@ impl Truth<'_> {
             })
         });
         let again = again.expect("it was sent again");
-        // In several packets, each has a repair of its own.
+        // Split over several packets, each part has its own repair.
         if !Chunk::of(again).is_some_and(|it| it.from <= chunk.from && chunk.to <= it.to) {
             return;
         }
@@ -266,7 +267,8 @@ impl Truth<'_> {
         );
     }
 
-    /// Nobody but those whose bytes it carried is a victim; who read the lost bytes last of all its bytes is one.
+    /// Only requests whose bytes the packet carried are victims. A request is a victim if the lost bytes were the last
+    /// of it to be read.
     fn check_victims(&self, packet: &PacketRecord, chunks: &[Chunk]) {
         let row = self.found.row_of(packet);
         let said = || format!("{}: {row:?} {chunks:?}", self.found.name());
@@ -300,7 +302,7 @@ impl Truth<'_> {
             );
             let is_last = received.values().all(|time| time <= read);
             let is_victim = row.victims.iter().any(|victim| victim.request == *request);
-            // Its bytes had not come by another packet before.
+            // The bytes had not arrived in another packet before.
             let was_missing = row.repaired_at.is_some_and(|at| at > due);
             assert!(
                 is_victim || !is_last || !was_missing,
@@ -320,10 +322,11 @@ fn trials(run: &FinishedRun) -> Vec<(Found, Vec<FrameRecord>)> {
     Found::of(run).into_iter().zip(frames).collect()
 }
 
-/// Messages of a dozen packets, of which every few lose one, each time another: on a busy machine by chance, as what else
-/// is sent then varies. Of 70 drops, in 12 s, none hits the first place of eleven once in 800 times; of 26 once in 12.
+/// Messages of a dozen packets, some of which lose one, at varying positions: on a busy machine by chance, because the
+/// other traffic then varies. Of 70 drops, in 12 s, none hits the first of eleven positions once in 800 runs; of 26
+/// drops, once in 12 runs.
 #[test]
-fn each_lost_packet_is_named_with_its_one_victim() {
+fn each_lost_packet_is_reported_with_its_only_victim() {
     let _seat = seat();
     for (direction, sizes) in [
         (Direction::Down, ("0", "14kB")),
@@ -366,7 +369,7 @@ fn each_lost_packet_is_named_with_its_one_victim() {
 }
 
 #[test]
-fn streams_beside_a_lost_one_are_not_delayed() {
+fn loss_on_one_stream_does_not_delay_others() {
     let _seat = seat();
     let text = recipe(&["h3"], "150/s", ("1KiB", "3kB"), "drop every 37", "3s");
     let run = run_recipe(&text, &[]);
@@ -377,9 +380,10 @@ fn streams_beside_a_lost_one_are_not_delayed() {
     }
 }
 
-/// The client's first datagram: it has no SYN, and its timer is that of QUIC without a sample (RFC 9002, section 6.2.2).
+/// The client's first datagram: QUIC has no SYN, and its timer is the initial one without an RTT sample (RFC 9002,
+/// section 6.2.2).
 #[test]
-fn a_lost_first_datagram_is_named_with_the_request_that_opened_the_connection() {
+fn lost_first_datagram_is_charged_to_the_request_that_opened_the_connection() {
     let _seat = seat();
     let text = recipe(&["h3"], "2/s", ("0", "1KiB"), "drop 1", "1s")
         .replace("connections = 1", "connections = { at_most = 1 }")

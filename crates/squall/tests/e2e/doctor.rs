@@ -1,5 +1,5 @@
-//! `squall doctor`: every check has its line, in the table and in JSON, and what is missing decides the exit
-//! code. How findings are judged is tested beside the judges, with made-up findings.
+//! `squall doctor`: every check has its line, in the table and in JSON, and missing prerequisites decide the exit code.
+//! Unit tests next to the judging code cover how findings are judged, with made-up findings.
 
 use serde_json::Value;
 use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
@@ -31,7 +31,7 @@ const CHECKS: [&str; 20] = [
     "disk",
 ];
 
-/// The objects of `--json`, each with its four keys.
+/// Parses the objects of `--json`, each with its four keys.
 fn parse(json: &str) -> Vec<Value> {
     let checks: Vec<Value> = serde_json::from_str(json).expect("an array as JSON");
     for check in &checks {
@@ -44,7 +44,7 @@ fn parse(json: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_check_has_its_line() {
+fn every_check_has_a_line_in_the_table() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let output = squall(home.path())
@@ -72,7 +72,7 @@ fn every_check_has_its_line() {
 }
 
 #[test]
-fn json_says_the_same() {
+fn json_has_the_same_checks() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let output = squall(home.path())
@@ -89,7 +89,7 @@ fn json_says_the_same() {
 }
 
 #[test]
-fn a_closed_tun_driver_is_missing() {
+fn inaccessible_tun_device_is_reported_as_missing() {
     if !is_root() {
         return;
     }
@@ -124,7 +124,7 @@ fn a_closed_tun_driver_is_missing() {
 }
 
 #[test]
-fn an_ordinary_user_is_told_what_is_limited() {
+fn limits_of_an_ordinary_user_are_reported() {
     if !is_root() {
         return;
     }

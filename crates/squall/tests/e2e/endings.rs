@@ -1,4 +1,4 @@
-//! GOAWAYs, resets, SETTINGS and the end of connections: that what happened is counted, and is in the tables.
+//! GOAWAYs, resets, SETTINGS and the end of connections are counted, and are in the tables.
 
 use std::fs;
 use std::io::Read;
@@ -16,14 +16,14 @@ use crate::raw_quic::{CONTROL, RawServer, Then};
 use crate::served::{Serving, ask};
 use crate::support::{run_recipe, seat, squall, stderr, stdout};
 
-/// CONNECTION_CLOSE of HTTP/3 (RFC 9000, section 19.19).
+/// HTTP/3's CONNECTION_CLOSE (RFC 9000, section 19.19).
 const APPLICATION_CLOSE: u64 = 0x1d;
 const GOAWAY: u64 = 0x7;
 
-/// What is said of a request that was refused so.
+/// The error of a request refused in this way.
 const REFUSED: &str = "the server's GOAWAY refused the request, unprocessed";
 
-/// Runs `squall load` against a URL of a server that only it trusts: what it said, and its counts of connections.
+/// Runs `squall load` against a URL, accepting any certificate. Returns its output, and its connection counts.
 fn load(home: &Path, http: &str, arguments: &[&str], url: &str) -> (String, String) {
     let output = squall(home)
         .args(["load", "-k", "--http", http, "--json", "load.json"])
@@ -36,7 +36,7 @@ fn load(home: &Path, http: &str, arguments: &[&str], url: &str) -> (String, Stri
     (stdout(&output) + &stderr(&output), counts.to_owned())
 }
 
-/// A number of the counts.
+/// One number of the counts.
 fn count(counts: &str, key: &str) -> u64 {
     let (_, rest) = counts
         .split_once(&format!("\"{key}\": "))
@@ -46,14 +46,14 @@ fn count(counts: &str, key: &str) -> u64 {
 }
 
 #[test]
-fn goaways_of_http2_are_counted() {
+fn http2_goaways_are_counted() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let settings = ["--set", "http2.goaway_after=2", "--h2c", "0"];
     let server = Serving::start(home.path(), &settings);
     let url = server.url(Protocol::H2c);
     let (said, counts) = load(home.path(), "2", &["-n", "6", "-c", "1"], &url);
-    // Each connection has two requests.
+    // Each connection carries two requests.
     assert_eq!(count(&counts, "tcp"), 3, "{said}");
     assert_eq!(count(&counts, "goaways_received"), 3, "{said}");
     assert_eq!(count(&counts, "goaways_sent"), 0, "{said}");
@@ -62,15 +62,15 @@ fn goaways_of_http2_are_counted() {
     assert!(!said.contains("\nresets "), "{said}");
 }
 
-/// Requests beyond a GOAWAY fail as refused, and none of them as a reset that never came.
+/// Requests beyond a GOAWAY fail as refused, not as resets that never arrived.
 #[test]
-fn requests_that_a_goaway_refused_are_no_resets() {
+fn requests_refused_by_goaway_are_not_counted_as_resets() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let settings = ["--set", "http2.goaway_after=5", "--h2c", "0"];
     let server = Serving::start(home.path(), &settings);
     let url = server.url(Protocol::H2c);
-    // Each connection answers five of its requests; what else was on it then is refused.
+    // Each connection responds to five of its requests; the others on it at that time are refused.
     let (said, counts) = load(home.path(), "2", &["-n", "40", "-m", "20"], &url);
     assert!(count(&counts, "goaways_received") >= 2, "{said}");
     assert_eq!(count(&counts, "resets_received"), 0, "{said}");
@@ -81,7 +81,7 @@ fn requests_that_a_goaway_refused_are_no_resets() {
 }
 
 #[test]
-fn resets_of_http2_are_counted() {
+fn http2_resets_are_counted() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
@@ -99,10 +99,10 @@ fn resets_of_http2_are_counted() {
 }
 
 #[test]
-fn goaways_resets_and_settings_of_http3_are_counted() {
+fn http3_goaways_resets_and_settings_are_counted() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    // ":status: 200", and no more of it.
+    // ":status: 200", and nothing more.
     let server = RawServer::new(CONTROL, &[&[0x1, 3, 0, 0, 0xd9]], Then::ResetsTheStream);
     let url = format!("https://{}/", server.start(home.path()));
     let (said, counts) = load(home.path(), "3", &["-n", "1"], &url);
@@ -113,7 +113,7 @@ fn goaways_resets_and_settings_of_http3_are_counted() {
         "{said}"
     );
 
-    // SETTINGS of one setting, and GOAWAY from the first stream on.
+    // SETTINGS with one setting, and GOAWAY from the first stream on.
     const CONTROL_AND_GOAWAY: &[u8] = &[0x0, 0x4, 0x2, 0x6, 0x3f, 0x7, 0x1, 0x0];
     let server = RawServer::new(CONTROL_AND_GOAWAY, &[], Then::KeepsSilent);
     let url = format!("https://{}/", server.start(home.path()));
@@ -134,7 +134,7 @@ fn goaways_resets_and_settings_of_http3_are_counted() {
     );
 }
 
-/// In trial.json, of both sides, as many as the table of frames has.
+/// In trial.json, for both sides, as many as the table of frames has.
 #[test]
 fn goaways_of_a_trial_are_counted_by_both_sides() {
     let _seat = seat();
@@ -167,9 +167,9 @@ fn goaways_of_a_trial_are_counted_by_both_sides() {
     assert_eq!((client.resets_sent, server.resets_sent), (0, 0));
 }
 
-/// The last frame of each of a client's connections is in the table too.
+/// The last frame of each of a client's connections is in the table, too.
 #[test]
-fn the_end_of_http3_is_among_its_frames() {
+fn http3_connection_close_is_among_the_frames() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h3", "0"]);

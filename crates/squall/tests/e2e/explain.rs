@@ -1,4 +1,4 @@
-//! `squall explain`: what it says of real requests and moments, and of what it cannot explain.
+//! `squall explain`: what it prints about real requests and moments, and about input that it cannot explain.
 
 use std::fs;
 use std::path::Path;
@@ -25,14 +25,14 @@ fn told(run: &Path, arguments: &[&str]) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// What is said of something that cannot be explained, with the exit code.
+/// Exit code and stderr of a request that is refused.
 fn refused(run: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = explain(run, arguments);
     assert!(output.stdout.is_empty(), "{}", stdout(&output));
     (output.status.code(), stderr(&output))
 }
 
-/// A trial of HTTP/2 and one of HTTP/3 in which packets are lost.
+/// One HTTP/2 trial and one HTTP/3 trial with packet loss.
 fn lossy() -> FinishedRun {
     let text = recipe(
         &["h2c", "h3"],
@@ -50,7 +50,7 @@ fn trials(run: &FinishedRun) -> Vec<TrialFolder> {
 }
 
 #[test]
-fn the_slowest_requests_are_told_as_the_tables_have_them() {
+fn explanation_of_the_slowest_requests_agrees_with_the_tables() {
     let _seat = seat();
     let run = lossy();
     let all = told(&run.folder, &[]);
@@ -59,7 +59,7 @@ fn the_slowest_requests_are_told_as_the_tables_have_them() {
         assert_eq!(told["trial"], trial.name());
         check_slowest(trial, told);
     }
-    // A trial's folder does as well, and a variant of the run.
+    // A trial's folder works as well, and so does selecting a variant of the run.
     let folder = trials(&run)[1].root().to_owned();
     assert_eq!(told(&folder, &[]), all[1..]);
     assert_eq!(told(&run.folder, &["--variant", "h3"]), all[1..]);
@@ -114,7 +114,7 @@ fn check_slowest(trial: &TrialFolder, told: &Value) {
     }
 }
 
-/// Each drop that has the request for a victim is told, with what it cost.
+/// Every drop that has the request as a victim is listed, with its cost.
 fn check_drops(row: &RequestRecord, it: &Value, drops: &[squall_base::record::DropRecord]) {
     let of = drops.iter().filter(|drop| {
         drop.carried.contains(&row.request)
@@ -187,7 +187,7 @@ fn check_text(run: &FinishedRun, all: &[Value]) {
     );
 }
 
-/// At the time in the middle of a request that is known, it is in flight.
+/// A request is reported as in flight at the middle of its lifetime.
 fn check_moment(run: &FinishedRun) {
     let trial = &trials(run)[0];
     let record: TrialRecord = trial.read_record().expect("trial.json");
@@ -285,9 +285,9 @@ fn check_refusals(run: &FinishedRun) {
     );
 }
 
-/// Through a proxy a moment is told as on any path.
+/// A moment on a path with a proxy is explained like one on any other path.
 #[test]
-fn a_moment_of_a_path_of_several_hops_says_what_is_waited_for() {
+fn moment_on_a_path_with_a_proxy_is_explained() {
     let _seat = seat();
     let text = recipe(&["h1"], "50/s", ("0", "1KiB"), "drop every 20", "1s")
         .replace("client ~h1~> server", "client -h1-> proxy ~h1~> server");

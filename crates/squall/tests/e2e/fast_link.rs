@@ -1,6 +1,6 @@
 //! The fast path: super-packets at the devices, wire packets in the link, and nothing lost or invented between them.
 //!
-//! Needs root; see `bare_link`. How fast it is, no test says: other work on the machine would decide.
+//! Needs root; see `bare_link`. No test measures its speed, because other work on the machine would decide the result.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,10 +24,10 @@ use crate::support::{bench, is_root, squall, stderr};
 
 const LOSS: f64 = 0.01;
 const BYTES: usize = 16 << 20;
-/// Bytes of TCP's payload in a full segment: MTU 1500 less the headers with timestamps.
+/// TCP payload bytes in a full segment: MTU 1500 less the headers with timestamps.
 const SEGMENT_BYTES: u64 = 1448;
 
-/// Bytes that do not repeat themselves within a window (xorshift, Marsaglia 2003).
+/// Bytes that do not repeat within a window (xorshift, Marsaglia 2003).
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let words = std::iter::repeat_with(|| {
@@ -51,12 +51,12 @@ fn lossy() -> LaneSettings {
     }
 }
 
-/// A TCP flow of `BYTES` from client to server that has ended.
+/// A completed TCP flow of `BYTES` from client to server.
 struct Bulk {
     ended: EndedLink,
-    /// Segments that the client sent again.
+    /// Segments that the client retransmitted.
     retransmitted: u64,
-    /// Segments that the server refused for their checksum.
+    /// Segments that the server rejected for a wrong checksum.
     wrong_checksums: u64,
 }
 
@@ -83,7 +83,7 @@ fn bulk(lane: LaneSettings, seed: u64) -> Bulk {
         receiver.join().expect("the receiver ends")
     });
     assert!(received == sent, "the bytes arrive as they were sent");
-    // Counters may still grow until the link has fallen silent, but not by data: all has arrived.
+    // Counters may still grow until the link is silent, but not by data: all of it has arrived.
     let counter = |host: &Host, name| host.run(|| Ok(tcp_counter(name))).expect("the host");
     Bulk {
         retransmitted: counter(&link.client, "RetransSegs"),
@@ -92,7 +92,7 @@ fn bulk(lane: LaneSettings, seed: u64) -> Bulk {
     }
 }
 
-/// A counter of TCP in the calling thread's host.
+/// A TCP counter in the calling thread's host.
 fn tcp_counter(wanted: &str) -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
     let mut rows = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
@@ -116,7 +116,7 @@ fn count(ended: &EndedLink, direction: Direction, fate: Fate) -> u64 {
 }
 
 #[test]
-fn every_segment_has_its_own_fate_and_every_byte_arrives() {
+fn each_segment_of_a_super_packet_has_its_own_fate() {
     if !is_root() {
         return;
     }
@@ -134,8 +134,8 @@ fn every_segment_has_its_own_fate_and_every_byte_arrives() {
         let Crossings { read, written } = ended.report.crossings[direction as usize];
         assert!(of(&ended, direction).all(|packet| packet.length <= 1500));
         let packets = of(&ended, direction).count() as u64;
-        // OutSegs and RetransSegs count segments, also those of super-packets (`tcp_skb_pcount`), so that they are a
-        // witness here too; the devices count super-packets.
+        // OutSegs and RetransSegs count segments, also those within super-packets (`tcp_skb_pcount`), so they are a
+        // witness here, too; the devices count super-packets.
         assert_eq!(packets, sender.tcp_sent, "{direction:?}: TCP sent others");
         assert_eq!(read, sender.device_sent, "{direction:?}");
         assert_eq!(written, receiver.device_received, "{direction:?}");
@@ -156,7 +156,7 @@ fn every_segment_has_its_own_fate_and_every_byte_arrives() {
     check_stream(&ended, retransmitted);
 }
 
-/// What was delivered covers the stream, and what was dropped was sent again.
+/// The delivered packets cover the stream, and the dropped ones were retransmitted.
 fn check_stream(ended: &EndedLink, retransmitted: u64) {
     let data = || of(ended, Direction::Up).filter(|packet| packet.class == PacketClass::Data);
     let first = data().map(|packet| packet.seq).next().expect("data");
@@ -193,7 +193,7 @@ fn check_stream(ended: &EndedLink, retransmitted: u64) {
     );
 }
 
-/// Within 5 standard deviations of the binomial.
+/// Within 5 standard deviations of the binomial distribution.
 fn check_share(dropped: u64, packets: u64) {
     let mean = packets as f64 * LOSS;
     let off = (dropped as f64 - mean).abs();
@@ -204,7 +204,7 @@ fn check_share(dropped: u64, packets: u64) {
 }
 
 #[test]
-fn the_same_seed_drops_the_same_segments_of_super_packets() {
+fn same_seed_drops_the_same_segments_of_super_packets() {
     if !is_root() {
         return;
     }
@@ -237,7 +237,7 @@ fn the_same_seed_drops_the_same_segments_of_super_packets() {
 }
 
 #[test]
-fn a_flipped_bit_reaches_the_receiver_and_no_further() {
+fn flipped_bit_reaches_the_receivers_checksum_and_no_further() {
     if !is_root() {
         return;
     }
@@ -252,7 +252,7 @@ fn a_flipped_bit_reaches_the_receiver_and_no_further() {
         .filter(|packet| packet.is_corrupted)
         .count() as u64;
     assert!(corrupted > 50, "only {corrupted} corrupted");
-    // A flip in the field of TCP's header length (4 bits) may be refused before the checksum is looked at.
+    // A flip in the 4-bit field of TCP's header length may be rejected before the checksum is verified.
     assert!(
         (corrupted - corrupted / 20..=corrupted).contains(&bulk.wrong_checksums),
         "{corrupted} corrupted, {} wrong checksums",
@@ -261,7 +261,7 @@ fn a_flipped_bit_reaches_the_receiver_and_no_further() {
 }
 
 #[test]
-fn datagrams_of_one_super_packet_arrive_one_by_one() {
+fn datagrams_of_one_super_packet_arrive_separately() {
     if !is_root() {
         return;
     }
@@ -301,7 +301,7 @@ fn datagrams_of_one_super_packet_arrive_one_by_one() {
 }
 
 #[test]
-fn the_summary_says_which_path_it_was() {
+fn summary_states_the_offload_used() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     for (flags, offload) in [(&["--fast"][..], "segments"), (&[], "none")] {

@@ -1,4 +1,4 @@
-//! `squall fetch` against `squall serve`: what a person sees of one request, and how both commands end.
+//! `squall fetch` against `squall serve`: what a user sees of one request, and how both commands end.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ fn fetch(home: &TempDir, protocol: Protocol, arguments: &[&str], url: &str) -> O
     ask(home.path(), "fetch", protocol, arguments, url)
 }
 
-/// Runs `squall fetch` with nothing but these arguments.
+/// Runs `squall fetch` with only these arguments.
 fn plainly(home: &TempDir, arguments: &[&str]) -> Output {
     squall(home.path())
         .arg("fetch")
@@ -30,7 +30,7 @@ fn plainly(home: &TempDir, arguments: &[&str]) -> Output {
         .expect("squall starts")
 }
 
-/// Asserts that a command failed with this code, and said all of these.
+/// Asserts that a command failed with this code and printed all of `parts`, in one line.
 fn assert_failed(output: &Output, code: i32, parts: &[&str]) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -41,10 +41,10 @@ fn assert_failed(output: &Output, code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn every_protocol_carries_a_body_exactly_both_ways() {
+fn every_protocol_carries_bodies_unchanged_in_both_directions() {
     let _seat = seat();
     let home = home();
-    // Several windows of 65,535 bytes, and no multiple of a frame's or record's size.
+    // Several windows of 65,535 bytes, and not a multiple of a frame or record size.
     let sent = write_body(home.path(), "body.bin", 300_001);
     let log = ["--echo", "--access-log", "access.log", "--https", "0"];
     let server = Serving::start(home.path(), &[&EVERY_PROTOCOL[..], &log].concat());
@@ -56,7 +56,7 @@ fn every_protocol_carries_a_body_exactly_both_ways() {
         let answer = fs::read(home.path().join("answer.bin")).expect("the answer");
         assert!(answer == sent, "{protocol}: another body came back");
     }
-    // ALPN decides; the answer goes to stdout, the body comes from stdin.
+    // ALPN decides; the response goes to stdout, the body comes from stdin.
     let url = format!("https://{}/", server.address("https"));
     let mut child = squall(home.path())
         .args(["fetch", "--cacert", CERTIFICATE, "-d", "-", &url])
@@ -83,7 +83,7 @@ fn every_protocol_carries_a_body_exactly_both_ways() {
     check_access_log(home.path());
 }
 
-/// `time address protocol "method target" status request_bytes response_bytes us`, a line for each exchange.
+/// Checks for one line per exchange: `time address protocol "method target" status request_bytes response_bytes us`.
 fn check_access_log(home: &Path) {
     let log = fs::read_to_string(home.join("access.log")).expect("the access log");
     let lines: Vec<Vec<&str>> = log.lines().map(|line| line.split(' ').collect()).collect();
@@ -103,7 +103,7 @@ fn check_access_log(home: &Path) {
 }
 
 #[test]
-fn exit_codes_say_whether_there_was_a_good_answer() {
+fn exit_code_shows_whether_the_response_was_good() {
     let _seat = seat();
     let home = home();
     fs::create_dir(home.path().join("public")).expect("a folder");
@@ -118,7 +118,7 @@ fn exit_codes_say_whether_there_was_a_good_answer() {
         let output = fetch(&home, protocol, &[], &format!("{url}/nothing.txt"));
         assert_failed(&output, 1, &["the server answered with status 404"]);
     }
-    // A closed port: the kernel refuses TCP, and says so of UDP by ICMP.
+    // A closed port: the kernel refuses TCP, and rejects UDP by ICMP.
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = closed.local_addr().expect("it has an address").port();
     drop(closed);
@@ -132,7 +132,7 @@ fn exit_codes_say_whether_there_was_a_good_answer() {
         let output = fetch(&home, protocol, &["--timeout", "5s"], &url);
         assert_failed(&output, 1, &[url.as_str(), "refused"]);
     }
-    // Another protocol than the listener's.
+    // A protocol other than the listener's.
     let wrong = server.url(Protocol::H1s);
     let output = fetch(&home, Protocol::H2, &[], &wrong);
     assert_failed(&output, 1, &["tls_failed"]);
@@ -181,7 +181,7 @@ fn certificates_are_checked_for_names_and_addresses() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_sent() {
+fn usage_errors_are_reported_before_anything_is_sent() {
     let home = home();
     for (arguments, parts) in [
         (
@@ -227,7 +227,7 @@ fn mistakes_are_told_before_anything_is_sent() {
     }
 }
 
-/// `[  0.001] recv SETTINGS ...` without its time.
+/// Removes the time in front of lines such as `[  0.001] recv SETTINGS ...`.
 fn without_times(text: &str) -> Vec<&str> {
     text.lines()
         .map(|line| match line.strip_prefix('[') {
@@ -237,7 +237,7 @@ fn without_times(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The lines that begin with `way`, each with the indented ones that belong to it.
+/// The lines that begin with `way`, each with its indented lines.
 fn blocks_of<'a>(way: &str, lines: &[&'a str]) -> Vec<&'a str> {
     let mut is_kept = false;
     let mut kept = Vec::new();
@@ -253,7 +253,7 @@ fn blocks_of<'a>(way: &str, lines: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn verbose_shows_frames_in_the_layout_of_nghttp() {
+fn verbose_prints_frames_in_the_layout_of_nghttp() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h2c", "0", "--h2", "0", "--body", "6"]);
@@ -290,7 +290,7 @@ fn verbose_shows_frames_in_the_layout_of_nghttp() {
         assert_eq!(stdout(&output), "abcdef");
         let said = stderr(&output);
         let lines = without_times(&said);
-        // What was sent meanwhile may stand anywhere among what was received.
+        // Lines about sent frames may appear anywhere among those about received frames.
         let has = |way: &str, part: &[&str]| {
             let blocks = blocks_of(way, &lines);
             blocks.windows(part.len()).any(|window| window == part)
@@ -321,7 +321,7 @@ fn verbose_shows_frames_in_the_layout_of_nghttp() {
 }
 
 #[test]
-fn what_verbose_shows_of_the_server_is_what_nghttp_shows() {
+fn verbose_prints_received_frames_exactly_as_nghttp_does() {
     if !have(&["nghttp"]) {
         return;
     }
@@ -337,7 +337,8 @@ fn what_verbose_shows_of_the_server_is_what_nghttp_shows() {
     assert_eq!(received(&stderr(&ours), 1), received(&stdout(&theirs), 1));
 }
 
-/// The blocks of lines about what was received, with the stream that every client numbers in its own way named N.
+/// The blocks of lines about received frames, with the stream id replaced by N, because each client numbers its own
+/// way.
 fn received(text: &str, stream: u32) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut is_received = false;
@@ -354,13 +355,13 @@ fn received(text: &str, stream: u32) -> Vec<String> {
             *block += &line;
         }
     }
-    // Which of them come first depends on when the server reads.
+    // Their order depends on when the server reads.
     blocks.sort();
     blocks
 }
 
 #[test]
-fn verbose_shows_heads_of_http1_and_packets_of_http3() {
+fn verbose_prints_http1_heads_and_http3_packets() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--h3", "0", "--body", "6"]);
@@ -379,7 +380,7 @@ fn verbose_shows_heads_of_http1_and_packets_of_http3() {
     ] {
         assert!(lines.contains(&line), "no {line:?} in {said}");
     }
-    // As the connection sends it, not as the request alone would be.
+    // The head as the connection sends it, not as the request alone would be.
     let chunked = ["-v", "-d", "sent", "--set", "http1.framing=chunked"];
     fs::write(home.path().join("sent"), "abc").expect("a file");
     let said = stderr(&fetch(&home, Protocol::H1, &chunked, &url));
@@ -407,7 +408,7 @@ fn verbose_shows_heads_of_http1_and_packets_of_http3() {
 }
 
 #[test]
-fn the_key_log_has_the_secrets_of_each_connection() {
+fn key_log_has_the_secrets_of_each_connection() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1s", "0", "--h2", "0", "--h3", "0"]);
@@ -420,7 +421,7 @@ fn the_key_log_has_the_secrets_of_each_connection() {
     let output = fetch(&home, Protocol::H2, &old, &server.url(Protocol::H2));
     assert!(output.status.success(), "{}", stderr(&output));
     let text = fs::read_to_string(home.path().join("keys.log")).expect("the key log");
-    // The labels of draft-ietf-tls-keylogfile: four secrets of TLS 1.3 in each connection, one of TLS 1.2.
+    // The labels of draft-ietf-tls-keylogfile: four secrets per TLS 1.3 connection, one for TLS 1.2.
     let count = |label: &str| {
         text.lines()
             .filter(|line| line.split(' ').next() == Some(label))
@@ -448,7 +449,7 @@ fn the_key_log_has_the_secrets_of_each_connection() {
 }
 
 #[test]
-fn ipv6_works_where_the_machine_has_it() {
+fn ipv6_works_if_the_machine_supports_it() {
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         eprintln!("skipped: this machine has no IPv6");
         return;
@@ -464,7 +465,7 @@ fn ipv6_works_where_the_machine_has_it() {
 }
 
 #[test]
-fn a_port_in_use_and_a_wrong_setting_end_serve_with_a_clear_error() {
+fn serve_fails_with_a_clear_error_for_a_used_port_or_a_bad_setting() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--h3", "0"]);

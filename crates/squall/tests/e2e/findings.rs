@@ -1,9 +1,9 @@
-//! Constructed pathologies: small real trials in which one is really present, and one in which it is absent. Findings
-//! are there in the first, and silent in the second.
+//! Constructed problems: small real trials in which one is present, and one in which it is absent. The finding must be
+//! reported in the first and not in the second.
 //!
-//! Several variants share a recipe, so that one load shows many. A trial that other work on the machine disturbs may
-//! also have a late generator; nothing else is excused. Those of the path are in `findings_path`, those of sockets in
-//! `findings_sockets`.
+//! Several variants share a recipe, so that one load shows many. A trial disturbed by other work on the machine may
+//! also report a late generator; nothing else is excused. Problems of the path are in `findings_path`, those of sockets
+//! in `findings_sockets`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,12 +23,13 @@ use crate::support::{
     FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, seat, squall, stdout,
 };
 
-/// The finding of a trial that was disturbed.
+/// The finding of a disturbed trial.
 const LATE: &str = "generator_late";
-/// What a machine does to any variant over QUIC whose reader does not get a processor in time: the kernel counts it.
+/// The machine can cause this finding in any QUIC variant: if the receiving process does not get a processor in time,
+/// the kernel drops datagrams and counts them.
 const UDP_DROPS: &str = "udp_drops";
 
-/// All that a trial shows, also what may be of the machine.
+/// All findings of a trial, including those that the machine may have caused.
 pub(crate) fn findings(run: &FinishedRun, trial: &TrialFiles) -> Vec<Finding> {
     let folder = RunFolder::open(&run.folder).expect("a run's folder");
     let name = trial.record.trial.folder();
@@ -36,7 +37,7 @@ pub(crate) fn findings(run: &FinishedRun, trial: &TrialFiles) -> Vec<Finding> {
     read_json(trial.findings()).expect("findings.json")
 }
 
-/// Whether the kernel dropped datagrams at a full socket of that trial.
+/// Whether the kernel dropped datagrams at a full socket in that trial.
 pub(crate) fn has_full_sockets(run: &FinishedRun, trial: &TrialFiles) -> bool {
     let folder = RunFolder::open(&run.folder).expect("a run's folder");
     let name = trial.record.trial.folder();
@@ -46,7 +47,7 @@ pub(crate) fn has_full_sockets(run: &FinishedRun, trial: &TrialFiles) -> bool {
         .any(|row| matches!(&row.sample, SocketSample::Quic(path) if path.socket_drops > 0))
 }
 
-/// What the only trial of a variant under such a condition shows.
+/// The findings of the only trial of a variant under a matching condition.
 pub(crate) fn shown(
     run: &FinishedRun,
     variant: &str,
@@ -78,14 +79,14 @@ pub(crate) fn shown(
     shown
 }
 
-/// What a variant must show, and what it must not.
+/// The findings that a variant must have, and those that it must not have.
 pub(crate) struct Expected {
     pub(crate) variant: &'static str,
     pub(crate) found: &'static [&'static str],
     pub(crate) silent: &'static [&'static str],
 }
 
-/// Holds the trials of one condition against what is expected; a healthy variant shows nothing at all.
+/// Compares the trials of one condition with what is expected; a healthy variant has no findings at all.
 pub(crate) fn check(
     run: &FinishedRun,
     is: &dyn Fn(&Condition) -> bool,
@@ -151,7 +152,7 @@ pub(crate) fn recipe(
     )
 }
 
-/// Variants over 40 ms of round trip, of which most have something wrong with their windows.
+/// Variants over a round trip of 40 ms, most of which have a problem with their windows.
 fn window_variants() -> String {
     let http2 = |settings: &str| format!("http2 = {{ connection_window = \"64MiB\", {settings} }}");
     let late =
@@ -191,7 +192,7 @@ const OTHER_WINDOWS: &[&str] = &[
 ];
 
 const WINDOWS: [Expected; 8] = [
-    // Whether updates are late is the trial's own: `check_late_updates`.
+    // `check_late_updates` checks late updates separately, because they vary by trial.
     Expected {
         variant: "tiny stream",
         found: &["stream_window"],
@@ -235,7 +236,7 @@ const WINDOWS: [Expected; 8] = [
 ];
 
 #[test]
-fn windows_and_frames() {
+fn reports_window_and_frame_problems() {
     let _bench = bench();
     let text = recipe(
         "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
@@ -244,15 +245,16 @@ fn windows_and_frames() {
         &window_variants(),
         "1500ms",
     );
-    // So that it reads what has come meanwhile at once, as far as the machine lets it.
+    // With this flag the client reads in one go what has arrived in the meantime, as far as the machine allows.
     let run = run_recipe(&text, &["--idle-processors", "asleep"]);
     check(&run, &any, &["wide", "wide h3"], &WINDOWS);
     check_late_updates(&run, "tiny stream", 16 * 1_024);
 }
 
-/// Updates at half of a window of 16 KiB are late where a client reads packets as they come, which it does if they come apart,
-/// for then it gives a little more than half back at a time; one that reads all at once gives all back (docs/METHOD.md,
-/// "Findings"). So they must be late where it says so: a quarter of the window is missing in each update, or more.
+/// Updates at half of a 16 KiB window are late if the client reads packets one at a time as they arrive, because each
+/// update then returns only a little more than half. A client that reads everything in one go returns the whole window
+/// (docs/METHOD.md, "Findings"). So the finding is optional; but for every request that it names, updates must on
+/// average return at most three quarters of the window.
 fn check_late_updates(run: &FinishedRun, variant: &str, window_bytes: u64) {
     const WINDOW_UPDATE: u64 = 8;
     let findings = shown(run, variant, &any);
@@ -283,7 +285,7 @@ fn check_late_updates(run: &FinishedRun, variant: &str, window_bytes: u64) {
 }
 
 #[test]
-fn uploads() {
+fn reports_windows_that_stop_uploads() {
     let _seat = seat();
     let of = [
         (
@@ -316,9 +318,10 @@ fn uploads() {
     check(&run, &any, &["open"], &[zero]);
 }
 
-/// Of somebody else's server only our own side is known: its window stops our uploads, and the fix is its own setting.
+/// Of a foreign server only our own side is known: its window stops our uploads, and the suggested fix is a setting of
+/// that server.
 #[test]
-fn uploads_to_a_real_server() {
+fn reports_windows_of_a_real_server_that_stop_uploads() {
     if !have(&["nginx"]) {
         return;
     }
@@ -345,7 +348,7 @@ fn uploads_to_a_real_server() {
     assert!(!window.evidence.requests.is_empty());
 }
 
-/// Fields that a service sends with each request: 300 bytes that a table of HPACK makes few.
+/// Header fields of a typical service request: 300 bytes, most of which HPACK's table saves.
 const FIELDS: &str = "[request]\nmethod = \"GET\"\n[request.headers]\naccept = \"application/json\"\n\
     authorization = \"Bearer made-up-token-5f2c8a1e9b7d4036a8c1e2f49d7b6053made-up-token-71d9\"\n\
     cookie = \"session=3b9ac1f0d2e84756; region=us-east-1\"\n\
@@ -391,7 +394,7 @@ const CONNECTIONS: [Expected; 7] = [
 ];
 
 #[test]
-fn connections_and_streams() {
+fn reports_connection_and_stream_problems() {
     let _seat = seat();
     const ONCE: &str = "server = { http1 = { requests_per_connection = 1 } }";
     let full = format!("{ONCE}\ntls = {{ resumption = false }}");
@@ -428,7 +431,7 @@ fn connections_and_streams() {
     check_report(&run);
 }
 
-/// What is found is told, in the terminal, on the page and for programs; of trials that are evidence.
+/// Findings are reported in the terminal, on the page and as JSON, for trials that are valid evidence.
 fn check_report(run: &FinishedRun) {
     let cells: Vec<CellFindings> =
         read_json(run.folder.join("findings.json")).expect("findings.json");
@@ -463,7 +466,7 @@ fn check_report(run: &FinishedRun) {
 }
 
 #[test]
-fn a_generator_that_is_late() {
+fn reports_a_late_generator() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let text = recipe(
@@ -481,7 +484,7 @@ fn a_generator_that_is_late() {
         .stderr(Stdio::null())
         .spawn()
         .expect("squall starts");
-    // Each attempt is a worker of its own, which is stopped for a while in the middle of its load.
+    // Each attempt is a separate worker, which is stopped for a while in the middle of its load.
     let mut stopped = BTreeSet::new();
     while runner.try_wait().expect("it can be waited for").is_none() {
         if let Some(worker) = worker_of(runner.id()).filter(|worker| stopped.insert(*worker)) {
@@ -510,7 +513,7 @@ fn a_generator_that_is_late() {
     assert!(!late.evidence.requests.is_empty());
 }
 
-/// The worker of a run, once its client works.
+/// The worker of a run, once its client is running.
 fn worker_of(runner: u32) -> Option<i32> {
     let children = fs::read_to_string(format!("/proc/{runner}/task/{runner}/children")).ok()?;
     let worker: i32 = children.split_whitespace().next()?.parse().ok()?;

@@ -1,7 +1,7 @@
-//! docs/FINDINGS.md: what it shows of each kept run is what `squall report` prints of it today.
+//! docs/FINDINGS.md: what the page shows of each kept run is what `squall report` prints of it today.
 //!
-//! A block of the page that begins with `$ squall report ...` shows what that command prints, from top to bottom; a line
-//! `[...]` stands for lines left out. What the runs were is told on the page; kept summaries themselves are in `results`.
+//! A block of the page that begins with `$ squall report ...` shows the output of that command in order; a line `[...]`
+//! stands for omitted lines. The page describes the runs; `results` tests kept summaries themselves.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use crate::support::{squall, stderr, stdout};
 
-/// What stands for lines that were left out.
+/// Stands for omitted lines.
 const LEFT_OUT: &str = "[...]";
 
-/// A command with what the page says that it prints.
+/// A command, and its output according to the page.
 struct Block {
     arguments: Vec<String>,
     lines: Vec<String>,
@@ -32,7 +32,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Whether `printed` is `shown`, but for the lines that are left out.
+/// Whether `printed` matches `shown`, apart from omitted lines.
 fn is_shown(shown: &[String], printed: &[&str]) -> bool {
     let Some((first, shown)) = shown.split_first() else {
         return printed.is_empty();
@@ -47,7 +47,7 @@ fn is_shown(shown: &[String], printed: &[&str]) -> bool {
 }
 
 #[test]
-fn the_findings_page_shows_what_reports_of_the_kept_summaries_print() {
+fn findings_page_matches_the_reports_of_the_kept_summaries() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/FINDINGS.md")).expect("docs/FINDINGS.md");
     let blocks = blocks(&page);
@@ -56,7 +56,7 @@ fn the_findings_page_shows_what_reports_of_the_kept_summaries_print() {
         assert_eq!(block.arguments[0], "report", "{:?}", block.arguments);
         let output = squall(&root).args(&block.arguments).output();
         let output = output.expect("squall starts");
-        // 3: all trials of a cell were disturbed, which the page says.
+        // 3: all trials of a cell were disturbed, as the page states.
         let is_well = matches!(output.status.code(), Some(0 | 3));
         assert!(is_well, "{}: {}", output.status, stderr(&output));
         let text = stdout(&output);
@@ -74,7 +74,7 @@ fn the_findings_page_shows_what_reports_of_the_kept_summaries_print() {
 }
 
 #[test]
-fn left_out_lines_stand_for_any_and_all_others_for_themselves() {
+fn omission_marker_matches_any_lines_and_other_lines_match_exactly() {
     let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     assert!(is_shown(&lines("a [...] d"), &["a", "b", "c", "d"]));
     assert!(is_shown(&lines("a b"), &["a", "b"]));

@@ -1,13 +1,13 @@
-//! Constructed pathologies of the transport and the path: each really present in one small trial and absent in another.
+//! Constructed problems of transport and path, each present in one small trial and absent in another.
 //!
-//! Those of HTTP and of squall itself, and what all of them share, are in `findings`.
+//! Problems of HTTP and of squall itself, and the code that all of them share, are in `findings`.
 
 use squall_base::plan::Condition;
 
 use crate::findings::{Expected, any, check, recipe, variants};
 use crate::support::{run_recipe, seat};
 
-/// Windows that never bind.
+/// Windows too large to limit anything.
 const WIDE: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"64MiB\" }";
 const KEPT: &str = "connections = 1\ntcp = { slow_start_after_idle = false }";
 
@@ -40,7 +40,7 @@ const LARGE: [Expected; 5] = [
 ];
 
 #[test]
-fn what_holds_large_responses_back() {
+fn reports_what_delays_large_responses() {
     let _seat = seat();
     let dynamic = format!(
         "{WIDE}\ntls = {{ records = {{ small = \"1300\", warmup = \"1MiB\", idle = \"200ms\" }} }}"
@@ -88,7 +88,7 @@ fn is_lossy(condition: &Condition) -> bool {
 }
 
 #[test]
-fn loss_among_small_responses() {
+fn reports_loss_among_small_responses() {
     let _seat = seat();
     let of = [("h1", "h1", ""), ("h2c", "h2c", WIDE), ("h3", "h3", "")];
     let run = run_recipe(
@@ -126,9 +126,9 @@ fn loss_among_small_responses() {
     );
 }
 
-/// A connection that cannot keep up has many responses in one record, whose end is lost now and then.
+/// A connection that cannot keep up puts many responses into one record, whose end is sometimes lost.
 #[test]
-fn records_of_many_responses_under_loss() {
+fn reports_tls_records_of_many_responses_under_loss() {
     let _seat = seat();
     let run = run_recipe(
         &recipe(
@@ -156,7 +156,7 @@ fn records_of_many_responses_under_loss() {
 }
 
 #[test]
-fn cubic_takes_random_loss_for_congestion() {
+fn reports_that_cubic_mistakes_random_loss_for_congestion() {
     let _seat = seat();
     let bbr = format!("{WIDE}\ncongestion_control = \"bbr\"");
     let run = run_recipe(
@@ -185,7 +185,7 @@ fn cubic_takes_random_loss_for_congestion() {
 }
 
 #[test]
-fn queues_and_reordering() {
+fn reports_queueing_and_reordering() {
     let _seat = seat();
     const BLOAT: &str = "rate 10mbit, queue 400 packets";
     const SHORT: &str = "rate 100mbit, queue 20 packets";
@@ -204,7 +204,7 @@ fn queues_and_reordering() {
         ),
         &[],
     );
-    // Settings are recorded as they were understood, with their defaults.
+    // Settings are recorded as interpreted, with their defaults.
     let over =
         |start: &'static str| move |condition: &Condition| condition.link.up.starts_with(start);
     let is_free = |condition: &Condition| condition.link.up.is_empty();
@@ -245,7 +245,7 @@ fn queues_and_reordering() {
 }
 
 #[test]
-fn a_lost_syn() {
+fn reports_a_lost_syn() {
     let _seat = seat();
     let once = "server = { http1 = { requests_per_connection = 1 } }";
     let run = run_recipe(

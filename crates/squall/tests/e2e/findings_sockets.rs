@@ -1,7 +1,7 @@
-//! Constructed pathologies of sockets: Nagle's algorithm, buffers that are too small, ports that run out. Each is really
-//! present in one small trial and absent in another, which differs in that setting alone.
+//! Constructed problems of sockets: Nagle's algorithm, buffers that are too small, too few local ports. Each is present
+//! in one small trial and absent in another, which differs only in that setting.
 //!
-//! Those of HTTP and of the path, and what all of them share, are in `findings` and `findings_path`.
+//! Problems of HTTP and of the path, and the code that all of them share, are in `findings` and `findings_path`.
 
 use std::net::TcpListener;
 
@@ -13,7 +13,7 @@ use squall_linux::socket::{SocketError, start_connect};
 use crate::findings::{Expected, any, check, findings, has_full_sockets, recipe, shown, variants};
 use crate::support::{FinishedRun, run_recipe, seat};
 
-/// The value of one number of the evidence.
+/// One number of the evidence.
 fn value(finding: &Finding, what: &str) -> f64 {
     let numbers = &finding.evidence.numbers;
     let number = numbers.iter().find(|number| number.what == what);
@@ -22,17 +22,17 @@ fn value(finding: &Finding, what: &str) -> f64 {
         .value
 }
 
-/// That finding of a variant.
+/// The finding of this name in a variant.
 fn found(run: &FinishedRun, variant: &str, name: &str) -> Finding {
     let mut findings = shown(run, variant, &any).into_iter();
     let found = findings.find(|finding| finding.name == name);
     found.unwrap_or_else(|| panic!("{variant} does not show {name}"))
 }
 
-/// A message that is written piece by piece: with Nagle's algorithm only the first piece leaves at once, and the rest
-/// waits for its acknowledgement, which the receiver delays for 40 ms.
+/// A message that is written piece by piece: with Nagle's algorithm only the first piece leaves immediately, and the
+/// rest waits for its acknowledgement, which the receiver delays by 40 ms.
 #[test]
-fn messages_in_pieces_with_nagles_algorithm() {
+fn reports_nagle_for_messages_written_in_pieces() {
     let _seat = seat();
     const PIECES: &str = "connections = 1\ntcp = { write_size = \"200\" }";
     let client = format!("{PIECES}\nclient = {{ tcp = {{ no_delay = false }} }}");
@@ -49,7 +49,7 @@ fn messages_in_pieces_with_nagles_algorithm() {
     ];
     let run = run_recipe(
         &recipe(
-            // Only who answers at once what it has just received delays its acknowledgements (tcp_event_data_sent).
+            // Only a receiver that responds right after receiving delays its acknowledgements (tcp_event_data_sent).
             "kind = \"closed\"\nusers = 1\nwarmup = \"500ms\"\ndrain = \"1s\"",
             "[request]\nmethod = \"POST\"\nbody = \"600\"\n[response]\nbody = \"600\"",
             "delay = \"10ms\"",
@@ -63,13 +63,13 @@ fn messages_in_pieces_with_nagles_algorithm() {
         found: &["nagle"],
         silent: &["send_buffer", "receive_window", "slow_start_after_idle"],
     });
-    // Without the algorithm pieces do no harm, nor does the algorithm without pieces.
+    // Pieces without the algorithm do no harm, nor does the algorithm without pieces.
     check(&run, &any, &["pieces", "one go"], &expected);
     for station in ["client", "server"] {
         let nagle = found(&run, station, "nagle");
         assert_eq!(nagle.fixes[0].station, station);
         assert_eq!(nagle.fixes[0].setting, "tcp.no_delay = true");
-        // Each request waits once, for 40 ms at least (TCP_DELACK_MIN), besides its round trip of 20 ms.
+        // Each request waits once, for at least 40 ms (TCP_DELACK_MIN), on top of its round trip of 20 ms.
         let requests = run.only(station).measured().count() as f64;
         let cost = value(&nagle, "requests that it cost time");
         assert!(cost >= 0.9 * requests, "{cost} of {requests}");
@@ -80,11 +80,12 @@ fn messages_in_pieces_with_nagles_algorithm() {
     }
 }
 
-/// 16 KiB in a round trip of 40 ms, though the window would let 100 kB and more go.
+/// 16 KiB per round trip of 40 ms, although the window would allow 100 kB or more.
 #[test]
-fn a_send_buffer_below_what_a_round_trip_carries() {
+fn reports_a_send_buffer_smaller_than_a_round_trip_needs() {
     let _seat = seat();
-    // A single call fills a buffer far beyond its size: one packet of the stack holds half of the peer's window.
+    // A single large write fills a buffer far beyond its size: one of the stack's packets holds half of the peer's
+    // window.
     const KEPT: &str =
         "connections = 1\ntcp = { slow_start_after_idle = false, write_size = \"4KiB\" }";
     const WIDE: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"64MiB\" }";
@@ -129,7 +130,8 @@ fn a_send_buffer_below_what_a_round_trip_carries() {
     }
 }
 
-/// Whether this kernel can confine a socket to some ports; if not, it says so loudly, and fails where every test must run.
+/// Whether this kernel can restrict a socket to some ports. If not, prints a notice, or fails where every test must
+/// run.
 fn has_local_ports() -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let settings = TcpSettings {
@@ -146,9 +148,9 @@ fn has_local_ports() -> bool {
     false
 }
 
-/// Each answer takes 300 ms, so that 15 of 50 requests a second are under way at once, each on its own connection.
+/// Each response takes 300 ms, so 15 of 50 requests a second are in flight, each on a separate connection.
 #[test]
-fn few_local_ports() {
+fn reports_too_few_local_ports() {
     if !has_local_ports() {
         return;
     }
@@ -200,15 +202,15 @@ fn few_local_ports() {
         );
         assert!(ports.evidence.requests.iter().all(|it| failed.contains(it)));
         assert_eq!(ports.fixes[0].station, "client");
-        // Eight connections at once, each for 300 ms and more: at most 27 of 50 a second.
+        // Eight concurrent connections, each for at least 300 ms: at most 27 of 50 requests a second.
         assert!(ports.share.part > 0.3, "{:?}", ports.share);
     }
 }
 
-/// A buffer of 16 KiB holds seven datagrams with what the kernel needs for each (2,304 bytes), and ten begin an answer at
-/// once (RFC 9002, section 7.2); one of 8 MiB holds several answers, however late its reader is.
+/// A buffer of 16 KiB holds seven datagrams including the kernel's overhead (2,304 bytes each), and a response begins
+/// with a burst of ten (RFC 9002, section 7.2). A buffer of 8 MiB holds several responses, however late its reader is.
 #[test]
-fn a_receive_buffer_below_a_burst_of_datagrams() {
+fn reports_a_receive_buffer_smaller_than_a_burst_of_datagrams() {
     let _seat = seat();
     let of = [
         (
@@ -232,7 +234,7 @@ fn a_receive_buffer_below_a_burst_of_datagrams() {
         ),
         &[],
     );
-    // `check` would excuse drops, as the machine's.
+    // `check` would excuse drops as caused by the machine.
     for variant in ["large", "small"] {
         let trial = run.only(variant);
         let shown = findings(&run, trial);

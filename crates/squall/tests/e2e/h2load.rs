@@ -1,5 +1,5 @@
-//! The load generator and the server that people would otherwise use, h2load and nghttpd, over the same link:
-//! the yardstick for squall's own client and server.
+//! The usual load generator and server, h2load and nghttpd, over the same link: the yardstick for squall's own client
+//! and server.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::bare_link::{ADDRESS, BareLink};
 
-/// Response times in ms, sorted, of 200 POSTs a second of 1 KiB over one HTTP/2 connection. h2load counts from
-/// when it serialises a request.
+/// Sorted response times in ms of 200 POSTs a second of 1 KiB over one HTTP/2 connection. h2load starts counting when
+/// it serialises a request.
 pub(crate) fn latencies_ms(seed: u64, seconds: u32) -> Vec<f64> {
     let home = TempDir::new().expect("a temporary folder");
     for name in ["body", "index.html"] {
@@ -67,7 +67,7 @@ fn start(folder: &Path, line: &str) -> std::process::Child {
         })
 }
 
-/// h2load's log: start in us, status, duration in us, tab-separated.
+/// Parses h2load's log: start in us, status, duration in us, tab-separated.
 fn read_log(path: &Path) -> Vec<f64> {
     let text = fs::read_to_string(path).expect("h2load has written its log");
     let mut latencies: Vec<f64> = text

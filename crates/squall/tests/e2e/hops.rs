@@ -1,6 +1,7 @@
-//! Tables `hop.N` of a recipe: what each side of one hop is told is what its stations do there, and on no other hop.
+//! `hop.N` tables of a recipe: the settings for each side of one hop apply to its stations on that hop, and on no
+//! other.
 //!
-//! What they may say is in squall-recipe, paths as such are in `paths`.
+//! squall-recipe tests their syntax, `paths` tests paths as such.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::support::{recipe, run_recipe, seat};
 const REQUESTS: usize = 100;
 const BODY: &str = "body = \"1KiB\"";
 
-/// What each side of the second hop has for itself, and beside it what of HTTP/1.1 the others have.
+/// Separate settings for each side of the second hop, and HTTP/1.1 settings for the hops around it.
 const HTTP1_AROUND: &str = r#"
 [[variant]]
 name = "h1 around"
@@ -34,7 +35,7 @@ connections = 1
 client = { http1 = { requests_per_connection = 25 } }
 "#;
 
-/// The variant's own settings hold on the hops that say nothing else.
+/// The variant's own settings apply to hops that do not override them.
 const HTTP2_AROUND: &str = r#"
 [[variant]]
 name = "h2c around"
@@ -47,7 +48,7 @@ client = { http2 = { stream_window = "100000", data_size = "5000" } }
 server = { http2 = { stream_window = "70000", data_size = "3000" } }
 "#;
 
-/// A trial with what its hops did.
+/// A trial with the records of its hops.
 struct Trial {
     record: TrialRecord,
     frames: Vec<FrameRecord>,
@@ -61,7 +62,7 @@ fn trials() -> BTreeMap<String, Trial> {
         &[HTTP1_AROUND, HTTP2_AROUND],
         "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"2s\"",
     );
-    // Bodies of more than one DATA frame, both ways.
+    // Bodies of more than one DATA frame, in both directions.
     let run = run_recipe(&text.replace(BODY, "body = \"20000\""), &[]);
     let folder = RunFolder::open(&run.folder).expect("the run's folder");
     let trials = folder.complete_trials().expect("its trials");
@@ -93,14 +94,14 @@ impl Trial {
         })
     }
 
-    /// The longest of them.
+    /// The length of the longest.
     fn longest(&self, hop: u8, side: Side) -> u64 {
         let lengths = self.data(hop, side).map(|row| row.frame.length);
         lengths.max().expect("it sent bodies")
     }
 
-    /// The windows that streams, and connections, had for the DATA of this side, before the first of it. Those of
-    /// streams that began before the other side's SETTINGS had come are left out (RFC 9113, section 6.9.2).
+    /// The stream and connection windows available to this side before its first DATA frame. Streams that began before
+    /// the other side's SETTINGS arrived are left out (RFC 9113, section 6.9.2).
     fn first_windows(&self, hop: u8, side: Side) -> [BTreeSet<i64>; 2] {
         let (mut streams, mut connections) = (BTreeSet::new(), BTreeSet::new());
         let mut windows = [BTreeSet::new(), BTreeSet::new()];
@@ -117,7 +118,7 @@ impl Trial {
         windows
     }
 
-    /// How many exchanges each connection of a hop had, as its client saw them.
+    /// The number of exchanges on each connection of a hop, as its client saw them.
     fn exchanges_of_connections(&self, hop: u8) -> Vec<usize> {
         let mut counts = BTreeMap::new();
         for row in &self.exchanges {
@@ -129,7 +130,7 @@ impl Trial {
     }
 }
 
-/// So many connections announced one set of SETTINGS, with these among them.
+/// Checks that this number of connections announced the same SETTINGS, including these.
 fn check_announced(found: &BTreeMap<String, u64>, connections: u64, settings: &[&str]) {
     let sets: Vec<(&String, &u64)> = found.iter().collect();
     let [(words, count)] = sets[..] else {
@@ -146,7 +147,7 @@ fn check_announced(found: &BTreeMap<String, u64>, connections: u64, settings: &[
 }
 
 #[test]
-fn each_side_of_each_hop_does_what_its_own_table_says() {
+fn each_side_of_each_hop_uses_its_own_settings() {
     let _seat = seat();
     let trials = trials();
     let trial = &trials["h1 around"];
@@ -162,7 +163,7 @@ fn each_side_of_each_hop_does_what_its_own_table_says() {
     ];
     check_announced(&server.settings_sent, 3, &theirs);
     check_announced(&client.settings_received, 3, &theirs);
-    // Data are as long as their sender makes them, and its windows are what the other side gives.
+    // The sender sets the length of its DATA frames; the receiver sets the sender's windows.
     assert_eq!(trial.longest(2, Side::Client), 5_000);
     assert_eq!(trial.longest(2, Side::Server), 3_000);
     let windows = |stream, connection| [BTreeSet::from([stream]), BTreeSet::from([connection])];
@@ -174,7 +175,7 @@ fn each_side_of_each_hop_does_what_its_own_table_says() {
         trial.first_windows(2, Side::Server),
         windows(100_000, 200_000)
     );
-    // Around it HTTP/1.1 is spoken, on as many connections as its own settings make.
+    // The hops around it use HTTP/1.1, with as many connections as their own settings cause.
     for hop in [1, 3] {
         for counts in trial.counts(hop) {
             assert_eq!(counts.protocols.keys().collect::<Vec<_>>(), ["h1"]);

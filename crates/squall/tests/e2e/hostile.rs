@@ -1,5 +1,6 @@
-//! Clients that mean harm, against `squall serve`: whatever they do, others are answered soon, memory stays small, and
-//! nothing panics. How each of its floods ends, and what is written of it, is in `hostile_ends`; what servers do to `squall fetch` and `squall load` is in `hostile_servers`.
+//! Malicious clients against `squall serve`: whatever they do, other clients get prompt responses, memory stays small,
+//! and nothing panics. `hostile_ends` tests how each of these floods ends and what is logged about it;
+//! `hostile_servers` tests servers against `squall fetch` and `squall load`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -9,22 +10,22 @@ use std::time::{Duration, Instant};
 use squall_base::Time;
 use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_http::tls::{self, Session, Trust};
-use squall_http::{ClientEvent, Inbox, Wants, h3};
+use squall_http::{ClientEvent, Inbox, InboxOptions, h3};
 
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::bench;
 
-/// What a server may have used at most, in KiB. Idle it takes 17 MiB. Of HTTP/1.1 the worst is 1,024 answers that wait
-/// (`h1::MAX_PIPELINED`) on each of two connections, none of which holds its body before its turn: 12 MiB. Of QUIC it is
-/// 500 handshakes that nobody goes on with, 40 KiB each: 20 MiB.
+/// The memory limit for a server, in KiB. An idle server takes 17 MiB. The worst HTTP/1.1 attack is 1,024 queued
+/// responses (`h1::MAX_PIPELINED`) on each of two connections, none of which holds its body before its turn: 12 MiB.
+/// The worst QUIC attack is 500 abandoned handshakes of 40 KiB each: 20 MiB.
 pub(crate) const MOST_KIB: u64 = 48 * 1024;
 
-/// How long each attack goes on.
+/// The duration of each attack.
 const ATTACK: Duration = Duration::from_millis(400);
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Types of frames (RFC 9113, section 6).
+/// Frame types (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
@@ -36,7 +37,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// ":method: GET" or POST, ":scheme: http", ":path: /" of HPACK's static table, and ":authority: a".
+/// ":method: GET" or POST, ":scheme: http", ":path: /" from HPACK's static table, and ":authority: a".
 const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
 const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
 
@@ -53,7 +54,7 @@ fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, GET)
 }
 
-/// What a client sends once, and then again and again.
+/// What a client sends once, and then repeatedly.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) opening: Vec<u8>,
@@ -104,7 +105,7 @@ pub(crate) fn http2_attacks() -> Vec<Attack> {
     let no_window = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
     let open = frame(HEADERS, 0, 1, GET);
     let post = frame(HEADERS, END_HEADERS, 1, POST);
-    // "x: 4,000 times y", indexed, and then 16,000 times by its index.
+    // "x: 4,000 times y", indexed, followed by 12,000 references to its index.
     let mut bomb = vec![0x40, 1, b'x', 0x7f, 0xa1, 0x1e];
     bomb.extend([b'y'; 4_000]);
     bomb.extend([0xbe; 12_000]);
@@ -150,7 +151,7 @@ fn get_next(n: u32) -> Vec<u8> {
     get(2 * n + 3)
 }
 
-/// A connection to be attacked over. Nothing is read from it but what TLS needs.
+/// A connection to attack over. It reads only what TLS needs.
 pub(crate) struct Wire {
     pub(crate) stream: TcpStream,
     pub(crate) tls: Option<Session>,
@@ -203,7 +204,7 @@ fn flush(stream: &mut TcpStream, session: &mut Session) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Attacks for `ATTACK`, or until the server has had enough of it.
+/// Attacks for `ATTACK`, or until the server closes the connection.
 fn carry_out(attack: &Attack, mut wire: Wire) {
     let timeout = Some(ATTACK / 4);
     wire.stream.set_write_timeout(timeout).expect("a timeout");
@@ -214,14 +215,14 @@ fn carry_out(attack: &Attack, mut wire: Wire) {
         sent = wire.send(&(attack.again)(n));
         n += 1;
     }
-    // Nobody reads any more: the connection stays full until the time is over.
+    // The server has stopped reading: the connection stays full until the time is up.
     let is_full = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
     if sent.is_err_and(|error| is_full(&error)) {
         thread::sleep(ATTACK.saturating_sub(began.elapsed()));
     }
 }
 
-/// Each attack from two connections, while somebody else asks.
+/// Runs each attack from two connections while another client sends requests.
 fn withstand(attacks: &[Attack], serving: Serving, wire: impl Fn(&Serving) -> Wire + Sync) {
     for attack in attacks {
         thread::scope(|scope| {
@@ -246,7 +247,7 @@ fn check_memory(serving: &Serving, name: &str) {
 }
 
 #[test]
-fn floods_of_http1() {
+fn server_withstands_http1_floods() {
     let _bench = bench();
     let serving = Serving::start(&["h1"], &[]);
     withstand(&http1_attacks(), serving, |serving| {
@@ -255,7 +256,7 @@ fn floods_of_http1() {
 }
 
 #[test]
-fn floods_of_http2() {
+fn server_withstands_http2_floods() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h2c"], &[]);
     withstand(&http2_attacks(), serving, |serving| {
@@ -264,7 +265,7 @@ fn floods_of_http2() {
 }
 
 #[test]
-fn floods_of_http2_over_tls() {
+fn server_withstands_http2_floods_over_tls() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h2"], &[]);
     withstand(&http2_attacks(), serving, |serving| {
@@ -272,7 +273,7 @@ fn floods_of_http2_over_tls() {
     });
 }
 
-/// Bytes that mean nothing, the same in every run (xorshift64, Marsaglia 2003).
+/// Meaningless bytes, the same in every run (xorshift64, Marsaglia 2003).
 fn garbage(len: usize) -> Vec<u8> {
     let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -288,22 +289,22 @@ fn garbage(len: usize) -> Vec<u8> {
 const ALL: [&str; 6] = ["h1", "h1s", "h2c", "h2", "https", "h3"];
 
 #[test]
-fn garbage_on_every_listener() {
+fn server_withstands_garbage_on_every_listener() {
     let _bench = bench();
     let serving = Serving::start(&ALL, &[]);
     let bytes = garbage(100_000);
     for kind in ["h1", "h1s", "h2c", "h2", "https"] {
         let mut stream = connect(serving.address(kind));
-        // It may be refused before it is sent.
+        // The server may close the connection before everything is sent.
         let _ = stream.write_all(&bytes);
-        // Whatever it answers, it closes.
+        // Whatever the server responds, it closes the connection.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     for datagram in bytes.chunks(97).chain(bytes.chunks(1_200)) {
         let sent = socket.send_to(datagram, serving.address("h3"));
         sent.expect("it is sent");
-        // As a long header of version 1, of which the rest is wrong.
+        // Starts like a long header of version 1; the rest is invalid.
         let initial = [&[0xc3, 0, 0, 0, 1, 8][..], datagram].concat();
         let sent = socket.send_to(&initial, serving.address("h3"));
         sent.expect("it is sent");
@@ -314,13 +315,13 @@ fn garbage_on_every_listener() {
 }
 
 #[test]
-fn handshakes_that_break_off() {
+fn server_withstands_aborted_tls_handshakes() {
     let _bench = bench();
     let serving = Serving::start(&ALL, &[]);
     let context = tls::ClientContext::new(&TlsSettings::default(), &["h2"], &Trust::Anyone);
     let session = Session::client(&context.expect("a context"), None).expect("a session");
     let hello = session.output();
-    // Those that stay open, one byte further each.
+    // Connections that stay open, each with one byte more than the one before.
     let mut open = Vec::new();
     for len in 0..hello.len().min(300) {
         for kind in ["h1s", "h2", "https"] {
@@ -337,9 +338,9 @@ fn handshakes_that_break_off() {
     serving.check_ends_well();
 }
 
-/// Each a connection of QUIC of which only the first flight comes.
+/// QUIC connections that send only the first flight.
 #[test]
-fn first_flights_of_quic() {
+fn server_withstands_abandoned_quic_handshakes() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
@@ -347,7 +348,7 @@ fn first_flights_of_quic() {
     let (settings, tls) = (Http3Settings::default(), TlsSettings::default());
     let context = h3::ClientContext::new(&settings, &tls, &Trust::Anyone, 1);
     let mut context = context.expect("a context");
-    let mut inbox: Inbox<ClientEvent> = Inbox::new(Wants::default());
+    let mut inbox: Inbox<ClientEvent> = Inbox::new(InboxOptions::default());
     let mut batch = h3::Batch::new();
     for n in 0..500 {
         let peer = serving.address("h3");
@@ -367,9 +368,9 @@ fn first_flights_of_quic() {
     serving.check_ends_well();
 }
 
-/// Clients that send a byte now and then hold nobody up, and are not waited for longer than those that send none.
+/// Clients that send an occasional byte block no other client, and time out no later than silent ones.
 #[test]
-fn slow_clients_are_given_up() {
+fn slow_clients_time_out() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h2c", "h2"], &["--idle-timeout", "2s"]);
     let slow = |address: SocketAddr, opening: &[u8], piece: &[u8]| {
@@ -397,11 +398,11 @@ fn slow_clients_are_given_up() {
     };
     thread::scope(|scope| {
         for _ in 0..20 {
-            // The head of a request that does not come to its end.
+            // The head of a request that never ends.
             scope.spawn(|| slow(serving.address("h1"), b"GET /", b"a"));
         }
         scope.spawn(|| {
-            // A large frame, HEADERS; before it closes, the server says so (GOAWAY).
+            // A large HEADERS frame. Before the server closes, it sends GOAWAY.
             let header = [0, 0x40, 0, HEADERS, 0, 0, 0, 0, 1];
             let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &header].concat();
             let heard = slow(serving.address("h2c"), &opening, &[0]);
@@ -412,12 +413,12 @@ fn slow_clients_are_given_up() {
             );
         });
         scope.spawn(|| {
-            // Silence within a handshake.
+            // Silence during a handshake.
             let mut stream = connect(serving.address("h2"));
             assert_eq!(read_to_end(&mut stream), b"");
         });
         scope.spawn(|| {
-            // A window of nothing.
+            // A window of zero.
             let mut stream = connect(serving.address("h2c"));
             let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
             let sent = [PREFACE, &no_window, &get(1)].concat();
@@ -425,14 +426,14 @@ fn slow_clients_are_given_up() {
             read_to_end(&mut stream);
         });
         scope.spawn(|| {
-            // The same from one who says all the time that it is there.
+            // A window of zero, from a client that keeps sending PING.
             let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
             let opening = [PREFACE, &no_window, &get(1)].concat();
             let ping = frame(PING, 0, 0, &[0; 8]);
             assert_ne!(slow(serving.address("h2c"), &opening, &ping), b"");
         });
         scope.spawn(|| {
-            // Whoever waits for an answer is not idle.
+            // A client waiting for a response is not idle.
             let mut stream = connect(serving.address("h1"));
             let request = b"GET /?delay=4s HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
             stream.write_all(request).expect("it reads");
@@ -446,9 +447,9 @@ fn slow_clients_are_given_up() {
     serving.check_ends_well();
 }
 
-/// A client that keeps its side open does not keep the connection.
+/// A client that keeps its side open does not keep the connection alive.
 #[test]
-fn refused_clients_that_stay_are_left() {
+fn server_closes_on_a_rejected_client_that_stays_connected() {
     let _bench = bench();
     let serving = Serving::start(&["h1"], &[]);
     let mut stream = connect(serving.address("h1"));
@@ -457,7 +458,7 @@ fn refused_clients_that_stay_are_left() {
     stream.read_to_end(&mut answer).expect("it closes its side");
     assert!(answer.starts_with(b"HTTP/1.1 400"), "{answer:?}");
     let began = Instant::now();
-    // The server throws away what comes until it has waited long enough.
+    // The server discards what arrives until its timeout.
     while stream.write_all(&[b'x'; 1_000]).is_ok() {
         assert!(
             began.elapsed() < Duration::from_secs(8),

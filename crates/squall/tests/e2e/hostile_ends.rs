@@ -1,6 +1,6 @@
-//! How the floods of `hostile` end, of clients that read what they are told and of those that do not: each is refused with
-//! the answer or the code that is due, or given up once nothing has got on for the idle timeout, or goes on for as long as
-//! its client likes; in bounded memory, and with a line of the access log for each exchange that has begun.
+//! How the floods of `hostile` end, for clients that read responses and for those that do not. Each is rejected with
+//! the correct response or error code, or times out after making no progress for the idle timeout, or lasts as long as
+//! its client likes. Memory stays bounded, and the access log has a line for each exchange that has begun.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -15,78 +15,79 @@ use crate::bounded::check_each;
 use crate::hostile::{Attack, MOST_KIB, Wire, http1_attacks, http2_attacks};
 use crate::serving::Serving;
 
-/// `--idle-timeout`, and what it is.
+/// `--idle-timeout`, as text and as a duration.
 const IDLE: &str = "2s";
 const IDLE_TIME: Duration = Duration::from_secs(2);
 
-/// Within which each is ended, on a busy machine: what is idle is looked for once a second, and to a client that was told
-/// its end the server listens for 5 s more.
+/// The time within which each flood ends on a busy machine: the server looks for idle connections once a second, and
+/// keeps reading for 5 s from a client that it has rejected.
 const MOST: Duration = Duration::from_secs(15);
 
-/// How long one goes on that may: longer than the idle timeout and the time until it is looked for.
+/// How long a permitted flood runs: longer than the idle timeout plus the interval of the idle check.
 const FOR_NOW: Duration = Duration::from_secs(4);
 
-/// For how long a client sends as fast as it can; then it waits for 1 ms each time, so that others have processors too.
+/// How long a client sends at full speed; after that it pauses 1 ms each time, to leave CPU time to others.
 const FULL_SPEED: Duration = Duration::from_millis(500);
 
-/// How many are run at once.
+/// The number of floods that run in parallel.
 const AT_ONCE: usize = 12;
 
-/// What is kept of an answer.
+/// How much of a response is kept.
 const KEPT_BYTES: usize = 4_096;
 
-/// Codes of GOAWAY (RFC 9113, section 7).
+/// GOAWAY codes (RFC 9113, section 7).
 const INTERNAL_ERROR: u32 = 0x2;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 /// How a flood ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// By an answer with this status, after which the server closes.
+    /// A response with this status, after which the server closes.
     Status(u16),
-    /// By a GOAWAY with this code.
+    /// A GOAWAY with this code.
     GoAway(u32),
-    /// By the connection's end without a word.
+    /// The connection ends without an error message.
     Closed,
-    /// By the same, or by the idle timeout, as its client reads fast enough to be answered or not.
+    /// As `Closed` or by the idle timeout, depending on whether the client reads fast enough to be sent responses.
     ClosedOrIdle,
-    /// By nothing that has got on for the idle timeout.
+    /// The idle timeout, after no progress.
     Idle,
-    /// By the client, which may go on.
+    /// The client stops; the server would have let it continue.
     Client,
 }
 use End::{Client, Closed, ClosedOrIdle, GoAway, Idle, Status};
 
-/// What is in the access log of a client's exchanges, behind the protocol.
+/// The access log lines of a client's exchanges, after the protocol.
 #[derive(Clone, Copy, Debug)]
 enum Lines {
     Nothing,
-    /// One line, which begins so.
+    /// One line with this beginning.
     One(&'static str),
-    /// From so many to so many, each of which begins in one of these ways.
+    /// A number of lines in this range, each with one of these beginnings.
     Many(usize, usize, &'static [&'static str]),
 }
 
-/// Of requests that did not come whole, and of those that were refused.
+/// Requests that did not arrive whole, and requests that were rejected.
 const UNFINISHED_POST: Lines = Lines::One("\"POST /\" - ");
 const NO_HEAD: Lines = Lines::One("\"- -\" - 0 0 ");
 const REFUSED_HEAD: Lines = Lines::One("\"- -\" 400 0 0 ");
 const REFUSED_POST: Lines = Lines::One("\"POST /\" 400 0 0 ");
-/// Answered, or not.
+/// With a response, or without.
 const GETS: &[&str] = &["\"GET /\" 200 0 8 ", "\"GET /\" - 0 "];
-/// The last read may end within a head, which the end of the connection then leaves so.
+/// The last read may end within a head, which then stays incomplete.
 const HALF: &str = "\"- -\" - 0 0 ";
 const GETS_AND_HALF: &[&str] = &[GETS[0], GETS[1], HALF];
 const UNANSWERED_AND_HALF: &[&str] = &[GETS[1], HALF];
 
-/// What is due to each attack.
+/// The expected result of each attack.
 fn expected(name: &str) -> (End, Lines) {
-    // SETTINGS_MAX_CONCURRENT_STREAMS: streams beyond these are refused, which is no exchange, and too many of them are a
-    // flood. So are 1,000 resets at once and 33 a second; what has come with those is read (nghttp2's own limits).
+    // SETTINGS_MAX_CONCURRENT_STREAMS: streams beyond it are refused and are not exchanges, and too many of them are a
+    // flood. So are 1,000 resets in a burst and 33 a second; frames that arrived with those are still processed
+    // (nghttp2's own limits).
     const STREAMS: usize = 100;
     const RESETS: usize = 1_000;
     const MANY: usize = 10_000;
-    // `h1::MAX_PIPELINED`, and the one that is too much.
+    // `h1::MAX_PIPELINED`, and the one that exceeds it.
     const PIPELINED: usize = 1_024 + 1;
     match name {
         "endless field" | "endless fields" | "endless target" => (Status(400), REFUSED_HEAD),
@@ -102,7 +103,7 @@ fn expected(name: &str) -> (End, Lines) {
             (Client, Lines::Many(PIPELINED, PIPELINED, gets))
         }
         "fields in CONTINUATION" | "empty CONTINUATION" => (Closed, NO_HEAD),
-        // The bomb is one of these as long as its reset is not sent, which all others may come before.
+        // The bomb's stream counts as one of these until its reset is sent, and all others may arrive before that.
         "a bomb of HPACK" => (
             GoAway(ENHANCE_YOUR_CALM),
             Lines::Many(STREAMS, MANY, GETS_AND_HALF),
@@ -128,41 +129,41 @@ fn expected(name: &str) -> (End, Lines) {
     }
 }
 
-/// Whether a client reads what comes.
+/// Whether a client reads what it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ears {
     Open,
     Deaf,
 }
 
-/// The listener, and whether TLS is spoken there.
+/// The listener, and whether it speaks TLS.
 type Listener = (&'static str, bool);
 
 struct Flood {
     attack: Attack,
     listener: Listener,
     ears: Ears,
-    /// How many bytes come of each piece before the next is sent.
+    /// How many bytes to receive per piece before the next is sent.
     awaits: usize,
 }
 
-/// What came of a flood.
+/// The outcome of a flood.
 struct Ended {
     client: SocketAddr,
     took: Duration,
-    /// Whether the server has ended it.
+    /// Whether the server ended it.
     by_server: bool,
     heard: Heard,
 }
 
-/// What a client with open ears was told.
+/// What a reading client received.
 #[derive(Default)]
 struct Heard {
-    /// How much it was.
+    /// The total number of bytes.
     len: usize,
-    /// The last of it; frames of HTTP/2 only as long as they are not whole.
+    /// The last bytes received; for HTTP/2, only the incomplete frame.
     last: Vec<u8>,
-    /// The code of GOAWAY.
+    /// The GOAWAY code.
     goaway: Option<u32>,
 }
 
@@ -194,7 +195,7 @@ impl Heard {
     }
 }
 
-/// Moves bytes both ways, neither waiting for the other.
+/// Moves bytes in both directions without blocking.
 struct Pump<'a> {
     wire: &'a mut Wire,
     is_http2: bool,
@@ -217,7 +218,7 @@ impl Pump<'_> {
         }
     }
 
-    /// Writes and reads what can be; whether any was. An error is the end.
+    /// Writes and reads as much as possible. Returns whether anything moved; an error means the connection has ended.
     fn turn(&mut self) -> std::io::Result<bool> {
         let mut has_moved = false;
         if !self.unsent.is_empty() {
@@ -260,7 +261,7 @@ impl Pump<'_> {
         Ok(true)
     }
 
-    /// Where nothing can be written any more, an answer may still be there to be read.
+    /// When writing fails, a response may still be waiting to be read.
     fn hear_the_rest(&mut self) {
         while self.ears == Ears::Open && matches!(self.hear(), Ok(true)) {}
     }
@@ -276,7 +277,7 @@ impl Flood {
         self.listener.0 != "h1"
     }
 
-    /// Goes on until the server ends it, or for so long.
+    /// Runs the flood until the server ends it, or for `most`.
     fn carry_out(&self, serving: &Serving, most: Duration) -> Ended {
         let (kind, is_secure) = self.listener;
         let address = serving.address(kind);
@@ -337,7 +338,7 @@ fn floods(listener: Listener, attacks: fn() -> Vec<Attack>) -> Vec<Flood> {
     floods
 }
 
-/// Each flood by itself against a server of its own.
+/// Runs each flood against its own server.
 fn check(floods: &[Flood]) {
     check_each(floods, AT_ONCE, |flood, home| {
         let (end, lines) = expected(flood.attack.name);
@@ -375,7 +376,7 @@ fn check_end(name: &str, ears: Ears, end: End, ended: &Ended) {
         ..
     } = ended;
     assert_eq!(*by_server, end != Client, "{name}: after {took:?}");
-    // What is progress began with the connection, before the flood.
+    // The idle timeout runs from the start of the connection, before the flood.
     let is_early = *took < IDLE_TIME - FULL_SPEED;
     assert!(end != Idle || !is_early, "{name}: {took:?}");
     if ears == Ears::Deaf {
@@ -389,7 +390,7 @@ fn check_end(name: &str, ears: Ears, end: End, ended: &Ended) {
         }
         GoAway(code) => assert_eq!(heard.goaway, Some(code), "{name}"),
         Closed => assert_eq!(heard.goaway, None, "{name}"),
-        // GOAWAY of no error may be lost, for the socket is closed with it.
+        // A GOAWAY without error may be lost, because the socket is closed right after it.
         Idle | ClosedOrIdle => assert!(matches!(heard.goaway, None | Some(0)), "{name}"),
         Client => assert_eq!(heard.goaway, None, "{name}"),
     }
@@ -409,17 +410,17 @@ fn check_lines(name: &str, lines: Lines, found: &[&str]) {
 }
 
 #[test]
-fn floods_of_http1_come_to_an_end() {
+fn http1_floods_end_as_expected() {
     check(&floods(("h1", false), http1_attacks));
 }
 
 #[test]
-fn floods_of_http2_come_to_an_end() {
+fn http2_floods_end_as_expected() {
     check(&floods(("h2c", false), http2_attacks));
 }
 
 #[test]
-fn floods_of_http2_over_tls_come_to_an_end() {
+fn http2_floods_over_tls_end_as_expected() {
     check(&floods(("h2", true), http2_attacks));
 }
 
@@ -430,11 +431,11 @@ fn find(name: &str) -> Attack {
     found.expect("there is one")
 }
 
-/// Who waits for each answer may ask again and again, but it is no progress: not of what was asked before either, and for
-/// which there is no window.
+/// A client that waits for each acknowledgement may send forever, but that is not progress: neither alone, nor for an
+/// earlier request that has no window.
 #[test]
-fn whoever_only_pings_is_idle() {
-    // 100 times an acknowledgement, of 17 or 9 bytes.
+fn client_that_only_pings_is_idle() {
+    // 100 acknowledgements, of 17 or 9 bytes.
     const PINGS: usize = 1_700;
     const SETTINGS: usize = 900;
     let mut floods = Vec::new();

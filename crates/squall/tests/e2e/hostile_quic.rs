@@ -1,6 +1,6 @@
-//! Clients of HTTP/3 that mean harm, against `squall serve`: what they do is bounded in time and memory, and others are
-//! answered meanwhile. First flights and garbage are in `hostile`, rules that are broken in `hostile_quic_rules`, frames in
-//! great number and what breaks off in `hostile_quic_bodies`, what servers do in `hostile_servers`.
+//! Malicious HTTP/3 clients against `squall serve`: what they do is bounded in time and memory, and other clients get
+//! responses meanwhile. First flights and garbage are in `hostile`, protocol violations in `hostile_quic_rules`, floods
+//! of frames and aborts in `hostile_quic_bodies`, malicious servers in `hostile_servers`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,31 +12,31 @@ use crate::raw_quic::{ENDLESS_HEADERS, GET, RawClient};
 use crate::serving::Serving;
 use crate::support::{bench, seat};
 
-/// What a server may have used at most, in KiB. Idle it takes 14 MiB. The worst is 200 heads of 60,000 bytes that do not end:
-/// 12 MiB.
+/// The memory limit for a server, in KiB. An idle server takes 14 MiB. The worst case is 200 unfinished heads of 60,000
+/// bytes: 12 MiB.
 pub(crate) const MOST_KIB: u64 = 48 * 1024;
 
-/// How long each attack goes on at least, and at most until it has done what it is to do.
+/// The minimum duration of each attack, and the maximum until it has completed its steps.
 const ATTACK: Duration = Duration::from_millis(800);
 const MOST: Duration = Duration::from_secs(20);
 
 const WINDOW: u64 = 1 << 20;
 
-/// How many streams `squall serve` allows at once.
+/// The number of concurrent streams that `squall serve` allows.
 const STREAMS: u64 = 100;
 
-/// The start of a HEADERS frame of 60,000 bytes, which is not too long.
+/// The start of a HEADERS frame of 60,000 bytes, which is within the limit.
 const UNFINISHED_HEADERS: &[u8] = &[0x1, 0x80, 0, 0xea, 0x60];
 
 /// RFC 9114, section 8.1.
 const NO_ERROR: u64 = 0x100;
 const REQUEST_CANCELLED: u64 = 0x10c;
 
-/// Does a step of an attack of which so many were done, and counts it.
+/// Performs one step of an attack and counts it.
 pub(crate) type Attack = fn(&mut RawClient, &mut u64);
 
-/// Two carry it out, each so many steps at least unless the server has ended it, while somebody else asks. Whether each was
-/// ended.
+/// Two clients carry out the attack, each with at least `steps` steps unless the server closes its connection, while
+/// another client sends requests. Returns for each whether the server closed it.
 pub(crate) fn withstand(
     (name, steps): (&str, u64),
     serving: &Serving,
@@ -70,11 +70,11 @@ pub(crate) fn withstand(
     ended
 }
 
-/// Asks on the next streams, as many as the server allows, and gives each up at once.
+/// Sends requests on the next streams, as many as the server allows, and cancels each immediately.
 fn ask_and_reset(client: &mut RawClient, done: &mut u64, fin: bool) {
     while client.send(4 * *done, GET, fin) {
         for half in [Shutdown::Write, Shutdown::Read] {
-            // What was sent to its end is over.
+            // A side that has been sent to its end is closed already.
             let _ = client
                 .conn
                 .stream_shutdown(4 * *done, half, REQUEST_CANCELLED);
@@ -84,7 +84,7 @@ fn ask_and_reset(client: &mut RawClient, done: &mut u64, fin: bool) {
 }
 
 #[test]
-fn floods_of_http3() {
+fn server_withstands_http3_floods() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let to_the_end = ("endless HEADERS", u64::MAX);
@@ -97,7 +97,7 @@ fn floods_of_http3() {
     });
     assert_eq!(ended, [true; 2], "a head without end");
     let unfinished = |client: &mut RawClient, done: &mut u64| {
-        // All of it but the end.
+        // Everything but the end.
         if *done == 99 {
             return;
         }
@@ -129,9 +129,9 @@ fn floods_of_http3() {
     serving.check_ends_well();
 }
 
-/// A client that wants no more of answers, and says nothing of its requests, has the streams and the window that it had.
+/// A client that cancels responses without resetting its requests gets its streams and window back.
 #[test]
-fn answers_that_are_not_wanted_cost_no_streams_and_no_window() {
+fn cancelled_responses_return_their_streams_and_window() {
     const UPLOAD: &[u8] = &[0x0, 0x80, 0x10, 0, 0];
     let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &["--body", "10KB"]);
@@ -140,7 +140,7 @@ fn answers_that_are_not_wanted_cost_no_streams_and_no_window() {
         let stream = 4 * number;
         client.turn_until("allowed", |conn| conn.peer_streams_left_bidi() > 0);
         client.send(stream, GET, true);
-        // All of the answer leaves before it is stopped, and before any of it is read here.
+        // The whole response is sent before it is stopped, and before any of it is read here.
         thread::sleep(Duration::from_millis(10));
         let _ = (client.conn).stream_shutdown(stream, Shutdown::Read, REQUEST_CANCELLED);
         client.turn();
@@ -151,7 +151,7 @@ fn answers_that_are_not_wanted_cost_no_streams_and_no_window() {
     serving.check_answers();
     serving.check_ends_well();
 
-    // What is echoed is read no faster than it can be sent, and this client's windows let nothing through.
+    // An echo is read no faster than it can be sent back, and this client's windows are zero.
     let serving = Serving::start(&["h3"], &["--echo"]);
     let mut client = RawClient::connect(serving.address("h3"), 0);
     let post = headers(&[POST, SCHEME, PATH, AUTHORITY]);
@@ -170,10 +170,10 @@ fn answers_that_are_not_wanted_cost_no_streams_and_no_window() {
     serving.check_ends_well();
 }
 
-/// PING keeps a connection from QUIC's idle time-out; that no body moves ends it nevertheless. One whose body moves,
-/// however slowly, stays.
+/// PINGs keep a connection from QUIC's idle timeout, but the server closes it if no body makes progress. A connection
+/// with progress, however slow, stays open.
 #[test]
-fn pings_keep_no_connection_on_which_nothing_gets_on() {
+fn pings_do_not_keep_a_stalled_connection_open() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const SLOW: Duration = Duration::from_secs(6);
     let _bench = bench();
@@ -192,7 +192,7 @@ fn pings_keep_no_connection_on_which_nothing_gets_on() {
             assert_eq!((said.is_app, said.error_code), (true, NO_ERROR));
         });
         scope.spawn(|| {
-            // A window's worth a second.
+            // One window per second.
             let mut client = RawClient::connect(serving.address("h3"), 20_000);
             client.send(0, GET, true);
             let began = Instant::now();
@@ -218,7 +218,7 @@ fn ping(client: &mut RawClient) {
 }
 
 #[test]
-fn a_proxy_holds_nobody_who_asks_for_nothing() {
+fn proxy_closes_idle_connections_despite_pings() {
     let _bench = bench();
     let upstream = Serving::start(&["h1"], &[]);
     let to = format!("http://{}", upstream.address("h1"));

@@ -1,7 +1,7 @@
-//! Clients of HTTP/3 that send frames in great number, or break off in the middle, against `squall serve`: bodies stay
-//! whole, what means nothing costs nothing, and the access log has an outcome for each exchange.
+//! HTTP/3 clients that send very many frames, or abort midway, against `squall serve`: bodies stay whole, frames of
+//! reserved types cost nothing, and the access log has an outcome for each exchange.
 //!
-//! Rules that are broken are in `hostile_quic_rules`, other floods in `hostile_quic`.
+//! Protocol violations are tested in `hostile_quic_rules`, other floods in `hostile_quic`.
 
 use std::fs;
 use std::path::Path;
@@ -23,13 +23,13 @@ const WINDOW: u64 = 1 << 20;
 const NO_ERROR: u64 = 0x100;
 const REQUEST_CANCELLED: u64 = 0x10c;
 
-/// A frame that means nothing, and has nothing in it (RFC 9114, section 7.2.8).
+/// An empty frame of a reserved type, which has no meaning (RFC 9114, section 7.2.8).
 const NOTHING: &[u8] = &[0x21, 0x0];
 
-/// What an exchange that broke off has in the access log, at the latest.
+/// The deadline for an aborted exchange to appear in the access log.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The start of a frame that means nothing, of 2^62 - 1 bytes.
+/// The start of a frame of a reserved type that is 2^62 - 1 bytes long.
 const ENDLESS_NOTHING: &[u8] = &[0x21, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
 
 fn post(target: &str, length: Option<&str>) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn post(target: &str, length: Option<&str>) -> Vec<u8> {
     headers(&[POST, SCHEME, AUTHORITY, &field(":path", target), &length])
 }
 
-/// The bytes of DATA in an answer whose other frames are HEADERS.
+/// The bytes of DATA in a response whose other frames are HEADERS.
 fn body(answer: &[u8]) -> Vec<u8> {
     let integer = |at: &mut usize| {
         let len = 1 << (answer[*at] >> 6);
@@ -60,14 +60,14 @@ fn body(answer: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bodies_in_frames_of_one_byte_are_whole() {
+fn bodies_in_one_byte_frames_arrive_whole() {
     const BYTES: usize = 50_000;
     let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &["--echo"]);
     let sent: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
     let frames: Vec<u8> = sent
         .iter()
-        // One of them empty, and one that means nothing.
+        // Each byte in its own DATA frame, followed by an empty one and a frame of a reserved type.
         .flat_map(|byte| [0x0, 0x1, *byte, 0x0, 0x0, 0x21, 0x0])
         .collect();
     let mut client = RawClient::connect(serving.address("h3"), WINDOW);
@@ -87,7 +87,7 @@ fn bodies_in_frames_of_one_byte_are_whole() {
     serving.check_ends_well();
 }
 
-/// Sends as many of these as are taken, whole ones.
+/// Sends as many whole copies of this frame as the stream accepts.
 fn send_whole(client: &mut RawClient, stream: u64, frame: &[u8], done: &mut u64) {
     let room = client.conn.stream_capacity(stream).unwrap_or(0).min(65_536);
     let count = room / frame.len();
@@ -97,7 +97,7 @@ fn send_whole(client: &mut RawClient, stream: u64, frame: &[u8], done: &mut u64)
 }
 
 #[test]
-fn floods_of_what_means_nothing() {
+fn server_withstands_floods_of_reserved_frames_and_streams() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let ended = withstand(
@@ -134,7 +134,7 @@ fn floods_of_what_means_nothing() {
         },
     );
     assert_eq!(ended, [false; 2], "it may be sent");
-    // Types of streams that mean nothing are 0x1f * N + 0x21, too (RFC 9114, section 6.2.3).
+    // Reserved stream types are 0x1f * N + 0x21 as well (RFC 9114, section 6.2.3).
     let ended = withstand(("streams", 200), &serving, WINDOW, |client, done| {
         *done += u64::from(client.send(4 * *done + 6, &[0x21, 1, 2, 3], true));
     });
@@ -143,11 +143,11 @@ fn floods_of_what_means_nothing() {
 }
 
 #[test]
-fn requests_behind_what_means_nothing_are_answered() {
+fn requests_after_reserved_frames_get_responses() {
     let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &["--body", "5B"]);
     let mut client = RawClient::connect(serving.address("h3"), WINDOW);
-    // 0x1f * 1 + 0x21, and the largest type there is of the kind, with something in them.
+    // 0x1f * 1 + 0x21, and the largest such type, each with a payload.
     let others = [
         &[0x40, 0x40, 0x2, 1, 2][..],
         &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 0x1, 1],
@@ -167,7 +167,7 @@ fn requests_behind_what_means_nothing_are_answered() {
     serving.check_ends_well();
 }
 
-/// The line of the access log on this target, as soon as there is one: from the request on, without the time.
+/// Waits for the access log line on this target. Returns it from the request on, without the time.
 fn line_of(log: &Path, request: &str) -> String {
     let give_up = Instant::now() + SOON;
     loop {
@@ -187,7 +187,7 @@ fn line_of(log: &Path, request: &str) -> String {
 }
 
 #[test]
-fn what_breaks_off_is_in_the_access_log() {
+fn aborted_exchanges_are_in_the_access_log() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let log = home.path().join("access");
@@ -205,7 +205,7 @@ fn what_breaks_off_is_in_the_access_log() {
     let _ = (client.conn).stream_shutdown(0, Shutdown::Write, REQUEST_CANCELLED);
     client.turn();
     assert_eq!(line_of(&log, "\"POST /reset\""), "\"POST /reset\" - 3 0");
-    // On the same connection the next one is answered.
+    // The next request on the same connection gets a response.
     client.send(4, GET, true);
     let answer = client.answer(4).expect("an answer");
     assert_eq!(body(&answer).len(), 1 << 20);
@@ -224,7 +224,7 @@ fn what_breaks_off_is_in_the_access_log() {
     client.turn();
     assert_eq!(line_of(&log, "\"POST /close\""), "\"POST /close\" - 3 0");
 
-    // What the server itself refuses, and what it ends the connection for.
+    // What the server itself rejects, and what makes it end the connection.
     let mut client = connect(WINDOW);
     client.send(0, &headers(&[POST]), true);
     client.turn();

@@ -1,8 +1,9 @@
-//! Clients of HTTP/3 that break its rules, against `squall serve`: each is told so with the code of RFC 9114, section 8.1,
-//! or RFC 9204, section 6, on the stream or the connection that the rule is about, and others are answered.
+//! HTTP/3 clients that violate the protocol, against `squall serve`: each gets the code of RFC 9114, section 8.1, or
+//! RFC 9204, section 6, on the stream or connection that the rule is about, and other clients get responses.
 //!
-//! All of these rules are the engine's own: of quiche it has QUIC, and QPACK's decoder behind checks of its own. Floods and
-//! what breaks off are in `hostile_quic_bodies` and `hostile_quic`, servers that break rules in `hostile_quic_servers`.
+//! The engine itself enforces all of these rules: it uses quiche only for QUIC, and for QPACK decoding after its own
+//! checks. Floods and aborts are in `hostile_quic_bodies` and `hostile_quic`, servers that violate rules in
+//! `hostile_quic_servers`.
 
 use tempfile::TempDir;
 
@@ -40,19 +41,19 @@ pub(crate) const SCHEME: &[u8] = &[0xd7];
 pub(crate) const PATH: &[u8] = &[0xc1];
 pub(crate) const AUTHORITY: &[u8] = &[0x50, 1, b'a'];
 
-/// The stream of the request, the client's control stream, and two more of the same kind.
+/// The request stream, the client's control stream, and two more unidirectional streams of the client.
 const REQUEST: u64 = 0;
 const CLIENT_CONTROL: u64 = 2;
 const SECOND: u64 = 6;
 const THIRD: u64 = 10;
 
-/// What a client says, stream by stream, and whether the stream ends there.
+/// What a client sends, by stream, and whether the stream ends there.
 type Said = Vec<(u64, Vec<u8>, bool)>;
 
-/// A client's misdeed, and what it is told.
+/// A client's violation, and the expected reaction.
 type Misdeed = (&'static str, Said, Refusal);
 
-/// A HEADERS frame of these fields, encoded.
+/// A HEADERS frame with these encoded fields.
 pub(crate) fn headers(fields: &[&[u8]]) -> Vec<u8> {
     frame(0x1, &[&[0, 0], &fields.concat()[..]].concat())
 }
@@ -63,7 +64,7 @@ pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind], &length.to_be_bytes()[..], payload].concat()
 }
 
-/// A field with a literal name of 7 to 134 bytes or less than 7, and a value of less than 127.
+/// A field with a literal name of up to 134 bytes, and a value of less than 127.
 pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = match name.len() {
         len @ 0..7 => vec![0x20 | len as u8],
@@ -75,25 +76,25 @@ pub(crate) fn field(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// On a control stream that has begun well.
+/// A violation on a control stream that has begun correctly.
 fn on_control(name: &'static str, then: &[u8], refusal: Refusal) -> Misdeed {
     let said = [CONTROL, then].concat();
     (name, vec![(CLIENT_CONTROL, said, false)], refusal)
 }
 
-/// On a control stream from its type on.
+/// A violation at the start of a control stream, right after its type.
 fn first(name: &'static str, said: &[u8], refusal: Refusal) -> Misdeed {
     let said = [&[0x0], said].concat();
     (name, vec![(CLIENT_CONTROL, said, false)], refusal)
 }
 
-/// On the stream of a request, which ends there.
+/// A violation on a request stream, which ends there.
 fn on_request(name: &'static str, said: &[&[u8]], refusal: Refusal) -> Misdeed {
     let control = (CLIENT_CONTROL, CONTROL.to_vec(), false);
     (name, vec![control, (REQUEST, said.concat(), true)], refusal)
 }
 
-/// On streams beside the control stream.
+/// A violation on streams other than the control stream.
 fn beside(name: &'static str, streams: &[(u64, &[u8], bool)], refusal: Refusal) -> Misdeed {
     let mut said = vec![(CLIENT_CONTROL, CONTROL.to_vec(), false)];
     said.extend(
@@ -104,8 +105,8 @@ fn beside(name: &'static str, streams: &[(u64, &[u8], bool)], refusal: Refusal) 
     (name, said, refusal)
 }
 
-/// Each is refused as it should be, and somebody else is answered. Where a stream alone was refused, the next one of the
-/// same connection is answered, too.
+/// Checks that each is rejected as expected, and that another client gets a response. If only a stream was rejected,
+/// the next stream of the same connection gets a response, too.
 fn check(misdeeds: Vec<Misdeed>) {
     let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &["--body", "5B"]);
@@ -132,7 +133,7 @@ fn check(misdeeds: Vec<Misdeed>) {
 }
 
 #[test]
-fn frames_where_they_must_not_be() {
+fn misplaced_frames_are_rejected() {
     let mut misdeeds = vec![
         on_control("DATA on the control stream", &[0x0, 0x0], FRAME_UNEXPECTED),
         on_control("HEADERS there", GET, FRAME_UNEXPECTED),
@@ -193,7 +194,7 @@ fn frames_where_they_must_not_be() {
 }
 
 #[test]
-fn settings_that_are_none() {
+fn invalid_settings_are_rejected() {
     let mut misdeeds = vec![
         on_control("SETTINGS twice", &[0x4, 0x0], FRAME_UNEXPECTED),
         first(
@@ -225,7 +226,7 @@ fn settings_that_are_none() {
 }
 
 #[test]
-fn streams_that_must_be_one_and_stay() {
+fn duplicate_and_closed_critical_streams_are_rejected() {
     let mut misdeeds = vec![
         beside(
             "two control streams",
@@ -258,7 +259,7 @@ fn streams_that_must_be_one_and_stay() {
 }
 
 #[test]
-fn ids_that_there_are_not() {
+fn invalid_ids_are_rejected() {
     let goaways = [0x7, 0x1, 0x4, 0x7, 0x1, 0x8];
     check(vec![
         on_control("GOAWAY that takes back", &goaways, ID_ERROR),
@@ -275,7 +276,7 @@ fn ids_that_there_are_not() {
 }
 
 #[test]
-fn what_qpack_cannot_decode() {
+fn undecodable_field_sections_are_rejected() {
     let failed = QPACK_DECOMPRESSION_FAILED;
     let dynamic = frame(0x1, &[0, 0, 0x80]);
     let large = headers(&[METHOD, SCHEME, PATH, AUTHORITY, &[0xd1; 2_000]]);
@@ -311,13 +312,13 @@ fn what_qpack_cannot_decode() {
             &[(SECOND, &[0x3, 0x01], false)],
             QPACK_DECODER_STREAM_ERROR,
         ),
-        // It can be decoded: the request alone is too much.
+        // This can be decoded, but the request is too large.
         on_request("a large section", &[&large], EXCESSIVE_LOAD),
     ]);
 }
 
 #[test]
-fn requests_that_are_malformed() {
+fn malformed_requests_are_rejected() {
     let fine = [METHOD, SCHEME, PATH, AUTHORITY].concat();
     let with = |name, added: &[u8]| on_request(name, &[&headers(&[&fine, added])], MESSAGE_ERROR);
     let of = |name, fields: &[&[u8]]| on_request(name, &[&headers(fields)], MESSAGE_ERROR);
@@ -367,7 +368,7 @@ fn requests_that_are_malformed() {
 }
 
 #[test]
-fn bodies_of_other_lengths_than_said() {
+fn bodies_that_contradict_content_length_are_rejected() {
     let post = |length: &str| {
         let length = field("content-length", length);
         headers(&[POST, SCHEME, PATH, AUTHORITY, &length])
@@ -377,7 +378,7 @@ fn bodies_of_other_lengths_than_said() {
         on_request("too short", &[&post("4"), &body], MESSAGE_ERROR),
         on_request("none", &[&post("4")], MESSAGE_ERROR),
         on_request("too long", &[&post("2"), &body], MESSAGE_ERROR),
-        // Without waiting for an end that may never come.
+        // Must not wait for an end that may never come.
         beside(
             "too long and no end",
             &[(REQUEST, &[post("2"), body.clone()].concat(), false)],
@@ -386,9 +387,9 @@ fn bodies_of_other_lengths_than_said() {
     ]);
 }
 
-/// RFC 9114, section 4.4: what asks for a tunnel is no malformed request, but nobody has one.
+/// RFC 9114, section 4.4: a request for a tunnel is not malformed, but neither server nor proxy offers tunnels.
 #[test]
-fn tunnels_are_not_implemented() {
+fn connect_requests_get_501() {
     let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let to = format!("http://{}", serving.address("h1"));
@@ -397,7 +398,7 @@ fn tunnels_are_not_implemented() {
         let mut client = RawClient::connect(front.address("h3"), WINDOW);
         client.send(REQUEST, &headers(&[CONNECT, AUTHORITY]), true);
         let answer = client.answer(REQUEST).expect("an answer");
-        // The value of ":status", as it is or in Huffman code behind its length (RFC 7541, appendix B).
+        // The value of ":status", plain or in Huffman code after its length (RFC 7541, appendix B).
         let is_501 = |value: &[u8]| value == b"501" || value == b"\x82\x6c\x01";
         let has_501 = answer.windows(3).any(is_501);
         assert!(has_501, "{answer:x?}");
@@ -406,9 +407,9 @@ fn tunnels_are_not_implemented() {
     serving.check_ends_well();
 }
 
-/// What it refuses is neither its upstream's reset nor its client's.
+/// A reset after a violation is neither the upstream's reset nor the client's.
 #[test]
-fn a_proxy_says_who_broke_the_rules() {
+fn proxy_reports_which_side_violated_the_protocol() {
     /// ":status: 200" and "content-length: 2", and a longer body.
     const TOO_LONG: &[&[u8]] = &[&[0x1, 6, 0, 0, 0xd9, 0x54, 1, b'2'], &[0x0, 3, 1, 2, 3]];
     let _seat = seat();

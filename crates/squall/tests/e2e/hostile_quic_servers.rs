@@ -1,8 +1,9 @@
-//! Servers of HTTP/3 that break its rules, against `squall load` and `squall fetch`: each is told so with the code of RFC
-//! 9114, section 8.1, or RFC 9204, section 6, and each request has its outcome in the record, soon and in little memory.
+//! HTTP/3 servers that violate the protocol, against `squall load` and `squall fetch`: each receives the code of RFC
+//! 9114, section 8.1, or RFC 9204, section 6, and each request gets an outcome in the record, quickly and in little
+//! memory.
 //!
-//! All of these rules are the engine's own. Servers that say nothing, flood or stop are in `hostile_servers`, clients that
-//! break rules in `hostile_quic_rules`.
+//! The engine itself enforces all of these rules. Servers that are silent, flood or abort are in `hostile_servers`,
+//! clients that violate rules in `hostile_quic_rules`.
 
 use std::fs;
 use std::path::Path;
@@ -20,10 +21,10 @@ use crate::raw_quic::Then::{Closes, EndsTheStream, KeepsSilent, ResetsTheStream}
 use crate::raw_quic::{CONTROL, RawServer, Then};
 use crate::support::{bench, squall};
 
-/// How many are run at once.
+/// The number of servers that run in parallel.
 const AT_ONCE: usize = 8;
 
-/// The second and the third unidirectional stream of a server, and its first bidirectional one.
+/// A server's second and third unidirectional streams, and its first bidirectional one.
 const SECOND: u64 = 7;
 const THIRD: u64 = 11;
 const BIDIRECTIONAL: u64 = 1;
@@ -39,7 +40,7 @@ const QPACK_DECOMPRESSION_FAILED: Option<Refusal> = Some(OfConnection(0x200));
 const QPACK_ENCODER_STREAM_ERROR: Option<Refusal> = Some(OfConnection(0x201));
 const MESSAGE_ERROR: Option<Refusal> = Some(OfStream(0x10e));
 
-/// A HEADERS frame with an entry of the dynamic table.
+/// A HEADERS frame that refers to an entry of the dynamic table.
 const DYNAMIC: &[u8] = &[0x1, 3, 0, 0, 0x80];
 /// ":status: 200" and "content-length: 2" (RFC 9204, appendix A).
 const LENGTH_2: &[u8] = &[0x1, 6, 0, 0, 0xd9, 0x54, 1, b'2'];
@@ -52,10 +53,10 @@ const LINE_END: &[u8] = &[0x1, 7, 0, 0, 0xd9, 0x21, b'x', 1, b'\n'];
 /// "x: y" without a status.
 const NO_STATUS: &[u8] = &[0x1, 6, 0, 0, 0x21, b'x', 1, b'y'];
 
-/// A server, what becomes of requests, and what the server is told.
+/// A server, the outcome of requests, and the error that the server receives.
 type Misdeed = (&'static str, RawServer, Outcome, Option<Refusal>);
 
-/// With this on its control stream, and no answer.
+/// Sends these bytes on the control stream, and no response.
 fn control(name: &'static str, says: &'static [u8], told: Option<Refusal>) -> Misdeed {
     (
         name,
@@ -65,7 +66,7 @@ fn control(name: &'static str, says: &'static [u8], told: Option<Refusal>) -> Mi
     )
 }
 
-/// With these streams beside the control stream, and no answer.
+/// Opens these streams besides the control stream, and sends no response.
 fn beside(
     name: &'static str,
     streams: &'static [(u64, &'static [u8], bool)],
@@ -78,7 +79,7 @@ fn beside(
     (name, server, ProtocolError, told)
 }
 
-/// With this as its answer.
+/// Sends this as its response.
 fn answer(
     name: &'static str,
     says: &'static [&'static [u8]],
@@ -93,7 +94,7 @@ fn answer(
     )
 }
 
-/// Runs load against each, some at a time.
+/// Runs load against each server, several in parallel.
 fn check(misdeeds: &[Misdeed]) {
     check_each(misdeeds, AT_ONCE, |&misdeed, home| check_one(misdeed, home));
 }
@@ -111,7 +112,7 @@ fn check_one((name, server, outcome, told): Misdeed, home: &Path) {
     let became: Vec<_> = rows.iter().map(|row| (row.outcome, &row.error)).collect();
     let outcomes: Vec<_> = rows.iter().map(|row| row.outcome).collect();
     assert_eq!(outcomes, [outcome; 2], "{name}: {became:?}");
-    // What the client says last is on its way when it ends.
+    // The client's last packet may still be in flight when it exits.
     let give_up = Instant::now() + Duration::from_secs(3);
     let is_told = || told.is_none_or(|told| refusals.so_far().contains(&told));
     while !is_told() && Instant::now() < give_up {
@@ -124,17 +125,17 @@ fn check_one((name, server, outcome, told): Misdeed, home: &Path) {
     );
 }
 
-/// Runs squall there, within bounds: its exit code, and all that it said.
+/// Runs squall within bounds. Returns its exit code and its output.
 fn run(name: &str, home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let ended = bounded::run(squall(home).args(arguments), home, MOST, name);
-    let (peak_kib, said) = (ended.peak_kib, ended.said);
+    let (peak_kib, said) = (ended.peak_kib, ended.output);
     assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
     assert!(!said.contains("panicked"), "{name}: {said}");
     (ended.status.code(), said)
 }
 
 #[test]
-fn control_streams_that_break_rules() {
+fn control_stream_violations_are_rejected() {
     let c = control;
     check(&[
         c("SETTINGS twice", &[0, 4, 0, 4, 0], FRAME_UNEXPECTED),
@@ -158,7 +159,7 @@ fn control_streams_that_break_rules() {
 }
 
 #[test]
-fn streams_that_a_server_must_not_have() {
+fn forbidden_streams_are_rejected() {
     check(&[
         beside(
             "two control streams",
@@ -199,7 +200,7 @@ fn streams_that_a_server_must_not_have() {
 }
 
 #[test]
-fn answers_that_break_rules() {
+fn response_violations_are_rejected() {
     let of = |name, says, told| answer(name, says, ProtocolError, told);
     let malformed = |name, says| answer(name, says, ProtocolError, MESSAGE_ERROR);
     check(&[
@@ -230,7 +231,7 @@ fn answers_that_break_rules() {
 }
 
 #[test]
-fn answers_that_break_off() {
+fn aborted_responses_are_recorded_as_failures() {
     const HALF: &[&[u8]] = &[HEADERS_3, HALF_DATA_3];
     let then = |name, says, then: Then, outcome, told| {
         let server = RawServer::new(CONTROL, says, then);
@@ -265,7 +266,7 @@ fn answers_that_break_off() {
 
 const BODY_BYTES: usize = 20_000;
 
-/// DATA of one byte each, and behind each a frame that means nothing.
+/// DATA frames of one byte each, each followed by a frame of a reserved type.
 const BODY: &[u8] = &{
     let mut frames = [0; 5 * BODY_BYTES];
     let mut at = 0;
@@ -277,7 +278,7 @@ const BODY: &[u8] = &{
 };
 
 #[test]
-fn bodies_in_frames_of_one_byte_are_whole() {
+fn body_in_one_byte_frames_arrives_whole() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = RawServer::new(CONTROL, &[HEADERS_3, BODY], EndsTheStream);

@@ -1,7 +1,7 @@
-//! A server that resets each stream as soon as its request has come, against `squall load`: each of many requests has its
-//! outcome, and the connection goes on.
+//! A server that resets each stream as soon as its request has arrived, against `squall load`: each of many requests
+//! gets an outcome, and the connection stays open.
 //!
-//! What else servers do is in `hostile_servers`, and clients that reset in `hostile_ends`.
+//! Other server behaviour is in `hostile_servers`, clients that reset streams are in `hostile_ends`.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ use crate::support::{bench, squall};
 const REQUESTS: usize = 200;
 
 #[test]
-fn each_of_many_resets_is_an_outcome() {
+fn each_of_many_resets_is_recorded_as_an_outcome() {
     let _bench = bench();
     let tls = server_context(TlsVersion::Tls13, "h2");
     check("http", start(None));
@@ -38,7 +38,7 @@ fn check(scheme: &str, address: SocketAddr) {
         .args(["--json", "load.json", "--output", "requests.parquet"])
         .arg(format!("{scheme}://{address}/"));
     let ended = bounded::run(&mut client, home.path(), MOST, scheme);
-    let said = &ended.said;
+    let said = &ended.output;
     assert_eq!(ended.status.code(), Some(1), "{scheme}: {said}");
     let peak_kib = ended.peak_kib;
     assert!(peak_kib < MOST_KIB, "{scheme}: {peak_kib} KiB");
@@ -56,14 +56,14 @@ fn check(scheme: &str, address: SocketAddr) {
     }
 }
 
-/// Serves whoever comes, over TLS if there is a context for it.
+/// Serves every client, over TLS if there is a context for it.
 fn start(tls: Option<ServerContext>) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("its address");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let tls = tls.clone();
-            // Its client may go at any time.
+            // The client may disconnect at any time.
             thread::spawn(move || match tls {
                 None => serve(stream),
                 Some(context) => serve_tls(stream, &context),
@@ -100,7 +100,7 @@ fn serve_tls(stream: TcpStream, context: &ServerContext) -> io::Result<()> {
     }
 }
 
-/// RST_STREAM for each HEADERS frame that is whole, in what came behind the preface of 24 bytes and was not `done` before.
+/// RST_STREAM for each complete HEADERS frame in the bytes after the preface of 24 bytes, starting from `done`.
 fn resets(heard: &[u8], done: &mut usize) -> Vec<u8> {
     *done = (*done).max(24);
     let mut resets = Vec::new();

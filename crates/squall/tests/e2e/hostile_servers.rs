@@ -1,6 +1,6 @@
-//! Servers that mean harm, or nothing at all, against `squall fetch` and `squall load`: the person gets an outcome in
-//! words and exit code 1 within a bounded time and memory, and each request one in its record. What servers of HTTP/3 are
-//! told of the rules that they break is in `hostile_quic_servers`.
+//! Malicious or broken servers against `squall fetch` and `squall load`: the user gets a message and exit code 1 within
+//! bounded time and memory, and each request gets an outcome in the record. `hostile_quic_servers` tests which error
+//! codes HTTP/3 servers receive for violations.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,23 +15,23 @@ use squall_http::tls::ServerContext;
 use squall_record::read_requests;
 
 use crate::bare_tls::{BareTls, server_context};
-use crate::bounded::{self, Ended, check_each};
+use crate::bounded::{self, ClientOutput, check_each};
 use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer, Unfinished};
 use crate::support::squall;
 
-/// `--timeout` of fetch; `-D` of load, and its `--drain`.
+/// `--timeout` of fetch; `-D` and `--drain` of load.
 const TIMEOUT: &str = "1s";
 
-/// What either may take, on a busy machine.
+/// The time limit for either command, on a busy machine.
 pub(crate) const MOST: Duration = Duration::from_secs(9);
 
-/// What either may have used at most, in KiB: load without trouble takes 15 MiB.
+/// The memory limit for either command, in KiB: load without trouble takes 15 MiB.
 pub(crate) const MOST_KIB: u64 = 32 * 1024;
 
-/// How many are run at once: most of them wait, but those that flood do not.
+/// The number of servers that run in parallel: most of them wait, but those that flood do not.
 const AT_ONCE: usize = 12;
 
-/// How long a server keeps a client that does not go.
+/// How long a server keeps a client that does not disconnect.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A file in each client's folder.
@@ -43,48 +43,48 @@ pub(crate) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 const NO_WINDOW: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
 /// CANCEL on stream 1.
 pub(crate) const RESET: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
-/// NO_ERROR, and no stream was taken.
+/// NO_ERROR, and no stream was processed.
 const GOAWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// ":status: 200" on stream 1, which goes on.
+/// ":status: 200" on stream 1, which continues.
 pub(crate) const HEADERS: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
-/// The same without END_HEADERS.
+/// The same head without END_HEADERS.
 const OPEN_HEADERS: &[u8] = &[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x88];
 /// ":status: 103".
 const EARLY_HINTS: &[u8] = &[0, 0, 5, 1, 4, 0, 0, 0, 1, 8, 3, b'1', b'0', b'3'];
 const CONTINUATION: &[u8] = &[0, 0, 5, 9, 0, 0, 0, 0, 1, 0, 1, b'x', 1, b'y'];
 const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// "abc" on stream 1, which goes on.
+/// "abc" on stream 1, which continues.
 const DATA: &[u8] = &[0, 0, 3, 0, 0, 0, 0, 0, 1, b'a', b'b', b'c'];
 const DATA_OF_ONE_BYTE: &[u8] = &[0, 0, 1, 0, 0, 0, 0, 0, 1, b'a'];
 const EMPTY_DATA: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// A record of a handshake of 100 bytes, and the start of a ServerHello.
+/// The header of a handshake record of 100 bytes, and the start of a ServerHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 3, 0, 100, 2, 0, 0, 96, 3, 3];
 
 /// HTTP/3's ":status: 200" and ":status: 103" (RFC 9204, appendix A).
 pub(crate) const HEADERS_3: &[u8] = &[0x1, 3, 0, 0, 0xd9];
 const EARLY_HINTS_3: &[u8] = &[0x1, 3, 0, 0, 0xd8];
-/// "abc" of nine bytes.
+/// "abc" out of nine bytes.
 pub(crate) const HALF_DATA_3: &[u8] = &[0x0, 9, b'a', b'b', b'c'];
 
-/// A server, and what becomes of its clients.
+/// A server, and the outcome for its clients.
 #[derive(Clone, Copy)]
 struct Server {
     name: &'static str,
     /// The URL's scheme, and `--http`.
     spoken: (&'static str, &'static str),
     does: Does,
-    /// What its client is told besides.
+    /// Additional arguments of the client.
     asks: &'static [&'static str],
-    /// What becomes of load's requests.
+    /// The outcome of load's requests.
     outcome: Outcome,
 }
 
 /// What a server does with a connection once it has read something.
 #[derive(Clone, Copy)]
 enum Does {
-    /// Of HTTP/1.1, HTTP/2 and TLS.
+    /// Sends bytes over TCP, as HTTP/1.1, HTTP/2 or TLS.
     Tcp(&'static [&'static [u8]], Then),
-    /// The same within TLS, whose handshake is as it should be.
+    /// Sends bytes over TLS, after a correct handshake.
     Tls(&'static [&'static [u8]], Then),
     Quic(RawServer),
     QuicUnfinished(Unfinished),
@@ -94,7 +94,7 @@ enum Does {
 enum Then {
     Closes,
     KeepsSilent,
-    /// The same again and again.
+    /// Sends these bytes repeatedly.
     Repeats(&'static [u8]),
 }
 use Then::{Closes, KeepsSilent, Repeats};
@@ -132,7 +132,7 @@ fn servers() -> Vec<Server> {
     servers
 }
 
-/// The same over TLS.
+/// The same server over TLS.
 fn over_tls(server: Server) -> Server {
     let Does::Tcp(says, then) = server.does else {
         return server;
@@ -345,7 +345,7 @@ fn http3_answers() -> Vec<Server> {
     ]
 }
 
-/// Serves whoever comes over TCP, for as long as the test runs.
+/// Serves every TCP client, for as long as the test runs.
 fn start(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("its address");
@@ -357,7 +357,7 @@ fn start(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
     address
 }
 
-/// Its client may go at any time.
+/// The client may disconnect at any time.
 fn serve(mut stream: TcpStream, says: &[&[u8]], then: Then) {
     let _ = stream.set_read_timeout(Some(PATIENCE));
     let _ = stream.set_write_timeout(Some(PATIENCE));
@@ -373,7 +373,7 @@ fn serve(mut stream: TcpStream, says: &[&[u8]], then: Then) {
     }
 }
 
-/// The same over TLS.
+/// Like [`start`], over TLS.
 fn start_tls(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("its address");
@@ -381,7 +381,7 @@ fn start_tls(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let context = context.clone();
-            // Its client may go at any time.
+            // The client may disconnect at any time.
             thread::spawn(move || serve_tls(stream, &context, says, then));
         }
     });
@@ -420,7 +420,8 @@ fn serve_tls(
     Ok(())
 }
 
-/// Says it once something has come; what follows SETTINGS, once a request has. A client may wait for SETTINGS.
+/// Sends the pieces once something has arrived. The pieces after SETTINGS are sent only once a request has arrived,
+/// because a client may wait for SETTINGS.
 pub(crate) fn read_and_say(stream: &mut TcpStream, says: &[&[u8]]) -> io::Result<()> {
     let mut piece = [0; 4_096];
     let len = stream.read(&mut piece)?;
@@ -438,7 +439,7 @@ pub(crate) fn read_and_say(stream: &mut TcpStream, says: &[&[u8]]) -> io::Result
     stream.write_all(&rest.concat())
 }
 
-/// Whether a HEADERS frame begins in what came after the preface of 24 bytes.
+/// Whether a HEADERS frame begins in the bytes after the preface of 24 bytes.
 pub(crate) fn has_headers(read: &[u8]) -> bool {
     let mut rest = read.get(24..).unwrap_or_default();
     while let [l0, l1, l2, kind, ..] = *rest {
@@ -457,7 +458,7 @@ impl Server {
         format!("{command}, {scheme}, {http}: {}", self.name)
     }
 
-    /// Runs the command against it, in that folder.
+    /// Runs the command against this server, in that folder.
     fn check(self, home: &Path, command: &str, arguments: &[&str], words: &[&str]) {
         let (scheme, http) = self.spoken;
         let name = self.name(command);
@@ -474,24 +475,24 @@ impl Server {
             .args(arguments)
             .args(self.asks)
             .arg(format!("{scheme}://{address}/"));
-        let Ended {
+        let ClientOutput {
             status,
             took,
             peak_kib,
-            said,
+            output,
         } = bounded::run(&mut client, home, MOST, &name);
-        eprintln!("{name}: {took:?}, {peak_kib} KiB: {}", said.trim_end());
-        assert_eq!(status.code(), Some(1), "{name}: {said}");
+        eprintln!("{name}: {took:?}, {peak_kib} KiB: {}", output.trim_end());
+        assert_eq!(status.code(), Some(1), "{name}: {output}");
         assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
         assert!(
-            words.iter().any(|words| said.contains(words)),
-            "{name}: {said:?}"
+            words.iter().any(|words| output.contains(words)),
+            "{name}: {output:?}"
         );
-        assert!(!said.contains("panicked"), "{name}: {said}");
+        assert!(!output.contains("panicked"), "{name}: {output}");
     }
 }
 
-/// `then` looks at what each left in its folder.
+/// Checks all servers; `then` examines what each client left in its folder.
 fn check(
     servers: &[Server],
     (command, arguments): (&str, &[&str]),
@@ -505,14 +506,14 @@ fn check(
 }
 
 #[test]
-fn fetch_says_what_became_of_it() {
+fn fetch_reports_an_outcome_for_every_hostile_server() {
     let words = ["squall: cannot get ", "squall: no whole answer within 1s"];
     let fetch = ["--timeout", TIMEOUT, "-o", "/dev/null"];
     check(&servers(), ("fetch", &fetch), &words, |_, _| {});
 }
 
 #[test]
-fn load_says_and_records_what_became_of_it() {
+fn load_reports_and_records_an_outcome_for_every_hostile_server() {
     let words = ["0 succeeded (0 %)"];
     let load = [
         "-n",
@@ -529,7 +530,7 @@ fn load_says_and_records_what_became_of_it() {
         rows.sort_by_key(|row| row.request);
         let became: Vec<_> = rows.iter().map(|row| (row.outcome, &row.error)).collect();
         let name = server.name("load");
-        // Where the first is not answered, the second is not asked for, nor where that took all the time.
+        // If the first request gets no response, or took all the time, the second is never sent.
         let expected = if server.outcome == Censored {
             1..=1
         } else {
@@ -537,7 +538,7 @@ fn load_says_and_records_what_became_of_it() {
         };
         assert!(expected.contains(&rows.len()), "{name}: {became:?}");
         assert_eq!(rows[0].outcome, server.outcome, "{name}: {became:?}");
-        // What a server has done once it need not do again on the same connection.
+        // A server may not repeat its behaviour on the same connection.
         let may_be = [server.outcome, Censored];
         assert!(
             rows.iter().all(|row| may_be.contains(&row.outcome)),

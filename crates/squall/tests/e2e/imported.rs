@@ -1,8 +1,8 @@
-//! `squall explain` of imported captures, held against trials of squall whose causes are known.
+//! Compares `squall explain` of imported captures with trials of squall whose causes are known.
 //!
-//! The link's own capture has the packets of each direction as they entered the link: seen so, all are at the middle of the
-//! path, and what is lost is lost behind the point. From it and packets.parquet captures are made as they would have been
-//! next to the client and next to the server.
+//! The link's own capture has the packets of each direction as they entered the link: its capture point is in effect
+//! the middle of the path, and all losses happen after it. From this capture and packets.parquet, the tests build
+//! captures as they would have been taken next to the client and next to the server.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,8 +21,8 @@ use crate::support::{FinishedRun, run_recipe, seat, squall, stderr, stdout};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// A load that the link can carry, so that bytes wait for its congestion window and its losses. HTTP/2's windows are out of
-/// the way: seen from outside, what they held back may still be in the sender's socket.
+/// A load that the link can carry, so that bytes wait for its congestion window and its losses. HTTP/2's windows are
+/// too large to limit anything: seen from outside, bytes that they held back may still be in the sender's socket.
 fn recipe() -> String {
     let variant = |protocol: &str, connections: u32| {
         let windows = match protocol {
@@ -50,14 +50,14 @@ fn trials(run: &FinishedRun) -> Vec<TrialFolder> {
     folder.complete_trials().expect("its trials")
 }
 
-/// Where a capture is made.
+/// Where a capture is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
     Client,
     Server,
 }
 
-/// The link's packets as a capture at one of its ends would have them.
+/// The link's packets as captured at one of its ends.
 fn captured_at(point: Point, trial: &TrialFolder, home: &Path) -> PathBuf {
     let epoch = trial.read_record().expect("trial.json").epoch_unix_ns;
     let packets = read_packets(trial.packets()).expect("packets.parquet");
@@ -80,9 +80,10 @@ fn captured_at(point: Point, trial: &TrialFolder, home: &Path) -> PathBuf {
         let row = rows.get_mut(&(time_unix_ns, bytes.len() as u16));
         let row = row.and_then(Vec::pop).expect("the packet's row");
         let is_before = (point == Point::Client) == (row.direction == Direction::Up);
-        let time = match is_before {
-            true => Some(row.arrived),
-            false => row.released.filter(|_| row.fate == Fate::Delivered),
+        let time = if is_before {
+            Some(row.arrived)
+        } else {
+            row.released.filter(|_| row.fate == Fate::Delivered)
         };
         seen.extend(time.map(|time| (time, bytes)));
     }
@@ -101,7 +102,7 @@ fn captured_at(point: Point, trial: &TrialFolder, home: &Path) -> PathBuf {
     path
 }
 
-/// Imports a capture of a trial; the folder of its tables.
+/// Imports a capture of a trial. Returns the folder with its tables.
 fn import(capture: &Path, trial: &TrialFolder, home: &Path) -> PathBuf {
     let folder = home.join(capture.file_stem().expect("a name"));
     let mut command = squall(home);
@@ -124,7 +125,7 @@ fn told(folder: &Path, arguments: &[&str]) -> Value {
     all[0].clone()
 }
 
-/// Requests by connection and stream: what each waited for, in nanoseconds by cause.
+/// For each request, by connection and stream, the time by cause in nanoseconds.
 type Causes = BTreeMap<(u64, u64), BTreeMap<String, u64>>;
 
 fn causes(told: &Value) -> Causes {
@@ -148,20 +149,20 @@ fn causes(told: &Value) -> Causes {
     all
 }
 
-/// What an explanation of a capture has otherwise than that of its trial.
+/// How the explanation of a capture differs from that of its trial.
 #[derive(Debug, Default)]
 struct Comparison {
     requests: usize,
     total_ns: u64,
-    /// Time that stands under another cause.
+    /// Time attributed to a different cause.
     elsewhere_ns: u64,
-    /// By cause, the sums of the trial and of the capture.
+    /// Sums by cause, of the trial and of the capture.
     sums: BTreeMap<String, [u64; 2]>,
-    /// Requests with more `loss` and `hol` than the trial has, by a millisecond or more.
+    /// Requests with more `loss` and `hol` than in the trial, by a millisecond or more.
     invented: usize,
-    /// Requests whose `loss` and `hol` together are the trial's within a millisecond.
+    /// Requests whose sum of `loss` and `hol` matches the trial's within a millisecond.
     same_losses: usize,
-    /// Requests whose `distance` is within a millisecond.
+    /// Requests whose `distance` matches within a millisecond.
     same_distance: usize,
 }
 
@@ -172,7 +173,7 @@ impl Comparison {
             let theirs = capture.get(key).expect("every request is in the capture");
             let time = |of: &BTreeMap<String, u64>, name: &str| of.get(name).copied().unwrap_or(0);
             found.requests += 1;
-            // Nothing is seen of a request before its first byte.
+            // A capture shows nothing of a request before its first byte.
             let before = ["queue", "connect", "tls"];
             for (name, ns) in ours {
                 found.sums.entry(name.clone()).or_default()[0] += ns;
@@ -203,7 +204,7 @@ impl Comparison {
 }
 
 #[test]
-fn causes_of_a_capture_agree_with_those_of_its_trial() {
+fn causes_from_a_capture_agree_with_those_of_its_trial() {
     let _seat = seat();
     let run = run_recipe(&recipe(), &["--pcap"]);
     for trial in trials(&run) {
@@ -229,10 +230,10 @@ fn causes_of_a_capture_agree_with_those_of_its_trial() {
     }
 }
 
-/// Half a round trip is known to some hundredths of a millisecond, so is `distance`. Losses behind the point are seen; of
-/// those before it the last packet of a flight leaves no trace. Whether a full window or the server kept bytes is judged from
-/// packets alone (docs/METHOD.md, "What holds a sender back"); of QUIC a needless repetition can pass for a loss, because
-/// frames have no ranges of ACK.
+/// Half a round trip is known to some hundredths of a millisecond, and so is `distance`. Losses after the capture point
+/// are visible; of losses before it, the last packet of a flight leaves no trace. Whether a full window or the server
+/// held bytes back is judged from packets alone (docs/METHOD.md, "What holds a sender back"). For QUIC, a spurious
+/// retransmission can pass for a loss, because frame rows have no ACK ranges.
 fn check(found: &Comparison, is_all_behind: bool) {
     let of = found.requests;
     assert!(found.same_distance * 100 >= of * 95, "{found:?}");
@@ -244,7 +245,7 @@ fn check(found: &Comparison, is_all_behind: bool) {
 }
 
 #[test]
-fn a_request_and_a_moment_of_a_capture_are_told_in_its_own_words() {
+fn requests_and_moments_of_a_capture_are_explained_in_capture_terms() {
     let _seat = seat();
     let run = run_recipe(&recipe(), &["--pcap"]);
     let trial = &trials(&run)[1];

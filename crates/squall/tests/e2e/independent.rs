@@ -1,12 +1,14 @@
-//! `loss` and `hol` by another method: from the capture of the link, byte by byte, as tshark reads it.
+//! Computes `loss` and `hol` by a different method: byte by byte from the link's capture, as read by tshark.
 //!
-//! A packet of the capture says when it entered the link, and its comment whether the link dropped it; with a constant
-//! delay and no rate it arrives that delay later. tshark says which bytes of which stream it carries, and decrypts QUIC.
-//! Whose bytes those are is read from the reassembled bytes themselves. Only the requests' connections and streams, and when
-//! each had its place on them, come from the record, and nothing from the attribution: what it says of the same requests is
-//! what is checked. A response is ready when its request has been delivered, because these servers answer at once.
+//! A packet in the capture has the time at which it entered the link, and its comment records whether the link dropped
+//! it. With a constant delay and no rate it arrives that delay later. tshark reports which bytes of which stream it
+//! carries, and decrypts QUIC. The reassembled bytes themselves show which message they belong to. Only the requests'
+//! connections and streams, and when each got its slot, come from the record. Nothing comes from squall's attribution,
+//! whose result for the same requests is what is checked. A response counts as ready when its request has been
+//! delivered, because these servers respond immediately.
 //!
-//! What the causes mean is in docs/METHOD.md, section "Causes". Single drops and their repairs: `constructed`.
+//! The meaning of the causes is in docs/METHOD.md, section "Causes". Single drops and their repairs are in
+//! `constructed`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,20 +20,20 @@ use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
 use crate::capture::fields;
 use crate::support::{FinishedRun, bench, have, is_root, run_whatever};
 
-/// One way.
+/// One-way delay.
 const DELAY_NS: u64 = 25_000_000;
-/// How far the two methods may be apart: the link releases packets a little late, which the capture does not say.
+/// How far the two methods may differ: the link releases packets slightly late, which the capture does not show.
 const TOLERANCE: Duration = Duration::from_millis(1);
-/// Of so many responses in a hundred.
+/// The percentage of responses that must agree.
 const AGREEING_PERCENT: usize = 99;
-/// Windows of HTTP/2 that hold nothing back: what they hold is no loss' doing.
+/// HTTP/2 windows too large to hold anything back: their waits would not be caused by loss.
 const WINDOWS: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"64MiB\" }\n";
-/// How often a run is repeated that other work on the machine disturbed.
+/// How often a run is repeated if other work on the machine disturbed it.
 const ATTEMPTS: usize = 3;
 
 /// No packet.
 const NONE: u32 = u32::MAX;
-/// What never arrived.
+/// The time of something that never arrived.
 const NEVER: u64 = u64::MAX;
 
 /// A packet with bytes of some stream.
@@ -46,37 +48,34 @@ impl Packet {
     }
 
     fn arrived(&self) -> u64 {
-        match self.is_dropped {
-            true => NEVER,
-            false => self.due(),
-        }
+        if self.is_dropped { NEVER } else { self.due() }
     }
 }
 
-/// What a capture holds.
+/// The contents of a capture.
 #[derive(Default)]
 struct Traffic {
     packets: Vec<Packet>,
-    /// By connection, in the order in which they were opened; of TCP with the stream 0 alone.
+    /// By connection, in the order in which they were opened; a TCP connection has only stream 0.
     connections: Vec<BTreeMap<u64, [Bytes; 2]>>,
 }
 
 /// One direction of a byte stream.
 #[derive(Default)]
 struct Bytes {
-    /// The bytes themselves, where the capture shows them.
+    /// The bytes themselves, if the capture shows them.
     content: Vec<u8>,
-    /// For each byte the packet that first carried it.
+    /// For each byte, the packet that carried it first.
     first: Vec<u32>,
-    /// For each byte the packet that first brought it.
+    /// For each byte, the packet that first delivered it.
     by: Vec<u32>,
 }
 
-/// A wait below this was not one: the sender sent at once.
+/// Shorter waits do not count: the sender sent immediately.
 const WAIT_AT_LEAST: u64 = 1_000_000;
 
 impl Bytes {
-    /// Bytes from `start` on were in a packet.
+    /// Adds a packet's bytes from `start` on.
     fn add(&mut self, packets: &[Packet], number: u32, start: usize, length: usize) {
         let end = start + length;
         if self.first.len() < end {
@@ -94,14 +93,14 @@ impl Bytes {
         }
     }
 
-    /// The same, and what they are.
+    /// Like [`Bytes::add`], and also stores the content.
     fn add_content(&mut self, packets: &[Packet], number: u32, start: usize, content: &[u8]) {
         self.add(packets, number, start, content.len());
         self.content.resize(self.first.len(), 0);
         self.content[start..start + content.len()].copy_from_slice(content);
     }
 
-    /// When bytes were missing: from when a lost packet would have brought them until another did.
+    /// When bytes were missing: from the due time of the lost packet until another packet delivered them.
     fn holes(&self, packets: &[Packet]) -> Vec<(u64, u64)> {
         let mut holes: Vec<(u64, u64)> = (0..self.len())
             .filter(|at| packets[self.first[*at] as usize].is_dropped)
@@ -139,14 +138,15 @@ struct Waits {
 }
 
 impl Traffic {
-    /// What a message waited for that its sender had at `ready`; `None` if it never arrived. `is_ordered` is TCP's: no byte
-    /// is read before those in front of it have arrived, and a sender that misses acknowledgements sends nothing new.
+    /// What a message waited for, if its sender had it ready at `ready`; `None` if it never arrived. `is_ordered` is
+    /// true for TCP: no byte is read before all earlier bytes have arrived, and a sender that lacks acknowledgements
+    /// sends nothing new.
     fn waits(&self, bytes: &Bytes, own: &Ranges, is_ordered: bool, ready: u64) -> Option<Waits> {
         let packet = |number: u32| &self.packets[number as usize];
         let arrived = |at: usize| arrival(&self.packets, bytes.by[at]);
         let places = || own.iter().flat_map(|(from, to)| *from..*to);
-        // Of bytes that came together the last one: those in front of it may have been lost before, while it was sent for
-        // the first time.
+        // Of bytes that arrived together, the last: earlier ones may have been lost before, while it was sent for the
+        // first time.
         let critical = places().max_by_key(|at| (arrived(*at), *at))?;
         let at_last = arrived(critical);
         if at_last == NEVER {
@@ -154,7 +154,7 @@ impl Traffic {
         }
         let first = packet(bytes.first[critical]);
         let mut loss = at_last - first.due().min(at_last);
-        // Own bytes that were missing while the critical one had not been sent.
+        // The message's own bytes that were missing before the critical byte was sent.
         let missing = places().filter_map(|at| {
             let own_first = packet(bytes.first[at]);
             let span = (own_first.due(), arrived(at).min(first.sent));
@@ -177,7 +177,7 @@ impl Traffic {
         Some(Waits { loss, hol })
     }
 
-    /// When a message had been delivered: all of it, and over TCP all before it.
+    /// When a message had been delivered: all of it, and over TCP also everything before it.
     fn delivered(&self, bytes: &Bytes, own: &Ranges, is_ordered: bool) -> u64 {
         let arrived = |at: usize| arrival(&self.packets, bytes.by[at]);
         let end = own.last().map_or(0, |(_, to)| *to);
@@ -193,7 +193,7 @@ impl Traffic {
     }
 }
 
-/// How much time the spans cover together.
+/// The time covered by the spans, counting overlaps once.
 fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     spans.sort_unstable();
     spans.dedup();
@@ -205,7 +205,7 @@ fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     sum
 }
 
-/// A time of tshark's, which is seconds with nine decimals.
+/// Parses a time of tshark, in seconds with nine decimals.
 fn nanos(field: &str) -> u64 {
     let (seconds, fraction) = field.split_once('.').expect("seconds with decimals");
     let number = |digits: &str| digits.parse::<u64>().expect("digits");
@@ -213,7 +213,7 @@ fn nanos(field: &str) -> u64 {
     number(seconds) * 1_000_000_000 + number(fraction)
 }
 
-/// The packet, its number and its direction, of a row that begins with time, interface and comment.
+/// Adds the packet of a row that begins with time, interface and comment. Returns its number and direction.
 fn add_packet(traffic: &mut Traffic, row: &[String]) -> (u32, Direction) {
     let number = traffic.packets.len() as u32;
     traffic.packets.push(Packet {
@@ -239,7 +239,7 @@ fn read_tcp(file: &Path) -> Traffic {
         "tcp.seq_raw",
         "tcp.payload",
     ];
-    // What is in the bytes is read here.
+    // This file parses the contents itself.
     let more = ["--disable-protocol", "http", "--disable-protocol", "http2"];
     let rows = fields(
         file,
@@ -274,7 +274,7 @@ fn read_tcp(file: &Path) -> Traffic {
     traffic
 }
 
-/// The bytes of the requests' streams of every QUIC connection.
+/// The bytes of the request streams of every QUIC connection.
 fn read_quic(file: &Path) -> Traffic {
     let names = [
         "frame.time_epoch",
@@ -290,7 +290,7 @@ fn read_quic(file: &Path) -> Traffic {
     ];
     let mut traffic = Traffic::default();
     let mut clients: Vec<String> = Vec::new();
-    // A client's port may be one that tshark takes for another protocol's.
+    // tshark may take a client's port for another protocol's.
     let more = ["-d", "udp.port==8080,quic"];
     for row in fields(file, None, "quic", &names, &more) {
         let (number, direction) = add_packet(&mut traffic, &row);
@@ -308,12 +308,13 @@ fn read_quic(file: &Path) -> Traffic {
         let frames = list(5).map(number_of).zip(list(6)).zip(list(7));
         for ((stream, has_offset), has_length) in frames {
             assert!(is_set(has_length), "quiche says how long each frame is");
-            let offset = match is_set(has_offset) {
-                true => offsets.next().expect("an offset"),
-                false => 0,
+            let offset = if is_set(has_offset) {
+                offsets.next().expect("an offset")
+            } else {
+                0
             };
             let length = lengths.next().expect("a length") as usize;
-            // Streams that the client opens in both directions (RFC 9000, section 2.1) are requests'.
+            // Bidirectional streams opened by the client (RFC 9000, section 2.1) carry requests.
             if stream % 4 == 0 {
                 let ways = traffic.connections[connection].entry(stream).or_default();
                 let bytes = &mut ways[direction as usize];
@@ -324,7 +325,7 @@ fn read_quic(file: &Path) -> Traffic {
     traffic
 }
 
-/// The messages of one direction of a connection over HTTP/1.1, one after the other.
+/// The messages in one direction of an HTTP/1.1 connection, one after the other.
 fn http1_messages(content: &[u8]) -> Vec<Ranges> {
     const BLANK_LINE: &[u8] = b"\r\n\r\n";
     const LENGTH: &str = "content-length:";
@@ -344,15 +345,16 @@ fn http1_messages(content: &[u8]) -> Vec<Ranges> {
     messages
 }
 
-/// The messages of one direction of a connection over HTTP/2, by stream: their HEADERS, CONTINUATION and DATA with the
-/// frames' headers (RFC 9113, sections 4.1 and 6).
+/// The messages in one direction of an HTTP/2 connection, by stream: their HEADERS, CONTINUATION and DATA frames
+/// including the frame headers (RFC 9113, sections 4.1 and 6).
 fn http2_messages(content: &[u8]) -> BTreeMap<u64, Ranges> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const HEADER_BYTES: usize = 9;
     let mut messages: BTreeMap<u64, Ranges> = BTreeMap::new();
-    let mut at = match content.starts_with(PREFACE) {
-        true => PREFACE.len(),
-        false => 0,
+    let mut at = if content.starts_with(PREFACE) {
+        PREFACE.len()
+    } else {
+        0
     };
     while let Some(header) = content.get(at..at + HEADER_BYTES) {
         let length =
@@ -373,8 +375,8 @@ fn http2_messages(content: &[u8]) -> BTreeMap<u64, Ranges> {
     messages
 }
 
-/// What the requests of a trial waited for, by connection and stream, on both ways together. `ready` has when each had its
-/// place there.
+/// What the requests of a trial waited for, by connection and stream, in both directions together. `ready` has the time
+/// at which each got its slot.
 fn all_waits(
     file: &Path,
     protocol: &str,
@@ -410,7 +412,7 @@ fn all_waits(
     all
 }
 
-/// The messages of one direction of a connection, by stream; of QUIC those of one stream.
+/// The messages in one direction of a connection, by stream; for QUIC, only those of `stream`.
 fn messages(protocol: &str, stream: u64, bytes: &Bytes) -> BTreeMap<u64, Ranges> {
     match protocol {
         "h3" => BTreeMap::from([(stream, vec![(0, bytes.len())])]),
@@ -419,14 +421,14 @@ fn messages(protocol: &str, stream: u64, bytes: &Bytes) -> BTreeMap<u64, Ranges>
     }
 }
 
-/// How a trial's attribution compares with the other method.
+/// How a trial's attribution compares with this method.
 #[derive(Debug, Default)]
 struct Compared {
     responses: usize,
     agreeing: usize,
     with_loss: usize,
     with_hol: usize,
-    /// Those that are too far apart, in words.
+    /// Descriptions of those that differ too much.
     apart: Vec<String>,
 }
 
@@ -472,7 +474,7 @@ fn compare(trial: &TrialFolder) -> Compared {
     compared
 }
 
-/// Responses of 1 to 30 KiB over a link that loses two packets in a hundred, each way.
+/// Responses of 1 to 30 KiB over a link that loses 2 % of the packets in each direction.
 fn lossy(protocol: &str, connections: &str, (rate, duration): (&str, &str)) -> FinishedRun {
     let windows = if protocol == "h2c" { WINDOWS } else { "" };
     let text = format!(
@@ -488,7 +490,7 @@ fn lossy(protocol: &str, connections: &str, (rate, duration): (&str, &str)) -> F
     run_whatever(&text, &["--pcap"])
 }
 
-/// What is wrong with a trial's attribution.
+/// Describes the errors in a trial's attribution, if there are too many.
 fn faults(trial: &TrialFolder, compared: &Compared) -> Option<String> {
     let wanted = (compared.responses * AGREEING_PERCENT).div_ceil(100);
     (compared.agreeing < wanted).then(|| {
@@ -502,8 +504,8 @@ fn faults(trial: &TrialFolder, compared: &Compared) -> Option<String> {
     })
 }
 
-/// Both methods agree. A trial that other work on the machine disturbs is repeated, because packets are then released later
-/// than the link's delay says, which is what the other method rests on; `None` if all attempts are disturbed.
+/// Checks that both methods agree. A trial that other work on the machine disturbs is repeated: its packets are
+/// released later than the link's delay, on which this method relies. `None` if all attempts are disturbed.
 fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compared> {
     for _ in 0..ATTEMPTS {
         let run = lossy(protocol, connections, load);
@@ -529,7 +531,7 @@ fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compar
     None
 }
 
-/// At least this many responses of these, which agree, waited for lost bytes of their own.
+/// Checks that at least this many of these responses waited for lost bytes of their own.
 #[track_caller]
 fn check_losses(compared: Option<&Compared>, at_least: usize) {
     let losses = compared.map(|compared| compared.with_loss);
@@ -541,7 +543,7 @@ fn have_tools() -> bool {
 }
 
 #[test]
-fn http1_agrees_with_a_reassembly_byte_by_byte() {
+fn http1_attribution_agrees_with_byte_by_byte_reassembly() {
     if !have_tools() {
         return;
     }
@@ -551,12 +553,12 @@ fn http1_agrees_with_a_reassembly_byte_by_byte() {
 }
 
 #[test]
-fn http2_agrees_with_a_reassembly_byte_by_byte() {
+fn http2_attribution_agrees_with_byte_by_byte_reassembly() {
     if !have_tools() {
         return;
     }
     let _bench = bench();
-    // The first is near what one connection can carry at this loss.
+    // The first load is near the capacity of one connection at this loss.
     for (connections, load) in [("1", ("15/s", "8s")), ("16", ("300/s", "3s"))] {
         let compared = check("h2c", connections, load);
         check_losses(compared.as_ref(), 10);
@@ -566,12 +568,12 @@ fn http2_agrees_with_a_reassembly_byte_by_byte() {
 }
 
 #[test]
-fn http3_agrees_with_a_reassembly_byte_by_byte() {
+fn http3_attribution_agrees_with_byte_by_byte_reassembly() {
     if !have_tools() {
         return;
     }
     let _bench = bench();
-    // The second load is more than the congestion windows let through: then packets bring lost bytes and new ones.
+    // The second load exceeds what the congestion windows allow, so packets carry retransmitted and new bytes together.
     for (connections, rate) in [("16", "300/s"), ("4", "400/s")] {
         let compared = check("h3", connections, (rate, "3s"));
         check_losses(compared.as_ref(), 30);

@@ -1,4 +1,4 @@
-//! Ctrl-C and kill -9, of the runner and of the worker: nothing stays behind, and the run goes on.
+//! Ctrl-C and kill -9 of the runner and of the worker: nothing is left behind, and the run can continue.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +13,14 @@ use squall_base::record::Validity;
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, bench, check_ended, check_validity, only_run, read_trials, recipe, squall, stderr,
-    stdout,
+    H1, H2C_X1, bench, check_exit_code, check_validity, only_run, read_trials, recipe, squall,
+    stderr, stdout,
 };
 
-/// Long enough for any of the things that these tests wait for, on a busy machine.
+/// Long enough for anything that these tests wait for, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A run of two trials, the second of which will be interrupted.
+/// A run of two trials, to be interrupted in the second.
 struct Interrupted {
     home: TempDir,
     runner: Child,
@@ -29,7 +29,7 @@ struct Interrupted {
 }
 
 impl Interrupted {
-    /// Starts a run and waits until the link of its second trial works.
+    /// Starts a run and waits until the link of its second trial is running.
     fn in_second_trial() -> Interrupted {
         let home = TempDir::new().expect("a temporary folder");
         let namespaces_before = network_namespaces();
@@ -72,7 +72,7 @@ impl Interrupted {
         }
     }
 
-    /// Waits until the runner has ended and nothing of the run is left; returns its output.
+    /// Waits until the runner has exited and nothing of the run is left. Returns its output.
     fn ended(self) -> (TempDir, std::process::Output) {
         let started = Instant::now();
         let output = self.runner.wait_with_output().expect("the runner ends");
@@ -113,7 +113,7 @@ fn processes() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The child of a process that has one.
+/// The only child of a process.
 fn child_of(parent: u32) -> Option<Pid> {
     let is_child = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -137,7 +137,7 @@ fn has_thread(process: Pid, name: &str) -> bool {
 }
 
 fn is_alive(process: Pid) -> bool {
-    // A zombie is dead: only its parent has not asked yet.
+    // A zombie is dead; its parent just has not waited for it yet.
     fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
         !stat
             .rsplit(')')
@@ -146,7 +146,7 @@ fn is_alive(process: Pid) -> bool {
     })
 }
 
-/// The network namespaces that any thread of this machine is in.
+/// The network namespaces of all threads on this machine.
 fn network_namespaces() -> BTreeSet<String> {
     let tasks = processes().flat_map(|pid| {
         fs::read_dir(format!("/proc/{pid}/task"))
@@ -160,7 +160,7 @@ fn network_namespaces() -> BTreeSet<String> {
         .collect()
 }
 
-/// Continues the run and checks that it comes to its end, with both trials.
+/// Resumes the run and checks that it completes, with both trials.
 fn resume(home: &TempDir) {
     let run = only_run(home.path());
     let first_was_valid = read_trials(&run)[0].record.health.validity == Validity::Valid;
@@ -172,7 +172,7 @@ fn resume(home: &TempDir) {
         .expect("squall starts");
     let trials = read_trials(&run);
     assert_eq!(trials.len(), 2);
-    check_ended(&output, &trials);
+    check_exit_code(&output, &trials);
     trials.iter().for_each(check_validity);
     let progress = if first_was_valid {
         "[1/1] h2c x1"
@@ -192,7 +192,7 @@ fn resume(home: &TempDir) {
 }
 
 #[test]
-fn an_interrupted_run_reports_what_it_has_and_can_be_resumed() {
+fn interrupted_run_reports_its_complete_trials_and_can_be_resumed() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let _bench = bench();
         let run = Interrupted::in_second_trial();
@@ -219,7 +219,7 @@ fn kill_9_of_the_runner_leaves_nothing_and_loses_only_the_running_trial() {
 }
 
 #[test]
-fn kill_9_of_the_worker_leaves_nothing_and_is_told() {
+fn kill_9_of_the_worker_leaves_nothing_and_is_reported() {
     let _bench = bench();
     let run = Interrupted::in_second_trial();
     kill(run.worker, Signal::SIGKILL).expect("the worker is there");

@@ -1,6 +1,7 @@
-//! `--key-log` of `squall serve` and `squall proxy`: the secrets that their peers have too, written while they still run.
+//! `--key-log` of `squall serve` and `squall proxy`: the same secrets that their peers log, written while they still
+//! run.
 //!
-//! Those of clients are in `fetch`; that such secrets open a capture, in `secrets`.
+//! `fetch` tests the key logs of clients, `secrets` that such secrets decrypt a capture.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +17,11 @@ use crate::support::{seat, stderr};
 
 const SECURE: [&str; 3] = ["h1s", "h2", "h3"];
 
-/// Of TLS 1.3, of each connection: of the handshake and of what follows, of either side, and the exporter's.
+/// The TLS 1.3 secrets of one connection: for the handshake and for application data, of both sides, and the
+/// exporter's.
 const SECRETS: usize = 5;
 
-/// Until when a line must be in its file, on a busy machine.
+/// The deadline for a line to appear in its file on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn lines(path: &Path) -> BTreeSet<String> {
@@ -28,7 +30,7 @@ fn lines(path: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn servers_and_proxies_write_the_secrets_of_their_peers() {
+fn servers_and_proxies_log_the_same_secrets_as_their_peers() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for back in SECURE {

@@ -1,6 +1,6 @@
 //! `squall link`: programs that know nothing of squall, behind the link.
 //!
-//! They are those that every machine of these tests has: a shell, Python, curl.
+//! The programs are those present on every test machine: a shell, Python, curl.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::support::{bench, have, squall, stderr, stdout};
 
-/// Runs `squall link` with these arguments in a folder of its own.
+/// Runs `squall link` with these arguments in a temporary folder.
 fn link(home: &TempDir, arguments: &[&str]) -> Output {
     squall(home.path())
         .arg("link")
@@ -37,7 +37,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&text).expect("the summary is JSON")
 }
 
-/// Answers every TCP connection on a port of this machine's loopback with `answer`; returns the port.
+/// Responds to every TCP connection on a loopback port with `answer`. Returns the port.
 fn serve_on_loopback(answer: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
@@ -45,7 +45,7 @@ fn serve_on_loopback(answer: &'static [u8]) -> u16 {
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
             let mut request = [0; 4096];
-            // The client may go at any time.
+            // The client may disconnect at any time.
             let _ = stream.read(&mut request);
             let _ = stream.write_all(answer);
         }
@@ -54,7 +54,7 @@ fn serve_on_loopback(answer: &'static [u8]) -> u16 {
 }
 
 #[test]
-fn a_service_of_this_machine_answers_behind_the_link() {
+fn local_service_is_reachable_across_the_link() {
     if !have(&["curl"]) {
         return;
     }
@@ -89,7 +89,7 @@ fn a_service_of_this_machine_answers_behind_the_link() {
         .split(' ')
         .map(|word| word.parse().expect("a time"))
         .collect();
-    // One round trip to connect, another to the first byte of the answer.
+    // One round trip to connect, another to the first byte of the response.
     assert!(times[0] >= 0.050 && times[1] >= 0.100, "{times:?}");
     let summary = json(&home.path().join("sum.json"));
     let lanes = summary["directions"].as_array().expect("directions");
@@ -100,7 +100,7 @@ fn a_service_of_this_machine_answers_behind_the_link() {
 }
 
 #[test]
-fn datagrams_are_forwarded_both_ways() {
+fn datagrams_are_forwarded_in_both_directions() {
     if !have(&["python3"]) {
         return;
     }
@@ -141,7 +141,7 @@ fn datagrams_are_forwarded_both_ways() {
 }
 
 #[test]
-fn a_program_in_the_far_host_serves_the_near_one_and_exit_codes_are_passed_on() {
+fn far_program_serves_the_near_one_and_exit_codes_are_passed_on() {
     if !have(&["curl", "python3"]) {
         return;
     }
@@ -182,7 +182,7 @@ fn a_program_in_the_far_host_serves_the_near_one_and_exit_codes_are_passed_on() 
     );
 }
 
-/// A program that sends `count` numbered datagrams to a port on which nobody listens, one each millisecond.
+/// A program that sends `count` numbered datagrams to a port without a listener, one per millisecond.
 fn datagrams(count: u32) -> String {
     format!(
         "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
@@ -191,7 +191,7 @@ fn datagrams(count: u32) -> String {
 }
 
 #[test]
-fn the_same_seed_drops_the_same_packets_and_table_capture_and_summary_agree() {
+fn same_seed_drops_the_same_packets_and_table_capture_and_summary_agree() {
     if !have(&["python3"]) {
         return;
     }
@@ -252,7 +252,7 @@ fn the_same_seed_drops_the_same_packets_and_table_capture_and_summary_agree() {
     }
 }
 
-/// The comments of the packets that a display filter chooses; `None` where there is no tshark.
+/// The comments of the packets that match a display filter; `None` without tshark.
 fn tshark(file: &Path, filter: &str) -> Option<String> {
     let output = Command::new("tshark")
         .arg("-r")
@@ -271,7 +271,7 @@ fn tshark(file: &Path, filter: &str) -> Option<String> {
 }
 
 #[test]
-fn a_schedule_changes_the_link_while_it_is_up() {
+fn schedule_changes_the_running_link() {
     if !have(&["python3"]) {
         return;
     }
@@ -302,7 +302,7 @@ fn a_schedule_changes_the_link_while_it_is_up() {
     let up = packets.iter().filter(|packet| packet.protocol == 17);
     for packet in up {
         let at_ms = packet.arrived.as_nanos() / 1_000_000;
-        // The schedule counts from the link's start, the table from a moment before.
+        // The schedule's clock starts with the link, the table's slightly earlier.
         match at_ms {
             0..=99 | 450.. => assert_eq!(packet.fate, Fate::LossDrop, "at {at_ms} ms"),
             150..=399 => assert_eq!(packet.fate, Fate::Delivered, "at {at_ms} ms"),
@@ -312,7 +312,7 @@ fn a_schedule_changes_the_link_while_it_is_up() {
 }
 
 #[test]
-fn connections_of_any_program_use_the_congestion_control_that_was_asked_for() {
+fn connections_of_any_program_use_the_configured_congestion_control() {
     if !have(&["python3"]) {
         return;
     }
@@ -352,7 +352,7 @@ fn connections_of_any_program_use_the_congestion_control_that_was_asked_for() {
     );
 }
 
-/// A link whose programs do nothing for long, in a process group of its own.
+/// Starts a link whose programs sleep for long, in a separate process group.
 fn started(home: &TempDir, word: &str) -> Child {
     let serve = format!("python3 -m http.server 80 & exec sleep 9{word}");
     let mut command = squall(home.path());
@@ -373,7 +373,7 @@ fn started(home: &TempDir, word: &str) -> Child {
     child
 }
 
-/// Processes whose command line has `word` in it, but for this one.
+/// Processes whose command line contains `word`, except this one.
 fn processes_with(word: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").expect("/proc");
     processes
@@ -385,7 +385,7 @@ fn processes_with(word: &str) -> Vec<String> {
 }
 
 #[test]
-fn signals_end_the_link_and_leave_nothing() {
+fn signals_end_the_link_and_leave_no_process() {
     if !have(&["python3"]) {
         return;
     }
@@ -416,7 +416,7 @@ fn signals_end_the_link_and_leave_nothing() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_starts() {
+fn usage_errors_are_reported_before_anything_starts() {
     let home = home();
     let write = |name: &str, text: &str| fs::write(home.path().join(name), text).expect("a file");
     write("empty.trace", "# nothing\n");

@@ -1,4 +1,4 @@
-//! `squall load` against `squall serve`: every request is answered, and the tables tell the same story.
+//! `squall load` against `squall serve`: every request gets a response, and the tables agree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,11 +21,11 @@ use crate::served::{EVERY_PROTOCOL, Serving, ask, speaking, write_body};
 use crate::support::{bench, squall, stderr, stdout};
 
 const REQUESTS: usize = 2_000;
-/// The client's connection preface, before all of its frames (RFC 9113, section 3.4).
+/// The client's connection preface, which precedes all of its frames (RFC 9113, section 3.4).
 const PREFACE_BYTES: u64 = 24;
-/// Of each frame of HTTP/2 (RFC 9113, section 4.1).
+/// The header of each HTTP/2 frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
-/// What a body of these tests has: several packets, one frame and one record.
+/// The body size in these tests: several packets, one frame and one record.
 const BODY_BYTES: usize = 10_000;
 
 /// The tables of a load.
@@ -38,7 +38,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// What one connection sent or received, by which the extents of its requests or responses are.
+    /// The extents of the requests or responses of one connection.
     fn extents(&self, connection: u32, of: fn(&ExchangeRecord) -> Option<Extent>) -> Vec<Extent> {
         self.exchanges
             .iter()
@@ -55,7 +55,7 @@ impl Tables {
             .unwrap_or(0)
     }
 
-    /// The frames that one connection sent or received, in their order.
+    /// The frames that one connection sent or received, in order.
     fn frames(&self, connection: u32, way: Way) -> impl Iterator<Item = &FrameRecord> {
         self.frames
             .iter()
@@ -80,7 +80,7 @@ fn response_extent(exchange: &ExchangeRecord) -> Option<Extent> {
     exchange.response_extent
 }
 
-/// 2,000 POSTs of 10,000 bytes over four connections with 16 requests at once.
+/// 2,000 POSTs of 10,000 bytes over four connections, with up to 16 requests in flight.
 fn load(protocol: Protocol) -> Tables {
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", BODY_BYTES);
@@ -189,8 +189,8 @@ fn check_one_exchange_a_request(tables: &Tables) {
     check_looks_at_the_clock(tables);
 }
 
-/// Up to 16 requests that are due share a look at the clock (docs/METHOD.md). At the start all are: for a thread that has
-/// one connection of HTTP/1.1 that is one.
+/// Up to 16 due requests share a clock reading (docs/METHOD.md). At the start all requests are due, but a thread with a
+/// single HTTP/1.1 connection takes up only one.
 fn check_looks_at_the_clock(tables: &Tables) {
     let mut looks: BTreeMap<Time, usize> = BTreeMap::new();
     for request in &tables.requests {
@@ -205,7 +205,7 @@ fn check_looks_at_the_clock(tables: &Tables) {
     );
 }
 
-/// In the clear, what HTTP wrote is what TCP carries.
+/// In cleartext, offsets in HTTP equal those in the TCP payload.
 fn check_clear(extents: &[Extent]) {
     for extent in extents {
         assert_eq!(extent.wire_start, Some(extent.start), "{extent:?}");
@@ -214,7 +214,7 @@ fn check_clear(extents: &[Extent]) {
     }
 }
 
-/// Messages of HTTP/1.1 lie end to end; returns where they end.
+/// HTTP/1.1 messages follow each other without gaps. Returns the end of the last.
 fn check_end_to_end(extents: &[Extent]) -> u64 {
     extents.iter().fold(0, |end, extent| {
         assert_eq!(extent.start, end, "a gap or an overlap before {extent:?}");
@@ -223,21 +223,21 @@ fn check_end_to_end(extents: &[Extent]) -> u64 {
     })
 }
 
-/// The payload that TCP has sent, each byte once.
+/// The number of payload bytes that TCP has sent, without retransmissions.
 fn bytes_sent(info: &TcpInfo) -> u64 {
     assert_eq!(info.get("tcpi_notsent_bytes"), Some(0));
     let count = |name| info.get(name).expect("the kernel counts bytes");
     count("tcpi_bytes_sent") - count("tcpi_bytes_retrans")
 }
 
-/// Asserts that TCP's own counts at the connection's end are these: payload sent and received.
+/// Asserts that TCP's counters at the end of the connection match the payload sent and received.
 fn check_tcp_counts(sample: &SocketSample, sent: u64, received: u64) {
     let SocketSample::Tcp(info) = sample else {
         panic!("a sample of TCP: {sample:?}");
     };
     assert_eq!(bytes_sent(info), sent);
     assert_eq!(info.get("tcpi_bytes_received"), Some(received));
-    // The peer may owe an acknowledgement of the last bytes, never one of more; the SYN counts as one.
+    // The peer may not have acknowledged the last bytes yet, but never acknowledges more; the SYN counts as one.
     let acked = info.get("tcpi_bytes_acked");
     assert!(
         acked.is_some_and(|acked| acked <= sent + 1),
@@ -246,7 +246,7 @@ fn check_tcp_counts(sample: &SocketSample, sent: u64, received: u64) {
 }
 
 #[test]
-fn http1_lies_end_to_end_in_what_tcp_sent() {
+fn http1_messages_fill_the_tcp_payload_without_gaps() {
     let _bench = bench();
     let tables = load(Protocol::H1);
     assert!(tables.frames.is_empty(), "HTTP/1.1 has no frames");
@@ -261,7 +261,7 @@ fn http1_lies_end_to_end_in_what_tcp_sent() {
     }
 }
 
-/// Frames of HTTP/2 lie end to end from `start` on; returns where they end.
+/// HTTP/2 frames follow each other without gaps from `start` on. Returns the end of the last.
 fn check_frames_end_to_end(tables: &Tables, connection: u32, way: Way, start: u64) -> u64 {
     tables.frames(connection, way).fold(start, |end, row| {
         assert_eq!(row.frame.layer, FrameLayer::Http2);
@@ -270,7 +270,7 @@ fn check_frames_end_to_end(tables: &Tables, connection: u32, way: Way, start: u6
     })
 }
 
-/// Each range begins and ends with frames of its stream, and holds all of them but WINDOW_UPDATE and RST_STREAM.
+/// Each range begins and ends with frames of its stream, and includes all of them except WINDOW_UPDATE and RST_STREAM.
 fn check_ranges_are_frames(tables: &Tables) {
     type Key = (u32, u64);
     for (way, of) in [
@@ -305,7 +305,7 @@ fn check_ranges_are_frames(tables: &Tables) {
 }
 
 #[test]
-fn http2_in_the_clear_lies_in_frames_that_lie_end_to_end_in_what_tcp_sent() {
+fn cleartext_http2_frames_fill_the_tcp_payload_without_gaps() {
     let _bench = bench();
     let tables = load(Protocol::H2c);
     check_ranges_are_frames(&tables);
@@ -322,7 +322,7 @@ fn http2_in_the_clear_lies_in_frames_that_lie_end_to_end_in_what_tcp_sent() {
 }
 
 #[test]
-fn over_tls_records_carry_every_byte_and_grow() {
+fn tls_records_carry_every_byte_in_order() {
     let _bench = bench();
     for protocol in [Protocol::H1s, Protocol::H2] {
         let tables = load(protocol);
@@ -363,8 +363,8 @@ fn over_tls_records_carry_every_byte_and_grow() {
     }
 }
 
-/// Records carry the ranges: a byte is never before its place in the plaintext, later bytes are never in earlier
-/// records, and nothing lies beyond what TCP sent.
+/// Records carry the ranges: on the wire a byte is never before its position in the plaintext, later bytes are never in
+/// earlier records, and nothing lies beyond what TCP sent.
 fn check_records(extents: &[Extent], on_wire: u64) {
     let mut by_start = extents.to_vec();
     by_start.sort_by_key(|extent| extent.start);
@@ -381,17 +381,17 @@ fn check_records(extents: &[Extent], on_wire: u64) {
             first <= last && start < end && end <= on_wire,
             "{extent:?}, {on_wire}"
         );
-        // Each record has a header of 5 bytes, an inner type and a tag of 16 (RFC 8446, section 5.2), so a range on the
-        // wire is longer than in the clear by at least 22 a record.
+        // Each record has a header of 5 bytes, an inner type and a tag of 16 bytes (RFC 8446, section 5.2), so a range
+        // on the wire is longer than in plaintext by at least 22 bytes per record.
         let records = last - first + 1;
         assert!(
             end - start >= extent.end - extent.start + 22 * records,
             "{extent:?}"
         );
-        // A record may begin with bytes of other messages, so its beginning says nothing; but it ends behind all that
-        // lies before it.
+        // A record may begin with bytes of other messages, so its start proves nothing; but its end lies after
+        // everything that precedes it.
         assert!(end >= extent.end + 22 * (last + 1), "{extent:?}");
-        // Records hold 16 KiB, unless the writer has no more: a range never needs many.
+        // Records hold 16 KiB, unless the writer has less, so a range has at least this many.
         let needed = (extent.end - extent.start).div_ceil(16_384);
         assert!(records >= needed, "{extent:?}");
     }
@@ -402,7 +402,7 @@ fn check_records(extents: &[Extent], on_wire: u64) {
 }
 
 #[test]
-fn http3_lies_in_stream_frames_of_growing_packets() {
+fn http3_lies_in_stream_frames_with_increasing_packet_numbers() {
     let _bench = bench();
     let tables = load(Protocol::H3);
     for (connection, sample) in tables.last_samples() {
@@ -455,7 +455,7 @@ fn http3_lies_in_stream_frames_of_growing_packets() {
     }
 }
 
-/// A side never sends a packet number twice or goes back (RFC 9000, section 12.3); HTTP/3's own frames lie in streams.
+/// A side never repeats or decreases packet numbers (RFC 9000, section 12.3); HTTP/3 frames lie in streams.
 fn check_packets_grow(tables: &Tables) {
     for connection in 0..4 {
         let sent: Vec<u64> = tables
@@ -509,7 +509,7 @@ fn times_of_frames_and_samples_are_in_order_and_within_the_load() {
 }
 
 #[test]
-fn ctrl_c_ends_load_with_what_was_measured_and_serve_with_a_count() {
+fn ctrl_c_makes_load_report_its_measurements_and_serve_its_counts() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
@@ -560,7 +560,7 @@ fn ctrl_c_ends_load_with_what_was_measured_and_serve_with_a_count() {
 }
 
 #[test]
-fn a_load_whose_requests_never_end_is_given_up() {
+fn load_without_responses_stops_after_give_up() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
@@ -583,7 +583,7 @@ fn a_load_whose_requests_never_end_is_given_up() {
 }
 
 #[test]
-fn failures_are_counted_and_told() {
+fn failures_are_counted_and_reported() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);

@@ -1,6 +1,6 @@
-//! Every kind of load of `squall load`, what it says of servers that fail, and what it writes.
+//! Every kind of load of `squall load`, what it reports about failing servers, and what it writes.
 //!
-//! That single requests are recorded as they were is in `load`.
+//! `load` tests that single requests are recorded correctly.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::served::{CERTIFICATE, Serving, ask};
 use crate::support::{bench, may_keep_awake, squall, stderr, stdout};
 
-/// Runs `squall load` and reads what it wrote of its requests.
+/// Runs `squall load` and reads the request records that it wrote.
 fn load(
     home: &Path,
     protocol: Protocol,
@@ -38,10 +38,10 @@ fn response_ms(row: &RequestRecord) -> f64 {
     row.response_time().as_millis_f64()
 }
 
-/// No coordinated omission: a server that stands still for a second delays every request that was due meanwhile, and
-/// each by what was left of the second.
+/// No coordinated omission: a server that stalls for a second delays every request that was due during the stall, each
+/// by what was left of the second.
 #[test]
-fn a_stall_is_in_all_latencies_that_it_touches() {
+fn stall_shows_in_every_latency_that_it_affects() {
     const PER_MS: f64 = 1.0;
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
@@ -67,7 +67,8 @@ fn a_stall_is_in_all_latencies_that_it_touches() {
             .iter()
             .filter(|row| response_ms(row) > longer_than_ms)
             .count() as f64;
-        // Those due so long before its end. What waited is then served in a burst, of some tens of milliseconds.
+        // Requests that were due at least this long before the end of the stall. The backlog is then served in a burst
+        // of some tens of milliseconds.
         let least = (at_least.as_secs_f64() * 1e3 - longer_than_ms) * PER_MS;
         let most = (at_most.as_secs_f64() * 1e3 - longer_than_ms) * PER_MS;
         assert!(
@@ -75,15 +76,15 @@ fn a_stall_is_in_all_latencies_that_it_touches() {
             "{longer_than_ms} ms: {count} requests, expected {least} to {most}"
         );
     }
-    // A client that waits for its connections sees eight.
+    // Measured from when they got their connection, only the eight requests in flight are slow.
     let services = rows.iter().filter_map(RequestRecord::service_time);
     let slow = services.filter(|time| time.as_millis_f64() > 900.0).count();
     assert!(slow <= 8, "{slow}");
 }
 
-/// A recording is replayed at its times, divided by the speed, by each client after the one before.
+/// Each client replays a recording at its times divided by the speed, each starting after the previous one.
 #[test]
-fn a_script_is_replayed_at_its_times() {
+fn script_is_replayed_at_its_times() {
     const STEPS: u64 = 300;
     const CLIENTS: u64 = 20;
     let _bench = bench();
@@ -129,7 +130,7 @@ fn a_script_is_replayed_at_its_times() {
         let expected = script_ns + u64::from(row.user) * 50_000_000;
         assert_eq!(row.intended.since(start).as_nanos(), expected, "{row:?}");
     }
-    // Each client has connections of its own.
+    // Each client has separate connections.
     let user_of = |connection| {
         let mut users: Vec<u32> = (rows.iter())
             .filter(|row| row.connection == Some(connection))
@@ -144,14 +145,14 @@ fn a_script_is_replayed_at_its_times() {
     }
 }
 
-/// Users of scripts and pages open connections when they need them, unless all shall be there before.
+/// Users of scripts and pages open connections on demand, unless --warm opens all of them in advance.
 #[test]
 fn warm_users_have_their_connections_before_the_load() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
-    // Two at the same time, twice.
+    // Two concurrent requests, twice.
     let recording = format!("5\t{url}/a\n5\t{url}/b\n90\t{url}/c\n90\t{url}/d\n");
     fs::write(home.path().join("recorded.txt"), recording).expect("a file");
     let imported = squall(home.path())
@@ -175,7 +176,7 @@ fn warm_users_have_their_connections_before_the_load() {
 }
 
 #[test]
-fn a_held_answer_holds_up_others_only_where_connections_are_not_shared() {
+fn held_response_delays_others_only_without_multiplexing() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
@@ -191,7 +192,7 @@ fn a_held_answer_holds_up_others_only_where_connections_are_not_shared() {
 }
 
 #[test]
-fn pages_ask_for_tiles_when_their_document_has_come() {
+fn pages_request_tiles_after_their_document_has_arrived() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
@@ -244,7 +245,7 @@ fn pages_ask_for_tiles_when_their_document_has_come() {
 }
 
 #[test]
-fn processors_are_kept_awake_where_that_is_allowed_and_wanted() {
+fn processors_are_kept_awake_where_allowed_and_wanted() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
@@ -269,7 +270,7 @@ fn processors_are_kept_awake_where_that_is_allowed_and_wanted() {
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
         let awake = &json["generator"]["punctuality"]["processors_awake"];
         assert_eq!(awake, &serde_json::json!(expected));
-        // Lines break where the numbers before it let them.
+        // Line breaks depend on the numbers in the text.
         let shown = stdout(&output);
         let words: Vec<&str> = shown.split_whitespace().collect();
         let says_slept = words.join(" ").contains("its processors may have slept");
@@ -301,12 +302,12 @@ fn thresholds_decide_the_exit_code() {
 }
 
 #[test]
-fn versions_are_compared_in_turns() {
+fn http_versions_are_compared_in_alternating_rounds() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--https", "0", "--h3", "0"]);
     let port = server.address("https").port();
-    // One address for all of them.
+    // One address for all three versions.
     drop(server);
     let address = format!("127.0.0.1:{port}");
     let _server = Serving::start(home.path(), &["--https", &address, "--h3", &address]);
@@ -370,7 +371,7 @@ fn rows_are_written_in_every_format() {
 }
 
 #[test]
-fn a_form_is_uploaded_as_browsers_do() {
+fn form_is_uploaded_as_by_a_browser() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("large.pdf"), vec![b'%'; 5_000_000]).expect("a file");
@@ -386,9 +387,9 @@ fn a_form_is_uploaded_as_browsers_do() {
     }
 }
 
-/// A server that dies half-way, one that is not there, one that nobody knows, one with another's certificate.
+/// A server that dies midway, one that is not there, an unknown host name, and a server with another one's certificate.
 #[test]
-fn what_failed_is_counted_by_kind() {
+fn failures_are_counted_by_kind() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h2", "0"]);

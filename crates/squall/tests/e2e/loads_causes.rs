@@ -1,4 +1,4 @@
-//! What a load says of its connections by itself, and what becomes of requests that are never answered.
+//! What a load reports about its connections by default, and how it counts requests that never get a response.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -20,9 +20,9 @@ fn figures(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Va
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// One body of 200 KB, with windows of 64 KiB - 1 that the server gives back when its sink has it.
+/// One body of 200 KB. The server with small windows of 64 KiB - 1 updates them when its sink has consumed the data.
 #[test]
-fn what_windows_hold_up_is_what_small_windows_hold_up() {
+fn only_small_windows_are_reported_as_holding_bodies_back() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let small = Serving::start(home.path(), &["--h2c", "0", "--sink"]);
@@ -51,12 +51,12 @@ fn what_windows_hold_up_is_what_small_windows_hold_up() {
     let (stream, connection) = of(&small);
     assert!(stream + connection > 0.1, "{stream} {connection}");
     assert!(stream + connection <= 1.0, "{stream} {connection}");
-    // 40 bodies are 8 MB, and the load has not begun before the windows had come.
+    // 40 bodies are 8 MB, and the load starts only after the server's windows have arrived.
     assert_eq!(of(&large), (0.0, 0.0));
 }
 
 #[test]
-fn connections_say_what_their_kernel_knows_without_a_table() {
+fn kernel_counters_of_connections_are_reported_without_a_socket_table() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h3", "0", "--sink"]);
@@ -65,7 +65,7 @@ fn connections_say_what_their_kernel_knows_without_a_table() {
     let found = figures(home.path(), Protocol::H1, &arguments, &url);
     let tcp = &found["causes"]["tcp"];
     assert_eq!(tcp["connections"], 3, "{tcp}");
-    // 20 MiB in segments of 64 KiB at most.
+    // 20 MiB in segments of at most 64 KiB.
     assert!(tcp["segments"].as_u64() >= Some(320), "{tcp}");
     let share = |name: &str| tcp[name].as_f64().expect("a share");
     assert!((0.0..=1.0).contains(&share("busy")), "{tcp}");
@@ -80,7 +80,7 @@ fn connections_say_what_their_kernel_knows_without_a_table() {
     let found = figures(home.path(), Protocol::H3, &arguments, &url);
     let quic = &found["causes"]["quic"];
     assert_eq!(quic["connections"], 3, "{quic}");
-    // 20 MiB in packets of 1,500 bytes at most.
+    // 20 MiB in packets of at most 1,500 bytes.
     assert!(quic["packets"].as_u64() > Some(13_000), "{quic}");
     assert!(found["causes"]["tcp"].is_null());
 
@@ -98,7 +98,7 @@ fn connections_say_what_their_kernel_knows_without_a_table() {
     );
 }
 
-/// A server that answers the first request of each connection and no other.
+/// A server that responds only to the first request of each connection.
 fn falls_silent() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -109,7 +109,7 @@ fn falls_silent() -> String {
                 let mut buffer = [0; 4096];
                 let _ = stream.read(&mut buffer);
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-                // Until the client goes.
+                // Until the client disconnects.
                 while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
             });
         }
@@ -118,7 +118,7 @@ fn falls_silent() -> String {
 }
 
 #[test]
-fn who_is_not_answered_while_answers_are_waited_for_has_failed() {
+fn requests_without_a_response_by_the_end_of_the_drain_fail() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let url = falls_silent();
@@ -141,10 +141,10 @@ fn who_is_not_answered_while_answers_are_waited_for_has_failed() {
         "{shown}"
     );
     assert_eq!(output.status.code(), Some(1), "{shown}");
-    // Who does not wait does not mind.
+    // A load that does not wait does not count them as failures.
     let output = load(&["--drain", "0s"]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
-    // A load whose server is only slow ends well if it waits long enough.
+    // A load on a slow server succeeds if it waits long enough.
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let slow = format!("{}/?delay=300ms", server.url(Protocol::H1));
     let arguments = ["--rate", "50", "-D", "500ms", "-c", "20", "--drain", "3s"];

@@ -1,7 +1,8 @@
-//! How many connections a load opens, when, and which of them a request gets: `-c`, `--on-demand`, `--warm`, `--order`,
-//! over one request at a time and over multiplexed connections of TCP and QUIC, and `--order` of a proxy.
+//! How many connections a load opens, when it opens them, and which of them a request gets: `-c`, `--on-demand`,
+//! `--warm`, `--order`, with one request at a time and with multiplexed connections over TCP and QUIC; and `--order` of
+//! a proxy.
 //!
-//! What pools do in every order of events is in squall-load; connections of scripts and pages are in `loads`.
+//! squall-load tests pools with every order of events; connections of scripts and pages are in `loads`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,17 +16,17 @@ use crate::proxies;
 use crate::served::{Serving, ask};
 use crate::support::{seat, stderr, stdout};
 
-/// Of each version one.
+/// One listener per HTTP version.
 const LISTENERS: [&str; 6] = ["--h1", "0", "--h2c", "0", "--h3", "0"];
 const PROTOCOLS: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H3];
 
-/// What became of a load.
+/// The connections that a load used.
 struct Used {
-    /// Connections of TCP or QUIC, as it says at the end.
+    /// TCP or QUIC connections, as reported at the end.
     opened: u32,
-    /// Of its requests, so many had to open one.
+    /// How many of the requests had to open one.
     opened_by_requests: usize,
-    /// Which connection each request had, in the order of the requests.
+    /// The connection of each request, in request order.
     connections: Vec<u32>,
 }
 
@@ -56,9 +57,9 @@ fn load(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Used 
     }
 }
 
-/// One request after another, so nothing hangs on how fast anything is.
+/// One request at a time, so nothing depends on speed.
 #[test]
-fn orders_are_those_of_recipes() {
+fn orders_pick_connections_as_in_recipes() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &LISTENERS);
@@ -72,7 +73,7 @@ fn orders_are_those_of_recipes() {
             assert_eq!((used.opened, used.opened_by_requests), (3, 0), "{told}");
             let (first_three, rest) = used.connections.split_at(3);
             match order {
-                // Of those that are alike the lowest number.
+                // Of equal connections, the one with the lowest number.
                 PoolOrder::LastUsed | PoolOrder::LeastBusy => {
                     assert_eq!(used.distinct(), 1, "{told}");
                 }
@@ -109,11 +110,11 @@ fn orders_are_those_of_recipes() {
 }
 
 #[test]
-fn on_demand_opens_what_is_needed_and_no_more() {
+fn on_demand_opens_only_the_connections_needed() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &LISTENERS);
-    // Of so many at once one connection of HTTP/2 and HTTP/3 carries two; each of HTTP/1.1 one.
+    // With `-m 2` a connection of HTTP/2 or HTTP/3 carries two requests at a time, a connection of HTTP/1.1 only one.
     for protocol in PROTOCOLS {
         let (streams, at_once) = match protocol {
             Protocol::H1 => ("1", 3),
@@ -132,7 +133,7 @@ fn on_demand_opens_what_is_needed_and_no_more() {
             "{protocol:?}"
         );
 
-        // Each request of the first ones finds none free and opens one, until there are eight.
+        // Each of the first requests finds no free connection and opens one, up to eight.
         let users = at_once.to_string();
         let some = with(&["--users", &users], "/?delay=100ms");
         assert!(
@@ -151,7 +152,7 @@ fn on_demand_opens_what_is_needed_and_no_more() {
             "{protocol:?}"
         );
 
-        // Two are there before the load, which one request at a time does not exceed.
+        // Two exist before the load, and one request at a time needs no more.
         let warm = with(&["--users", "1", "--warm=2"], "/");
         assert_eq!(
             (warm.opened, warm.opened_by_requests),
@@ -159,7 +160,7 @@ fn on_demand_opens_what_is_needed_and_no_more() {
             "{protocol:?}"
         );
     }
-    // A most has to be named.
+    // --on-demand requires a maximum.
     let output = ask(
         home.path(),
         "load",
@@ -176,7 +177,7 @@ fn on_demand_opens_what_is_needed_and_no_more() {
 }
 
 #[test]
-fn so_many_connections_as_asked_are_there_before_the_load() {
+fn flags_set_the_connections_opened_before_the_load() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &LISTENERS);
@@ -206,9 +207,9 @@ fn so_many_connections_as_asked_are_there_before_the_load() {
     );
 }
 
-/// Which of its connections a proxy takes, as its upstream's access log shows them.
+/// The connections that a proxy uses, from its upstream's access log.
 #[test]
-fn the_order_of_a_proxy_is_what_it_was_told() {
+fn proxy_uses_its_connections_in_the_configured_order() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (flags, expected) in [
@@ -224,7 +225,7 @@ fn the_order_of_a_proxy_is_what_it_was_told() {
         );
         let proxy = proxies::proxy(&["h1"], "h1", server.address("h1"), flags);
         let url = proxies::url("h1", proxy.address("h1"));
-        // Three at once, so that there are three; then one after another.
+        // Three concurrent requests, so that there are three connections; then one request at a time.
         let held = url.clone() + "/held?delay=500ms";
         let three = load(home.path(), Protocol::H1, &["-c", "3", "-n", "3"], &held);
         assert_eq!(three.distinct(), 3);

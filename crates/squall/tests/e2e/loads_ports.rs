@@ -1,4 +1,4 @@
-//! A load that needs more local ports than there are: in a network namespace of its own that has sixty.
+//! A load that needs more local ports than there are: in a private network namespace that has sixty.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::support::{bench, have, is_root, stderr, stdout};
 
-/// How many there are.
+/// The number of local ports.
 const PORTS: usize = 60;
 
-/// Runs `squall load` beside a server of all protocols, which listens on other ports, and reads its rows.
+/// Runs `squall load` next to a server of all protocols on other ports, and reads the load's rows.
 fn load(home: &Path, arguments: &[&str]) -> (Output, Vec<RequestRecord>) {
     let script = "ip link set lo up && \
         echo 40000 40059 > /proc/sys/net/ipv4/ip_local_port_range || exit 9; \
@@ -63,9 +63,9 @@ fn check(home: &Path, arguments: &[&str], action: &str, requests: usize) {
     );
 }
 
-/// Each request opens a connection that stays: those for which there is no port fail, the others do not notice.
+/// Each request opens a connection that stays open: requests without a port fail, the others are unaffected.
 #[test]
-fn ports_that_are_missing_are_counted_and_the_load_goes_on() {
+fn requests_without_a_local_port_are_counted_and_the_load_continues() {
     if !is_root() || !have(&["unshare", "ip"]) {
         return;
     }
@@ -81,10 +81,11 @@ fn ports_that_are_missing_are_counted_and_the_load_goes_on() {
     check(home.path(), &quic, action, 200);
 }
 
-/// A connection for each request: whoever closes first keeps the port for a minute (TIME_WAIT, RFC 9293, section 3.6.1),
-/// and that is now the client and now the server. What there is no port for is told as above, and nothing else fails.
+/// A connection for each request: the side that closes first keeps the port for a minute (TIME_WAIT, RFC 9293, section
+/// 3.6.1), and that is sometimes the client and sometimes the server. Requests without a port are reported as above,
+/// and nothing else fails.
 #[test]
-fn a_connection_for_each_request_takes_ports_until_there_are_none() {
+fn one_connection_per_request_exhausts_the_local_ports() {
     if !is_root() || !have(&["unshare", "ip"]) {
         return;
     }

@@ -1,6 +1,6 @@
-//! Which address of a name `squall load` and `squall fetch` ask.
+//! Which address of a name `squall load` and `squall fetch` connect to.
 //!
-//! `localhost` is given two addresses in a mount namespace of the command's own, which takes root.
+//! `localhost` gets two addresses in a private mount namespace of the command, which requires root.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, speaking};
 use crate::support::{have, is_root, seat, stderr, stdout};
 
-/// Runs squall where `localhost` is ::1 and 127.0.0.1, in this order.
+/// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
 fn with_two_addresses(home: &Path, arguments: &[&str]) -> Output {
     fs::write(home.join("hosts"), "::1 localhost\n127.0.0.1 localhost\n").expect("a file");
     Command::new("unshare")
@@ -31,7 +31,7 @@ fn can_run() -> bool {
 }
 
 #[test]
-fn the_next_address_is_taken_where_the_first_does_not_accept() {
+fn next_address_is_used_if_the_first_refuses() {
     if !can_run() {
         return;
     }
@@ -59,7 +59,7 @@ fn the_next_address_is_taken_where_the_first_does_not_accept() {
 }
 
 #[test]
-fn a_family_of_addresses_can_be_asked_for() {
+fn address_family_can_be_selected() {
     if !can_run() {
         return;
     }
@@ -67,7 +67,7 @@ fn a_family_of_addresses_can_be_asked_for() {
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h1", "[::1]:0"]);
     let url = server.url(Protocol::H1).replace("127.0.0.1", "localhost");
-    // The server on IPv4 is alone on its port: nothing else is tried, and it fails as any server that is not there.
+    // The IPv4 server is the only one on its port: no other address is tried, and -6 fails like any missing server.
     let output = with_two_addresses(home.path(), &["load", "-n", "3", "-4", &url]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
@@ -91,7 +91,7 @@ fn a_family_of_addresses_can_be_asked_for() {
 }
 
 #[test]
-fn if_no_address_accepts_the_first_is_asked_and_requests_say_why() {
+fn if_every_address_refuses_requests_fail_on_the_first_with_a_reason() {
     if !can_run() {
         return;
     }
@@ -112,9 +112,9 @@ fn if_no_address_accepts_the_first_is_asked_and_requests_say_why() {
     assert!(shown.contains(&format!("asked [::1]:{port}\n")), "{shown}");
 }
 
-/// Where there is no alternative; one that there is needs a server that tells of it, which interop's peers do.
+/// Without an advertised alternative. With one, the test needs a server that advertises it, which interop's peers do.
 #[test]
-fn an_automatic_version_is_explained() {
+fn automatic_version_choice_is_explained() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--https", "0"]);

@@ -1,4 +1,4 @@
-//! Bodies of files that are read while they are sent: whole, in little memory, and told apart when the file shrinks.
+//! Request bodies streamed from files: sent whole, in little memory, with a distinct error when the file shrinks.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::support::{self, seat, squall, stderr, stdout};
 
 const MIB: u64 = 1 << 20;
 
-/// Runs to its end; what it printed, and the most memory that it held.
+/// Runs the child until it exits. Returns its output and its peak memory.
 fn measured(mut child: Child) -> (Output, u64) {
     let mut peak_kib = 0;
     let status = loop {
@@ -42,7 +42,7 @@ fn measured(mut child: Child) -> (Output, u64) {
     (output, peak_kib * 1024)
 }
 
-/// The sizes of the requests' bodies that the server has logged.
+/// The request body sizes in the server's access log.
 fn logged_bodies(home: &Path) -> Vec<u64> {
     let log = fs::read_to_string(home.join("access.log")).expect("the log");
     log.lines()
@@ -57,7 +57,7 @@ fn logged_bodies(home: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn a_large_file_is_sent_by_several_requests_in_little_memory() {
+fn concurrent_uploads_of_a_large_file_use_little_memory() {
     const LENGTH: u64 = 300 * MIB;
     let _seat = seat();
     for protocol in [Protocol::H1, Protocol::H2c, Protocol::H3] {
@@ -98,7 +98,7 @@ fn a_large_file_is_sent_by_several_requests_in_little_memory() {
         );
         let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
         assert!(rows.iter().all(|row| row.request_body_bytes == LENGTH));
-        // Both were under way at once.
+        // The two uploads overlapped.
         assert!(rows[0].written_first < rows[1].written_last);
         assert!(rows[1].written_first < rows[0].written_last);
         server.end();
@@ -106,9 +106,9 @@ fn a_large_file_is_sent_by_several_requests_in_little_memory() {
     }
 }
 
-/// What is streamed is the file, byte for byte, and in a form what is around it too.
+/// The streamed bytes are exactly the file's, and within a form also what surrounds it.
 #[test]
-fn a_file_that_is_streamed_arrives_as_it_is() {
+fn streamed_file_arrives_byte_for_byte() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let body = write_body(home.path(), "sent", 6 * MIB as usize + 12_345);
@@ -138,7 +138,7 @@ fn a_file_that_is_streamed_arrives_as_it_is() {
             "{protocol}"
         );
     }
-    // One who asks for HTTP/2 with the request would have to have sent it all.
+    // An h2c upgrade would have to send the whole body first.
     let url = server.url(Protocol::H1);
     let output = squall(home.path())
         .args(["fetch", "--upgrade", "-d", "sent", &url])
@@ -149,7 +149,7 @@ fn a_file_that_is_streamed_arrives_as_it_is() {
 }
 
 #[test]
-fn a_file_that_shrinks_fails_the_requests_that_send_it_and_says_so() {
+fn file_that_shrinks_during_upload_fails_its_requests_with_a_message() {
     let _seat = seat();
     for (protocol, outcome) in [
         (Protocol::H1, Outcome::ConnectionClosed),
@@ -172,7 +172,7 @@ fn a_file_that_shrinks_fails_the_requests_that_send_it_and_says_so() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("squall starts");
-        // It is on its way by then: 512 MiB take longer, on whatever machine.
+        // The upload is in progress by then: 512 MiB take longer on any machine.
         thread::sleep(Duration::from_millis(60));
         file.set_len(0).expect("it shrinks");
         let (output, _) = measured(child);

@@ -1,7 +1,7 @@
-//! Loss: the results that physics and earlier measurements foretell.
+//! Loss: results that theory and earlier measurements predict.
 //!
-//! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms
-//! and 3 % loss each way, with CUBIC; "within 20 %" is what such a comparison over other programs may ask.
+//! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms and 3 % loss
+//! in each direction, with CUBIC. A comparison across different programs can ask for agreement within 20 %.
 
 use std::thread;
 use std::time::Duration;
@@ -35,12 +35,13 @@ fn median_of_trials(run: &FinishedRun, variant: &str, q: f64) -> f64 {
 }
 
 #[test]
-fn one_connection_saturates_at_what_one_tcp_flow_can_carry() {
+fn one_connection_saturates_at_the_throughput_of_one_tcp_flow() {
     let _bench = bench();
-    // A lost SYN is sent again after 1 s (RFC 6298, section 2), and again after 2 s more: so long all requests need.
+    // A lost SYN is retransmitted after 1 s (RFC 6298, section 2), and again 2 s later; the drain is long enough for
+    // both.
     let profile = "warmup = \"1s\"\nduration = \"9s\"\ndrain = \"4s\"\nrepetitions = 3";
-    // What one flow can carry is the kernel's matter: the same link with bulk TCP says how much it is. It takes little of the
-    // machine, so it is asked while the trials run.
+    // The kernel determines how much one flow can carry, so bulk TCP over the same link measures it. It needs little
+    // CPU, so it runs during the trials.
     let bulk = is_root().then(|| {
         thread::spawn(|| -> Vec<f64> {
             let flows = 1..=3;
@@ -80,7 +81,7 @@ fn one_connection_saturates_at_what_one_tcp_flow_can_carry() {
                 .any(|request| request.outcome == Outcome::Censored)
         );
     }
-    // A verdict is given on valid trials only.
+    // squall draws conclusions from valid trials only.
     assert!(
         run.has_disturbed_trials() || stdout(&run.output).contains("h2c x1 cannot carry the load"),
         "{}",
@@ -97,7 +98,7 @@ fn one_connection_saturates_at_what_one_tcp_flow_can_carry() {
     );
 }
 
-/// TCP payload a second that the link took towards the server, retransmissions included, and delivered.
+/// TCP payload per second that the link delivered towards the server, retransmissions included.
 fn payload_up_bytes_per_s(trial: &TrialFiles) -> f64 {
     let delivered: u64 = trial
         .packets
@@ -109,18 +110,19 @@ fn payload_up_bytes_per_s(trial: &TrialFiles) -> f64 {
     delivered as f64 / (load.warmup + load.duration + load.drain).as_secs_f64()
 }
 
-/// Trials of each kind: of two equal kinds, one lies wholly above the other once in 1,716 times.
+/// Trials of each kind. If both kinds were equal, all trials of one would lie above all of the other once in 1,716
+/// times.
 const TRIALS: u64 = 7;
 
 #[test]
-fn below_saturation_http2_has_the_worse_median_and_the_better_tail() {
+fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
     let _bench = bench();
     let profile = |trials: u64| {
         format!("warmup = \"0s\"\nduration = \"8s\"\ndrain = \"2s\"\nrepetitions = {trials}")
     };
-    // One trial over one connection is no figure: its median lies between 25 and 42 ms, its p99 between 80
-    // and 270 ms, by the luck of the seed. So the usual tools are run beside ours, at the same time: both of them take little
-    // of the machine.
+    // A single trial over one connection is not a reliable figure: its median lies between 25 and 42 ms and its p99
+    // between 80 and 270 ms, depending on the seed. So the usual tools run alongside ours, at the same time; both need
+    // little CPU.
     let theirs = is_root().then(|| {
         thread::spawn(|| -> Vec<Vec<f64>> {
             let seeds = 1..=TRIALS;

@@ -1,9 +1,9 @@
-//! What a person does with squall, for real: the binary, namespaces, TUN devices and kernel TCP.
+//! End-to-end tests of squall as users run it: the binary, namespaces, TUN devices and kernel TCP.
 //!
-//! One test program, because these tests must not disturb each other: each takes the bench for itself (`support::bench`),
-//! or a seat at it if others beside it do not matter (`support::seat`). Each behaviour has a file. Expected figures cite where they come from. Tests
-//! take trials that other work on the machine has disturbed, and assert what does not hang on that
-//! (`support::check_validity`).
+//! All tests are in one test program because they must not disturb each other: each takes the whole bench
+//! (`support::bench`), or a seat at it if concurrent tests do not matter (`support::seat`). Each behaviour has its own
+//! file. Expected figures cite their source. The tests accept trials that other work on the machine has disturbed, and
+//! assert only what does not depend on that (`support::check_validity`).
 
 mod access_times;
 mod bad_input;

@@ -1,5 +1,5 @@
-//! What `squall import pcap` finds in a capture, held against what a station of ours has written down of the same
-//! traffic. The test program of the peers includes this file too.
+//! Compares what `squall import pcap` finds in a capture with the record of a squall station of the same traffic. The
+//! interop test program includes this file too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,19 +15,19 @@ use squall_record::{read_exchanges, read_frames};
 
 use crate::scheduled::Schedule;
 
-/// Rows of one side, by connection, in the order of the streams and of the bytes.
+/// Rows of one side, by connection, in stream and byte order.
 pub(crate) struct Rows {
     pub(crate) exchanges: Vec<ExchangeRecord>,
     pub(crate) frames: Vec<FrameRecord>,
 }
 
 impl Rows {
-    /// The client's rows of two tables of one hop.
+    /// The client's rows from two tables of one hop.
     pub(crate) fn read(exchanges: &Path, frames: &Path) -> Rows {
         Rows::of((exchanges, frames), 1, Side::Client)
     }
 
-    /// The rows of one side of a hop, in the tables of exchanges and frames.
+    /// The rows of one side of a hop, from the tables of exchanges and frames.
     pub(crate) fn of((exchanges, frames): (&Path, &Path), hop: u8, side: Side) -> Rows {
         let mut exchanges = read_exchanges(exchanges).expect("the exchanges");
         let mut frames = read_frames(frames).expect("the frames");
@@ -38,7 +38,7 @@ impl Rows {
         Rows { exchanges, frames }
     }
 
-    /// How many frames of each type went a way.
+    /// The number of frames of each type in one direction.
     pub(crate) fn kinds(&self, way: Way) -> BTreeMap<u64, usize> {
         let mut kinds = BTreeMap::new();
         for row in self.frames.iter().filter(|row| row.frame.way == way) {
@@ -47,14 +47,14 @@ impl Rows {
         kinds
     }
 
-    /// Streams that have frames, by connection; 0 among them.
+    /// Streams that have frames, by connection; includes stream 0.
     pub(crate) fn streams(&self) -> BTreeSet<(u32, u64)> {
         let stream = |row: &FrameRecord| Some((row.connection, row.frame.stream?));
         self.frames.iter().filter_map(stream).collect()
     }
 }
 
-/// What an import came to.
+/// The result of an import.
 pub(crate) struct Imported {
     pub(crate) summary: serde_json::Value,
     pub(crate) rows: Rows,
@@ -83,7 +83,7 @@ impl Imported {
         }
     }
 
-    /// The connections that said something.
+    /// The connections whose client sent data.
     pub(crate) fn connections(&self) -> Vec<&serde_json::Value> {
         let all = self.summary["connections"].as_array().expect("connections");
         let speaks = |connection: &&serde_json::Value| connection["from_client"]["bytes"] != 0;
@@ -91,7 +91,7 @@ impl Imported {
     }
 }
 
-/// The same but for what only a station knows, and for times.
+/// The row without times, and without what only a station knows.
 pub(crate) fn without_times(row: &ExchangeRecord) -> ExchangeRecord {
     ExchangeRecord {
         request: None,
@@ -104,8 +104,8 @@ pub(crate) fn without_times(row: &ExchangeRecord) -> ExchangeRecord {
     }
 }
 
-/// Type, stream, offset and the like; without time, and without windows, which hang on the order in which the two ways
-/// are looked at.
+/// Type, stream, offset and so on; without time, and without windows, which depend on the order in which the two
+/// directions are processed.
 fn without_time(row: &FrameRecord) -> FrameRecord {
     let mut row = *row;
     row.time = Time::ZERO;
@@ -114,8 +114,8 @@ fn without_time(row: &FrameRecord) -> FrameRecord {
     row
 }
 
-/// The observer's rows are the station's: the same exchanges with the same bytes, the same frames, at the same times. The
-/// station is the client of a load on this machine, whose packets somebody else has captured.
+/// Checks that the observer's rows are the station's: the same exchanges with the same bytes, the same frames, at the
+/// same times. The station is the client of a load on this machine, and a capture program recorded its packets.
 pub(crate) fn check_same(station: &Rows, observed: &Imported, schedule: Option<&Schedule>) {
     check_same_bytes(station, &observed.rows);
     let wall_ns = |time: SystemTime| {
@@ -127,7 +127,7 @@ pub(crate) fn check_same(station: &Rows, observed: &Imported, schedule: Option<&
     let comparison = Comparison {
         thread: "squall-client",
         side: Side::Client,
-        // Its tables do not tell.
+        // Its tables do not include it.
         station_epoch_ns: None,
         observed_epoch_ns: epoch_unix_ns + monotonic_ns - wall_ns(SystemTime::now()),
         delay: Delay::default(),
@@ -136,7 +136,7 @@ pub(crate) fn check_same(station: &Rows, observed: &Imported, schedule: Option<&
     comparison.check(station, &observed.rows, schedule);
 }
 
-/// The same exchanges with the same bytes, and the same frames.
+/// Checks for the same exchanges with the same bytes, and the same frames.
 pub(crate) fn check_same_bytes(station: &Rows, observed: &Rows) {
     let [ours, theirs] = [station, observed]
         .map(|rows| rows.exchanges.iter().map(without_times).collect::<Vec<_>>());
@@ -156,14 +156,14 @@ pub(crate) fn check_same_bytes(station: &Rows, observed: &Rows) {
 /// How much later the observer's times are than the station's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
-    /// Of what the client sends.
+    /// For what the client sends.
     pub(crate) request_ns: i64,
-    /// Of what it receives.
+    /// For what it receives.
     pub(crate) response_ns: i64,
 }
 
-/// Where the payload of a link's TCP flows was cut into packets, and when the link read them: by flow and direction, the
-/// end of each packet, in the order of the payload. Of a link that loses nothing.
+/// Where the payload of a link's TCP flows was cut into packets, and when the link read them: for each flow and
+/// direction, the end of each packet, in payload order. Only for a link without loss.
 pub(crate) struct Cuts(BTreeMap<(u32, Direction), Vec<(u64, Time)>>);
 
 impl Cuts {
@@ -187,8 +187,8 @@ impl Cuts {
         Cuts(cuts)
     }
 
-    /// How long after the first packet of a message's one TLS record its last was read. Of a message of several records,
-    /// or of none, it is not known which packets are whose.
+    /// The time from reading the first to reading the last packet of a message's only TLS record. For a message with
+    /// several records, or none, the packets of each are unknown.
     pub(crate) fn apart_ns(&self, flow: u32, direction: Direction, message: &Extent) -> i64 {
         let (Some(start), Some(end)) = (message.wire_start, message.wire_end) else {
             return 0;
@@ -205,36 +205,36 @@ impl Cuts {
 
 /// Two records of the same packets: a station's, and the observer's.
 pub(crate) struct Comparison<'a> {
-    /// The station's thread.
+    /// The name of the station's thread.
     pub(crate) thread: &'static str,
     /// Which side the station is.
     pub(crate) side: Side,
-    /// What the times of the two count from, by CLOCK_MONOTONIC. Where that of the station is not known, it is what
-    /// makes the difference of the times in the middle nothing.
+    /// The epochs of both records, by CLOCK_MONOTONIC. If the station's is unknown, it is chosen so that the median
+    /// difference is zero.
     pub(crate) station_epoch_ns: Option<i64>,
     pub(crate) observed_epoch_ns: i64,
     pub(crate) delay: Delay,
-    /// Where the observer is at the other end of the link: what lies between two packets of one TLS record, which are a
-    /// round trip apart if the congestion window cuts it, one side has and the other has not.
+    /// For an observer at the other end of the link. If the congestion window cuts a TLS record, its packets are a
+    /// round trip apart, and one side's timestamps include this gap while the other's do not.
     pub(crate) cuts: Option<&'a Cuts>,
 }
 
-/// A moment that both have.
+/// A moment that appears in both records.
 struct Mark {
     name: String,
     is_sent: bool,
     is_of_stream: bool,
-    /// By the clock of the schedule.
+    /// By the schedule's clock.
     station_ns: i64,
     observed_ns: i64,
-    /// How much later the observer's is, besides the delay.
+    /// How much later the observer's time is, beyond the delay.
     apart_ns: i64,
 }
 
 const MILLISECOND_NS: i64 = 1_000_000;
 
 impl Mark {
-    /// From before it to after it, in both records.
+    /// The span from before the moment until after it, in both records.
     fn around(&self) -> Range<i64> {
         let (first, last) = (
             self.station_ns.min(self.observed_ns),
@@ -245,8 +245,9 @@ impl Mark {
 }
 
 impl Comparison<'_> {
-    /// All times of the two are within 1 ms, but for as long as the threads concerned were kept waiting just then, as the
-    /// kernel says. Without its word nine of ten are; and never has a station read what had not come.
+    /// Checks that all times of the two records agree within 1 ms, apart from the time that the threads concerned were
+    /// kept waiting according to the kernel. Without a schedule, nine of ten must agree. In any case, no station may
+    /// have read data before it arrived.
     pub(crate) fn check(&self, station: &Rows, observed: &Rows, schedule: Option<&Schedule>) {
         let mut marks = self.marks(station, observed);
         marks.sort_by_key(|mark| mark.apart_ns.abs());
@@ -278,9 +279,9 @@ impl Comparison<'_> {
         assert!(far * 10 >= marks.len() * 9, "{far} of {}", marks.len());
     }
 
-    /// How long that was of what makes a mark's two times differ: the station, which stamps what it has read or written
-    /// when it gets on; the link, when it takes and when it gives a packet. What is of no stream, as SETTINGS, comes while
-    /// a station is busy with the handshakes of all its connections, one after the other.
+    /// How much of a mark's difference was waiting: by the station, which stamps what it reads or writes only when it
+    /// runs, and by the link, when it takes and when it delivers a packet. Frames without a stream, such as SETTINGS,
+    /// arrive while the station is busy with the handshakes of all its connections, one after the other.
     fn waited_ns(&self, mark: &Mark, schedule: &Schedule) -> i64 {
         const LINK: &str = "squall-link";
         let apart_ns = mark.apart_ns.abs();
@@ -290,15 +291,16 @@ impl Comparison<'_> {
             let (taken, given) = (before(mark.station_ns + apart_ns), before(mark.observed_ns));
             return schedule.waited_ns(&[LINK], &taken) + schedule.waited_ns(&[LINK], &given);
         }
-        // The station is, or was given it late.
+        // The station is late, or the link delivered to it late.
         let (threads, span) = ([self.thread, LINK], before(mark.station_ns));
-        match mark.is_of_stream {
-            true => schedule.waited_ns(&threads, &span),
-            false => schedule.waited_or_ran_ns(&threads, &span),
+        if mark.is_of_stream {
+            schedule.waited_ns(&threads, &span)
+        } else {
+            schedule.waited_or_ran_ns(&threads, &span)
         }
     }
 
-    /// A moment as both have it.
+    /// Builds a mark from the times of both records.
     fn mark(
         &self,
         name: String,
@@ -307,9 +309,10 @@ impl Comparison<'_> {
         times: [Option<Time>; 2],
     ) -> Mark {
         let [ours, theirs] = times.map(|time| time.expect("all times are known").as_nanos() as i64);
-        let delay = match is_request {
-            true => self.delay.request_ns,
-            false => self.delay.response_ns,
+        let delay = if is_request {
+            self.delay.request_ns
+        } else {
+            self.delay.response_ns
         };
         let station_ns = ours + self.station_epoch_ns.unwrap_or(0);
         let observed_ns = theirs + self.observed_epoch_ns;
@@ -323,20 +326,23 @@ impl Comparison<'_> {
         }
     }
 
-    /// How much later the observer has the first or last byte of a message because its record was cut. A station that
-    /// writes has written the record when its first packet leaves, and the other side reads it with the last; what the
-    /// other side sends it sends from the first packet on, and the station reads it with the last.
+    /// How much later the observer has the first or last byte of a message because its record was cut. When the station
+    /// sends, it has written the record by the time the first packet leaves, and the other side reads it with the last
+    /// packet. When the other side sends, it writes from the first packet on, and the station reads the record with the
+    /// last.
     fn cut_ns(&self, row: &ExchangeRecord, is_request: bool, is_first: bool) -> i64 {
-        let message = match is_request {
-            true => &row.request_extent,
-            false => &row.response_extent,
+        let message = if is_request {
+            &row.request_extent
+        } else {
+            &row.response_extent
         };
         let (Some(cuts), Some(message)) = (self.cuts, message) else {
             return 0;
         };
-        let direction = match is_request {
-            true => Direction::Up,
-            false => Direction::Down,
+        let direction = if is_request {
+            Direction::Up
+        } else {
+            Direction::Down
         };
         let apart_ns = cuts.apart_ns(row.connection, direction, message);
         match (is_request == (self.side == Side::Client), is_first) {
@@ -346,7 +352,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The exchange that each of the station's writes was of: frames that it stamps with the same moment, as an
+    /// The exchange that each of the station's writes belonged to: frames with the same timestamp, such as an
     /// acknowledgement of SETTINGS before a response, share its record.
     fn written<'a>(&self, station: &'a Rows) -> BTreeMap<(u32, Time), &'a ExchangeRecord> {
         let mut written = BTreeMap::new();
@@ -365,7 +371,7 @@ impl Comparison<'_> {
         written
     }
 
-    /// All moments that both have.
+    /// All moments that appear in both records.
     fn marks(&self, station: &Rows, observed: &Rows) -> Vec<Mark> {
         let mut marks = Vec::new();
         for (ours, theirs) in station.exchanges.iter().zip(&observed.exchanges) {

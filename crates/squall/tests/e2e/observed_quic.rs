@@ -1,5 +1,6 @@
-//! What the observer reads in QUIC packets, held against tshark with the same secrets: packet numbers, frames, streams and
-//! offsets of every datagram; and the causes that follow, of real programs over HTTP/3 with and without loss.
+//! Compares what the observer reads in QUIC packets with tshark, given the same secrets: packet numbers, frames,
+//! streams and offsets of every datagram. Also checks the resulting causes of real programs over HTTP/3 with and
+//! without loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,13 +16,13 @@ use crate::support::{FinishedRun, bench, have, recipe, run_recipe};
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"3s\"";
 
-/// Bits of STREAM's type (RFC 9000, section 19.8).
+/// Bits of the STREAM frame type (RFC 9000, section 19.8).
 const OFF: u64 = 0x04;
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-/// CONNECTION_CLOSE of QUIC and of the application.
+/// CONNECTION_CLOSE, of QUIC and of the application.
 const CLOSE: [u64; 2] = [0x1c, 0x1d];
 
-/// What is compared of a datagram.
+/// The compared properties of a datagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Datagram {
     packets: BTreeSet<u64>,
@@ -39,8 +40,8 @@ fn folders(run: &FinishedRun) -> Vec<TrialFolder> {
     folder.complete_trials().expect("its trials")
 }
 
-/// The datagrams of each connection as the observer's rows of one side say, in order. A capture has one point, so each of
-/// its datagrams has a time of its own.
+/// The datagrams of each connection, in order, from the observer's rows of one side. A capture has one observation
+/// point, so each datagram has a distinct time.
 fn observed(rows: &[FrameRecord]) -> BTreeMap<u32, Vec<Datagram>> {
     let mut datagrams: BTreeMap<u32, Vec<Datagram>> = BTreeMap::new();
     let mut last: BTreeMap<u32, (Time, Way)> = BTreeMap::new();
@@ -66,7 +67,7 @@ fn observed(rows: &[FrameRecord]) -> BTreeMap<u32, Vec<Datagram>> {
     datagrams
 }
 
-/// The same as tshark says, up to the end of each connection.
+/// The same datagrams according to tshark, up to the end of each connection.
 fn dissected(capture: &Path) -> Vec<Vec<Datagram>> {
     let names = [
         "udp.stream",
@@ -103,7 +104,7 @@ fn dissected(capture: &Path) -> Vec<Vec<Datagram>> {
     order.into_iter().map(|(_, datagrams)| datagrams).collect()
 }
 
-/// Every datagram of a capture with its secrets says the same to the observer as to tshark.
+/// The observer and tshark must agree on every datagram of a capture that includes its secrets.
 fn check_capture(name: &str, capture: &Path) {
     let home = TempDir::new().expect("a temporary folder");
     let imported = Imported::of(home.path(), capture, None);
@@ -125,7 +126,7 @@ fn check_capture(name: &str, capture: &Path) {
     }
 }
 
-/// The share of the response time whose cause is not known, in hundredths of all.
+/// The percentage of response time whose cause is unknown.
 fn unknown_percent(trial: &TrialFolder) -> f64 {
     let causes = read_causes(trial.causes()).expect("the causes");
     let of = |cause: Option<Cause>| -> u64 {
@@ -140,7 +141,7 @@ fn unknown_percent(trial: &TrialFolder) -> f64 {
 }
 
 #[test]
-fn packets_streams_and_offsets_are_those_of_tshark_and_causes_are_known() {
+fn observer_agrees_with_tshark_on_quic_and_causes_are_known() {
     if !have(&["tshark", "envoy", "caddy", "nginx"]) {
         return;
     }

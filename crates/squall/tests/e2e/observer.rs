@@ -1,4 +1,4 @@
-//! `squall import pcap` sees in a capture what squall's own client has written down, and what tshark sees.
+//! Compares what `squall import pcap` finds in a capture with the record of squall's own client, and with tshark.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::scheduled::{Schedule, Watching};
 use crate::served::{Serving, ask, write_body};
 use crate::support::{bench, have, is_root, stderr};
 
-/// What a client's tables and an import of a capture say of the same load.
+/// A client's tables and an import of a capture of the same load.
 struct Both {
     station: Rows,
     observed: Imported,
@@ -23,7 +23,7 @@ struct Both {
     port: u16,
 }
 
-/// Uploads of 50,000 bytes, answered with 40,000, captured and imported.
+/// Uploads of 50,000 bytes with responses of 40,000 bytes, captured and imported.
 fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", 50_000);
@@ -75,7 +75,7 @@ fn have_tools() -> bool {
 }
 
 #[test]
-fn http1_is_what_the_station_wrote_down() {
+fn import_of_http1_matches_the_clients_record() {
     if !have_tools() {
         return;
     }
@@ -88,7 +88,7 @@ fn http1_is_what_the_station_wrote_down() {
 }
 
 #[test]
-fn http2_is_what_the_station_wrote_down_and_what_tshark_sees() {
+fn import_of_http2_matches_the_clients_record_and_tshark() {
     if !have_tools() {
         return;
     }
@@ -103,8 +103,8 @@ fn http2_is_what_the_station_wrote_down_and_what_tshark_sees() {
     }
 }
 
-/// tshark counts as many frames of each type in each direction of a capture with its keys, and as many streams, as there
-/// are in the client's rows.
+/// With the keys, tshark counts as many frames of each type in each direction of a capture, and as many streams, as the
+/// client's rows have.
 pub(crate) fn check_tshark(
     (capture, keys): (&Path, Option<&Path>),
     protocol: Protocol,
@@ -115,8 +115,8 @@ pub(crate) fn check_tshark(
     let names = ["tcp.srcport", "tcp.stream", "http2.type", "http2.streamid"];
     let more = ["-d", &format!("tcp.port=={port},{layer}")];
     let mut rows = fields(capture, keys, "http2", &names, &more);
-    // A server of ours speaks at once, also to whoever only ends the capture and says nothing: to the observer that is
-    // no HTTP/2, to tshark everything at this port is.
+    // A squall server sends SETTINGS immediately, also on the connection that only ends the capture and sends nothing.
+    // The observer does not consider that HTTP/2; tshark decodes everything at this port as HTTP/2.
     let port = port.to_string();
     let spoken: BTreeSet<String> = rows
         .iter()
@@ -144,7 +144,7 @@ pub(crate) fn check_tshark(
 }
 
 #[test]
-fn tls12_and_resumed_sessions_are_read() {
+fn import_decrypts_tls12_and_resumed_sessions() {
     if !have_tools() {
         return;
     }
@@ -185,7 +185,7 @@ fn tls12_and_resumed_sessions_are_read() {
 }
 
 #[test]
-fn without_keys_a_connection_has_its_hellos_only() {
+fn without_keys_an_import_has_only_the_hellos() {
     if !have_tools() {
         return;
     }
@@ -216,8 +216,8 @@ fn without_keys_a_connection_has_its_hellos_only() {
     }
 }
 
-/// Whose frame of QUIC it is, and what both quiche's log and packets say of it: quiche tells neither how STREAM was written
-/// (RFC 9000, section 19.8) nor how long a frame without data is.
+/// The fields of a QUIC frame that both quiche's log and the packets contain. quiche logs neither the encoding of
+/// STREAM (RFC 9000, section 19.8) nor the length of a frame without data.
 type QuicFrame = (u32, Option<u64>, u64, Option<u64>, Option<u64>, u64);
 
 fn quic_frames(rows: &Rows, way: Way) -> Vec<QuicFrame> {
@@ -244,9 +244,9 @@ fn quic_frames(rows: &Rows, way: Way) -> Vec<QuicFrame> {
     frames
 }
 
-/// Both sides send several datagrams in one system call, and the capture has them as one (`http3.gso`).
+/// Both sides send several datagrams in one system call, and the capture records them as one (`http3.gso`).
 #[test]
-fn http3_is_what_the_station_wrote_down() {
+fn import_of_http3_matches_the_clients_record() {
     if !have_tools() {
         return;
     }
@@ -264,7 +264,7 @@ fn http3_is_what_the_station_wrote_down() {
         let sent = quic_frames(&both.station, Way::Sent);
         assert!(sent.len() > 60 * 37, "37 packets carry a body");
         assert_eq!(sent, quic_frames(&both.observed.rows, Way::Sent));
-        // What the kernel dropped the station has never read, and what came when it had all it does not read.
+        // The station has not read datagrams that the kernel dropped, nor those that arrived after it had everything.
         let received = quic_frames(&both.observed.rows, Way::Received);
         let heard = quic_frames(&both.station, Way::Received);
         assert!(heard.len() > 60 * 30);

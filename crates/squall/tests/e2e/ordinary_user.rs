@@ -1,6 +1,6 @@
-//! squall without root: it works through a user namespace, and where something forbids that, it says what.
+//! squall without root: it works through a user namespace, and if something forbids that, it names the obstacle.
 //!
-//! As root, these tests become the user `nobody` for it. They need setpriv and unshare (util-linux).
+//! As root, these tests become the user `nobody`. They need setpriv and unshare (util-linux).
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,8 @@ use squall_base::record::Outcome;
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, bench, check_ended, check_validity, is_root, only_run, read_trials, recipe, stderr,
+    H1, H2C_X1, bench, check_exit_code, check_validity, is_root, only_run, read_trials, recipe,
+    stderr,
 };
 
 const NOBODY: u32 = 65_534;
@@ -22,7 +23,7 @@ const TUN: &str = "/dev/net/tun";
 pub(crate) struct Home(TempDir);
 
 impl Home {
-    /// A folder that belongs to the user who runs the tests.
+    /// A folder that belongs to the user running the tests.
     fn of_ourselves() -> Home {
         let home = TempDir::new().expect("a temporary folder");
         let binary = home.path().join("squall");
@@ -41,7 +42,7 @@ impl Home {
         Home(home)
     }
 
-    /// The same, given to nobody.
+    /// The same folder, owned by the user `nobody`.
     pub(crate) fn of_nobody() -> Home {
         let home = Home::of_ourselves();
         let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
@@ -55,17 +56,17 @@ impl Home {
         self.0.path()
     }
 
-    /// Puts another recipe in the place of the one that is there.
+    /// Replaces the recipe.
     pub(crate) fn write_recipe(&self, text: &str) {
         fs::write(self.path().join("recipe.toml"), text).expect("the recipe is written");
     }
 
-    /// Runs the recipe as nobody.
+    /// Runs the recipe as the user `nobody`.
     fn run(&self) -> Output {
         self.squall(&["run", "./recipe.toml"])
     }
 
-    /// Runs squall as nobody, in this folder.
+    /// Runs squall as the user `nobody`, in this folder.
     pub(crate) fn squall(&self, arguments: &[&str]) -> Output {
         let user = NOBODY.to_string();
         Command::new("setpriv")
@@ -78,7 +79,7 @@ impl Home {
     }
 }
 
-/// Sets the mode of the TUN driver's file for as long as it lives.
+/// Sets the mode of the TUN device file until dropped.
 pub(crate) struct TunMode(fs::Permissions);
 
 impl TunMode {
@@ -98,7 +99,7 @@ impl Drop for TunMode {
 }
 
 #[test]
-fn an_ordinary_user_gets_the_same_run() {
+fn ordinary_user_gets_the_same_run() {
     if !is_root() {
         return;
     }
@@ -108,7 +109,7 @@ fn an_ordinary_user_gets_the_same_run() {
     let output = home.run();
     let run: PathBuf = only_run(home.path());
     let trials = read_trials(&run);
-    check_ended(&output, &trials);
+    check_exit_code(&output, &trials);
     assert_eq!(trials.len(), 2);
     for trial in &trials {
         assert!(trial.record.used.user_namespace);
@@ -131,7 +132,7 @@ fn an_ordinary_user_gets_the_same_run() {
 }
 
 #[test]
-fn a_closed_tun_driver_is_named() {
+fn inaccessible_tun_device_is_named() {
     if !is_root() {
         return;
     }
@@ -147,13 +148,13 @@ fn a_closed_tun_driver_is_named() {
 }
 
 #[test]
-fn the_setting_that_forbids_user_namespaces_is_named() {
+fn setting_that_forbids_user_namespaces_is_named() {
     if !is_root() {
         return;
     }
     let _bench = bench();
     let home = Home::of_ourselves();
-    // A user namespace of the test's own, in which none may be made, by a process without capabilities.
+    // A private user namespace that permits no further ones, and a process without capabilities.
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && \
                   exec setpriv --inh-caps=-all --bounding-set=-all ./squall run ./recipe.toml";
     let output = Command::new("unshare")

@@ -1,4 +1,4 @@
-//! Paths of several stations, our own and real ones, behind one link.
+//! Paths of several stations, squall's own and real ones, across one link.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::support::{FinishedRun, TrialFiles, have, recipe, run_recipe, seat, squall, stderr};
 
-/// The six paths of the experiment that Twilio published.
+/// The six paths of Twilio's published experiment.
 const SIX: [(&str, &str); 6] = [
     ("direct", "client ~h1~> nginx"),
     ("haproxy", "client -h1-> haproxy ~h1~> nginx"),
@@ -28,7 +28,7 @@ fn variant((name, path): (&str, &str)) -> String {
     format!("[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n")
 }
 
-/// All requests of a trial were answered, each once.
+/// Every request of a trial got exactly one response.
 fn check_answered(trial: &TrialFiles, rate: u64) {
     let name = trial.record.trial.folder();
     let measured = trial.measured().count() as u64;
@@ -36,7 +36,7 @@ fn check_answered(trial: &TrialFiles, rate: u64) {
     for request in trial.measured() {
         assert!(request.succeeded(), "{name}: {request:?}");
         assert_eq!(request.response_body_bytes, 1_024, "{name}");
-        // The link's delay, twice.
+        // Twice the link's delay.
         assert!(request.response_time().as_millis_f64() >= 10.0, "{name}");
     }
 }
@@ -58,7 +58,7 @@ fn six(stations: &str) -> FinishedRun {
 }
 
 #[test]
-fn the_six_paths_of_twilio_with_their_real_stations() {
+fn twilios_six_paths_run_with_real_stations() {
     if !have(&["nginx", "haproxy", "envoy"]) {
         return;
     }
@@ -84,7 +84,7 @@ fn the_six_paths_of_twilio_with_their_real_stations() {
 }
 
 #[test]
-fn the_six_paths_of_twilio_with_our_own_stations() {
+fn twilios_six_paths_run_with_embedded_stations() {
     let _seat = seat();
     let run = six("embedded");
     for trial in &run.trials {
@@ -127,7 +127,7 @@ fn check_exchanges(run: &FinishedRun) {
 }
 
 #[test]
-fn any_protocol_can_follow_any_other() {
+fn hops_of_a_path_can_mix_all_protocols() {
     let _seat = seat();
     let paths = [
         ("a", "client -h3-> proxy ~h1s~> proxy -h2-> server"),
@@ -149,7 +149,7 @@ fn any_protocol_can_follow_any_other() {
 }
 
 #[test]
-fn what_a_program_cannot_do_is_told_before_anything_starts() {
+fn path_that_a_program_cannot_serve_is_refused_before_the_run() {
     let home = TempDir::new().expect("a temporary folder");
     let refused = |path: &str, folders: Option<&str>| {
         let text = recipe("10/s", "", &[&variant(("x", path))], "duration = \"1s\"");
@@ -175,12 +175,12 @@ fn what_a_program_cannot_do_is_told_before_anything_starts() {
     );
 }
 
-/// The process of this name that has `below` above it.
+/// The process of this name among the descendants of `below`.
 pub(crate) fn process_below(below: u32, name: &str) -> Option<i32> {
     processes_below(below, name).first().copied()
 }
 
-/// All such.
+/// All such processes.
 pub(crate) fn processes_below(below: u32, name: &str) -> Vec<i32> {
     let stat = |pid: i32| -> Option<(String, i32)> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -207,7 +207,7 @@ pub(crate) fn processes_below(below: u32, name: &str) -> Vec<i32> {
 }
 
 #[test]
-fn a_program_that_is_killed_is_told_and_the_run_goes_on() {
+fn killed_program_is_reported_and_the_run_continues() {
     if !have(&["haproxy"]) {
         return;
     }
@@ -230,7 +230,7 @@ fn a_program_that_is_killed_is_told_and_the_run_goes_on() {
         .spawn()
         .expect("squall starts");
     let give_up = Instant::now() + Duration::from_secs(20);
-    // One that is asked for its version is gone soon; the station is there in the middle of its load.
+    // A process that only prints its version exits soon; the station still runs in the middle of its load.
     let victim = loop {
         let found = process_below(child.id(), "haproxy");
         thread::sleep(Duration::from_millis(1_500));

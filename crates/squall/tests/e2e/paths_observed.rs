@@ -1,4 +1,4 @@
-//! What a trial writes down of stations that are not ours: by their packets, held against our own stations and tshark.
+//! What a trial records of real programs, from their packets, compared with squall's own stations and tshark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,10 +21,10 @@ use crate::support::{
     run_whatever, squall, stderr, stdout,
 };
 
-/// One way.
+/// One-way delay.
 const DELAY_NS: i64 = 5_000_000;
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
-/// Where the stations behind the first and the second hop listen.
+/// The listening ports of the stations behind the first and the second hop.
 const PORTS: [u16; 2] = [8080, 8081];
 
 fn variant(name: &str, path: &str, more: &str) -> String {
@@ -36,13 +36,13 @@ fn folders(run: &FinishedRun) -> Vec<TrialFolder> {
     folder.complete_trials().expect("its trials")
 }
 
-/// What was written down of one side of a hop.
+/// The record of one side of a hop.
 fn rows(trial: &TrialFolder, hop: u8, side: Side) -> Rows {
     let (exchanges, frames) = (trial.exchanges(), trial.frames());
     Rows::of((&exchanges, &frames), hop, side)
 }
 
-/// Two nginxes as a recipe describes them: a proxy and a server of HTTP/1.1, whatever the path says.
+/// Two nginxes as custom stations of a recipe: an HTTP/1.1 proxy and an HTTP/1.1 server, whatever the path says.
 fn two_nginx() -> String {
     let head = "daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/error.log;\n\
         events {{ worker_connections 1024; }}\n";
@@ -67,7 +67,7 @@ fn spoken(hop: &HopRecord) -> &BTreeMap<String, u64> {
 }
 
 #[test]
-fn a_hop_between_programs_that_spoke_another_protocol_makes_the_trial_invalid() {
+fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
     if !have(&["nginx"]) {
         return;
     }
@@ -85,7 +85,7 @@ fn a_hop_between_programs_that_spoke_another_protocol_makes_the_trial_invalid() 
         ],
         PROFILE,
     );
-    // They answer what they are written to answer.
+    // They respond as their configuration says.
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "");
     let run = run_whatever(&(text + &two_nginx()), &[]);
     let said = stderr(&run.output);
@@ -93,7 +93,7 @@ fn a_hop_between_programs_that_spoke_another_protocol_makes_the_trial_invalid() 
     let [right, wrong] = ["as said", "fallen back"].map(|name| run.only(name));
     check_validity(right);
     for trial in [right, wrong] {
-        // Nothing else speaks against either of them: all requests were answered.
+        // Neither trial has another problem: all requests succeeded.
         assert!(trial.measured().all(RequestRecord::succeeded));
         let hop = &trial.record.hops[1];
         assert!(hop.client.is_none() && hop.server.is_none());
@@ -116,10 +116,10 @@ fn a_hop_between_programs_that_spoke_another_protocol_makes_the_trial_invalid() 
     assert_eq!(wrong.record.attempt, 3, "it was tried again: {said}");
 }
 
-/// On a hop between a station of ours and a program both sides have rows of the same exchanges with the same bytes; by
-/// packets the server's are a delay of the link later than what the client has sent, and earlier than what it got.
+/// On a hop between a squall station and a program, both sides have rows of the same exchanges with the same bytes.
+/// Times from packets are later by the link's delay for what the client sent, and earlier for what it received.
 #[test]
-fn the_sides_of_programs_have_the_same_rows_as_ours() {
+fn rows_from_packets_of_programs_match_our_stations_rows() {
     if !have(&["nginx", "haproxy", "envoy", "h2load"]) {
         return;
     }
@@ -150,9 +150,10 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
         let record = folder.read_record().expect("trial.json");
         let name = &record.trial.variant.name;
         let hop = &record.hops[0];
-        let one_way = match record.trial.variant.first_hop().across_link {
-            true => DELAY_NS,
-            false => 0,
+        let one_way = if record.trial.variant.first_hop().across_link {
+            DELAY_NS
+        } else {
+            0
         };
         let [client, server] = Side::ALL.map(|side| rows(&folder, 1, side));
         assert_eq!(client.exchanges.len() as u64, record.requests, "{name}");
@@ -173,10 +174,10 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
     }
 }
 
-/// A connection's first window is ten segments (RFC 6928), and a record of 15 kB takes eleven: its last packet is a round trip
-/// behind its first. Times are the same all the same, once that is taken off.
+/// The initial congestion window is ten segments (RFC 6928), and a record of 15 kB takes eleven, so its last packet
+/// follows a round trip after its first. Apart from this gap, the times are the same.
 #[test]
-fn a_record_that_the_congestion_window_cuts_is_with_its_sender_a_round_trip_before() {
+fn record_split_by_the_congestion_window_differs_by_one_round_trip() {
     if !have(&["nginx", "haproxy", "h2load"]) {
         return;
     }
@@ -227,7 +228,7 @@ fn a_record_that_the_congestion_window_cuts_is_with_its_sender_a_round_trip_befo
     }
 }
 
-/// One side's rows are a station's of ours, the other's are of packets at the other end of a link of this delay.
+/// One side's rows come from a squall station, the other's from packets at the other end of a link with this delay.
 fn check_sides(
     [client, server]: [&Rows; 2],
     record: &TrialRecord,
@@ -271,10 +272,11 @@ fn check_samples(folder: &TrialFolder, connections: u64) {
     }
 }
 
-/// HTTP/2's last word (RFC 9113, section 6.8).
+/// HTTP/2's last frame (RFC 9113, section 6.8).
 const GOAWAY: u64 = 7;
 
-/// What one side sends the other receives; but what a client says when it leaves nobody may read any more.
+/// Converts rows to the client's view: what one side sends, the other receives. GOAWAY is left out, because nothing may
+/// read a client's last one.
 fn without_sides(rows: &Rows) -> Rows {
     let mut frames = rows.frames.clone();
     let mut exchanges = rows.exchanges.clone();
@@ -294,7 +296,7 @@ fn without_sides(rows: &Rows) -> Rows {
 }
 
 #[test]
-fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
+fn import_of_a_trials_capture_matches_its_stations_records() {
     let _bench = bench();
     let protocols = [Protocol::H1, Protocol::H1s, Protocol::H2c, Protocol::H2];
     let variants = protocols.map(|protocol| {
@@ -337,9 +339,9 @@ fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
     }
 }
 
-/// Envoy to Envoy, in the clear and, by the key logs that both write, over TLS.
+/// Envoy to Envoy, in cleartext and over TLS; both write key logs.
 #[test]
-fn between_two_envoys_tshark_counts_what_the_trial_has() {
+fn trial_rows_between_two_envoys_match_tsharks_counts() {
     if !have(&["envoy", "nginx", "tshark"]) {
         return;
     }
@@ -356,7 +358,7 @@ fn between_two_envoys_tshark_counts_what_the_trial_has() {
     );
     let run = run_recipe(&text, &["--pcap"]);
     let requests = run.trials.iter().flat_map(|trial| &trial.requests);
-    // Else Envoy resets streams whose answers are on their way, and both sides see another end.
+    // Otherwise Envoy resets streams whose responses are in flight, and the two sides record different endings.
     requests.for_each(|request| assert!(request.succeeded(), "{request:?}"));
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
@@ -376,7 +378,7 @@ fn between_two_envoys_tshark_counts_what_the_trial_has() {
         check_same_bytes(&without_sides(&client), &without_sides(&server));
         let capture: PathBuf = folder.capture();
         check_tshark((&capture, None), hop.protocol, PORTS[1], &client);
-        // The hops inside the hosts too.
+        // Also checks the hops inside the hosts.
         for (hop, side) in [(1, Side::Server), (3, Side::Client), (3, Side::Server)] {
             let rows = rows(&folder, hop, side);
             let streams: BTreeSet<_> = rows
@@ -389,7 +391,7 @@ fn between_two_envoys_tshark_counts_what_the_trial_has() {
     }
 }
 
-/// What `ss` says of the sockets of a process with a port, in its own network namespace.
+/// The sockets with a port that `ss` lists in a process's network namespace.
 fn sockets_of(pid: i32, filter: &str) -> Option<String> {
     let output = Command::new("nsenter")
         .args([
@@ -404,11 +406,11 @@ fn sockets_of(pid: i32, filter: &str) -> Option<String> {
         .arg(filter)
         .output()
         .expect("nsenter starts");
-    // One that was only asked for its version may be gone.
+    // A process that only printed its version may have exited.
     output.status.success().then(|| stdout(&output))
 }
 
-/// The route across the link gives programs the recipe's congestion control, whatever the machine's default is.
+/// The route across the link sets the recipe's congestion control for programs, whatever the machine's default is.
 #[test]
 fn programs_use_the_recipes_congestion_control_across_the_link() {
     if !is_root() || !have(&["nginx", "haproxy", "ss", "nsenter"]) {
@@ -438,7 +440,7 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
             .spawn()
             .expect("squall starts");
         let give_up = Instant::now() + Duration::from_secs(30);
-        // Sockets of both ends of the link, as they are while the load runs.
+        // Checks sockets at both ends of the link while the load runs.
         let mut seen = [false; 2];
         while seen != [true; 2] {
             assert!(
@@ -467,7 +469,7 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
     }
 }
 
-/// The trial has it as the kernel said it.
+/// The trial records what the kernel reported.
 fn check_recorded(runs: &Path, asked: &str, output: &Output) {
     let run = fs::read_dir(runs).expect("runs").next().expect("a run");
     let trials = read_trials(&run.expect("it can be listed").path());

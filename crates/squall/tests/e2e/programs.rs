@@ -1,4 +1,5 @@
-//! What a recipe asks of real programs besides their place: settings in their own words, and a processor of their own.
+//! What a recipe can configure of real programs beyond their place in a path: settings in their own terms, and a
+//! dedicated processor.
 
 use std::fs;
 use std::process::Stdio;
@@ -13,13 +14,13 @@ use tempfile::TempDir;
 
 use crate::paths::processes_below;
 use crate::support::{
-    bench, check_ended, check_validity, have, only_run, read_trials, recipe, run_recipe, squall,
-    stderr,
+    bench, check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe,
+    squall, stderr,
 };
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
 
-/// nginx with a master and so many workers. It answers at once, and with 8 bytes.
+/// nginx with a master and `count` workers. It responds immediately, with 8 bytes.
 fn many_workers(count: usize) -> String {
     format!(
         "[station.many]\ncommand = \"nginx -p {{folder}} -c {{configuration}}\"\nconfiguration = '''\n\
@@ -31,7 +32,7 @@ fn many_workers(count: usize) -> String {
     )
 }
 
-/// The processors that squall gives to so many programs, by the rule of docs/PEERS.md.
+/// The processors that squall assigns to `count` programs, by the rule of docs/PEERS.md.
 fn given(count: usize) -> Vec<usize> {
     let usable = usable_processors().expect("this thread's processors");
     let choice = if usable.len() > 1 {
@@ -48,10 +49,10 @@ fn allowed(process: i32) -> Option<String> {
     status.lines().find_map(line)
 }
 
-/// The load generator, the proxy, and the server with all of its workers: asked of the kernel while they run, and told by
-/// the trial. The variant that does not ask for it tells nothing.
+/// Compares the affinity that the kernel reports for the load generator, the proxy, and the server with all of its
+/// workers with what the trial records. The variant that does not ask for pinning records nothing.
 #[test]
-fn pinned_programs_stay_on_their_processors_with_their_children() {
+fn pinned_programs_and_their_children_stay_on_their_processors() {
     if !have(&["nginx", "haproxy", "h2load"]) {
         return;
     }
@@ -82,7 +83,7 @@ fn pinned_programs_stay_on_their_processors_with_their_children() {
     };
     let output = child.wait_with_output().expect("the run ends");
     let trials = read_trials(&only_run(home.path()));
-    check_ended(&output, &trials);
+    check_exit_code(&output, &trials);
     for (at, (found, given)) in found.into_iter().zip(given(3)).enumerate() {
         let all_there = vec![Some(given.to_string()); found.len()];
         assert_eq!(found, all_there, "{}", names[at]);
@@ -95,7 +96,7 @@ fn pinned_programs_stay_on_their_processors_with_their_children() {
     }
 }
 
-/// A program that chooses its processors itself was not where it was said to be: the trial is no evidence.
+/// A program that sets its own affinity did not run where the plan says, so the trial is not valid evidence.
 #[test]
 fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     let usable = usable_processors().expect("this thread's processors");
@@ -126,9 +127,10 @@ fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     assert!(said.contains(&expected), "{said}");
 }
 
-/// On the wire, by the windows that our own client counts: what is left of a stream's after the first DATA.
+/// Checks settings on the wire, by the windows that our client counts: what is left of a stream's window after the
+/// first DATA frame.
 #[test]
-fn settings_of_programs_are_on_the_wire() {
+fn program_settings_show_on_the_wire() {
     if !have(&["nginx", "envoy"]) {
         return;
     }
@@ -170,12 +172,12 @@ fn settings_of_programs_are_on_the_wire() {
         assert_eq!(record.trial.variant.name, name);
         assert_eq!(record.trial.variant.stations[1].asked.settings.len(), 2);
         let frames = read_frames(folder.frames()).expect("frames.parquet");
-        // The type of DATA (RFC 9113, section 6.1); its body is all there is.
+        // The DATA frame type (RFC 9113, section 6.1); the whole body is one frame.
         let first = frames
             .iter()
             .find(|row| (row.side, row.frame.way, row.frame.kind) == (Side::Client, Way::Sent, 0));
         let frame = &first.expect("bodies are sent").frame;
-        // Requests before the server's SETTINGS have the windows of HTTP/2's beginning, which grow by what SETTINGS add.
+        // Requests sent before the server's SETTINGS use HTTP/2's initial windows; SETTINGS then enlarge them.
         assert_eq!(frame.length, 1_024);
         let last = frames
             .iter()
@@ -193,14 +195,14 @@ fn settings_of_programs_are_on_the_wire() {
             );
         }
     }
-    // 250 requests, of which 50 end a connection.
+    // 250 requests, and a connection ends after 50.
     let opened = run.only("nginx").record.connections_opened;
     assert!((5..=6).contains(&opened), "{opened}");
     assert_eq!(run.only("envoy").record.connections_opened, 1);
 }
 
 #[test]
-fn what_a_program_has_no_word_for_is_refused_before_the_run() {
+fn setting_that_a_program_lacks_is_refused_before_the_run() {
     if !have(&["nginx"]) {
         return;
     }

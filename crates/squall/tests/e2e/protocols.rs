@@ -1,4 +1,4 @@
-//! A trial of each protocol over a link without loss: what it counts, and that all of its tables tell the same story.
+//! One trial of each protocol over a lossless link: its counts, and that all of its tables agree.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use squall_record::{
 
 use crate::support::{recipe, run_recipe, seat};
 
-/// 60 a second for two seconds: two connections of HTTP/1.1 carry 100 a second.
+/// 60 requests a second for two seconds: two HTTP/1.1 connections can carry 100 a second.
 const REQUESTS: u64 = 120;
 const CONNECTIONS: u64 = 2;
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// What a trial left.
+/// The files of a trial.
 struct Trial {
     protocol: Protocol,
     record: TrialRecord,
@@ -51,7 +51,7 @@ impl Trial {
 }
 
 #[test]
-fn every_protocol_has_a_trial_whose_tables_agree() {
+fn tables_of_a_trial_agree_for_every_protocol() {
     let _seat = seat();
     let variants: Vec<String> = Protocol::ALL
         .iter()
@@ -133,8 +133,8 @@ fn check_counts(trial: &Trial) {
     assert_eq!(client.tls_resumed, server.tls_resumed);
 }
 
-/// Both sides have every exchange, and saw it in the same bytes. Connections have other numbers on the server where it
-/// accepted them in another order.
+/// Both sides have every exchange, with the same byte positions. The server numbers connections in the order of
+/// acceptance, which may differ from the client's.
 fn check_sides_agree(trial: &Trial) {
     let client: Vec<_> = trial.exchanges(Side::Client).collect();
     let server: Vec<_> = trial.exchanges(Side::Server).collect();
@@ -156,7 +156,7 @@ fn check_sides_agree(trial: &Trial) {
         }
         Ok(())
     };
-    // Two connections can have been accepted in two orders; one of them must fit in every exchange.
+    // Two connections can be accepted in two orders; one of the orders must fit every exchange.
     let orders = [
         BTreeMap::from([(0, 0), (1, 1)]),
         BTreeMap::from([(0, 1), (1, 0)]),
@@ -178,8 +178,8 @@ fn same_bytes(ours: &ExchangeRecord, theirs: &ExchangeRecord) -> Result<(), Stri
         && plain(ours.response_extent).is_some_and(|(start, end)| end - start > 1_024)
         && ours.request.is_some()
         && theirs.request.is_none();
-    // A byte is read a delay after it was written. The time of writing is taken after the write, by as much later as the
-    // machine has other work; the delay is more than that.
+    // A byte is read at least a link delay after it was written. The write time is taken after the write and is late if
+    // the machine is busy, but by less than the delay.
     let passes =
         |from: Option<Time>, to: Option<Time>| from.zip(to).is_some_and(|(from, to)| to >= from);
     let is_ordered = passes(ours.request_first, theirs.request_first)
@@ -194,7 +194,7 @@ fn same_bytes(ours: &ExchangeRecord, theirs: &ExchangeRecord) -> Result<(), Stri
     }
 }
 
-/// A request's times and those of its exchange are the same; none is shorter than the round trip.
+/// A request's times equal those of its exchange, and none is shorter than the round trip.
 fn check_times(trial: &Trial) {
     let by_request: BTreeMap<u64, &ExchangeRecord> = trial
         .exchanges(Side::Client)
@@ -210,13 +210,13 @@ fn check_times(trial: &Trial) {
             (Some(exchange.connection), Some(exchange.stream)),
             (request.connection, request.stream)
         );
-        // Not from `written_first`, which is taken after the write: the machine may have other work in between.
+        // Not from `written_first`, which is taken after the write: the machine may have done other work in between.
         let slot = request.slot.expect("it had a connection");
         assert!(request.end.since(slot) >= DELAY + DELAY, "{request:?}");
     }
 }
 
-/// What one side sent the other received, in the same bytes and later; frames of the client's exchanges are in time.
+/// What one side sent, the other received later, in the same bytes; frames lie within the times of their exchange.
 fn check_frames(trial: &Trial) {
     if trial.protocol.version() == Version::Http1 {
         assert!(trial.frames.is_empty());
@@ -234,7 +234,7 @@ fn check_frames(trial: &Trial) {
             Version::Http3 => FrameLayer::Http3,
             Version::Http1 | Version::Http2 => FrameLayer::Http2,
         };
-        // Messages only: what says goodbye at the end may be under way when the trial is over.
+        // Messages only: shutdown frames may still be in flight when the trial ends.
         let messages = |rows: Vec<&FrameRecord>| -> Vec<(u64, Option<u64>, u64)> {
             let mut facts: Vec<_> = rows
                 .iter()
@@ -265,7 +265,7 @@ fn check_sockets(trial: &Trial) {
                 .iter()
                 .filter(|row| row.side == side && row.connection == connection)
                 .collect();
-            // One each 100 ms, for two seconds, and the last.
+            // One sample per 100 ms for two seconds, and a final one.
             assert!(rows.len() >= 8, "{side:?} {connection}: {}", rows.len());
             assert!(rows.is_sorted_by_key(|row| row.time));
             assert_eq!(rows.iter().filter(|row| row.is_last).count(), 1);
@@ -283,7 +283,7 @@ fn check_keys(trial: &Trial) {
         text.lines().filter(|line| line.starts_with(label)).count() as u64
     };
     assert_eq!(trial.keys.is_some(), trial.protocol.is_secure());
-    // Either side's secrets will do; TLS 1.3 is what both agree on.
+    // The secrets of either side suffice; both sides agree on TLS 1.3.
     let connections = if trial.protocol.is_secure() {
         CONNECTIONS
     } else {

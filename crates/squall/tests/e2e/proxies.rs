@@ -1,6 +1,7 @@
-//! `squall proxy` between `squall serve` and `squall fetch` or `squall load`: each protocol in front, each behind.
+//! `squall proxy` between `squall serve` and `squall fetch` or `squall load`: every protocol in front with every
+//! protocol behind.
 //!
-//! What goes wrong on purpose is in `proxies_failing`.
+//! Deliberate failures are in `proxies_failing`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,13 +18,13 @@ use crate::support::{seat, squall, stderr};
 
 pub(crate) const KINDS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
 
-/// More than every buffer and window on the way.
+/// More than every buffer and window on the path.
 const UPLOAD_BYTES: usize = 10_000_000;
 
-/// A proxy never keeps more of what waits than this, whatever waits behind it.
+/// The memory limit for a proxy, however much data waits on the other side.
 pub(crate) const MOST_KIB: u64 = 64 * 1024;
 
-/// The flag of the version that a protocol has.
+/// The `--http` value for a protocol.
 pub(crate) fn version(kind: &str) -> &'static str {
     match kind {
         "h1" | "h1s" => "1.1",
@@ -32,7 +33,7 @@ pub(crate) fn version(kind: &str) -> &'static str {
     }
 }
 
-/// A URL of a listener.
+/// The URL of a listener.
 pub(crate) fn url(kind: &str, address: SocketAddr) -> String {
     let scheme = match kind {
         "h1" | "h2c" => "http",
@@ -41,7 +42,7 @@ pub(crate) fn url(kind: &str, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
 
-/// A proxy with these listeners, that speaks `kind` to the server at `address`.
+/// A proxy with these listeners that speaks `kind` to the server at `address`.
 pub(crate) fn proxy(fronts: &[&str], kind: &str, address: SocketAddr, more: &[&str]) -> Serving {
     let to = url(kind, address);
     let mut arguments = vec!["-k", "--to", &to, "--http", version(kind)];
@@ -49,7 +50,7 @@ pub(crate) fn proxy(fronts: &[&str], kind: &str, address: SocketAddr, more: &[&s
     Serving::of("proxy", fronts, &arguments)
 }
 
-/// Asks the listener `kind` of a proxy.
+/// Sends a request to a proxy's listener `kind`.
 pub(crate) fn fetch(
     home: &TempDir,
     proxy: &Serving,
@@ -73,7 +74,7 @@ pub(crate) fn fetch(
         .expect("squall starts")
 }
 
-/// Bytes of no pattern that would hide a piece in a wrong place.
+/// Pseudorandom bytes, so that a misplaced piece shows.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let next = |_| {
@@ -86,7 +87,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn ten_megabytes_go_both_ways_over_every_pair() {
+fn ten_megabytes_pass_in_both_directions_over_every_protocol_pair() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let upload = noise(UPLOAD_BYTES);
@@ -115,7 +116,7 @@ fn ten_megabytes_go_both_ways_over_every_pair() {
 }
 
 #[test]
-fn small_answers_and_none_over_every_pair() {
+fn small_and_empty_responses_pass_over_every_protocol_pair() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(&KINDS, &[]);
@@ -138,7 +139,7 @@ fn small_answers_and_none_over_every_pair() {
             assert_eq!(body("/?status=204", &[]), 0, "{front} to {back}");
             assert_eq!(body("/?status=304", &[]), 0, "{front} to {back}");
             let url = url(front, proxy.address(front)) + "/?size=3000";
-            // 500 at once.
+            // 500 concurrent requests.
             let shape = match version(front) {
                 "1.1" => ["-c", "500", "-m", "1"],
                 _ => ["-c", "5", "-m", "100"],
@@ -166,7 +167,7 @@ fn small_answers_and_none_over_every_pair() {
 }
 
 #[test]
-fn what_a_slow_reader_leaves_stays_behind() {
+fn slow_reader_does_not_fill_the_proxys_memory() {
     let _seat = seat();
     let server = Serving::start(&KINDS, &[]);
     for back in KINDS {
@@ -177,7 +178,7 @@ fn what_a_slow_reader_leaves_stays_behind() {
         thread::sleep(Duration::from_millis(800));
         let peak = proxy.peak_kib();
         assert!(peak < MOST_KIB, "{back}: {peak} KiB");
-        // It goes on when it is read from.
+        // It continues once the client reads.
         let mut some = vec![0; 4_000_000];
         client.read_exact(&mut some).expect("the answer");
         assert!(some.starts_with(b"HTTP/1.1 200"));
@@ -191,7 +192,8 @@ fn what_a_slow_reader_leaves_stays_behind() {
     }
 }
 
-/// A server of one connection after the other, that a test writes: what it read, up to the end of a message.
+/// A server that handles one connection after the other with `serve`. The channel receives what it read, up to the end
+/// of each message.
 pub(crate) fn upstream(
     serve: impl Fn(TcpStream, Vec<u8>) + Send + 'static,
 ) -> (SocketAddr, mpsc::Receiver<Vec<u8>>) {
@@ -220,7 +222,7 @@ pub(crate) fn upstream(
     (address, heard)
 }
 
-/// Whether the head is there, and the chunks if there are any.
+/// Whether the head is complete, and the chunks if there are any.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     match text.split_once("\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! What `squall proxy` makes of clients and upstreams that break off, and of requests that could be understood in two ways.
+//! How `squall proxy` handles clients and upstreams that abort, and requests that can be parsed in two ways.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::serving::{Serving, connect, read_to_end};
 use crate::support::{seat, stderr};
 
 #[test]
-fn an_upstream_that_is_not_there_or_dies_before_it_answers_is_a_502() {
+fn unreachable_or_dying_upstream_yields_502() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -35,7 +35,7 @@ fn an_upstream_that_is_not_there_or_dies_before_it_answers_is_a_502() {
 }
 
 #[test]
-fn an_upstream_that_dies_half_way_cannot_be_taken_for_one_that_ended() {
+fn upstream_that_aborts_mid_response_is_not_mistaken_for_a_complete_one() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for head in ["content-length: 100000", "transfer-encoding: chunked"] {
@@ -54,7 +54,7 @@ fn an_upstream_that_dies_half_way_cannot_be_taken_for_one_that_ended() {
 }
 
 #[test]
-fn an_upstream_that_is_silent_is_a_504() {
+fn silent_upstream_yields_504() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let (address, _heard) = upstream(|stream, _| {
@@ -74,9 +74,9 @@ fn an_upstream_that_is_silent_is_a_504() {
 }
 
 #[test]
-fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
+fn request_that_fails_on_a_reused_connection_is_retried_on_another() {
     let _seat = seat();
-    // Answers one request on each connection and closes with the second.
+    // Responds to one request on each connection and closes on the second.
     let (address, heard) = upstream(|mut stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
         let _ = stream.read(&mut [0; 4096]);
@@ -95,7 +95,7 @@ fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
             &answer[..count]
         );
     }
-    // Not so one that may not be done twice.
+    // A request that must not be repeated is not retried.
     client
         .write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")
         .expect("it reads");
@@ -106,13 +106,13 @@ fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
         "{:?}",
         &answer[..count]
     );
-    // The second and third found their connection closed, by its end or by trying.
+    // The second and third found their connection closed, either by reading its end or by trying to use it.
     assert!(heard.try_iter().count() >= 3);
     proxy.check_ends_well();
 }
 
 #[test]
-fn an_early_answer_comes_through() {
+fn early_response_is_forwarded() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     std::fs::write(home.path().join("up"), vec![b'x'; 5_000_000]).expect("it is written");
@@ -135,11 +135,11 @@ fn an_early_answer_comes_through() {
 }
 
 #[test]
-fn the_upstream_of_a_client_that_goes_away_is_told() {
+fn upstream_connection_closes_when_the_client_disconnects() {
     let _seat = seat();
     let (sender, told) = std::sync::mpsc::channel();
     let (address, heard) = upstream(move |mut stream, _| {
-        // Nothing is answered: the connection ends when the client does.
+        // Sends no response: the connection ends when the client disconnects.
         let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
         let _ = sender.send(ended);
     });
@@ -164,7 +164,7 @@ fn the_upstream_of_a_client_that_goes_away_is_told() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_continue_whatever_is_behind() {
+fn client_that_expects_100_continue_receives_it_with_any_upstream() {
     let _seat = seat();
     let server = Serving::start(&KINDS, &["--echo"]);
     for back in KINDS {
@@ -181,7 +181,7 @@ fn a_client_that_waits_is_told_to_continue_whatever_is_behind() {
         client.write_all(b"abc").expect("it reads");
         let answer = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        // What an upstream of HTTP/1.1 sends in chunks goes on in chunks.
+        // Chunks from an HTTP/1.1 upstream are forwarded as chunks.
         assert!(
             head.starts_with("HTTP/1.1 200") && ["abc", "3\r\nabc\r\n0\r\n\r\n"].contains(&body),
             "to {back}: {answer}"
@@ -191,7 +191,7 @@ fn a_client_that_waits_is_told_to_continue_whatever_is_behind() {
     server.check_ends_well();
 }
 
-/// Sends it whole and waits for the end.
+/// Sends `bytes` and reads until the connection ends.
 fn ask(proxy: &Serving, bytes: &[u8]) -> String {
     let mut client: TcpStream = connect(proxy.address("h1"));
     client.write_all(bytes).expect("it reads");
@@ -199,7 +199,7 @@ fn ask(proxy: &Serving, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_could_be_understood_in_two_ways_reaches_no_upstream() {
+fn ambiguous_requests_reach_no_upstream() {
     let _seat = seat();
     let (address, heard) = upstream(|mut stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
@@ -241,10 +241,10 @@ fn what_could_be_understood_in_two_ways_reaches_no_upstream() {
     proxy.check_ends_well();
 }
 
-/// Every request that is refused for how it was written has its line, behind those before it; also one of which an upstream
-/// had the beginning.
+/// Every malformed request that is rejected has a log line, after those before it, even if its beginning had already
+/// been forwarded to an upstream.
 #[test]
-fn refusals_are_in_the_access_log() {
+fn rejected_requests_are_in_the_access_log() {
     let _seat = seat();
     let (address, _heard) = upstream(|mut stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabcde");

@@ -1,8 +1,8 @@
-//! `squall proxy` and interim responses where HTTP/3 is in front: a client that waits for 100 (Continue) hears it from the
-//! proxy, other interim responses pass through. Clients of HTTP/1.1 and HTTP/2 are in `proxies_failing` and
+//! `squall proxy` and interim responses with HTTP/3 in front: the proxy itself sends 100 (Continue) to a client that
+//! waits for it, and forwards other interim responses. HTTP/1.1 and HTTP/2 clients are in `proxies_failing` and
 //! `proxies_lasting`.
 //!
-//! The client of HTTP/3 is squall's engine on a socket of its own, since no command of squall's waits before a body.
+//! The HTTP/3 client is squall's engine on its own socket, because no squall command waits before sending a body.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_http::tls::Trust;
-use squall_http::{Body, ClientEvent, Field, Inbox, Request, Scheme, StreamId, Wants, h3};
+use squall_http::{Body, ClientEvent, Field, Inbox, InboxOptions, Request, Scheme, StreamId, h3};
 
 use crate::proxies::{KINDS, proxy, upstream};
 use crate::serving::Serving;
@@ -21,20 +21,20 @@ use crate::support::seat;
 
 /// Longer than an exchange takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No datagram is longer.
+/// The largest possible datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// A client of HTTP/3 that does as a test says.
+/// An HTTP/3 client driven step by step by a test.
 struct Client {
     socket: UdpSocket,
     engine: h3::Client,
     inbox: Inbox<ClientEvent>,
-    /// What came and was not looked at.
+    /// Received events that have not been examined yet.
     events: VecDeque<ClientEvent>,
 }
 
 impl Client {
-    /// With a connection to this server, whoever it is.
+    /// Connects to this server, accepting any certificate.
     fn connect(server: SocketAddr) -> Client {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.connect(server).expect("an address");
@@ -45,7 +45,7 @@ impl Client {
             h3::ClientContext::new(&settings, &tls, &Trust::Anyone, 1).expect("a context for QUIC");
         let local = socket.local_addr().expect("its address");
         let engine = h3::Client::new(&mut context, "server", local, server).expect("a connection");
-        let wants = Wants {
+        let wants = InboxOptions {
             fields: true,
             bodies: true,
             frames: false,
@@ -64,7 +64,7 @@ impl Client {
         client
     }
 
-    /// Sends what there is, and reads a datagram if one comes soon.
+    /// Sends pending datagrams, and reads one if it arrives soon.
     fn turn(&mut self) {
         let now = Instant::now();
         if self
@@ -112,7 +112,7 @@ impl Client {
         self.engine.submit(&request).expect("a stream")
     }
 
-    /// The status and fields of the next head, and whether it is that of an interim response.
+    /// The status and fields of the next head, and whether it belongs to an interim response.
     fn next_head(&mut self) -> (u16, Vec<Field>, bool) {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// How long the body was, once it has ended.
+    /// Waits for the end of the response and returns the length of its body.
     fn rest(&mut self) -> u64 {
         let give_up = Instant::now() + PATIENCE;
         let mut body_bytes = 0;
@@ -149,9 +149,9 @@ impl Client {
     }
 }
 
-/// RFC 9110, section 10.1.1: the body comes only when the proxy has said that it may.
+/// RFC 9110, section 10.1.1: the client sends the body only after the proxy has said that it may.
 #[test]
-fn a_client_of_http3_that_waits_is_told_to_continue_whatever_is_behind() {
+fn http3_client_that_expects_100_continue_receives_it_with_any_upstream() {
     let _seat = seat();
     let server = Serving::start(&KINDS, &["--echo"]);
     for back in KINDS {
@@ -164,7 +164,7 @@ fn a_client_of_http3_that_waits_is_told_to_continue_whatever_is_behind() {
         let (status, _, is_interim) = client.next_head();
         assert_eq!((status, is_interim), (200, false), "to {back}");
         assert_eq!(client.rest(), 3, "to {back}");
-        // Who does not ask is told nothing.
+        // A client that does not ask receives no 100.
         client.submit("POST", false, Body::from(b"abc".to_vec()));
         let (status, _, is_interim) = client.next_head();
         assert_eq!((status, is_interim), (200, false), "to {back}");
@@ -175,10 +175,10 @@ fn a_client_of_http3_that_waits_is_told_to_continue_whatever_is_behind() {
     server.check_ends_well();
 }
 
-/// RFC 9110, section 15.2; RFC 9114, section 4.1: any number of them, before the final response. The upstream's own 100 is
-/// not passed on, for nobody has asked it.
+/// RFC 9110, section 15.2; RFC 9114, section 4.1: any number of interim responses may precede the final one. The
+/// upstream's own 100 is not forwarded, because the client did not ask for it.
 #[test]
-fn interim_answers_reach_a_client_of_http3() {
+fn interim_responses_reach_an_http3_client() {
     let _seat = seat();
     let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
                    HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\

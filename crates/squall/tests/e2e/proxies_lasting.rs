@@ -1,5 +1,5 @@
-//! `squall proxy` and those who take their time: clients that go away or read slowly over every protocol, requests,
-//! answers and connections that stop moving; and the modes of `--like`.
+//! `squall proxy` over time: clients that disconnect or read slowly over every protocol; requests, responses and
+//! connections that stall; and the modes of `--like`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The next frame: its type, stream and payload.
+/// The next frame's type, stream and payload.
 fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
     let mut head = [0; 9];
     stream.read_exact(&mut head).expect("a frame");
@@ -39,12 +39,12 @@ fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
 }
 
 #[test]
-fn clients_that_go_away_take_their_exchanges_with_them() {
+fn exchanges_end_when_their_client_disconnects() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let (sender, told) = mpsc::channel();
     let (address, heard) = upstream(move |mut stream, _| {
-        // Nothing is answered: the connection ends when the client does.
+        // Sends no response: the connection ends when the client disconnects.
         let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
         let _ = sender.send(ended);
     });
@@ -62,7 +62,7 @@ fn clients_that_go_away_take_their_exchanges_with_them() {
             .expect("a request");
         let ended = told.recv_timeout(Duration::from_secs(4));
         assert!(ended.expect("the upstream is told"), "{front}");
-        // The upstream gives up after 5 s by itself.
+        // Without a signal the upstream would time out only after 5 s.
         assert!(began.elapsed() < Duration::from_secs(4), "{front}");
     }
     let log = proxy.end_well();
@@ -70,7 +70,7 @@ fn clients_that_go_away_take_their_exchanges_with_them() {
 }
 
 #[test]
-fn slow_readers_of_every_protocol_leave_it_behind() {
+fn slow_readers_cost_little_memory_over_every_protocol() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(&KINDS, &[]);
@@ -78,7 +78,7 @@ fn slow_readers_of_every_protocol_leave_it_behind() {
         for front in ["h1s", "h2c", "h2", "h3"] {
             let proxy = proxy(&[front], back, server.address(back), &[]);
             let target = url(front, proxy.address(front)) + "/?size=200MB";
-            // It writes to a pipe that nobody reads, and so does not read itself.
+            // The client writes to a pipe that nothing reads, so it stops reading, too.
             let mut client = squall(home.path())
                 .args(["fetch", "-k", "--http", version(front), "--timeout", "60s"])
                 .arg(target)
@@ -89,7 +89,7 @@ fn slow_readers_of_every_protocol_leave_it_behind() {
             thread::sleep(Duration::from_secs(1));
             let peak = proxy.peak_kib();
             assert!(peak < MOST_KIB, "{front} to {back}: {peak} KiB");
-            // It goes on when it is read from.
+            // It continues once the pipe is read.
             let mut some = vec![0; 4_000_000];
             let mut body = client.stdout.take().expect("stdout was asked for");
             body.read_exact(&mut some).expect("the answer");
@@ -104,7 +104,7 @@ fn slow_readers_of_every_protocol_leave_it_behind() {
 }
 
 #[test]
-fn interim_answers_pass_through_every_version() {
+fn interim_responses_pass_through_every_version() {
     let _seat = seat();
     let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
                    HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -134,12 +134,12 @@ fn interim_answers_pass_through_every_version() {
 }
 
 #[test]
-fn a_client_of_http2_that_waits_is_told_to_continue() {
+fn http2_client_that_expects_100_continue_receives_it() {
     let _seat = seat();
     let server = Serving::start(&["h1"], &["--echo"]);
     let proxy = proxy(&["h2c"], "h1", server.address("h1"), &[]);
     let mut client = connect(proxy.address("h2c"));
-    // `expect` is 35 of the static table.
+    // `expect` is entry 35 of the static table.
     let head = [POST, b"\x0f\x14\x0c100-continue"].concat();
     client
         .write_all(&[PREFACE, &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head)].concat())
@@ -151,7 +151,7 @@ fn a_client_of_http2_that_waits_is_told_to_continue() {
         }
     };
     let (interim, mut writer) = next_head();
-    // It names `:status` by 8 and says what is not in the table.
+    // It refers to `:status` by index 8, followed by a literal value that is not in the table.
     assert_eq!(interim[0] & 0x0f, 8, "{interim:?}");
     writer.write_all(&frame(0, 1, 1, b"abc")).expect("it reads");
     let (last, _) = next_head();
@@ -160,7 +160,7 @@ fn a_client_of_http2_that_waits_is_told_to_continue() {
 }
 
 #[test]
-fn an_upstream_that_shakes_no_hands_is_a_504() {
+fn upstream_that_never_completes_the_handshake_yields_504() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -179,7 +179,7 @@ fn an_upstream_that_shakes_no_hands_is_a_504() {
 }
 
 #[test]
-fn what_does_not_move_is_given_up() {
+fn stalled_requests_responses_and_connections_time_out() {
     let _seat = seat();
     let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello";
     let (address, _heard) = upstream(|mut stream, request| {
@@ -195,7 +195,7 @@ fn what_does_not_move_is_given_up() {
         let began = Instant::now();
         client.write_all(sent).expect("it reads");
         let mut heard = Vec::new();
-        // An answer that is cut off ends with a reset.
+        // A truncated response ends with a reset.
         let _ = client.read_to_end(&mut heard);
         let took = began.elapsed();
         let heard = String::from_utf8_lossy(&heard).into_owned();
@@ -205,18 +205,18 @@ fn what_does_not_move_is_given_up() {
         );
         heard
     };
-    // Nothing is asked, or not all of it.
+    // No request, or an incomplete one.
     assert_eq!(last(b""), "");
     assert_eq!(last(b"GET / HTT"), "");
     let body = last(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\na");
     assert!(body.starts_with("HTTP/1.1 408"), "{body}");
-    // An answer that stops half-way.
+    // A response that stalls midway.
     let cut = last(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
     assert!(
         cut.starts_with("HTTP/1.1 200") && cut.ends_with("hello"),
         "{cut}"
     );
-    // Somebody who says that he is there and asks for nothing.
+    // A client that keeps pinging but sends no request.
     let began = Instant::now();
     let mut client = connect(proxy.address("h2c"));
     let mut said = [PREFACE, &frame(4, 0, 0, &[])].concat();
@@ -233,10 +233,10 @@ fn what_does_not_move_is_given_up() {
     );
 }
 
-/// As the mode says: 128 streams, a window update of 16,375 bytes for each DATA frame of that size, HTTP/1.1 to targets
-/// in turn.
+/// As in this mode: 128 streams, a window update of 16,375 bytes for each DATA frame of that size, and HTTP/1.1 to the
+/// targets in turn.
 #[test]
-fn like_alb() {
+fn like_alb_behaves_as_documented() {
     let _seat = seat();
     let target = || {
         upstream(|mut stream, _| {
@@ -287,7 +287,7 @@ fn like_alb() {
     proxy.check_ends_well();
 }
 
-/// Passes a connection on, and keeps what goes each way: up to the server, and down.
+/// Forwards one connection and returns the bytes of each direction: to the server, and from it.
 pub(crate) fn listen_in(to: SocketAddr) -> (SocketAddr, thread::JoinHandle<[Vec<u8>; 2]>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -310,7 +310,7 @@ pub(crate) fn listen_in(to: SocketAddr) -> (SocketAddr, thread::JoinHandle<[Vec<
     (address, heard)
 }
 
-/// All that came from one to the other, until there is no more.
+/// Forwards everything from one to the other until the end, and returns it.
 fn pass_on(mut from: TcpStream, mut into: &TcpStream) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut buffer = [0; 65_536];
@@ -321,9 +321,9 @@ fn pass_on(mut from: TcpStream, mut into: &TcpStream) -> Vec<u8> {
     kept
 }
 
-/// Dynamic TLS records: 1,300 bytes each for the first MiB, large ones behind it.
+/// Dynamic TLS records: 1,300 bytes each for the first MiB, then large ones.
 #[test]
-fn like_nghttpx() {
+fn like_nghttpx_sends_dynamic_tls_records() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(&["h1"], &[]);
@@ -350,10 +350,10 @@ fn like_nghttpx() {
     let (mut sizes, mut at, mut larger_from) = (Vec::new(), 0, None);
     while let [kind, _, _, high, low, ..] = rest {
         let len = usize::from(u16::from_be_bytes([*high, *low]));
-        // Application data; the first of TLS 1.3 are the handshake's own.
+        // Application data; in TLS 1.3 the first such records belong to the handshake.
         if *kind == 23 {
             at += len;
-            // What the record adds: its type and a tag of 16 bytes.
+            // A record adds its type and a tag of 16 bytes.
             if len > 1_300 + 17 && at > 20_000 {
                 larger_from.get_or_insert(at - len);
             }

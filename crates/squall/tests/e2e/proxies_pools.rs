@@ -1,6 +1,7 @@
-//! The connections that `squall proxy` has to its upstreams: opened on demand, some before the first request, or always as many.
+//! The connections of `squall proxy` to its upstreams: opened on demand, some opened before the first request, or a
+//! fixed number.
 //!
-//! The laws of pools are squall-load's; here is only that the flags reach them.
+//! The rules of connection pools are tested in squall-load; these tests only check that the flags take effect.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,11 +16,11 @@ use crate::proxies::{fetch, proxy};
 use crate::serving::Serving;
 use crate::support::{seat, squall, stderr};
 
-/// How long a connection that is not opened is waited for.
+/// How long to wait before concluding that no further connection is opened.
 const QUIET: Duration = Duration::from_millis(300);
 
 #[test]
-fn as_many_connections_as_was_said_are_there_before_the_first_request() {
+fn flags_set_the_connections_opened_before_the_first_request() {
     let _seat = seat();
     for (flags, expected) in [
         (&["--connections", "3"][..], 0),
@@ -33,7 +34,7 @@ fn as_many_connections_as_was_said_are_there_before_the_first_request() {
         let address = listener.local_addr().expect("its address");
         let (sender, accepted) = mpsc::channel();
         thread::spawn(move || {
-            // They stay open as long as somebody counts them.
+            // Connections stay open while the receiver counts them.
             while let Ok((stream, _)) = listener.accept()
                 && sender.send(stream).is_ok()
             {}
@@ -52,7 +53,7 @@ fn as_many_connections_as_was_said_are_there_before_the_first_request() {
 }
 
 #[test]
-fn requests_take_turns_on_a_fixed_number_and_stay_on_one_otherwise() {
+fn fixed_pools_rotate_and_other_pools_reuse_one_connection() {
     let _seat = seat();
     for (flags, expected) in [
         (&["--connections", "3", "--fixed"][..], 3),
@@ -83,7 +84,7 @@ fn requests_take_turns_on_a_fixed_number_and_stay_on_one_otherwise() {
 }
 
 #[test]
-fn more_warm_connections_than_there_are_is_a_mistake() {
+fn impossible_pool_flags_are_usage_errors() {
     let home = TempDir::new().expect("a temporary folder");
     let to = ["proxy", "--h1", "0", "--to", "http://127.0.0.1:9"];
     for (flags, says) in [

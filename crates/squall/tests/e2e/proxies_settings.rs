@@ -1,7 +1,7 @@
-//! Settings of `squall proxy`, each side by itself: `--set` and `--preset` as its clients see them, `--back-set` and
-//! `--back-preset` as its upstream does, and both of `--like`.
+//! Settings of `squall proxy`, each side separately: `--set` and `--preset` as its clients see them, `--back-set` and
+//! `--back-preset` as its upstream does, and `--like`, which sets both.
 //!
-//! Who hears which setting is in `settings_heard`; what more `--like` does is in `proxies_lasting`.
+//! `settings_heard` tests which side applies which setting, `proxies_lasting` what else `--like` does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::proxies_lasting::listen_in;
 use crate::serving::Serving;
 use crate::support::{seat, squall, stderr};
 
-/// Both bodies: above the protocol's windows, and of several DATA frames.
+/// The length of both bodies: above the protocol's windows, and several DATA frames.
 const BODY_BYTES: usize = 100_000;
 
 /// The length of a client's preface (RFC 9113, section 3.4).
@@ -25,12 +25,12 @@ const SETTINGS: u8 = 4;
 const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
 
-/// What one side of a connection of HTTP/2 announced, and how it gave back what it got.
+/// What one side of an HTTP/2 connection announced, and how it sent window updates.
 #[derive(Debug, Default)]
 struct Seen {
     /// Identifiers and values (RFC 9113, section 6.5.2).
     settings: Vec<(u16, u32)>,
-    /// Increments of the connection's window, and of streams'.
+    /// Increments of the connection's window, and of stream windows.
     of_connection: Vec<u32>,
     of_streams: Vec<u32>,
 }
@@ -42,7 +42,7 @@ impl Seen {
     }
 }
 
-/// Reads the frames that a client sent.
+/// Parses the frames that a client sent.
 fn of_client(bytes: &[u8]) -> Seen {
     let mut seen = Seen::default();
     let mut rest = &bytes[PREFACE_LEN..];
@@ -82,7 +82,7 @@ struct Both {
 }
 
 impl Both {
-    /// Increments that the client got.
+    /// Window increments that the client received.
     fn updates(&self, is_of_connection: bool) -> BTreeSet<u64> {
         let rows = self.front.iter().filter(|row| {
             let name = frame_name(row.frame.layer, row.frame.kind);
@@ -100,7 +100,7 @@ impl Both {
     }
 }
 
-/// One upload and its long answer, over HTTP/2 on both sides of a proxy with these flags.
+/// One upload and its long response, over HTTP/2 on both sides of a proxy with these flags.
 fn exchange(flags: &[&str]) -> Both {
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("up"), [b'x'; BODY_BYTES]).expect("it is written");
@@ -129,7 +129,7 @@ fn exchange(flags: &[&str]) -> Both {
 }
 
 #[test]
-fn each_side_of_a_proxy_has_its_own_settings() {
+fn each_side_of_a_proxy_uses_its_own_settings() {
     let _seat = seat();
     let both = exchange(&[
         "--set",
@@ -152,7 +152,7 @@ fn each_side_of_a_proxy_has_its_own_settings() {
     assert_eq!(back.setting(5), Some(20_000), "{back:?}");
     let (first, rest) = back.of_connection.split_first().expect("updates");
     assert_eq!(*first, 90_000 - 65_535, "{back:?}");
-    // Seven DATA frames of at most 16,384 bytes; the stream gets none behind its end.
+    // Seven DATA frames of at most 16,384 bytes; the stream gets no update after its end.
     for (updates, least) in [(rest, 7), (&back.of_streams, 6)] {
         let are_ours = updates.iter().all(|by| *by == 9_999);
         assert!(updates.len() >= least && are_ours, "{back:?}");
@@ -171,10 +171,10 @@ fn each_side_of_a_proxy_has_its_own_settings() {
     }
 }
 
-/// nghttpx opens its connections to backends to 2^31-1 bytes, and to no client of its own; Go has 4 MiB for a stream of
-/// its clients.
+/// A preset differs by side. nghttpx opens connection windows to 2^31-1 bytes towards backends, but not towards its
+/// clients; Go's client uses stream windows of 4 MiB, its server 1 MiB.
 #[test]
-fn each_side_of_a_proxy_has_its_own_preset() {
+fn each_side_of_a_proxy_uses_its_own_preset() {
     let _seat = seat();
     const OPENED: u32 = (1 << 31) - 1 - 65_535;
     let both = exchange(&["--preset", "go", "--back-preset", "nghttpx"]);
@@ -219,7 +219,7 @@ fn each_side_of_a_proxy_has_its_own_preset() {
         "{}",
         both.announced
     );
-    // What one side is told goes over what it has by --like.
+    // A setting for one side overrides what --like sets.
     let both = exchange(&[
         "--like",
         "nghttpx",

@@ -1,7 +1,7 @@
-//! `squall proxy` over TLS that is cut off: what an upstream broke off looks whole to no client, what a client broke off to
-//! no upstream, and a client that has only said that it will say no more gets its answer.
+//! `squall proxy` over TLS connections that are cut off. A truncated response looks complete to no client, and a
+//! truncated upload to no upstream. A client that only announces the end of its requests still gets its response.
 //!
-//! What single clients and servers do about it is in `truncated_servers` and `truncated_clients`.
+//! `truncated_servers` and `truncated_clients` test how single clients and servers react.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,12 +19,12 @@ use crate::support::{bench, stderr};
 use crate::truncated_clients::{UPLOADS, Upload, has_succeeded};
 use crate::truncated_servers::{BODIES, Body, is_whole, start};
 
-/// How long the proxy waits for what does not move, and until when that must have come to its end.
+/// The proxy's timeout for what does not move, and the time by which such a connection must have ended.
 const IDLE: &str = "1s";
 const GIVEN_UP: Duration = Duration::from_secs(9);
 const SOON: Duration = Duration::from_secs(2);
 
-/// What follows in the log for an answer that was cut off, and for one that was not.
+/// The logged status of a response that was cut off, and of a complete one.
 const CUT_OFF: &str = "-";
 const WHOLE: &str = "200";
 
@@ -32,13 +32,14 @@ const WHOLE: &str = "200";
 fn logging(home: &TempDir, fronts: &[&str], back: &str, to: std::net::SocketAddr) -> Serving {
     let log = home.path().join("access.log");
     let log = log.to_str().expect("UTF-8");
-    // Of HTTP/2 each request has a connection of its own, of which the upstream answers the first.
+    // Over HTTP/2 each request has a separate connection, because the upstream responds only to the first request on
+    // each.
     let more = ["--streams", "1", "--access-log", log];
     let times = ["--idle-timeout", IDLE, "--answer-timeout", IDLE];
     proxy(fronts, back, to, &[&more[..], &times].concat())
 }
 
-/// The statuses of the access log's lines.
+/// The status in each line of the access log.
 fn statuses(home: &TempDir) -> Vec<String> {
     let log = fs::read_to_string(home.path().join("access.log")).expect("the access log");
     let status = |line: &str| line.split(' ').nth(5).expect("a status").to_owned();
@@ -52,7 +53,7 @@ fn kind_of(alpn: &str) -> &'static str {
     }
 }
 
-/// Each protocol in front of one upstream that cuts its answers off.
+/// Each protocol in front of one upstream that truncates its responses.
 fn check_upstream(body: Body, cut: Cut) {
     let home = TempDir::new().expect("a temporary folder");
     let upstream = start(body, cut, TlsVersion::Tls13);
@@ -78,22 +79,23 @@ fn check_upstream(body: Body, cut: Cut) {
         }
     });
     let log = proxy.end_well();
-    // The last line goes on where something failed.
+    // The last line lists failures, if any.
     assert_eq!(log.contains("; "), !is_whole(body, cut), "{log}");
     let statuses = statuses(&home);
     assert_eq!(statuses.len(), KINDS.len());
     for status in statuses {
-        // Those whose answer was cut off before its head was passed on heard of it.
-        let may_be: &[&str] = match is_whole(body, cut) {
-            true => &[WHOLE],
-            false => &[CUT_OFF, "502", "504"],
+        // A client whose response was cut off before its head was forwarded gets an error status.
+        let may_be: &[&str] = if is_whole(body, cut) {
+            &[WHOLE]
+        } else {
+            &[CUT_OFF, "502", "504"]
         };
         assert!(may_be.contains(&status.as_str()), "{cut:?}: {status}");
     }
 }
 
 #[test]
-fn an_answer_that_an_upstream_cuts_off_is_whole_for_nobody() {
+fn truncated_upstream_response_looks_complete_to_no_client() {
     let _bench = bench();
     for cut in CUTS {
         thread::scope(|scope| {
@@ -106,16 +108,16 @@ fn an_answer_that_an_upstream_cuts_off_is_whole_for_nobody() {
 
 const OLD: &[u8] = b"GET / HTTP/1.0\r\nhost: a\r\n\r\n";
 
-/// All that still comes of an answer, and whether its end was that of the connection alone.
+/// Reads the rest of a response. Returns it, and whether it ended with a clean end of the connection.
 fn hear_as_of_old(stream: &mut TcpStream) -> (Vec<u8>, bool) {
     let mut heard = Vec::new();
     let ended = stream.read_to_end(&mut heard);
     (heard, ended.is_ok())
 }
 
-/// A client of HTTP/1.0 has nothing but the end of the connection to go by.
+/// An HTTP/1.0 client can recognise the end of a response only by the end of the connection.
 #[test]
-fn the_end_that_a_client_of_old_sees_is_that_of_the_upstream() {
+fn http10_client_sees_a_clean_end_only_if_the_upstream_ended_cleanly() {
     let _bench = bench();
     for body in BODIES {
         for cut in [
@@ -145,26 +147,23 @@ fn the_end_that_a_client_of_old_sees_is_that_of_the_upstream() {
                 let has_length = heard.contains("content-length: 6");
                 assert_eq!(has_length, body.name == "a length", "{name}: {heard}");
             }
-            // A length shows what is missing by itself.
+            // A length shows by itself what is missing.
             if body.name != "a length" {
                 let is_whole = is_whole(body, cut);
                 assert_eq!(end == End::CloseNotify, is_whole, "{name}: {end:?}");
                 assert_eq!(is_ended, is_whole, "{name}");
             }
             proxy.check_ends_well();
-            let expected = match is_whole(body, cut) {
-                true => WHOLE,
-                false => CUT_OFF,
-            };
+            let expected = if is_whole(body, cut) { WHOLE } else { CUT_OFF };
             assert_eq!(statuses(&home), [expected; 2], "{name}");
         }
     }
 }
 
-/// TCP alone does not tell a client that closed its side from one that is gone: what is open ends, and not as a whole
-/// answer does.
+/// TCP alone cannot distinguish a client that closed its side from one that has gone. Pending responses are aborted,
+/// and must not end like complete ones.
 #[test]
-fn a_client_of_old_that_closes_its_side_hears_no_whole_answer() {
+fn http10_client_that_half_closes_gets_no_complete_response() {
     let _bench = bench();
     for body in BODIES.iter().filter(|body| body.name != "a length") {
         let name = body.name;
@@ -188,10 +187,10 @@ fn a_client_of_old_that_closes_its_side_hears_no_whole_answer() {
     }
 }
 
-/// close_notify says that no request follows, not that no answer is wanted (RFC 8446, section 6.1); the end of TCP behind it
-/// cannot be told from a client that is gone.
+/// close_notify announces that no request follows, not that no response is wanted (RFC 8446, section 6.1). The end of
+/// TCP after it cannot be distinguished from a client that has gone.
 #[test]
-fn a_client_that_says_no_more_gets_its_answer() {
+fn client_that_sends_close_notify_still_gets_its_response() {
     let _bench = bench();
     let server = Serving::start(&["h1", "h2"], &[]);
     for back in ["h1", "h2"] {
@@ -202,7 +201,7 @@ fn a_client_that_says_no_more_gets_its_answer() {
                     "http/1.1",
                     b"GET /?delay=300ms&size=9 HTTP/1.1\r\nhost: a\r\n\r\n",
                 ),
-                // HEADERS (GET, https, the same, "a") that end the stream.
+                // HEADERS (GET, https, the path above, "a") with END_STREAM.
                 _ => (
                     "h2",
                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
@@ -242,14 +241,14 @@ fn a_client_that_says_no_more_gets_its_answer() {
     server.check_ends_well();
 }
 
-/// The end that a client of a proxy hears, in time.
+/// Cuts off an upload through a proxy; the client's connection must end in time.
 fn cut_upload(proxy: &Serving, upload: &Upload, cut: Cut) {
     let name = format!("{}, {cut:?}", upload.name);
     let address = proxy.address(upload.kind);
     let mut tls = BareTls::client(address, TlsVersion::Tls13, upload.alpn);
     tls.say(upload.begins);
     tls.flush().expect("it reads");
-    // The upstream has the beginning.
+    // The upstream has received the beginning by now.
     thread::sleep(Duration::from_millis(100));
     let began = Instant::now();
     if let Some(mut tls) = tls.cut(cut, upload.more).expect("it reads") {
@@ -261,7 +260,7 @@ fn cut_upload(proxy: &Serving, upload: &Upload, cut: Cut) {
 }
 
 #[test]
-fn an_upload_that_a_client_cuts_off_is_whole_for_no_upstream() {
+fn truncated_upload_looks_complete_to_no_upstream() {
     let _bench = bench();
     for back in ["h1", "h1s", "h2", "h3"] {
         let home = TempDir::new().expect("a temporary folder");
@@ -290,7 +289,7 @@ fn an_upload_that_a_client_cuts_off_is_whole_for_no_upstream() {
         let (whole, cut): (Vec<_>, Vec<_>) = (log.lines().filter(|line| line.contains("POST")))
             .partition(|line| line.contains("\" 200 "));
         assert_eq!(whole, [""; 0], "{back}: {log}");
-        // Of each cut of each upload, but for a reset that came before the request was passed on.
+        // One line for each cut of each upload, except for resets that arrived before the request was forwarded.
         let all = UPLOADS.len() * CUTS.len();
         assert!(
             (all - UPLOADS.len()..=all).contains(&cut.len()),

@@ -1,6 +1,6 @@
-//! `http3.congestion_control` of each side, as a trial over a lossy link shows it.
+//! `http3.congestion_control` of each side, as visible in a trial over a lossy link.
 //!
-//! What CUBIC and NewReno make of a loss is in squall-http's tests, where one can be made.
+//! squall-http's tests check how CUBIC and NewReno react to a loss, because they can construct one.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use squall_record::{RunFolder, read_sockets};
 
 use crate::support::{recipe, run_recipe, seat};
 
-/// A side's samples: how many there are, how many with an estimate of the bandwidth, and packets lost.
+/// A side's samples: the total, those with a bandwidth estimate, and packets lost.
 #[derive(Debug, Default)]
 struct Samples {
     all: usize,
@@ -18,9 +18,9 @@ struct Samples {
     lost: u64,
 }
 
-/// Only BBR estimates the bandwidth, so who has an estimate runs it.
+/// Only BBR estimates the bandwidth, so a side with an estimate runs BBR.
 #[test]
-fn each_side_of_quic_sends_as_it_was_told() {
+fn each_quic_side_uses_its_configured_congestion_control() {
     let _seat = seat();
     let [cubic, reno, bbr2] = QuicCongestionControl::ALL;
     let sides = [[cubic, reno], [reno, bbr2], [bbr2, cubic]];
@@ -42,7 +42,7 @@ fn each_side_of_quic_sends_as_it_was_told() {
         &variants,
         "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"3s\"",
     );
-    // Enough of both ways that a packet of each is lost.
+    // Large enough that a packet is lost in each direction.
     let text = text.replace("body = \"1KiB\"", "body = \"60000\"");
     let run = run_recipe(&text, &[]);
     let folder = RunFolder::open(&run.folder).expect("the run's folder");

@@ -1,6 +1,6 @@
-//! Ends of QUIC whose HTTP/3 is bytes that tests write: what squall's own engine would never send.
+//! QUIC endpoints whose HTTP/3 bytes are written by tests: what squall's own engine would never send.
 //!
-//! QUIC itself is quiche's, so packets are right whatever they carry.
+//! QUIC itself is quiche, so packets are correct whatever they carry.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 use squall_http::tls::{Identity, Validity};
 
-/// SETTINGS without entries, behind the type of a control stream (RFC 9114, sections 6.2.1 and 7.2.4).
+/// SETTINGS without entries, after the type of a control stream (RFC 9114, sections 6.2.1 and 7.2.4).
 pub(crate) const CONTROL: &[u8] = &[0x0, 0x4, 0x0];
 /// GET https://a/ (RFC 9204, appendix A).
 pub(crate) const GET: &[u8] = &[0x1, 8, 0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
-/// The start of a HEADERS frame of a GiB.
+/// The start of a 1 GiB HEADERS frame.
 pub(crate) const ENDLESS_HEADERS: &[u8] = &[0x1, 0xc0, 0, 0, 0, 0x40, 0, 0, 0];
 
-/// The streams on which each side has its control stream here: the first unidirectional ones.
+/// The control stream of each side here: its first unidirectional stream.
 const CLIENT_CONTROL: u64 = 2;
 const SERVER_CONTROL: u64 = 3;
 
 const DATAGRAM_BYTES: usize = 1_350;
 const USUAL_WINDOW: u64 = 1 << 20;
 
-/// How many PINGs, and how many datagrams without meaning, a server has for each turn.
+/// How many PINGs, and how many meaningless datagrams, a server sends per turn.
 const PINGS_A_TURN: usize = 50;
 const GARBAGE_A_TURN: usize = 50;
 
 /// How long a turn waits for a datagram.
 const TURN: Duration = Duration::from_millis(5);
-/// How long a server waits for somebody.
+/// How long a server waits for a client.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn config(window: u64) -> Config {
@@ -46,7 +46,7 @@ fn config(window: u64) -> Config {
     config.set_initial_max_data(window);
     config.set_initial_max_stream_data_bidi_local(window);
     config.set_initial_max_stream_data_bidi_remote(window);
-    // Control streams are never held up.
+    // Control streams are never limited.
     config.set_initial_max_stream_data_uni(USUAL_WINDOW);
     config.set_initial_max_streams_bidi(100);
     config.set_initial_max_streams_uni(3);
@@ -56,7 +56,7 @@ fn config(window: u64) -> Config {
 fn flush(conn: &mut Connection, socket: &UdpSocket) {
     let mut datagram = [0; DATAGRAM_BYTES];
     while let Ok((len, info)) = conn.send(&mut datagram) {
-        // What does not leave is as good as lost.
+        // A send failure is treated as a loss.
         let _ = socket.send_to(&datagram[..len], info.to);
     }
 }
@@ -66,7 +66,7 @@ fn server_config(window: u64, home: &Path) -> Config {
         not_before_unix_s: 1_700_000_000,
         days: 36_500,
     };
-    let identity = Identity::self_made(&["localhost"], validity).expect("a certificate");
+    let identity = Identity::self_signed(&["localhost"], validity).expect("a certificate");
     let (chain, key) = (home.join("raw-chain.pem"), home.join("raw-key.pem"));
     std::fs::write(&chain, identity.chain_pem().expect("PEM")).expect("a file");
     std::fs::write(&key, identity.key_pem().expect("PEM")).expect("a file");
@@ -93,14 +93,14 @@ pub(crate) struct RawClient {
 }
 
 impl RawClient {
-    /// Connected, with its control stream open. Its windows are that large; it reads nothing of responses.
+    /// A connected client with an open control stream and windows of this size. It reads nothing of responses.
     pub(crate) fn connect(server: SocketAddr, window: u64) -> RawClient {
         let mut client = RawClient::connect_bare(server, window);
         client.send(CLIENT_CONTROL, CONTROL, false);
         client
     }
 
-    /// The same without a stream.
+    /// A connected client without any stream.
     pub(crate) fn connect_bare(server: SocketAddr, window: u64) -> RawClient {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         socket.set_read_timeout(Some(TURN)).expect("a timeout");
@@ -116,26 +116,26 @@ impl RawClient {
         client
     }
 
-    /// Sends what there is, takes what comes within 5 ms.
+    /// Sends pending packets and processes what arrives within 5 ms.
     pub(crate) fn turn(&mut self) {
         flush(&mut self.conn, &self.socket);
         let mut datagram = [0; 2_000];
         let to = self.socket.local_addr().expect("an address");
-        // All that has come: the next wait of 5 ms is for what comes then.
+        // Processes everything that has arrived; each wait of 5 ms is only for the next datagram.
         while let Ok((len, from)) = self.socket.recv_from(&mut datagram) {
-            // An error ends the connection, which shows.
+            // An error closes the connection, and the tests see that.
             let _ = self.conn.recv(&mut datagram[..len], RecvInfo { from, to });
         }
         self.conn.on_timeout();
         flush(&mut self.conn, &self.socket);
     }
 
-    /// Sends what there is.
+    /// Sends pending packets.
     pub(crate) fn flush(&mut self) {
         flush(&mut self.conn, &self.socket);
     }
 
-    /// Turns until it is so, for at most 10 s.
+    /// Takes turns until the condition holds, for at most 10 s.
     pub(crate) fn turn_until(&mut self, what: &str, is_so: impl Fn(&Connection) -> bool) {
         let give_up = Instant::now() + Duration::from_secs(10);
         while !is_so(&self.conn) {
@@ -144,12 +144,12 @@ impl RawClient {
         }
     }
 
-    /// Whether the server has ended it.
+    /// Whether the server has closed the connection.
     pub(crate) fn is_over(&self) -> bool {
         self.conn.peer_error().is_some() || self.conn.is_closed()
     }
 
-    /// What the server refuses: the connection, or else this stream; `None` if it does not within 3 s.
+    /// How the server rejects the connection or, failing that, this stream; `None` if it does neither within 3 s.
     pub(crate) fn refusal(&mut self, stream: u64) -> Option<Refusal> {
         let give_up = Instant::now() + Duration::from_secs(3);
         while Instant::now() < give_up {
@@ -166,7 +166,7 @@ impl RawClient {
         None
     }
 
-    /// The whole answer on a stream, frames and all; `None` if it does not come within 10 s.
+    /// The whole response on a stream, including frame headers; `None` if it is not complete within 10 s.
     pub(crate) fn answer(&mut self, stream: u64) -> Option<Vec<u8>> {
         let give_up = Instant::now() + Duration::from_secs(10);
         let (mut answer, mut piece) = (Vec::new(), [0; 16_384]);
@@ -182,7 +182,7 @@ impl RawClient {
         None
     }
 
-    /// Sends all of that, for as long as the server takes some of it within 10 s.
+    /// Sends all of `bytes`; the server must accept some of it every 10 s.
     pub(crate) fn send_all(&mut self, stream: u64, mut bytes: &[u8], fin: bool) {
         let mut moved = Instant::now();
         while !bytes.is_empty() {
@@ -198,7 +198,7 @@ impl RawClient {
         self.flush();
     }
 
-    /// Sends as much of that as is taken at once; false if nothing is.
+    /// Sends what the stream accepts immediately. Returns false if it accepts nothing.
     pub(crate) fn send(&mut self, stream: u64, bytes: &[u8], fin: bool) -> bool {
         let sent = self.conn.stream_send(stream, bytes, fin);
         self.flush();
@@ -206,7 +206,7 @@ impl RawClient {
     }
 }
 
-/// What the other side refuses, with the code that it says: of HTTP/3 unless the connection is QUIC's to end.
+/// How the other side rejects something, with its HTTP/3 error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// CONNECTION_CLOSE.
@@ -215,7 +215,7 @@ pub(crate) enum Refusal {
     OfStream(u64),
 }
 
-/// What a server's clients refused, as it came.
+/// What a server's clients rejected, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Refusals(Arc<Mutex<Vec<Refusal>>>);
 
@@ -231,17 +231,17 @@ impl Refusals {
     }
 }
 
-/// What a server does on the stream of each request.
+/// What a server does on each request stream.
 #[derive(Clone, Copy)]
 pub(crate) struct RawServer {
-    /// Behind the type of its control stream; empty for no control stream.
+    /// Bytes at the start of the control stream; empty for no control stream.
     pub(crate) control: &'static [u8],
-    /// On the stream of a request.
+    /// Bytes on the request stream.
     pub(crate) says: &'static [&'static [u8]],
     pub(crate) then: Then,
     /// The window of each stream and of the connection.
     pub(crate) window: u64,
-    /// On streams of its own beside the control stream, and whether they end there.
+    /// Bytes on further streams of the server, and whether they end there.
     pub(crate) beside: &'static [(u64, &'static [u8], bool)],
 }
 
@@ -251,14 +251,14 @@ pub(crate) enum Then {
     KeepsSilent,
     EndsTheStream,
     ResetsTheStream,
-    /// The same on the stream, again and again.
+    /// Sends these bytes on the stream repeatedly.
     Repeats(&'static [u8]),
-    /// Nothing on the stream; PING frames of QUIC, each in a packet of its own, again and again.
+    /// Sends nothing on the stream, but QUIC PING frames, each in a separate packet, repeatedly.
     Pings,
 }
 
 impl RawServer {
-    /// With windows as usual.
+    /// A server with the usual windows.
     pub(crate) const fn new(
         control: &'static [u8],
         says: &'static [&'static [u8]],
@@ -273,12 +273,12 @@ impl RawServer {
         }
     }
 
-    /// Serves whoever comes, until nobody has said anything for `PATIENCE`, with a certificate that it writes to `home`.
+    /// Serves every client, until none has sent anything for `PATIENCE`. Its certificate is written to `home`.
     pub(crate) fn start(self, home: &Path) -> SocketAddr {
         self.start_listening(home).0
     }
 
-    /// The same, and what its clients refuse.
+    /// Like [`RawServer::start`], and also returns what its clients reject.
     pub(crate) fn start_listening(self, home: &Path) -> (SocketAddr, Refusals) {
         let mut config = server_config(self.window, home);
         let (socket, address) = bind();
@@ -307,13 +307,13 @@ impl RawServer {
             }
             for one in served.values_mut() {
                 one.conn.on_timeout();
-                // quiche tells of a stream that was stopped once, to whoever asks first.
+                // quiche reports a stopped stream only once, to the first call that asks.
                 one.note(refusals);
                 one.act(&self);
                 flush(&mut one.conn, socket);
                 if matches!(self.then, Then::Pings) && !one.asked.is_empty() {
                     for _ in 0..PINGS_A_TURN {
-                        // It may be over.
+                        // The connection may be closed.
                         let _ = one.conn.send_ack_eliciting();
                         flush(&mut one.conn, socket);
                     }
@@ -323,13 +323,13 @@ impl RawServer {
     }
 }
 
-/// A connection of a server's.
+/// A server-side connection.
 struct Served {
     conn: Connection,
     has_control: bool,
-    /// Streams of requests, and how much of what is to be said was sent.
+    /// Request streams, and how much of the response has been sent on each.
     asked: Vec<(u64, usize)>,
-    /// Streams that the client wants no more of.
+    /// Streams that the client has stopped.
     stopped: Vec<u64>,
     is_over: bool,
 }
@@ -345,7 +345,7 @@ impl Served {
         }
     }
 
-    /// Notes what the client refuses, once.
+    /// Records each rejection by the client once.
     fn note(&mut self, refusals: &Refusals) {
         if let Some(error) = self.conn.peer_error()
             && error.is_app
@@ -376,7 +376,7 @@ impl Served {
             }
         }
         for stream in self.conn.readable() {
-            // Bodies stay unread where windows are to be used up.
+            // With zero windows, bodies stay unread.
             while server.window > 0
                 && let Ok((1.., _)) = self.conn.stream_recv(stream, &mut [0; 4_096])
             {}
@@ -402,11 +402,11 @@ impl Served {
                     let _ = self.conn.stream_send(*stream, b"", true);
                 }
                 Then::ResetsTheStream => {
-                    // H3_REQUEST_CANCELLED. A second time it is refused.
+                    // H3_REQUEST_CANCELLED. Repeating it only fails.
                     let _ = (self.conn).stream_shutdown(*stream, quiche::Shutdown::Write, 0x10c);
                 }
                 Then::Repeats(bytes) => {
-                    // Whole ones, or what follows would be something else.
+                    // Whole copies only, otherwise the following bytes would change meaning.
                     let room = self.conn.stream_capacity(*stream).unwrap_or(0);
                     let many = bytes.repeat(room.min(65_536) / bytes.len());
                     let _ = self.conn.stream_send(*stream, &many, false);
@@ -416,19 +416,19 @@ impl Served {
     }
 }
 
-/// A server with which no handshake comes to its end.
+/// A server with which no handshake completes.
 #[derive(Clone, Copy)]
 pub(crate) enum Unfinished {
-    /// It takes datagrams and sends none.
+    /// Receives datagrams and sends none.
     Silent,
-    /// It answers with datagrams that mean nothing, of which some look like packets of QUIC.
+    /// Responds with meaningless datagrams, some of which look like QUIC packets.
     Garbage,
-    /// It sends its first packet, with ServerHello, and no more.
+    /// Sends its first packet, with ServerHello, and nothing more.
     FirstPacketOnly,
 }
 
 impl Unfinished {
-    /// Answers so, until nobody has said anything for `PATIENCE`.
+    /// Serves until no client has sent anything for `PATIENCE`.
     pub(crate) fn start(self, home: &Path) -> SocketAddr {
         let mut config = server_config(USUAL_WINDOW, home);
         let (socket, to) = bind();
@@ -453,7 +453,7 @@ impl Unfinished {
                     }
                 };
                 for answer in answers {
-                    // What does not leave is as good as lost.
+                    // A send failure is treated as a loss.
                     let _ = socket.send_to(&answer, from);
                 }
             }
@@ -462,10 +462,10 @@ impl Unfinished {
     }
 }
 
-/// Datagrams of what came, turned around: as such, as a short and as a long header of version 1 for that connection.
+/// Datagrams made of the reversed input: as is, and after a short or a long header of version 1 for that connection.
 fn garbage(came: &[u8]) -> Vec<Vec<u8>> {
     let reversed: Vec<u8> = came.iter().rev().copied().collect();
-    // The client's own id (RFC 9000, section 17.2), to which packets for it are addressed.
+    // The client's connection id (RFC 9000, section 17.2), to which packets for the client are addressed.
     let theirs = 6 + usize::from(came.get(5).copied().unwrap_or_default());
     let len = usize::from(came.get(theirs).copied().unwrap_or_default());
     let id = came.get(theirs + 1..theirs + 1 + len).unwrap_or_default();
@@ -484,8 +484,8 @@ fn garbage(came: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The Initial packet with which a server answers a ClientHello, without the Handshake packets behind it; `None` if all
-/// of the ClientHello has not come.
+/// The Initial packet with which a server responds to a ClientHello, without the Handshake packets after it; `None`
+/// until the whole ClientHello has arrived.
 fn first_packet(came: &mut [u8], info: RecvInfo, config: &mut Config) -> Option<Vec<u8>> {
     let id = ConnectionId::from_ref(&[9; 16]);
     let conn = quiche::accept(&id, None, info.to, info.from, config);
@@ -494,7 +494,7 @@ fn first_packet(came: &mut [u8], info: RecvInfo, config: &mut Config) -> Option<
     let mut datagram = [0; DATAGRAM_BYTES];
     let (len, _) = conn.send(&mut datagram).ok()?;
     let rest = &datagram[..len];
-    // RFC 9000, section 17.2.2: ids, a token, and the length of what follows in two bytes.
+    // RFC 9000, section 17.2.2: ids, a token, and the length of the rest in two bytes.
     let mut at = 5;
     for _ in 0..2 {
         at += 1 + usize::from(*rest.get(at)?);

@@ -1,41 +1,47 @@
-//! The quick profile of every bundled recipe on embedded stations: it proves its answer, in the direction that was published,
-//! and where a figure was published, that figure comes out.
+//! The quick profile of every bundled recipe on embedded stations: it proves its answer in the published direction, and
+//! reproduces the published figures, where there are any.
 //!
-//! Trials that other work on the machine disturbs are repeated by squall itself, and the profiles have pairs to spare. If
-//! that is not enough, the run must not prove the opposite, and the test says that it checked no more. What recipes expand
-//! to is in squall-recipe's tests; what findings rest on, in `findings`.
+//! squall itself repeats trials that other work on the machine disturbs, and the profiles have pairs to spare. If that
+//! is not enough, the run must at least not prove the opposite, and the test prints that it checked no more.
+//! squall-recipe tests how recipes expand; `findings` tests the basis of findings.
 
 use std::fs;
 use std::path::Path;
 
 use squall_analysis::answer::Confidence;
 use squall_analysis::findings::CellFindings;
-use squall_analysis::{CellSummary, Comparison, Finding, PairResult, RunSummary, Value, Verdict};
+use squall_analysis::{
+    CellSummary, Comparison, Difference, PairResult, RunSummary, Value, Verdict,
+};
 use squall_base::Duration;
 use squall_base::plan::{Measure, Statistic, Targets};
 use squall_record::read_json;
 use tempfile::TempDir;
 
-use crate::support::{check_ended, check_validity, only_run, read_trials, seat, squall, stdout};
+use crate::support::{
+    check_exit_code, check_validity, only_run, read_trials, seat, squall, stdout,
+};
 
-/// Fewer pairs of trials prove nothing, whatever they show: by chance alone, five all point one way in 6 % of runs.
+/// Fewer pairs of trials prove nothing, whatever they show: by chance alone, all of five point the same way in 6 % of
+/// runs.
 const PAIRS_OF_A_PROOF: usize = 6;
 
-/// What the quick profile of a bundled recipe shows.
+/// The results of a bundled recipe's quick profile.
 struct Shown {
     summary: RunSummary,
     findings: Vec<CellFindings>,
-    /// What was printed.
+    /// The printed output.
     text: String,
 }
 
-/// What the primary comparison of a recipe must prove: that this variant's value is higher, or lower, than the baseline's.
+/// What a recipe's primary comparison must prove: that this variant's value is higher, or lower, than the baseline's.
 type Claim<'a> = (&'a str, &'a str, PairResult);
 
-/// Runs a quick profile on embedded stations; its primary comparison proves the claim.
+/// Runs a quick profile on embedded stations and checks that its primary comparison proves the claim.
 ///
-/// Where other work on the machine disturbed too many trials for a proof, as squall itself says of them, they are run once
-/// more. If that does not help either, there are no figures to check (`None`), and this run must only not prove the opposite.
+/// If other work on the machine disturbed too many trials for a proof, according to squall itself, they are run once
+/// more. If that does not help either, there are no figures to check (`None`), and this run must only not prove the
+/// opposite.
 fn run(recipe: &str, claim: Claim<'_>) -> Option<Shown> {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
@@ -55,7 +61,7 @@ fn run_in(home: &Path, arguments: &[&str]) -> Shown {
     let output = output.expect("squall starts");
     let folder = only_run(home);
     let trials = read_trials(&folder);
-    check_ended(&output, &trials);
+    check_exit_code(&output, &trials);
     trials.iter().for_each(check_validity);
     let shown = Shown {
         summary: read_json(folder.join("summary.json")).expect("summary.json"),
@@ -78,13 +84,14 @@ impl Shown {
             })
     }
 
-    /// The comparison that answers.
+    /// The comparison that answers the recipe's question.
     fn leading(&self) -> &Comparison {
         let primary = self.comparisons().find(|it| it.is_primary);
         primary.expect("the primary comparison")
     }
 
-    /// Whether other work on the machine disturbed so many trials that no proof can be had from the others, or all of a cell.
+    /// Whether other work on the machine disturbed all trials of a cell, or so many that the others cannot prove
+    /// anything.
     fn is_disturbed(&self) -> bool {
         let leading = self.leading();
         let mut cells = (self.summary.conditions.iter()).flat_map(|condition| &condition.cells);
@@ -92,7 +99,7 @@ impl Shown {
             || cells.any(|cell| cell.trials.iter().all(|trial| !trial.is_valid()))
     }
 
-    /// The claim is proven; by a disturbed run the opposite is not.
+    /// Checks that the claim is proven or, for a disturbed run, that the opposite is not.
     fn check(&self, (variant, baseline, result): Claim<'_>) {
         let leading = self.leading();
         assert_eq!(
@@ -100,8 +107,8 @@ impl Shown {
             (variant, baseline)
         );
         let proven = match leading.finding {
-            Finding::Higher => Some(PairResult::Higher),
-            Finding::Lower => Some(PairResult::Lower),
+            Difference::Higher => Some(PairResult::Higher),
+            Difference::Lower => Some(PairResult::Lower),
             _ => None,
         };
         let answer = self.summary.answer.as_ref().expect("an answer");
@@ -118,7 +125,7 @@ impl Shown {
         }
     }
 
-    /// What a variant has of a measure, and the first variant beside it, where there is one condition.
+    /// The value of a measure for a variant, and for the first variant next to it, in a recipe with one condition.
     #[track_caller]
     fn of(&self, measure: Measure, variant: &str) -> (f64, f64) {
         let mut found = self.comparisons();
@@ -126,7 +133,7 @@ impl Shown {
         values(found.expect("a comparison with the first variant"))
     }
 
-    /// A variant under the condition with that delay.
+    /// A variant under the condition with this delay.
     #[track_caller]
     fn cell(&self, variant: &str, delay: &str) -> &CellSummary {
         let delay: Duration = delay.parse().expect("a time");
@@ -136,14 +143,14 @@ impl Shown {
         found.expect("the cell is in the plan")
     }
 
-    /// Bytes a second, the median of its trials.
+    /// Bytes per second, the median of its trials.
     #[track_caller]
     fn throughput(&self, variant: &str, delay: &str) -> f64 {
         let spread = self.cell(variant, delay).throughput_bytes_per_s;
         spread.expect("its requests succeeded").median
     }
 
-    /// Its throughput, which is at least that share of what W / RTT allows it, and no more than that.
+    /// A cell's throughput, which must be at least this share of its limit of W / RTT, and no more than the limit.
     #[track_caller]
     fn check_window_rate(&self, variant: &str, delay: &str, at_least: f64) -> f64 {
         let rate = self.cell(variant, delay).window_rate.expect("a prediction");
@@ -157,7 +164,7 @@ impl Shown {
         measured
     }
 
-    /// The worst finding of a variant.
+    /// The most severe finding of a variant.
     #[track_caller]
     fn first_finding(&self, variant: &str) -> &str {
         let mut cells = self.findings.iter();
@@ -168,7 +175,7 @@ impl Shown {
     }
 }
 
-/// Both values of a comparison, which are known whole: the variant's, then the baseline's.
+/// Both values of a comparison, which must be exact: the variant's, then the baseline's.
 #[track_caller]
 fn values(comparison: &Comparison) -> (f64, f64) {
     let values = comparison.values.expect("values");
@@ -178,15 +185,17 @@ fn values(comparison: &Comparison) -> (f64, f64) {
     }
 }
 
-/// Ten segments that a fresh connection may send at once (RFC 6928), of 1,448 bytes behind a header with time stamps.
+/// The ten segments that a fresh connection may send in its first flight (RFC 6928), each 1,448 bytes after a header
+/// with timestamps.
 const FIRST_FLIGHT: f64 = 10.0 * 1_448.0;
-/// The window of a stream that HTTP/2 begins with (RFC 9113, section 6.9.2).
+/// The initial stream window of HTTP/2 (RFC 9113, section 6.9.2).
 const WINDOW: f64 = 65_535.0;
-/// What of a rate is left for the payload of TCP: 1,448 bytes of a packet's 1,500.
+/// The fraction of a rate that is left for TCP payload: 1,448 bytes of a packet's 1,500.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
-/// How long a transfer on a fresh connection takes in nanoseconds, if no more than so many bytes can be sent in a round trip:
-/// slow start doubles its flights (RFC 5681) up to that, and the last byte's answer needs a round trip.
+/// The time in nanoseconds of a transfer on a fresh connection that can send no more than `at_most` bytes per round
+/// trip: slow start doubles its flights (RFC 5681) up to that limit, and the response to the last byte needs a round
+/// trip.
 fn transfer_ns(bytes: f64, round_trip_ms: f64, at_most: f64) -> f64 {
     let (mut left, mut flight, mut round_trips) = (bytes, FIRST_FLIGHT, 1.0);
     while flight < at_most && left > flight {
@@ -197,13 +206,13 @@ fn transfer_ns(bytes: f64, round_trip_ms: f64, at_most: f64) -> f64 {
     (round_trips + left / at_most) * round_trip_ms * 1e6
 }
 
-/// How much goes through a link of that rate in a round trip.
+/// The payload that passes a link of this rate in a round trip.
 fn per_round_trip(mbit_per_s: f64, round_trip_ms: f64) -> f64 {
     mbit_per_s * 1e6 / 8.0 * PAYLOAD * round_trip_ms / 1e3
 }
 
-/// Within 15 % of what was predicted: slow start does not double exactly, and a window's update waits for the data that it
-/// gives back.
+/// Within 15 % of the prediction: slow start does not double exactly, and a window's update waits for the data that it
+/// acknowledges.
 #[track_caller]
 fn check_predicted(what: &str, measured: f64, predicted: f64) {
     let ratio = measured / predicted;
@@ -211,7 +220,7 @@ fn check_predicted(what: &str, measured: f64, predicted: f64) {
     assert!((0.85..1.15).contains(&ratio), "{what}: {ratio}");
 }
 
-/// One transfer through windows of 64 KiB, and one that the link alone limits: their times, and by how much they differ.
+/// Compares the times of a transfer through 64 KiB windows and of one limited only by the link with predictions.
 #[track_caller]
 fn check_windowed(comparison: &Comparison, bytes: f64, round_trip_ms: f64, mbit_per_s: f64) {
     let (windowed, free) = values(comparison);
@@ -227,7 +236,7 @@ fn check_windowed(comparison: &Comparison, bytes: f64, round_trip_ms: f64, mbit_
 }
 
 #[test]
-fn no_bundled_recipe_is_without_a_test_here() {
+fn every_bundled_recipe_has_a_test_here() {
     let tests = include_str!("recipes_quick.rs");
     for (recipe, _) in squall_recipe::bundled() {
         assert!(tests.contains(&format!("\"{recipe}\",")), "{recipe}");
@@ -242,7 +251,7 @@ fn twilio_proves_that_http2_between_sidecars_is_slower_under_loss() {
 }
 
 #[test]
-fn twilio_connections_proves_that_eight_are_faster_than_one() {
+fn twilio_connections_proves_that_eight_connections_are_faster_than_one() {
     let Some(shown) = run("twilio-connections", ("x8", "x1", PairResult::Lower)) else {
         return;
     };
@@ -260,7 +269,7 @@ fn twilio_connections_proves_that_eight_are_faster_than_one() {
 }
 
 #[test]
-fn twilio_haproxy_proves_that_its_http2_is_slower_than_its_http1() {
+fn twilio_haproxy_proves_that_http2_is_slower_than_http1() {
     let claim = ("2 haproxies h2c", "2 haproxies h1", PairResult::Higher);
     run("twilio-haproxy", claim);
 }
@@ -290,9 +299,9 @@ fn twilio_200_proves_that_http2_is_slower_at_200_requests_a_second_too() {
     run("twilio-200", ("h2c", "h1", PairResult::Higher));
 }
 
-/// Published: HTTP/1.1 opens two connections where HTTP/2 opens one, with a handshake each. The held request takes its second,
-/// a round trip of 20 ms, and two for TCP and TLS. The other one is wanted 10 ms later: over HTTP/2 it waits for the handshake
-/// and a round trip, on one connection of HTTP/1.1 for the held one's end as well.
+/// Published: HTTP/1.1 opens two connections where HTTP/2 opens one, with a handshake each. The held request takes one
+/// second, a round trip of 20 ms, and two for TCP and TLS. The other request is sent 10 ms later. Over HTTP/2 it waits
+/// for the handshake and a round trip; on a single HTTP/1.1 connection it also waits for the held request to end.
 #[test]
 fn gemini_proves_that_http2_needs_one_connection_where_http1_needs_two() {
     let Some(shown) = run("gemini", ("h2", "h1s x1", PairResult::Lower)) else {
@@ -307,7 +316,7 @@ fn gemini_proves_that_http2_needs_one_connection_where_http1_needs_two() {
         assert_eq!(shown.of(measure, "h2"), (4.0, 4.0), "{measure}");
         assert_eq!(shown.of(measure, "h1s x6"), (8.0, 4.0), "{measure}");
     }
-    // In the clear it is the same, but for the handshakes of TLS.
+    // The result in cleartext is the same, apart from the TLS handshakes.
     let mean = |variant: &str| {
         shown
             .of(
@@ -322,8 +331,8 @@ fn gemini_proves_that_http2_needs_one_connection_where_http1_needs_two() {
     assert_eq!(shown.of(Measure::Handshakes, "h2c").0, 0.0);
 }
 
-/// Published: both open the same number of connections, because each user owns one, and HTTP/2 is marginally better. The mean
-/// of 0.5 to 2 s is 1.25 s; over TLS a connection adds three round trips of 20 ms, and over one that is open a single one.
+/// Published: both open the same number of connections, because each user owns one, and HTTP/2 is marginally better.
+/// The mean of 0.5 to 2 s is 1.25 s. A new TLS connection adds three round trips of 20 ms, an open one only one.
 #[test]
 fn gemini_users_proves_that_users_must_share_a_connection_to_need_fewer() {
     let Some(shown) = run("gemini-users", ("h2 shared", "h1s", PairResult::Lower)) else {
@@ -340,14 +349,14 @@ fn gemini_users_proves_that_users_must_share_a_connection_to_need_fewer() {
     );
     check_predicted("on one connection", shared, 1_270e6);
     check_predicted("on one's own", own, 1_310e6);
-    // The same seed draws the same think times, and the handshakes are what is left.
+    // The same seed draws the same think times, so only the handshakes differ.
     assert!(shared < own);
 }
 
-/// Published: HTTP/2 over TLS is slower than HTTP/1.1 in the clear, with a third fewer connections, and HTTP/1.1 over TLS is
-/// slower still. Like with like HTTP/2 is the faster one, since it opens fewer connections.
+/// Published: HTTP/2 over TLS is slower than HTTP/1.1 in cleartext, with a third fewer connections, and HTTP/1.1 over
+/// TLS is slower still. With equal encryption HTTP/2 is faster, because it opens fewer connections.
 #[test]
-fn gemini_pool_proves_that_it_is_tls_that_is_slower() {
+fn gemini_pool_proves_that_tls_makes_http2_slower() {
     let Some(shown) = run("gemini-pool", ("h2", "h1", PairResult::Higher)) else {
         return;
     };
@@ -365,8 +374,9 @@ fn gemini_pool_proves_that_it_is_tls_that_is_slower() {
     check_predicted("two thirds of the connections", own, 67.0);
 }
 
-/// Published: HTTP/2 wins in time, with 4 connections where HTTP/1.1 uses 16. Over eight connections 40 requests take five
-/// turns of 200 ms and a round trip, over HTTP/2 one; before that are the document and three round trips of the handshakes.
+/// Published: HTTP/2 is faster, with 4 connections where HTTP/1.1 uses 16. Over eight connections 40 requests take five
+/// rounds of 200 ms and a round trip, over HTTP/2 one; before that come the document and three round trips for the
+/// handshakes.
 #[test]
 fn gemini_slow_proves_that_http2_is_faster_with_a_quarter_of_the_connections() {
     let Some(shown) = run("gemini-slow", ("h2", "h1s", PairResult::Lower)) else {
@@ -380,7 +390,7 @@ fn gemini_slow_proves_that_http2_is_faster_with_a_quarter_of_the_connections() {
     assert_eq!(h1s, 16.0);
 }
 
-/// Published: the page is there sooner over HTTP/2, on one connection instead of six.
+/// Published: the page loads sooner over HTTP/2, on one connection instead of six.
 #[test]
 fn tiles_proves_that_a_page_of_many_tiles_is_faster_over_http2() {
     let Some(shown) = run("tiles", ("h2", "h1s", PairResult::Lower)) else {
@@ -389,9 +399,9 @@ fn tiles_proves_that_a_page_of_many_tiles_is_faster_over_http2() {
     assert_eq!(shown.of(Measure::Connections, "h2"), (1.0, 6.0));
 }
 
-/// The same page without a browser's header fields, which `client` loads where there is no Chromium.
+/// The same page without a browser's header fields, loaded by `client` when there is no Chromium.
 #[test]
-fn tiles_chromium_proves_the_same_on_embedded_stations() {
+fn tiles_chromium_proves_that_http2_is_faster_on_embedded_stations() {
     let Some(shown) = run("tiles-chromium", ("h2", "h1s", PairResult::Lower)) else {
         return;
     };
@@ -400,7 +410,7 @@ fn tiles_chromium_proves_the_same_on_embedded_stations() {
 
 /// Published: a bit over 6 s against nearly 30 s for 65 MB. Both follow from the windows, the round trip and the rate.
 #[test]
-fn shopgun_proves_that_the_balancers_windows_make_the_upload_slow() {
+fn shopgun_proves_that_the_balancers_windows_slow_the_upload() {
     let claim = ("h2 balancer", "h1s balancer", PairResult::Higher);
     let Some(shown) = run("shopgun", claim) else {
         return;
@@ -416,10 +426,10 @@ fn shopgun_proves_that_the_balancers_windows_make_the_upload_slow() {
     assert!((5.5..6.5).contains(&whole(per_round_trip(100.0, 30.0))));
 }
 
-/// What W / RTT predicts is what the balancer's window allows over either round trip; one of 256 KiB is as fast as HTTP/1.1
-/// over the shorter one, where it is more than the link holds, and slower over the longer one.
+/// The balancer's window limits throughput to the predicted W / RTT at either round trip. A window of 256 KiB is as
+/// fast as HTTP/1.1 at the shorter round trip, where it exceeds what the link holds, and slower at the longer one.
 #[test]
-fn shopgun_windows_proves_that_the_throughput_is_a_window_in_a_round_trip() {
+fn shopgun_windows_proves_that_throughput_is_window_per_round_trip() {
     let Some(shown) = run("shopgun-windows", ("64 KiB", "h1s", PairResult::Lower)) else {
         return;
     };
@@ -429,7 +439,8 @@ fn shopgun_windows_proves_that_the_throughput_is_a_window_in_a_round_trip() {
     check_predicted("through the window", windowed, rate(WINDOW));
     let of_link = rate(per_round_trip(100.0, 30.0));
     check_predicted("through the link", free, of_link);
-    // Four flights of slow start are 6 % of 4 MB, and an update waits for its frame: 1.4 ms, beside 10 ms another 12 %.
+    // Four flights of slow start are 6 % of 4 MB, and an update waits for its frame: 1.4 ms, which at 10 ms is another
+    // 12 %.
     let at_short = shown.check_window_rate("64 KiB", "5ms", 0.75);
     let at_long = shown.check_window_rate("64 KiB", "15ms", 0.85);
     check_predicted("three times the round trip", at_short / at_long, 3.0);
@@ -438,9 +449,9 @@ fn shopgun_windows_proves_that_the_throughput_is_a_window_in_a_round_trip() {
     assert!(against_h1s("15ms") < 0.85, "{}", shown.text);
 }
 
-/// Published: 1.10 s over HTTP/1.1 for 23 MB, and over HTTP/2 what 65,535 bytes in 33 ms allow, 1.99 MB/s.
+/// Published: 1.10 s over HTTP/1.1 for 23 MB, and over HTTP/2 what 65,535 bytes per 33 ms allow, 1.99 MB/s.
 #[test]
-fn golden_download_proves_that_the_streams_window_makes_it_slow() {
+fn golden_download_proves_that_the_stream_window_slows_the_download() {
     let Some(shown) = run("golden-download", ("h2", "h1s", PairResult::Higher)) else {
         return;
     };
@@ -453,7 +464,7 @@ fn golden_download_proves_that_the_streams_window_makes_it_slow() {
 
 /// Published: 12 s over HTTP/2 and 1.5 s over HTTP/1.1 for 10 MB.
 #[test]
-fn golden_upload_proves_that_the_servers_window_makes_it_slow() {
+fn golden_upload_proves_that_the_servers_window_slows_the_upload() {
     let Some(shown) = run("golden-upload", ("h2", "h1s", PairResult::Higher)) else {
         return;
     };
@@ -469,8 +480,8 @@ fn golden_upload_proves_that_the_servers_window_makes_it_slow() {
     check_predicted("published time over HTTP/1.1", 1.5e9, free);
 }
 
-/// Published: 650 ms for more than 100 KB, which are three round trips of 220 ms; one is what the path needs. 8 ms more are
-/// the rate's.
+/// Published: 650 ms for more than 100 KB, which is three round trips of 220 ms; the path needs one. The rate adds
+/// another 8 ms.
 #[test]
 fn golden_sparse_proves_that_slow_start_after_idle_costs_two_round_trips() {
     let claim = ("slow start after idle", "window kept", PairResult::Higher);
@@ -487,10 +498,9 @@ fn golden_sparse_proves_that_slow_start_after_idle_costs_two_round_trips() {
     );
 }
 
-/// Published: 9,559 kbit/s, the best of the stacks, with which nothing is wrong. 2 MB have more of slow start in them than
-/// 10 MB.
+/// Published: 9,559 kbit/s, the best of the stacks, which has no problem. Slow start weighs more in 2 MB than in 10 MB.
 #[test]
-fn golden_goodput_proves_that_bbr2_fills_a_link_with_a_short_queue_better_than_cubic() {
+fn golden_goodput_proves_that_bbr2_fills_a_short_queue_link_better_than_cubic() {
     const PUBLISHED_BYTES_PER_S: f64 = 9.559e6 / 8.0;
     let claim = ("h3 bbr2", "h3 cubic", PairResult::Higher);
     let Some(shown) = run("golden-goodput", claim) else {
@@ -505,16 +515,18 @@ fn golden_goodput_proves_that_bbr2_fills_a_link_with_a_short_queue_better_than_c
     assert!(of_bbr2.all(|cell| cell.findings.is_empty()));
 }
 
-/// Published: a segment of video took the proxy 205 ms over HTTP/1.1 and 1,260 ms over HTTP/2 with TLS, one of audio 4.9 ms and
-/// 28.9 ms. Most of theirs was waiting for one busy core; here HTTP/2 waits for its windows, so only the direction is compared.
+/// Published: the proxy took 205 ms for a video segment over HTTP/1.1 and 1,260 ms over HTTP/2 with TLS, and 4.9 ms and
+/// 28.9 ms for an audio segment. Most of that was waiting for one busy core. Here HTTP/2 waits for its windows, so only
+/// the direction is compared.
 #[test]
-fn bbc_proves_that_segments_take_the_proxy_longer_over_http2() {
+fn bbc_proves_that_http2_segments_take_the_proxy_longer() {
     let Some(shown) = run("bbc", ("h2", "h1", PairResult::Higher)) else {
         return;
     };
     let primary = shown.leading();
     assert_eq!(primary.measure.to_string(), "server time p50 of /video");
-    // All streams share a window: segments of audio wait behind those of video. They are few, so their mean stands in.
+    // All streams share a window, so audio segments wait behind video segments. There are few of them, so their mean is
+    // used.
     let mut audio = shown
         .comparisons()
         .filter(|it| it.measure.to_string() == "server time mean of /audio");

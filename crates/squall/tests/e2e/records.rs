@@ -1,8 +1,8 @@
-//! TLS records on the wire, as tshark sees them: exactly as large as was asked, of the client's and the server's.
+//! TLS records on the wire, as seen by tshark: exactly the configured size, for the client's and the server's records.
 //!
-//! Over HTTP/2 a record may be short only where a frame ends, because what is encrypted at once is always whole frames.
-//! How many frames that is depends on the room in the socket, so no test here counts short records over HTTP/2: tshark
-//! decrypts the capture and says where the frames end. How the sizes are chosen is tested in squall-http (`tls/sizes.rs`).
+//! Over HTTP/2 a record may be short only where a frame ends, because each encryption call covers whole frames. How
+//! many frames that is depends on the room in the socket, so no test here counts short records over HTTP/2: tshark
+//! decrypts the capture and reports where the frames end. squall-http (`tls/sizes.rs`) tests how the sizes are chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,15 +27,15 @@ const PREFACE_BYTES: u64 = 24;
 /// The header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
 const KIB: u64 = 1024;
-/// What is sent each way.
+/// Size of the body in each direction.
 const BODY_BYTES: u64 = 3 * KIB * KIB;
-/// What is sent up, where that shall be much.
+/// Size of a large upload.
 const UPLOAD_BYTES: u64 = 65_000_000;
 
 /// Where the client writes its secrets.
 const KEY_LOG: &str = "keys.log";
 
-/// One fetch that sends and gets 3 MiB, with these settings on both sides.
+/// One fetch that uploads and downloads 3 MiB, with these settings on both sides.
 fn transfer(protocol: Protocol, settings: &[&str]) -> Traffic {
     let arguments = ["-o", "answer.bin"];
     capture(
@@ -48,8 +48,8 @@ fn transfer(protocol: Protocol, settings: &[&str]) -> Traffic {
     )
 }
 
-/// Captures what a client's command does with these settings on both sides. Windows are so large that no sender has to
-/// stop within a record.
+/// Captures a client command with these settings on both sides. The windows are large enough that no sender has to stop
+/// within a record.
 fn capture(
     command: &str,
     protocol: Protocol,
@@ -118,16 +118,16 @@ impl Traffic {
 /// What one side sent over HTTP/2.
 #[derive(Default)]
 struct Http2Sent {
-    /// How many bytes of HTTP each record holds; records of the handshake and of alerts are not among them.
+    /// The HTTP bytes in each record, without records of the handshake and of alerts.
     records: Vec<u64>,
-    /// Where frames end, counted from the first byte of HTTP.
+    /// Offsets at which frames end, counted from the first byte of HTTP.
     frame_ends: BTreeSet<u64>,
     end: u64,
 }
 
 impl Http2Sent {
-    /// Takes a segment: the types of its records inside the encryption, their lengths, and the lengths of the frames that
-    /// end in it.
+    /// Processes a segment: the inner types of its records, their lengths, and the lengths of the frames that end in
+    /// it.
     fn add(&mut self, fields: &[String]) {
         let numbers = |field: &str| -> Vec<u64> {
             let words = field.split(',').filter(|word| !word.is_empty());
@@ -153,7 +153,8 @@ impl Http2Sent {
         }
     }
 
-    /// Every record has `size` bytes, but for those that a frame's end cuts short, and together they hold what was sent.
+    /// Every record has `size` bytes, except those cut short by the end of a frame; together they hold everything that
+    /// was sent.
     fn check(&self, size: u64) {
         let mut end = 0;
         for length in &self.records {
@@ -166,7 +167,7 @@ impl Http2Sent {
     }
 }
 
-/// What the records with application data hold that each side sent, in their order.
+/// The payload sizes of each side's application data records, in order.
 #[derive(Debug)]
 struct Records {
     client: Vec<u64>,
@@ -185,7 +186,7 @@ impl Records {
         let mut by_sender: BTreeMap<bool, Vec<u64>> = BTreeMap::new();
         for row in rows {
             let is_server = row[0] == port.to_string();
-            // Records of TLS 1.3 that are encrypted have an opaque type, the others of the segment a content type.
+            // Encrypted TLS 1.3 records have an opaque type, the other records of the segment a content type.
             let types: Vec<&str> = row[1..3]
                 .iter()
                 .flat_map(|field| field.split(','))
@@ -196,7 +197,7 @@ impl Records {
                 .map(|length| length.parse().expect("a length"))
                 .collect();
             assert_eq!(types.len(), lengths.len(), "{row:?}");
-            // Where both kinds are in one segment, the plain ones are handshake's and come first.
+            // If a segment has both kinds, the plaintext ones belong to the handshake and come first.
             for (kind, length) in types.iter().zip(lengths) {
                 if *kind == APPLICATION_DATA {
                     by_sender
@@ -217,7 +218,7 @@ fn have_tools() -> bool {
     is_root() && have(&["dumpcap", "tshark"])
 }
 
-/// All records are of this size but `cut` of them at most.
+/// All records are of this size, except at most `cut` of them.
 fn check_sizes(records: &[u64], size: u64, cut: usize) {
     let others: Vec<u64> = records
         .iter()
@@ -231,7 +232,7 @@ fn check_sizes(records: &[u64], size: u64, cut: usize) {
     assert!(others.len() <= cut, "{size}: {others:?}");
 }
 
-/// The same of what carries a whole body.
+/// Like [`check_sizes`], for records that carry a whole body.
 fn check_whole(records: &[u64], size: u64, cut: usize) {
     check_sizes(records, size, cut);
     assert!(
@@ -240,8 +241,8 @@ fn check_whole(records: &[u64], size: u64, cut: usize) {
     );
 }
 
-/// Captures an upload of 65 MB that a client's command makes over HTTP/2, with these records on both sides: what was sent,
-/// and the access log.
+/// Captures an upload of 65 MB that a client command makes over HTTP/2, with these record settings on both sides.
+/// Returns the traffic and the access log.
 fn upload(command: &str, arguments: &[&str], records: &str) -> (Traffic, String) {
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", UPLOAD_BYTES as usize);
@@ -269,7 +270,7 @@ fn upload(command: &str, arguments: &[&str], records: &str) -> (Traffic, String)
 }
 
 #[test]
-fn records_of_65_mb_have_that_size_to_the_end() {
+fn upload_of_65_mb_keeps_the_configured_record_size() {
     const FETCH: (&str, &[&str]) = ("fetch", &["-o", "answer.bin"]);
     const LOAD: (&str, &[&str]) = ("load", &["-n", "1"]);
     if !have_tools() {
@@ -290,12 +291,12 @@ fn records_of_65_mb_have_that_size_to_the_end() {
     }
 }
 
-/// Records that are not full: messages of the handshake (tickets, certificates, Finished), the head with what follows
-/// it, and the end of the body.
+/// Records that are not full: handshake messages (tickets, certificates, Finished), the head with what follows it, and
+/// the end of the body.
 const CUT_ONCE: usize = 8;
 
 #[test]
-fn data_records_have_exactly_the_size_that_was_asked() {
+fn data_records_have_exactly_the_configured_size() {
     if !have_tools() {
         return;
     }
@@ -316,7 +317,7 @@ fn data_records_have_exactly_the_size_that_was_asked() {
 }
 
 #[test]
-fn records_of_tls12_have_that_size_too() {
+fn tls12_records_have_the_configured_size() {
     if !have_tools() {
         return;
     }
@@ -331,13 +332,13 @@ fn records_of_tls12_have_that_size_too() {
     check_whole(&records.server, 4 * KIB, CUT_ONCE);
 }
 
-/// Small for 64 KiB, then large; anew after 200 ms.
+/// Small for 64 KiB, then large; small again after 200 ms of idle time.
 const DYNAMIC: &str = "tls.records={ small = \"1300\", warmup = \"64KiB\", idle = \"200ms\" }";
-/// Small records that hold 64 KiB: 51, of which a head and a write's end may cut two short.
+/// Small records in 64 KiB: 51, of which a head and the end of a write may cut two short.
 const WARMUP_RECORDS: std::ops::RangeInclusive<usize> = 49..=51;
 
 #[test]
-fn dynamic_records_grow_once() {
+fn dynamic_records_switch_to_large_ones_once() {
     if !have_tools() {
         return;
     }
@@ -355,7 +356,7 @@ fn dynamic_records_grow_once() {
                 .position(|length| *length > 1_300)
                 .expect("they grow");
             let before: u64 = side[..first_large].iter().sum();
-            // The handshake's messages are in these sums: at most 4 KiB with a chain of one certificate.
+            // These sums include the handshake messages: at most 4 KiB with a chain of one certificate.
             assert!(
                 (64 * KIB..68 * KIB).contains(&before),
                 "{protocol}: {before}: {side:?}"
@@ -373,12 +374,12 @@ fn dynamic_records_grow_once() {
 }
 
 #[test]
-fn dynamic_records_begin_anew_after_idle_time() {
+fn dynamic_records_start_small_again_after_idle_time() {
     if !have_tools() {
         return;
     }
     let _bench = bench();
-    // The server's delay lets both sides fall idle between two exchanges of one connection.
+    // The server's delay lets both sides go idle between two exchanges on one connection.
     for (delay, warmups) in [("0ms", 1), ("600ms", 2)] {
         let query = format!("size=300KiB&delay={delay}");
         let records = capture(
@@ -401,9 +402,10 @@ fn dynamic_records_begin_anew_after_idle_time() {
     }
 }
 
-/// What `--preset` says of records holds as what `--set` says: so many small ones, and then large ones.
+/// Record settings from `--preset` work like those from `--set`: the configured number of small ones, and then large
+/// ones.
 #[test]
-fn records_of_presets_are_the_programs() {
+fn presets_size_records_as_their_programs_do() {
     if !have_tools() {
         return;
     }
@@ -435,7 +437,7 @@ fn records_of_presets_are_the_programs() {
                 let first_large = sent.iter().position(|length| *length > small);
                 let (warming, large) = sent.split_at(first_large.expect("they grow"));
                 let before: u64 = warming.iter().sum();
-                // The handshake's messages are in this sum: at most 4 KiB with a chain of one certificate.
+                // This sum includes the handshake messages: at most 4 KiB with a chain of one certificate.
                 let expected = warmup..warmup + 4 * KIB;
                 assert!(expected.contains(&before), "{preset}: {before} of {warmup}");
                 check_sizes(large, 16 * KIB, CUT_ONCE);

@@ -1,4 +1,4 @@
-//! The same seed loses the same packets, and what the link says it lost is what the kernel missed.
+//! The same seed loses the same packets, and the link's report of losses matches what the kernel did not receive.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::support::{FinishedRun, H1, H2C_X1, H2C_X8, TrialFiles, bench, recipe,
 
 const PROFILE: &str = "warmup = \"0s\"\nduration = \"3s\"\ndrain = \"2s\"";
 
-/// The fates of each flow's packets by class and number.
+/// For each flow and packet class, whether each packet was dropped, in order.
 type Fates = BTreeMap<(Direction, u32, PacketClass), Vec<bool>>;
 
 fn fates(trial: &TrialFiles) -> Fates {
@@ -29,7 +29,7 @@ fn fates(trial: &TrialFiles) -> Fates {
     fates
 }
 
-/// How many packets stand at the same place in both runs, and how many of them met different fates.
+/// The number of packets at the same position in both runs, and how many of these met different fates.
 fn compare(one: &TrialFiles, other: &TrialFiles) -> (usize, usize) {
     let (one, other) = (fates(one), fates(other));
     let pairs = one
@@ -53,7 +53,7 @@ fn lossy_run(seed: &str) -> FinishedRun {
 }
 
 #[test]
-fn the_same_seed_drops_the_same_packets_of_a_flow() {
+fn same_seed_drops_the_same_packets_of_each_flow() {
     let _bench = bench();
     let (one, again, other) = (lossy_run("11"), lossy_run("11"), lossy_run("12"));
     for variant in ["h1", "h2c x1"] {
@@ -75,7 +75,7 @@ fn the_same_seed_drops_the_same_packets_of_a_flow() {
 }
 
 #[test]
-fn every_packet_that_the_kernel_misses_is_in_the_log() {
+fn every_packet_missed_by_the_kernel_is_in_the_log() {
     let _bench = bench();
     let text = recipe(
         "1000/s",
@@ -116,8 +116,8 @@ fn every_packet_that_the_kernel_misses_is_in_the_log() {
                 kernel.ip_received,
                 "{name} {direction:?}: received"
             );
-            // The independent witness: device counters count what the link read and wrote, this one what
-            // TCP handed down, before anything could lose it.
+            // An independent witness: device counters count what the link read and wrote; this one counts what TCP
+            // handed down, before anything could lose it.
             assert_eq!(
                 count(None),
                 kernel.tcp_sent,
@@ -128,7 +128,8 @@ fn every_packet_that_the_kernel_misses_is_in_the_log() {
     }
 }
 
-/// Within 5 standard deviations of the binomial: a right link fails one of four checks once in 400,000.
+/// Within 5 standard deviations of the binomial distribution: a correct link fails one of the four checks once in
+/// 400,000 runs.
 fn check_share(name: &str, dropped: u64, packets: u64, p: f64) {
     let (mean, sd) = (packets as f64 * p, (packets as f64 * p * (1.0 - p)).sqrt());
     let off = (dropped as f64 - mean).abs();

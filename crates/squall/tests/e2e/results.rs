@@ -1,4 +1,4 @@
-//! What a person gets: progress, tables, verdicts, the report, and records that say what was really used.
+//! The results that a user sees: progress, tables, verdicts, the report, and records of what was really used.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use squall_linux::machine::Processor;
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, H2C_X8, check_ended, may_keep_awake, recipe, run_recipe, seat, squall,
-    stderr, stdout,
+    FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe, seat,
+    squall, stderr, stdout,
 };
 
 fn short_run() -> FinishedRun {
@@ -25,7 +25,7 @@ fn short_run() -> FinishedRun {
 }
 
 #[test]
-fn a_run_shows_progress_tables_verdicts_and_leaves_a_report() {
+fn run_prints_progress_tables_and_verdicts_and_writes_a_report() {
     let _seat = seat();
     let run = short_run();
     let (said, shown) = (stderr(&run.output), stdout(&run.output));
@@ -80,7 +80,7 @@ fn a_run_shows_progress_tables_verdicts_and_leaves_a_report() {
 }
 
 #[test]
-fn a_report_can_be_made_again_and_read_by_programs() {
+fn report_can_be_regenerated_and_printed_as_json() {
     let _seat = seat();
     let run = short_run();
     let page = run.folder.join("report.html");
@@ -90,7 +90,7 @@ fn a_report_can_be_made_again_and_read_by_programs() {
         .args(["report", ".", "--json"])
         .output()
         .expect("squall starts");
-    check_ended(&again, &run.trials);
+    check_exit_code(&again, &run.trials);
     assert_eq!(
         fs::read(&page).expect("it is there again"),
         first,
@@ -103,7 +103,7 @@ fn a_report_can_be_made_again_and_read_by_programs() {
 }
 
 #[test]
-fn a_kept_summary_prints_what_its_run_printed() {
+fn report_of_a_kept_summary_equals_that_of_its_run() {
     let _seat = seat();
     let run = short_run();
     let kept = TempDir::new().expect("a temporary folder");
@@ -115,7 +115,7 @@ fn a_kept_summary_prints_what_its_run_printed() {
             let mut report = squall(folder);
             let output = report.args(["report", "."]).args(detail).output();
             let output = output.expect("squall starts");
-            check_ended(&output, &run.trials);
+            check_exit_code(&output, &run.trials);
             let text = stdout(&output);
             // A kept summary has no page.
             let lines = text.lines().filter(|line| !line.starts_with("Report: "));
@@ -134,7 +134,7 @@ fn a_kept_summary_prints_what_its_run_printed() {
 }
 
 #[test]
-fn the_record_says_what_the_kernel_really_used() {
+fn record_has_the_congestion_control_that_the_kernel_used() {
     let _seat = seat();
     let reno = H2C_X1.to_owned() + "congestion_control = \"reno\"\n";
     let text = recipe(
@@ -184,9 +184,9 @@ fn the_record_says_what_the_kernel_really_used() {
 }
 
 #[test]
-fn requests_without_an_answer_are_recorded_as_censored() {
+fn requests_without_a_response_are_recorded_as_censored() {
     let _seat = seat();
-    // Everything is lost, so nothing even connects; the load must end all the same.
+    // Everything is lost, so nothing even connects; the load must end anyway.
     let text = recipe(
         "50/s",
         "delay = \"1ms\"\nloss = \"100%\"",

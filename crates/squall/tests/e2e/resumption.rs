@@ -1,7 +1,7 @@
-//! `tls.resumption` of each side by itself, over TCP and QUIC: sessions are resumed only where both sides do so, in
+//! `tls.resumption` of each side separately, over TCP and QUIC: sessions are resumed only if both sides allow it, in
 //! commands and in recipes.
 //!
-//! Tickets themselves are in squall-http's tests.
+//! squall-http tests the tickets themselves.
 
 use std::fs;
 
@@ -14,10 +14,10 @@ use crate::support::{TrialFiles, recipe, run_recipe, seat, stderr};
 
 const OFF: &[&str] = &["--set", "tls.resumption=false"];
 
-/// Connections of a load; it opens one every 50 ms, so that each finds the tickets of those before.
+/// Connections of a load, which opens one every 50 ms, so that each can use the tickets of earlier ones.
 const CONNECTIONS: u64 = 5;
 
-/// Handshakes of a load, full ones and resumed ones, where client and server have these flags.
+/// The numbers of full and resumed handshakes of a load, with these flags on client and server.
 fn handshakes(protocol: Protocol, client: &[&str], server: &[&str]) -> (u64, u64) {
     let home = TempDir::new().expect("a temporary folder");
     let listener = format!("--{}", protocol.name());
@@ -51,11 +51,11 @@ fn handshakes(protocol: Protocol, client: &[&str], server: &[&str]) -> (u64, u64
 }
 
 #[test]
-fn a_load_resumes_sessions_unless_either_side_does_not() {
+fn load_resumes_sessions_unless_either_side_disables_it() {
     let _seat = seat();
     for protocol in [Protocol::H1s, Protocol::H2, Protocol::H3] {
         let (full, resumed) = handshakes(protocol, &[], &[]);
-        // A disturbed machine opens some at once, without the tickets of others.
+        // On a disturbed machine some open simultaneously, without the tickets of others.
         assert_eq!(full + resumed, CONNECTIONS, "{protocol}");
         assert!(full >= 1 && resumed >= 1, "{protocol}: {full}, {resumed}");
         for (client, server) in [(OFF, &[][..]), (&[], OFF), (OFF, OFF)] {
@@ -72,14 +72,14 @@ fn counts(trial: &TrialFiles) -> [&SideCounts; 2] {
 }
 
 #[test]
-fn a_trial_resumes_sessions_unless_either_side_does_not() {
+fn trial_resumes_sessions_unless_either_side_disables_it() {
     let _seat = seat();
     let sides = [
         ("on", ""),
         ("client", "client = { tls = { resumption = false } }\n"),
         ("server", "server = { tls = { resumption = false } }\n"),
     ];
-    // Connections are opened one by one, by the requests that find all others busy.
+    // Connections are opened one by one, by requests that find all others busy.
     let variants: Vec<String> = [Protocol::H2, Protocol::H3]
         .iter()
         .flat_map(|protocol| {

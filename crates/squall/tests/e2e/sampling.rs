@@ -1,4 +1,4 @@
-//! How often sockets are sampled: as was asked, in trials and in loads.
+//! Sockets are sampled at the configured interval, in trials and in loads.
 
 use squall_base::plan::SAMPLE_EVERY;
 use squall_base::record::{Side, SocketRecord};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::support::{run_recipe, seat, squall, stderr};
 
-/// A trial over the protocol, of two seconds on one connection; with this line.
+/// The socket samples of a two-second trial of this protocol on one connection, with this line in the recipe.
 fn samples(protocol: &str, line: &str) -> (squall_base::Duration, Vec<SocketRecord>) {
     let run = run_recipe(
         &format!(
@@ -23,9 +23,10 @@ fn samples(protocol: &str, line: &str) -> (squall_base::Duration, Vec<SocketReco
     (run.only("v").record.trial.sample_every, rows)
 }
 
-/// 2 s are 20 samples of 100 ms, and 200 of 10 ms: a busy machine misses some of these, never so many.
+/// 2 s yield 20 samples at 100 ms, and 200 at 10 ms. A busy machine misses some of the latter, but never so many that
+/// they fall below the limits here.
 #[test]
-fn sockets_of_a_trial_are_sampled_as_often_as_its_recipe_says() {
+fn trial_samples_sockets_at_the_recipes_interval() {
     let _seat = seat();
     for protocol in ["h1", "h3"] {
         let (usual, seldom) = samples(protocol, "");
@@ -41,14 +42,14 @@ fn sockets_of_a_trial_are_sampled_as_often_as_its_recipe_says() {
                 "{protocol}, {side:?}: {often} of {seldom}"
             );
         }
-        // Of each side the one connection has one sample at its end.
+        // Each side's one connection has one sample at its end.
         let last = often.iter().filter(|row| row.is_last).count();
         assert_eq!(last, 2, "{protocol}");
     }
 }
 
 #[test]
-fn no_time_between_samples_is_refused() {
+fn sampling_interval_below_one_millisecond_is_refused() {
     let home = TempDir::new().expect("a temporary folder");
     for too_often in ["0s", "999us"] {
         let output = squall(home.path())

@@ -1,9 +1,9 @@
-//! When squall's threads were kept waiting: for a processor; for a timer that the kernel ran late; or on a processor that
-//! was itself taken away from this machine, for which the kernel counts them no time (CONFIG_PARAVIRT_TIME_ACCOUNTING).
-//! The kernel says so in the events `sched_waking`, `sched_switch`, `sched_stat_runtime`, `hrtimer_start` and
-//! `hrtimer_expire_entry` (Documentation/trace/events.rst), in a trace of its own beside any other, by CLOCK_MONOTONIC;
-//! what it does not say, `sentinel` notes. It needs root and tracefs. What is held against it is `observed`'s. The test
-//! program of the peers includes this file too.
+//! Records when squall's threads were kept waiting: for a processor, for a timer that the kernel ran late, or on a
+//! virtual processor that the hypervisor had preempted, for which the kernel charges them no time
+//! (CONFIG_PARAVIRT_TIME_ACCOUNTING). The sources are the events `sched_waking`, `sched_switch`, `sched_stat_runtime`,
+//! `hrtimer_start` and `hrtimer_expire_entry` (Documentation/trace/events.rst), in a separate trace instance, by
+//! CLOCK_MONOTONIC; `sentinel` covers what these events miss. Needs root and tracefs. `observed` compares records with
+//! this schedule. The interop test program includes this file too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,52 +19,53 @@ mod sentinel;
 use sentinel::Sentinels;
 
 const TRACING: &str = "/sys/kernel/tracing";
-/// Of each processor: some 400,000 events of 80 bytes, far more than a test makes.
+/// Per processor: some 400,000 events of 80 bytes, far more than a test produces.
 const BUFFER_KIB: &str = "32768";
 
-/// The scheduler's events are being written down.
+/// A running trace of the scheduler's events.
 pub(crate) struct Watching {
     folder: PathBuf,
-    /// The thread whose programs are meant.
+    /// Only descendants of this thread are traced.
     thread: u32,
     sentinels: Option<Sentinels>,
 }
 
-/// When threads were kept waiting, by their names.
+/// When threads were kept waiting, by thread name.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// When the machine let nobody run, on one of its processors.
+    /// When the machine ran nothing on one of its processors.
     gaps: Vec<Range<i64>>,
     waits: BTreeMap<String, Vec<Wait>>,
-    /// When they had a processor, or would have had one that was taken away.
+    /// When they had a processor, or would have had one but for the hypervisor.
     runs: BTreeMap<String, Vec<Range<i64>>>,
-    /// All events, with their times.
+    /// All events with their times.
     events: Vec<(i64, String)>,
 }
 
-/// So much of a span was waited.
+/// The time waited within a span.
 #[derive(Debug)]
 struct Wait {
     span: Range<i64>,
     waited_ns: i64,
 }
 
-/// What is known of threads and timers up to an event.
+/// What is known of threads and timers up to some event.
 #[derive(Default)]
 struct Reading {
     schedule: Schedule,
-    /// The threads that are meant.
+    /// The traced threads.
     ours: BTreeSet<u32>,
-    /// Since when a thread wants a processor and has none; `None` while it has one. Who is not here sleeps.
+    /// Since when a runnable thread has waited for a processor; `None` while it has one. A thread that is absent
+    /// sleeps.
     awake: BTreeMap<u32, Option<i64>>,
-    /// Up to when it is known how much of its time a thread has had.
+    /// The time up to which a thread's run time has been accounted.
     counted: BTreeMap<u32, i64>,
-    /// When a timer is due, and whose it is.
+    /// Each timer's due time and owner.
     timers: BTreeMap<String, (i64, String)>,
 }
 
 impl Watching {
-    /// From now on, of what this thread starts; `None`, said loudly, where the kernel does not show it.
+    /// Starts tracing what this thread starts from now on. `None`, with a notice, if the kernel does not allow it.
     pub(crate) fn start() -> Option<Watching> {
         let thread = u32::try_from(gettid().as_raw()).expect("a thread's id");
         let folder = Path::new(TRACING).join(format!("instances/squall-{thread}"));
@@ -97,7 +98,7 @@ impl Watching {
             ("sched/sched_process_fork", None),
             ("sched/sched_stat_runtime", Some(format!("comm {ours}"))),
             ("timer/hrtimer_start", Some(format!("COMM {ours}"))),
-            // It runs in whatever it interrupts.
+            // It runs in the context of whatever it interrupts.
             ("timer/hrtimer_expire_entry", None),
         ] {
             let event = self.folder.join("events").join(event);
@@ -109,7 +110,7 @@ impl Watching {
         Ok(())
     }
 
-    /// What there was; `None`, said loudly, if the kernel has lost some of it.
+    /// Stops the trace and returns the schedule. `None`, with a notice, if the kernel has lost some events.
     pub(crate) fn end(mut self) -> Option<Schedule> {
         fs::write(self.folder.join("tracing_on"), "0").expect("it was on");
         for stats in fs::read_dir(self.folder.join("per_cpu")).expect("processors") {
@@ -130,23 +131,23 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        // It may never have been made.
+        // It may never have been created.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
 impl Schedule {
-    /// How long, of a span of CLOCK_MONOTONIC, any of the threads of these names was kept waiting.
+    /// How long within a span of CLOCK_MONOTONIC any of the threads with these names was kept waiting.
     pub(crate) fn waited_ns(&self, threads: &[&str], span: &Range<i64>) -> i64 {
         self.covered_ns(threads, &[], span)
     }
 
-    /// The same, and how long the first of them did something.
+    /// Like [`Schedule::waited_ns`], and also counts the time that the first of them ran.
     pub(crate) fn waited_or_ran_ns(&self, threads: &[&str], span: &Range<i64>) -> i64 {
         self.covered_ns(threads, &threads[..1], span)
     }
 
-    /// What waits and runs take of a span; once, if they overlap.
+    /// The time of a span covered by waits and runs; overlaps count once.
     fn covered_ns(&self, waiting: &[&str], running: &[&str], span: &Range<i64>) -> i64 {
         let waits = || waiting.iter().filter_map(|name| self.waits.get(*name));
         let runs = running.iter().filter_map(|name| self.runs.get(*name));
@@ -168,13 +169,13 @@ impl Schedule {
         (covered_ns + parts_ns).min(span.end - span.start)
     }
 
-    /// The events of a span, one a line.
+    /// The events of a span, one per line.
     pub(crate) fn tell(&self, span: &Range<i64>) -> String {
         let inside = self.events.iter().filter(|(time, _)| span.contains(time));
         inside.map(|(_, line)| format!("{line}\n")).collect()
     }
 
-    /// Of threads below this one.
+    /// Parses a trace, for descendants of this thread.
     fn read(trace: &str, thread: u32) -> Schedule {
         let mut reading = Reading {
             ours: [thread].into(),
@@ -205,16 +206,17 @@ impl Reading {
             "sched_process_fork" if self.ours.contains(&id("pid")) => {
                 self.ours.insert(id("child_pid"));
             }
-            // Who runs or waits is not asleep.
+            // A thread that runs or waits is not asleep.
             "sched_waking" if self.ours.contains(&id("pid")) => {
                 self.awake.entry(id("pid")).or_insert(Some(event.time_ns));
             }
             "sched_switch" => {
                 if self.ours.contains(&id("prev_pid")) {
                     let before = id("prev_pid");
-                    match event.field("prev_state").starts_with('R') {
-                        true => self.awake.insert(before, Some(event.time_ns)),
-                        false => self.awake.remove(&before),
+                    if event.field("prev_state").starts_with('R') {
+                        self.awake.insert(before, Some(event.time_ns))
+                    } else {
+                        self.awake.remove(&before)
                     };
                 }
                 if self.ours.contains(&id("next_pid")) {
@@ -222,7 +224,7 @@ impl Reading {
                 }
             }
             "sched_stat_runtime" if self.ours.contains(&id("pid")) => {
-                // Some switches are in no trace; who has run had a processor.
+                // Some switches are missing from the trace; a thread with run time had a processor.
                 if self.awake.get(&id("pid")) != Some(&None) {
                     let begun_ns = event.time_ns - number("runtime");
                     self.begin(id("pid"), event.field("comm"), begun_ns);
@@ -235,7 +237,7 @@ impl Reading {
                 runs.push(span.clone());
                 schedule.add(thread, span, taken_ns);
             }
-            // Of a sleep and of a timerfd. Other timers of a thread wake nobody, such as those of its sockets.
+            // Timers of a sleep or a timerfd. A thread's other timers, such as those of its sockets, wake no thread.
             "hrtimer_start"
                 if ["hrtimer_wakeup", "timerfd_tmrproc"].contains(&event.field("function"))
                     && self.ours.contains(&event.id) =>
@@ -253,7 +255,7 @@ impl Reading {
         }
     }
 
-    /// A thread has a processor.
+    /// Marks a thread as running.
     fn begin(&mut self, thread: u32, name: &str, now_ns: i64) {
         self.counted.insert(thread, now_ns);
         if let Some(since) = self.awake.insert(thread, None).flatten() {
@@ -264,7 +266,7 @@ impl Reading {
 
 /// A line such as `squall-link-12 [001] d..2. 1234.567890: sched_switch: prev_comm=squall-link prev_pid=12 ==> ...`.
 struct Event<'a> {
-    /// Who ran.
+    /// The thread that ran.
     thread: &'a str,
     id: u32,
     time_ns: i64,
@@ -296,7 +298,7 @@ impl<'a> Event<'a> {
 }
 
 #[test]
-fn waits_of_threads_are_read_from_events() {
+fn thread_waits_are_computed_from_trace_events() {
     let trace = "\
 # tracer: nop
              e2e-1       [001] d..2.     5.000001: sched_process_fork: comm=e2e pid=1 child_comm=e2e child_pid=7
@@ -318,8 +320,9 @@ fn waits_of_threads_are_read_from_events() {
     let schedule = Schedule::read(trace, 1);
     let at = |micros: i64| 5_000_000_000 + micros * 1_000;
     let client = |from, to| schedule.waited_ns(&["squall-client"], &(at(from)..at(to)));
-    // The timer was 10 us late, the processor then 50; of 250 us there 200 were had, then another thread had it for 500,
-    // the timerfd was 200 us late, and who had run for 100 had had no processor for 90.
+    // The timer was 10 us late, then the wait for the processor took 50. Of the next 250 us the client ran 200, then
+    // another thread ran for 500. The timerfd was 200 us late, and then the client ran for 100 after waiting 90 for the
+    // processor.
     assert_eq!(client(0, 1_050), 610_000);
     assert_eq!(client(0, 1_305), 810_000);
     assert_eq!(client(0, 2_000), 900_000);
@@ -327,6 +330,6 @@ fn waits_of_threads_are_read_from_events() {
     assert_eq!(client(120, 500), 180_000);
     let awake = schedule.waited_or_ran_ns(&["squall-client"], &(at(100)..at(1_000)));
     assert_eq!(awake, 850_000);
-    // It is not below thread 1.
+    // It is not a descendant of thread 1.
     assert!(!schedule.waits.contains_key("squall-link"));
 }

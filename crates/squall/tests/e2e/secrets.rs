@@ -1,4 +1,4 @@
-//! The key log opens a capture: tshark finds in it the frames that squall has recorded.
+//! The key log decrypts a capture: tshark finds in it the frames that squall has recorded.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::capture::{Capture, fields, tls_fields};
 use crate::served::{Serving, ask, write_body};
 use crate::support::{bench, have, is_root, stderr};
 
-/// The type of DATA (RFC 9113, section 6.1).
+/// The DATA frame type (RFC 9113, section 6.1).
 const DATA: u64 = 0x0;
 
-/// Frames by type, of one direction.
+/// Frames of one direction, by type.
 type Counts = BTreeMap<u64, usize>;
 
-/// What a client's log and a capture say of the same load.
+/// A client's record and a capture of the same load.
 struct Both {
     frames: Vec<FrameRecord>,
     home: TempDir,
@@ -28,7 +28,7 @@ struct Both {
 }
 
 impl Both {
-    /// The frames of this layer that the client has recorded, by type.
+    /// The frames of this layer that the client recorded, by type.
     fn recorded(&self, way: Way, layer: FrameLayer) -> Counts {
         let mut counts = Counts::new();
         for row in &self.frames {
@@ -39,7 +39,7 @@ impl Both {
         counts
     }
 
-    /// Datagrams that the kernel dropped because the client, which had no processor, let them lie.
+    /// Datagrams that the kernel dropped because the client got no processor in time to read them.
     fn dropped(&self) -> u64 {
         let samples = read_sockets(self.home.path().join("sockets")).expect("the samples");
         let of = |sample| match sample {
@@ -99,7 +99,8 @@ fn load(protocol: Protocol, sets: &[&str]) -> Both {
     }
 }
 
-/// Counts types in rows of a port of the sender and types joined by commas: those sent to `port`, then those from it.
+/// Counts types in rows of a source port and a comma-separated list of types: first those sent to `port`, then those
+/// from it.
 fn count(rows: &[Vec<String>], port: u16) -> [Counts; 2] {
     let mut counts = [Counts::new(), Counts::new()];
     for row in rows {
@@ -118,7 +119,7 @@ fn count(rows: &[Vec<String>], port: u16) -> [Counts; 2] {
 }
 
 #[test]
-fn tshark_decrypts_http2_and_finds_the_frames_of_the_record() {
+fn tshark_decrypts_http2_and_finds_the_recorded_frames() {
     if !is_root() || !have(&["dumpcap", "tshark"]) {
         return;
     }
@@ -134,22 +135,23 @@ fn tshark_decrypts_http2_and_finds_the_frames_of_the_record() {
     );
     let [up, down] = count(&rows, both.port);
     let recorded = both.recorded(Way::Sent, FrameLayer::Http2);
-    // 50,000 bytes are four frames at least.
+    // 50,000 bytes need at least four frames.
     assert!(recorded[&DATA] >= 80, "{recorded:?}");
     assert_eq!(up, recorded);
     assert_eq!(down, both.recorded(Way::Received, FrameLayer::Http2));
 }
 
-/// STREAM frames by connection and packet number, of one direction.
+/// STREAM frames of one direction, by connection and packet number.
 type StreamFrames = BTreeMap<(u32, u64), usize>;
 
-/// A type of RFC 9000, section 19.8.
+/// The STREAM types of RFC 9000, section 19.8.
 fn is_stream(kind: u64) -> bool {
     (0x08..=0x0f).contains(&kind)
 }
 
-/// Those that tshark finds: sent to `port`, then from it. Connections are numbered by when they first appear, packets
-/// are the last of their datagrams: nothing may follow one with a short header (RFC 9000, section 12.2).
+/// The STREAM frames that tshark finds: sent to `port`, then from it. Connections are numbered by first appearance. A
+/// packet with a short header is the last of its datagram (RFC 9000, section 12.2), so the last packet number is its
+/// own.
 fn stream_frames(rows: &[Vec<String>], port: u16) -> [StreamFrames; 2] {
     let mut clients: Vec<&str> = Vec::new();
     let mut frames = [StreamFrames::new(), StreamFrames::new()];
@@ -176,12 +178,12 @@ fn stream_frames(rows: &[Vec<String>], port: u16) -> [StreamFrames; 2] {
 }
 
 #[test]
-fn tshark_decrypts_quic_and_finds_the_frames_of_the_record() {
+fn tshark_decrypts_quic_and_finds_the_recorded_frames() {
     if !is_root() || !have(&["dumpcap", "tshark"]) {
         return;
     }
     let _bench = bench();
-    // Else the capture holds several datagrams as one, of which tshark reads the first.
+    // With GSO the capture holds several datagrams as one, of which tshark reads only the first.
     let both = load(Protocol::H3, &["--set", "http3.gso=false"]);
     let more = ["-d", &format!("udp.port=={},quic", both.port)];
     let names = [
@@ -206,8 +208,8 @@ fn tshark_decrypts_quic_and_finds_the_frames_of_the_record() {
     // 50,000 bytes fill 37 packets.
     assert!(up.len() >= 20 * 37, "{}", up.len());
     assert_eq!(up, recorded(Way::Sent));
-    // Every answer was whole by then: what comes after the last packet that the client has read says nothing new. A
-    // server that waits long for an acknowledgement sends its last words again (RFC 9002, section 6.2).
+    // All responses were complete by then, so packets after the last one that the client read carry nothing new. A
+    // server that waits long for an acknowledgement retransmits its last packets (RFC 9002, section 6.2).
     let heard = recorded(Way::Received);
     let last_heard = |connection| {
         let mut of = heard.keys().filter(|(whose, _)| *whose == connection);
@@ -226,7 +228,7 @@ fn tshark_decrypts_quic_and_finds_the_frames_of_the_record() {
 }
 
 #[test]
-fn a_capture_of_a_link_carries_the_secrets_of_the_programs_behind_it() {
+fn link_capture_includes_the_tls_secrets_of_its_programs() {
     if !is_root() || !have(&["curl", "tshark"]) {
         return;
     }

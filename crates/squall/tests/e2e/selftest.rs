@@ -1,5 +1,5 @@
-//! `squall selftest`: every row is there, and what does not hang on a quiet machine meets its target. How rows are
-//! judged is tested beside the judges, with made-up values.
+//! `squall selftest`: every row is present, and rows that do not depend on a quiet machine meet their targets. Unit
+//! tests next to the judging code cover how rows are judged, with made-up values.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use crate::support::{bench, squall, stderr, stdout};
 
-/// It says that it takes about a minute; a busy machine may take twice as long.
+/// selftest announces that it takes about a minute; a busy machine may take twice as long.
 const ENDS_WITHIN: Duration = Duration::from_secs(150);
 const GROUPS: [&str; 6] = ["delay", "exactness", "loss", "rate", "repair", "throughput"];
-/// How many rows each group has.
+/// The number of rows in each group.
 const ROWS: [usize; 6] = [69, 8, 8, 12, 24, 7];
 const DELAYS_MS: [u32; 5] = [1, 10, 25, 100, 250];
 const CONDITIONS: [&str; 3] = [
@@ -27,7 +27,7 @@ impl Rows {
         let rows: Vec<Value> = serde_json::from_str(json).expect("an array as JSON");
         for row in &rows {
             let mut keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
-            // In what order a value has its keys is a feature of serde_json that any dependency may choose.
+            // The order of keys depends on a feature of serde_json that any dependency may enable.
             keys.sort();
             let expected = ["group", "name", "pass", "target", "unit", "value"];
             assert_eq!(keys, expected, "{row}");
@@ -57,7 +57,7 @@ impl Rows {
 }
 
 #[test]
-fn the_emulator_does_what_it_says() {
+fn selftest_has_all_rows_and_the_emulator_is_exact() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let began = Instant::now();
@@ -82,8 +82,8 @@ fn the_emulator_does_what_it_says() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// When packets of a trace came, by their reader: it must be scheduled in each millisecond. What the link itself did is
-/// in the log, whose row is exact on any machine.
+/// When packets of a trace arrived, as seen by their reader, which must be scheduled in each millisecond. The link's
+/// own behaviour is in the log, whose row is exact on any machine.
 const TRACE_BY_ITS_READER: &str = "trace: packets off the opportunities, p99 at the receiver";
 
 /// What must hold on any machine, however busy.
@@ -108,7 +108,7 @@ fn check_logic(rows: &Rows) {
     }
 }
 
-/// What hangs on a quiet machine need only be sensible.
+/// What depends on a quiet machine only needs to be plausible.
 fn check_timing(rows: &Rows) {
     let within = |name: &str, least: f64, most: f64| {
         let value = rows.value(name);
@@ -158,13 +158,13 @@ fn check_timing(rows: &Rows) {
             50.0,
         );
     }
-    // The timers of the kernel: a loss at the end waits for 200 ms at least.
+    // The kernel's timers: a loss at the end waits for at least 200 ms.
     within("round trip 0 ms, segment 1 of 1 lost: cost", 150.0, 2_000.0);
     within("round trip 40 ms, segment 1 of 4 lost: cost", 30.0, 200.0);
 }
 
 #[test]
-fn one_group_can_be_measured_alone() {
+fn one_group_can_be_selected() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let output = squall(home.path())

@@ -1,8 +1,9 @@
-//! When the machine let nobody run: a thread on each processor, above all of squall's, that wakes every 500 us and notes how
-//! late it is. What keeps it waiting keeps everybody on that processor waiting, and is in no account of the kernel's for
-//! them: the work of interrupts (softirq), which counts as the thread's that they interrupt; a long way through a kernel
-//! that is not preempted; a virtual machine's processor that was taken away without the kernel's knowing. As cyclictest
-//! does (wiki.linuxfoundation.org/realtime). What threads wait for each other is `scheduled`'s.
+//! Detects when the machine ran nothing: a thread on each processor, with a priority above all of squall's threads,
+//! wakes every 500 us and notes how late it is. Whatever delays it delays every thread on that processor, and the
+//! kernel's accounting does not show it for those threads: softirq work, which is charged to the interrupted thread; a
+//! long path through a non-preemptible kernel; a virtual processor that the hypervisor preempted without the kernel's
+//! knowledge. cyclictest works the same way (wiki.linuxfoundation.org/realtime). `scheduled` covers the time that
+//! threads wait for each other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,21 +16,21 @@ use squall_linux::scheduling::{self, Scheduling};
 
 /// Above all of squall's threads.
 const PRIORITY: i32 = 99;
-/// A stop is noted but for so much of it at its beginning: half of what times may be apart. Each wake-up takes 25 us and
-/// moves the thread that it interrupts to the other processor; at 200 us that was a quarter of a client's time, and itself
-/// made it late.
+/// A stall is recorded except for up to this much of its beginning: half of the permitted difference between times.
+/// Each wake-up takes 25 us and moves the thread that it interrupts to the other processor. At a period of 200 us this
+/// took a quarter of a client's time and itself made the client late.
 const STEP_NS: i64 = 500_000;
-/// What a wake-up takes is not noted.
+/// Delays up to this length, such as a wake-up's own, are not recorded.
 const NOTED_NS: i64 = 100_000;
 
-/// The threads; they end with it.
+/// The sentinel threads; they end when this is dropped.
 pub(crate) struct Sentinels {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Range<i64>>>>,
 }
 
 impl Sentinels {
-    /// One on each processor that may be used; `None` without the right to real-time scheduling.
+    /// Starts one on each usable processor. `None` without the right to real-time scheduling.
     pub(crate) fn start() -> Option<Sentinels> {
         let over = Arc::new(AtomicBool::new(false));
         let processors = scheduling::usable_processors().expect("the processors are known");
@@ -37,13 +38,10 @@ impl Sentinels {
         let watch = |processor: usize| {
             let (over, ready) = (over.clone(), ready.clone());
             thread::spawn(move || {
-                scheduling::stay_on(processor).expect("it may be used");
+                scheduling::pin_to(processor).expect("it may be used");
                 let is_realtime = scheduling::make_realtime(PRIORITY) == Scheduling::Fifo;
                 ready.send(is_realtime).expect("it is waited for");
-                match is_realtime {
-                    true => note(&over),
-                    false => Vec::new(),
-                }
+                if is_realtime { note(&over) } else { Vec::new() }
             })
         };
         let threads: Vec<_> = processors.into_iter().map(watch).collect();
@@ -55,7 +53,7 @@ impl Sentinels {
         are_realtime.then_some(sentinels)
     }
 
-    /// What nobody could run in, on any processor, by CLOCK_MONOTONIC.
+    /// The spans in which some processor ran nothing, by CLOCK_MONOTONIC.
     pub(crate) fn end(mut self) -> Vec<Range<i64>> {
         self.over.store(true, Ordering::Relaxed);
         let ended = self
@@ -96,15 +94,15 @@ fn now_ns() -> i64 {
 }
 
 #[test]
-fn what_holds_a_processor_without_a_pause_is_noted() {
+fn stall_of_a_processor_is_recorded() {
     let Some(sentinels) = Sentinels::start() else {
         eprintln!("skipped, what keeps a sentinel waiting: no real-time scheduling");
         return;
     };
     let processor = scheduling::usable_processors().expect("the processors are known")[0];
-    // As high as a sentinel, so that it may not go on before this has ended.
+    // At a sentinel's priority, so the sentinel cannot run before this has ended.
     let holder = thread::spawn(move || {
-        scheduling::stay_on(processor).expect("it may be used");
+        scheduling::pin_to(processor).expect("it may be used");
         scheduling::make_realtime(PRIORITY);
         let begun_ns = now_ns();
         while now_ns() < begun_ns + 20 * STEP_NS {}

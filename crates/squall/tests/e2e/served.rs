@@ -1,4 +1,4 @@
-//! `squall serve` beside a test, on ports of 127.0.0.1 that were free, and what other commands ask of it.
+//! Runs `squall serve` during a test, on free ports of 127.0.0.1, and clients against it.
 //!
 //! A server that a failed test leaves behind is killed.
 
@@ -14,7 +14,7 @@ use squall_base::plan::Protocol;
 
 use crate::support::squall;
 
-/// Where a server writes its certificate, in its test's folder.
+/// Where a server writes its certificate, within the test's folder.
 pub(crate) const CERTIFICATE: &str = "cert.pem";
 
 /// Listeners for every protocol.
@@ -22,16 +22,16 @@ pub(crate) const EVERY_PROTOCOL: [&str; 10] = [
     "--h1", "0", "--h1s", "0", "--h2c", "0", "--h2", "0", "--h3", "0",
 ];
 
-/// A server at work.
+/// A running server.
 pub(crate) struct Serving {
     child: Child,
     talk: BufReader<ChildStderr>,
-    /// Its listeners: kind and address.
+    /// Kind and address of each listener.
     listeners: Vec<(String, SocketAddr)>,
 }
 
 impl Serving {
-    /// A server with these arguments, listening.
+    /// Starts a server with these arguments and waits until it listens.
     pub(crate) fn start(home: &Path, arguments: &[&str]) -> Serving {
         let expected = arguments
             .iter()
@@ -55,13 +55,13 @@ impl Serving {
         }
     }
 
-    /// The address of the listener of that kind, such as `https`.
+    /// The address of the listener of that kind, for example `https`.
     pub(crate) fn address(&self, kind: &str) -> SocketAddr {
         let found = self.listeners.iter().find(|(name, _)| name == kind);
         found.expect("the server has such a listener").1
     }
 
-    /// The URL of the listener of this protocol, without a path.
+    /// The URL of the listener for this protocol, without a path.
     pub(crate) fn url(&self, protocol: Protocol) -> String {
         let scheme = if protocol.is_secure() {
             "https"
@@ -75,7 +75,7 @@ impl Serving {
         self.child.id() as i32
     }
 
-    /// Ends it as Ctrl-C does: how it ended, and what it said after listening.
+    /// Stops the server as Ctrl-C does. Returns its exit status, and what it printed after it started listening.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         kill(Pid::from_raw(self.pid()), Signal::SIGINT).expect("the server is there");
         let mut said = String::new();
@@ -89,13 +89,13 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It has ended, unless the test failed.
+        // It has exited already, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads `listening h1 on 127.0.0.1:8080`.
+/// Parses `listening h1 on 127.0.0.1:8080`.
 fn listener(talk: &mut impl BufRead) -> (String, SocketAddr) {
     let mut line = String::new();
     talk.read_line(&mut line).expect("the server talks");
@@ -108,7 +108,7 @@ fn listener(talk: &mut impl BufRead) -> (String, SocketAddr) {
     }
 }
 
-/// The flags with which a client speaks this protocol to a server of ours.
+/// The flags that make a client speak this protocol to a squall server.
 pub(crate) fn speaking(protocol: Protocol) -> Vec<&'static str> {
     let version = match protocol {
         Protocol::H1 | Protocol::H1s => "1.1",
@@ -122,7 +122,7 @@ pub(crate) fn speaking(protocol: Protocol) -> Vec<&'static str> {
     flags
 }
 
-/// Runs a client's command (`fetch`, `load`) over this protocol to its end.
+/// Runs a client command (`fetch`, `load`) over this protocol until it exits.
 pub(crate) fn ask(
     home: &Path,
     command: &str,
@@ -140,9 +140,9 @@ pub(crate) fn ask(
         .expect("squall starts")
 }
 
-/// A file of so many bytes that do not repeat within a record, a frame or a packet.
+/// Writes a file of `length` bytes that do not repeat within a record, a frame or a packet.
 pub(crate) fn write_body(home: &Path, name: &str, length: usize) -> Vec<u8> {
-    // Knuth's multiplicative hashing of the place: every byte is as good as random and always the same.
+    // Knuth's multiplicative hashing of the position: bytes look random but are always the same.
     let bytes: Vec<u8> = (0..length as u32)
         .map(|place| (place.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();

@@ -1,4 +1,4 @@
-//! `squall serve` on ports of its own, as a process that must stay well whatever is done to it.
+//! `squall serve` on free ports, as a process that must stay healthy whatever is done to it.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -16,10 +16,10 @@ use crate::support::{self, squall};
 /// Longer than a start takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Within which others are answered, whatever one client does.
+/// The time within which other clients get a response, whatever one client does.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Ended when dropped.
+/// Killed on drop.
 pub(crate) struct Serving {
     child: Child,
     folder: TempDir,
@@ -27,12 +27,12 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// With a listener of each kind (`"h1"`), on ports that are free, and these arguments.
+    /// Starts `squall serve` with a listener of each kind (such as `"h1"`) on free ports, and these arguments.
     pub(crate) fn start(kinds: &[&str], arguments: &[&str]) -> Serving {
         Serving::of("serve", kinds, arguments)
     }
 
-    /// The same of another command that listens.
+    /// Like [`Serving::start`], for any squall command that listens.
     pub(crate) fn of(word: &str, kinds: &[&str], arguments: &[&str]) -> Serving {
         let folder = TempDir::new().expect("a temporary folder");
         let log = File::create(folder.path().join("log")).expect("a log");
@@ -73,17 +73,17 @@ impl Serving {
         found.expect("it listens").1
     }
 
-    /// All that it said.
+    /// Everything that it printed.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    /// The most memory that it ever had in use, in KiB.
+    /// The peak memory use so far, in KiB.
     pub(crate) fn peak_kib(&self) -> u64 {
         support::peak_kib(&self.child).expect("it still runs")
     }
 
-    /// Somebody else's request over HTTP/1.1 is answered soon.
+    /// Checks that a new HTTP/1.1 client gets a prompt response.
     pub(crate) fn check_answers(&self) {
         let began = Instant::now();
         let mut stream = connect(self.address("h1"));
@@ -95,12 +95,12 @@ impl Serving {
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     }
 
-    /// Ends it as Ctrl-C does; nothing has gone wrong in it.
+    /// Stops it as Ctrl-C does, and checks that it reports no errors.
     pub(crate) fn check_ends_well(self) {
         self.end_well();
     }
 
-    /// The same, and what it said.
+    /// Like [`Serving::check_ends_well`], and returns what it printed.
     pub(crate) fn end_well(mut self) -> String {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         kill(pid, Signal::SIGINT).expect("it still runs");
@@ -114,7 +114,7 @@ impl Serving {
         };
         let log = self.log();
         assert!(status.success(), "{status}: {log}");
-        // Indented lines are what it has counted besides.
+        // Indented lines are additional counts.
         let is_told_besides =
             |line: &&str| line.starts_with("listening ") || line.starts_with("  ");
         let rest = log.lines().filter(|line| !is_told_besides(line));
@@ -129,13 +129,13 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A connection that waits for no more than some seconds.
+/// Connects with read and write timeouts of some seconds.
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
     let timeout = Some(Duration::from_secs(8));
@@ -144,7 +144,7 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// All that comes until the other side closes, which it must do properly.
+/// Reads until the other side closes, which it must do without a reset.
 pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {

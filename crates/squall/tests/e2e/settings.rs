@@ -1,4 +1,4 @@
-//! Settings of `--set`, seen from outside: in the kernel's own words, and on the wire.
+//! Effects of `--set`, observed from outside: as reported by the kernel, and on the wire.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::served::{Serving, ask, speaking, write_body};
 use crate::support::{have, seat, squall, stderr, stdout};
 
-/// What `ss` says of the established sockets of this port: a line each.
+/// One line of `ss` for each established socket of this port.
 fn sockets_of(port: u16) -> Vec<String> {
     let output = Command::new("ss")
         .args(["-tinmoHO", "state", "established"])
@@ -26,7 +26,7 @@ fn sockets_of(port: u16) -> Vec<String> {
 }
 
 #[test]
-fn tcp_settings_are_those_that_the_kernel_shows() {
+fn tcp_settings_reach_the_kernel() {
     if !have(&["ss"]) {
         return;
     }
@@ -44,7 +44,7 @@ fn tcp_settings_are_those_that_the_kernel_shows() {
     ];
     let server = Serving::start(home.path(), &[&["--h1", "0"], &sets[..]].concat());
     let port = server.address("h1").port();
-    // Its answer takes a while, so that there is time to look.
+    // The response takes a while, so there is time to look.
     let mut child = squall(home.path())
         .args(["fetch", "-o", "answer"])
         .args(speaking(Protocol::H1))
@@ -72,7 +72,7 @@ fn tcp_settings_are_those_that_the_kernel_shows() {
 }
 
 #[test]
-fn a_congestion_control_that_there_is_not_is_refused_with_advice() {
+fn unknown_congestion_control_is_refused_with_advice() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
@@ -102,7 +102,7 @@ fn name_of(row: &FrameRecord) -> &'static str {
     frame_name(row.frame.layer, row.frame.kind).unwrap_or("")
 }
 
-/// Uploads 200,000 bytes to a server with these window updates; the frames as the client saw them.
+/// Uploads 200,000 bytes to a server with these window updates. Returns the frames as the client saw them.
 fn upload(updates: &str) -> Vec<FrameRecord> {
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", 200_000);
@@ -122,8 +122,9 @@ fn upload(updates: &str) -> Vec<FrameRecord> {
     frames
 }
 
-/// Windows begin with 65,535 bytes (RFC 9113, section 6.9.2); DATA takes its length, updates add their increments. Of
-/// one stream, as the client counts: what was sent by the time at which the socket took it.
+/// Checks the recorded windows of one stream and its connection as the client counts them: windows start at 65,535
+/// bytes (RFC 9113, section 6.9.2), DATA subtracts its length, and updates add their increments. A frame counts as sent
+/// when the socket accepted it.
 fn check_windows(frames: &[FrameRecord]) {
     let (mut stream, mut connection) = (65_535_i64, 65_535_i64);
     let (mut sent, mut updates) = (0, 0);
@@ -169,7 +170,7 @@ fn increments(frames: &[FrameRecord], is_of_connection: impl Fn(Option<u64>) -> 
 }
 
 #[test]
-fn window_updates_come_as_the_policy_says() {
+fn window_updates_follow_the_configured_policy() {
     let _seat = seat();
     let frames = upload("{each_data=\"16375\"}");
     let data = frames
@@ -188,7 +189,7 @@ fn window_updates_come_as_the_policy_says() {
 
     let frames = upload("{every=\"20000\"}");
     let connection = increments(&frames, |stream| stream == Some(0));
-    // Sums of whole frames until 20,000 are passed.
+    // Sums of whole frames, once they exceed 20,000.
     assert!(
         connection
             .iter()
@@ -205,7 +206,7 @@ fn window_updates_come_as_the_policy_says() {
 }
 
 #[test]
-fn without_window_updates_an_upload_stalls_and_the_timeout_says_so() {
+fn upload_without_window_updates_stalls_until_the_timeout() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", 200_000);
@@ -240,7 +241,7 @@ fn without_window_updates_an_upload_stalls_and_the_timeout_says_so() {
         .sum();
     assert_eq!(sent, 65_535, "{said}");
 
-    // The load measures it as well: a censored request.
+    // The load records the stall as well, as a censored request.
     let child = squall(home.path())
         .args(["load", "-n", "1", "-d", "body.bin", "--frames-to", "frames"])
         .args(speaking(Protocol::H2c))
@@ -267,9 +268,9 @@ fn without_window_updates_an_upload_stalls_and_the_timeout_says_so() {
     assert!(increments(&frames, |_| true).is_empty());
 }
 
-/// Updates that come after more than a window never come; `-w` and `-W` make windows too.
+/// Updates at an interval above the window would never be sent; `-w` and `-W` set windows, too.
 #[test]
-fn windows_of_flags_are_held_against_window_updates() {
+fn window_flags_are_checked_against_window_update_settings() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h2c", "0"]);
@@ -283,7 +284,7 @@ fn windows_of_flags_are_held_against_window_updates() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     let conflict = "window updates every 60000B with a window of 1023B: expected updates that";
     assert!(said.contains(conflict), "{said}");
-    // What `--set` alone would be refused for, the flag can put right.
+    // The flag can resolve a conflict for which `--set` alone would be refused.
     for (set, window) in [
         ("http2.window_updates.every=60000", "16"),
         (

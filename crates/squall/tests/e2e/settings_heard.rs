@@ -1,6 +1,7 @@
-//! Settings of `--set` that somebody hears and that nobody does: by what may be spoken, and by what the machine has.
+//! Settings of `--set` that apply and settings that cannot: depending on which protocols may be spoken, and on the
+//! machine's configuration.
 //!
-//! What those that are heard do is in `settings`.
+//! `settings` tests the effects of settings that apply.
 
 use std::fs;
 
@@ -9,9 +10,10 @@ use tempfile::TempDir;
 use crate::serving::Serving;
 use crate::support::{seat, squall, stderr};
 
-/// It is a sysctl of the network namespace, which commands leave alone: they hold the machine to it.
+/// The setting is a sysctl of the network namespace, which commands do not change: they require the machine to match
+/// it.
 #[test]
-fn slow_start_after_idle_is_as_the_machine_has_it() {
+fn slow_start_after_idle_must_match_the_sysctl() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let key = "tcp.slow_start_after_idle";
@@ -47,9 +49,9 @@ fn slow_start_after_idle_is_as_the_machine_has_it() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// It is a metric of a route, which commands leave alone.
+/// The setting is a metric of a route, which commands do not change.
 #[test]
-fn a_cap_of_the_congestion_window_is_refused_outside_of_recipes() {
+fn congestion_window_cap_is_refused_outside_recipes() {
     let home = TempDir::new().expect("a temporary folder");
     let url = "http://127.0.0.1:9/";
     for (command, flag, rest) in [
@@ -67,9 +69,9 @@ fn a_cap_of_the_congestion_window_is_refused_outside_of_recipes() {
     }
 }
 
-/// `--delay` of a proxy has the bounds of a recipe's.
+/// A proxy's `--delay` has the bounds of a recipe's delay.
 #[test]
-fn a_delay_that_a_proxy_cannot_have_is_refused() {
+fn invalid_proxy_delay_is_refused() {
     let home = TempDir::new().expect("a temporary folder");
     let upstream = "http://127.0.0.1:9/";
     for (delay, words) in [
@@ -83,16 +85,16 @@ fn a_delay_that_a_proxy_cannot_have_is_refused() {
     }
 }
 
-/// How a command ends, and what it says.
+/// The exit code and stderr of a command.
 fn run(home: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let output = squall(home.path()).args(arguments).output();
     let output = output.expect("squall starts");
     (output.status.code(), stderr(&output))
 }
 
-/// `-w` and `-W` are settings in h2load's words, with the same bounds.
+/// `-w` and `-W` set windows as in h2load, with the bounds of the corresponding settings.
 #[test]
-fn windows_that_nobody_has_are_refused() {
+fn impossible_windows_are_refused() {
     let home = TempDir::new().expect("a temporary folder");
     let load = |http: &str, flag: &str, bits: &str| {
         let arguments = ["load", "-n", "1", "--http", http, flag, bits];
@@ -118,7 +120,7 @@ fn windows_that_nobody_has_are_refused() {
         assert_eq!(code, Some(2), "--http {http} {flag} {bits}: {said}");
         assert!(said.contains(words), "no {words:?} in {said}");
     }
-    // Nobody is there: these come as far as that.
+    // No server listens there, but these get past the check.
     for (http, bits) in [("2", "1"), ("3", "2"), ("1.1,2", "16")] {
         let (code, said) = load(http, "-w", bits);
         assert_ne!(code, Some(2), "--http {http} -w {bits}: {said}");
@@ -126,7 +128,7 @@ fn windows_that_nobody_has_are_refused() {
 }
 
 #[test]
-fn settings_of_what_nobody_may_speak_are_refused() {
+fn settings_of_protocols_that_cannot_be_spoken_are_refused() {
     let home = TempDir::new().expect("a temporary folder");
     let (http, https) = ("http://127.0.0.1:9/", "https://127.0.0.1:9/");
     for (arguments, says) in [
@@ -177,9 +179,9 @@ fn settings_of_what_nobody_may_speak_are_refused() {
     }
 }
 
-/// What ALPN may come to, an upgrade, an alternative, or one of several versions, may have its settings.
+/// Settings apply to any protocol that ALPN, an upgrade, an alternative, or one of several versions may select.
 #[test]
-fn settings_of_what_may_be_spoken_are_heard() {
+fn settings_of_protocols_that_may_be_spoken_are_accepted() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(

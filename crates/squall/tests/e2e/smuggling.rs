@@ -1,5 +1,5 @@
-//! Requests that two programs could understand in two ways, over real sockets: each is refused, and with it everything
-//! behind it on its connection.
+//! Requests that two programs could parse differently, over real sockets: each is rejected, together with everything
+//! after it on its connection.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::support::seat;
 
 const GOOD: &str = "GET /?size=5 HTTP/1.1\r\nhost: a\r\n\r\n";
 
-/// The statuses of all answers to these bytes, in order, until the server closed.
+/// The statuses of all responses to these bytes, in order, until the server closes.
 fn statuses(serving: &Serving, bytes: &[u8]) -> Vec<u16> {
     let mut stream = connect(serving.address("h1"));
     stream.write_all(bytes).expect("it reads");
@@ -25,7 +25,8 @@ fn statuses(serving: &Serving, bytes: &[u8]) -> Vec<u16> {
         .collect()
 }
 
-/// Each of these requests gets this answer and the end of the connection; one before it is answered, one behind it not.
+/// Checks that each of these requests gets this status and ends the connection. A request before it gets a response,
+/// those after it do not.
 fn check_refused(status: u16, requests: &[&str]) {
     let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
@@ -39,13 +40,13 @@ fn check_refused(status: u16, requests: &[&str]) {
     serving.check_ends_well();
 }
 
-/// A POST with these fields and what follows.
+/// A POST with these fields, followed by `body`.
 fn post(fields: &str, body: &str) -> String {
     format!("POST / HTTP/1.1\r\nhost: a\r\n{fields}\r\n{body}")
 }
 
 #[test]
-fn ambiguous_lengths() {
+fn ambiguous_lengths_are_rejected() {
     let requests = [
         "content-length: 5\r\ncontent-length: 6\r\n",
         "content-length: 5, 6\r\n",
@@ -67,7 +68,7 @@ fn ambiguous_lengths() {
 }
 
 #[test]
-fn malformed_heads() {
+fn malformed_heads_are_rejected() {
     check_refused(
         400,
         &[
@@ -77,7 +78,8 @@ fn malformed_heads() {
             "GET / HTTP/1.1\r\nhost: a\r\n\n",
             // CR alone.
             "GET / HTTP/1.1\r\nhost: a\r\nx: a\rb: c\r\n\r\n",
-            // A field that goes on in the next line, and one with blanks before its colon or no name.
+            // A folded field, one with whitespace before its name or colon, one without a name, and one without a
+            // colon.
             "GET / HTTP/1.1\r\nhost: a\r\nx: a\r\n b\r\n\r\n",
             "GET / HTTP/1.1\r\n host: a\r\n\r\n",
             "POST / HTTP/1.1\r\nhost: a\r\ncontent-length : 5\r\n\r\n",
@@ -87,7 +89,7 @@ fn malformed_heads() {
             "GET / HTTP/1.1\r\nhost: a\r\nx: a\0b\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: a\r\nx\0: a\r\n\r\n",
             "GET /\0 HTTP/1.1\r\nhost: a\r\n\r\n",
-            // No host, two, or none that can be one.
+            // No host, two, or an invalid one.
             "GET / HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: a b\r\n\r\n",
@@ -103,7 +105,7 @@ fn malformed_heads() {
 }
 
 #[test]
-fn malformed_chunks() {
+fn malformed_chunks_are_rejected() {
     let requests = [
         "xyz\r\n",
         "-1\r\n",
@@ -116,7 +118,7 @@ fn malformed_chunks() {
         // 2^64 and more.
         "10000000000000000\r\n",
         "fffffffffffffffff\r\n",
-        // Data that is longer or shorter than its size says.
+        // Data that is longer or shorter than its size.
         "5\r\nabcdef\r\n",
         "5\r\nabc\r\n0\r\n\r\n",
         "5\r\nabcde\n",
@@ -134,7 +136,7 @@ fn malformed_chunks() {
 }
 
 #[test]
-fn what_is_too_much_or_not_spoken() {
+fn oversized_and_unsupported_requests_are_rejected() {
     let long = format!(
         "GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n",
         "a".repeat(70_000)
@@ -158,15 +160,15 @@ fn what_is_too_much_or_not_spoken() {
             "GET / HTTP/2.0\r\nhost: a\r\n\r\n",
             "GET / HTTP/1.2\r\nhost: a\r\n\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            // What follows a blank in the target is taken for a version.
+            // The text after a space in the target is parsed as a version.
             "GET / / HTTP/1.1\r\nhost: a\r\n\r\n",
         ],
     );
 }
 
-/// Every request that is refused has its line in the access log, as those have that are answered.
+/// Every rejected request has an access log line, like any other.
 #[test]
-fn refusals_are_in_the_access_log() {
+fn rejected_requests_are_in_the_access_log() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let path = home.path().join("access.log");
@@ -194,10 +196,10 @@ fn refusals_are_in_the_access_log() {
     assert_eq!(lines, expected, "{log}");
 }
 
-/// To close a socket with unread bytes resets the connection, and the reset may destroy the answer on its way (RFC 9112,
-/// section 9.6).
+/// Closing a socket with unread bytes resets the connection, and the reset may destroy the response on its way (RFC
+/// 9112, section 9.6).
 #[test]
-fn the_refusal_arrives_though_the_client_sends_on() {
+fn rejection_arrives_while_the_client_keeps_sending() {
     let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     for _ in 0..10 {
@@ -208,9 +210,9 @@ fn the_refusal_arrives_though_the_client_sends_on() {
     serving.check_ends_well();
 }
 
-/// A client that has closed its side still gets the answer that it waits for (RFC 9112, section 9.6).
+/// A client that has closed its side still gets the response that it waits for (RFC 9112, section 9.6).
 #[test]
-fn half_closed_connections_are_answered() {
+fn half_closed_connections_get_responses() {
     let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     for path in ["/?size=5", "/?size=5&delay=300ms"] {

@@ -1,4 +1,4 @@
-//! Running the binary in a folder of its own, and reading what it left there.
+//! Runs the binary in a temporary folder, and reads the files that it leaves there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use squall_base::record::{PacketRecord, Phase, RequestRecord, TrialRecord, Valid
 use squall_record::{RunFolder, read_packets, read_requests};
 use tempfile::TempDir;
 
-// A test that failed holding the bench leaves nothing behind that could harm the next.
+// Poisoning is ignored: a test that fails while holding the bench leaves nothing behind that could harm the next.
 static BENCH: RwLock<()> = RwLock::new(());
 
-/// The machine for oneself, as far as these tests go: for what asserts rates, differences of a millisecond and less, or
-/// something of the whole machine.
+/// Exclusive use of the machine, as far as these tests go: for tests that assert rates, differences of a millisecond or
+/// less, or properties of the whole machine.
 pub(crate) fn bench() -> RwLockWriteGuard<'static, ()> {
     BENCH.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A seat at the bench beside other tests, as many as libtest has threads (by default one for each processor): for what
-/// mostly waits, and asserts counts, sums, words, lower bounds and the link's times of tens of milliseconds.
+/// A seat at the bench next to other tests, as many as libtest has threads (by default one per processor): for tests
+/// that mostly wait, and assert counts, sums, messages, lower bounds and link times of tens of milliseconds.
 pub(crate) fn seat() -> RwLockReadGuard<'static, ()> {
     BENCH.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -33,7 +33,7 @@ pub(crate) fn squall(folder: &Path) -> Command {
     command
 }
 
-/// Where scripts/peers puts what does not come from Debian: $SQUALL_PEERS, else peers in cargo's target folder.
+/// Where scripts/peers puts what does not come from Debian: $SQUALL_PEERS, otherwise peers in cargo's target folder.
 fn peers() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
@@ -42,7 +42,8 @@ fn peers() -> PathBuf {
     }
 }
 
-/// Whether squall can keep idle processors awake here: the device may be written, and there is a way to wait without sleep.
+/// Whether squall can keep idle processors awake here: the device is writable, and there is an idle state that polls
+/// instead of sleeping.
 pub(crate) fn may_keep_awake() -> bool {
     let device = "/dev/cpu_dma_latency";
     let state = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpuidle/state0/name");
@@ -50,8 +51,8 @@ pub(crate) fn may_keep_awake() -> bool {
     is_open.is_ok() && state.is_ok_and(|name| name.trim_end() == "POLL")
 }
 
-/// Whether this test may do what only root can: become another user, make namespaces with threads. If not,
-/// it says so loudly, and fails where every test must run.
+/// Whether this test may do what requires root: become another user, or create namespaces in a threaded process. If
+/// not, prints a notice, or fails where every test must run.
 pub(crate) fn is_root() -> bool {
     if geteuid().is_root() {
         return true;
@@ -62,7 +63,7 @@ pub(crate) fn is_root() -> bool {
     false
 }
 
-/// Whether these programs are there. If not, it says so loudly, and fails where every test must run.
+/// Whether these programs are installed. If not, prints a notice, or fails where every test must run.
 pub(crate) fn have(programs: &[&str]) -> bool {
     programs.iter().all(|program| {
         let found = Command::new(program).arg("--version").output();
@@ -99,7 +100,7 @@ impl TrialFiles {
             .filter(|request| request.phase == Phase::Measure)
     }
 
-    /// Response times of the measured phase in ms, sorted. Unfinished requests have their lower bound.
+    /// Response times of the measured phase in ms, sorted. Unfinished requests count with their lower bound.
     pub(crate) fn latencies_ms(&self) -> Vec<f64> {
         let mut latencies: Vec<f64> = self
             .measured()
@@ -115,12 +116,12 @@ pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[((sorted.len() as f64 * q).ceil() as usize).max(1) - 1]
 }
 
-/// A run that has ended well, with its folder.
+/// A run that succeeded, with its folder.
 pub(crate) struct FinishedRun {
     pub(crate) output: Output,
     pub(crate) folder: PathBuf,
     pub(crate) trials: Vec<TrialFiles>,
-    // Kept for as long as its files are needed.
+    // Kept so that the files remain.
     _home: TempDir,
 }
 
@@ -169,9 +170,9 @@ pub(crate) fn read_trials(run: &Path) -> Vec<TrialFiles> {
         .collect()
 }
 
-/// Whether a trial is valid but for the machine: other work on it made squall's threads late. What these tests
-/// assert (counts, lower bounds, medians, tails of hundreds of milliseconds) does not hang on that, so such
-/// a trial is taken, and said loudly. Any other reason is a fault.
+/// Checks that a trial is valid apart from lateness: other work on the machine may have delayed squall's threads. What
+/// these tests assert (counts, lower bounds, medians, tails of hundreds of milliseconds) does not depend on that, so
+/// such a trial is accepted and reported. Any other reason is a failure.
 pub(crate) fn check_validity(trial: &TrialFiles) {
     let Validity::Invalid { reasons } = &trial.record.health.validity else {
         return;
@@ -191,8 +192,8 @@ pub(crate) fn check_validity(trial: &TrialFiles) {
     }
 }
 
-/// Checks the exit code of a run that came to its end: 3 if disturbed trials are all that a cell has.
-pub(crate) fn check_ended(output: &Output, trials: &[TrialFiles]) {
+/// Checks the exit code of a completed run: 3 is allowed if some cell has only disturbed trials.
+pub(crate) fn check_exit_code(output: &Output, trials: &[TrialFiles]) {
     let valid = |trial: &TrialFiles| trial.record.health.validity == Validity::Valid;
     let expected: &[i32] = if trials.iter().all(valid) {
         &[0]
@@ -211,24 +212,24 @@ pub(crate) fn check_ended(output: &Output, trials: &[TrialFiles]) {
     );
 }
 
-/// Runs a recipe to its end, all trials valid as far as `check_validity` asks.
+/// Runs a recipe to its end; all trials must be valid according to `check_validity`.
 pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
     run_recipe_with(&[], text, arguments)
 }
 
-/// The same with files beside the recipe, by name and content.
+/// Like [`run_recipe`], with files next to the recipe, by name and content.
 pub(crate) fn run_recipe_with(
     files: &[(&str, &[u8])],
     text: &str,
     arguments: &[&str],
 ) -> FinishedRun {
     let run = run_files(files, text, arguments);
-    check_ended(&run.output, &run.trials);
+    check_exit_code(&run.output, &run.trials);
     run.trials.iter().for_each(check_validity);
     run
 }
 
-/// Runs a recipe to its end, whatever its trials come to.
+/// Runs a recipe to its end, whatever the outcome of its trials.
 pub(crate) fn run_whatever(text: &str, arguments: &[&str]) -> FinishedRun {
     run_files(&[], text, arguments)
 }
@@ -259,7 +260,7 @@ fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> Finishe
     }
 }
 
-/// The head of a recipe with the load of the Twilio experiment's shape, without conditions and variants.
+/// A recipe with a load like that of the Twilio experiment, and these conditions and variants.
 pub(crate) fn recipe(rate: &str, conditions: &str, variants: &[&str], profile: &str) -> String {
     format!(
         "name = \"test\"\nquestion = \"Does it hold?\"\n[load]\nrate = \"{rate}\"\n\
@@ -273,7 +274,7 @@ pub(crate) fn recipe(rate: &str, conditions: &str, variants: &[&str], profile: &
 pub(crate) const H1: &str =
     "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\nconnections = \"on demand\"\n";
 
-/// With the windows of the twilio recipe: large enough not to bind.
+/// With the windows of the twilio recipe, which are large enough not to limit anything.
 pub(crate) const H2C_X1: &str = "[[variant]]\nname = \"h2c x1\"\npath = \"client ~h2c~> server\"\nconnections = 1\n\
     http2 = { stream_window = \"256MiB\", connection_window = \"256MiB\", max_concurrent_streams = 2147483647 }\n";
 pub(crate) const H2C_X8: &str = "[[variant]]\nname = \"h2c x8\"\npath = \"client ~h2c~> server\"\nconnections = 8\n\
@@ -281,8 +282,8 @@ pub(crate) const H2C_X8: &str = "[[variant]]\nname = \"h2c x8\"\npath = \"client
 pub(crate) const H2C_ON_DEMAND: &str = "[[variant]]\nname = \"h2c on demand\"\npath = \"client ~h2c~> server\"\n\
     connections = { at_most = 1 }\n";
 
-/// The most memory that a squall has had in use so far (VmHWM of proc_pid_status(5)), in KiB; `None` of one that has
-/// ended, and of one that has not become squall yet: its parent goes on while execve still has the parent's memory.
+/// The peak memory of a squall process so far (VmHWM of proc_pid_status(5)), in KiB. `None` if it has exited, or has
+/// not become squall yet: the parent resumes while the process in execve still has the parent's memory.
 pub(crate) fn peak_kib(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let value = |name| status.lines().find_map(|line| line.strip_prefix(name));

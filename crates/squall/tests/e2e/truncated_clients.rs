@@ -1,7 +1,7 @@
-//! Clients over TLS that cut an upload, or a handshake, off in the middle, against `squall serve`: no part of an upload is
-//! taken for the whole, the access log says so, others are answered meanwhile, and nobody is held on to.
+//! TLS clients that cut off an upload or a handshake midway, against `squall serve`: a partial upload is never taken
+//! for a whole one, the access log shows it, other clients get responses meanwhile, and no connection is kept too long.
 //!
-//! What breaks HTTP itself is in `hostile`, the servers that do the same in `truncated_servers`.
+//! Violations of HTTP itself are in `hostile`, servers that cut off in `truncated_servers`.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -17,22 +17,23 @@ use crate::bare_tls::{BareTls, CUTS, Cut, End};
 use crate::serving::{Serving, connect};
 use crate::support::bench;
 
-/// How long a client that does nothing is waited for, and until when it must be gone: the server looks once a second.
+/// The server's idle timeout, and the time by which an idle client must be disconnected: the server checks once a
+/// second.
 const IDLE: &str = "2s";
 const GIVEN_UP: Duration = Duration::from_secs(6);
 
-/// Within which a client hears of its end that has not to be waited for.
+/// The time within which a client sees its connection end when no timeout is involved.
 const SOON: Duration = Duration::from_millis(1_500);
 
-/// What the server may have used at most, in KiB: idle it takes 17 MiB, and a connection of TLS whose record is on its way
-/// 16 KiB for that and as much again for what was said before it.
+/// The memory limit for the server, in KiB. An idle server takes 17 MiB, and a TLS connection with a record in transit
+/// takes 16 KiB for the record and as much again for what was sent before it.
 const MOST_KIB: u64 = 48 * 1024;
 const MANY: usize = 200;
 
 /// An upload that begins with "abc".
 pub(crate) struct Upload {
     pub(crate) name: &'static str,
-    /// The listener, and what ALPN says there.
+    /// The listener, and the ALPN protocol used there.
     pub(crate) kind: &'static str,
     pub(crate) alpn: &'static str,
     pub(crate) begins: &'static [u8],
@@ -67,16 +68,16 @@ pub(crate) const UPLOADS: [Upload; 3] = [
     },
 ];
 
-/// A server whose clients are not waited for longer than `IDLE`.
+/// A server with an idle timeout of `IDLE`.
 fn serving(more: &[&str]) -> Serving {
     let arguments = [&["--idle-timeout", IDLE], more].concat();
     Serving::start(&["h1", "h1s", "h2", "https"], &arguments)
 }
 
-/// Whether an answer, of whatever protocol, says 200.
+/// Whether a response, of either protocol, has status 200.
 pub(crate) fn has_succeeded(alpn: &str, heard: &[u8]) -> bool {
     match alpn {
-        // HEADERS whose first field is the table's ":status: 200".
+        // HEADERS whose first field is the static table's ":status: 200".
         "h2" => heard.windows(7).any(|bytes| {
             let [kind, _, stream @ .., field] = bytes else {
                 return false;
@@ -87,7 +88,7 @@ pub(crate) fn has_succeeded(alpn: &str, heard: &[u8]) -> bool {
     }
 }
 
-/// Begins the upload, cuts it off, and hears what comes of that.
+/// Begins the upload, cuts it off, and checks the server's reaction.
 fn cut_off(serving: &Serving, upload: &Upload, cut: Cut, version: TlsVersion) {
     let name = format!("{}, {cut:?}, {version:?}", upload.name);
     let mut tls = BareTls::client(serving.address(upload.kind), version, upload.alpn);
@@ -111,7 +112,7 @@ fn cut_off(serving: &Serving, upload: &Upload, cut: Cut, version: TlsVersion) {
 }
 
 #[test]
-fn no_part_of_an_upload_is_taken_for_the_whole() {
+fn partial_upload_is_never_taken_for_a_whole_one() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let log = home.path().join("access.log");
@@ -129,7 +130,7 @@ fn no_part_of_an_upload_is_taken_for_the_whole() {
         thread::sleep(Duration::from_millis(500));
         serving.check_answers();
     });
-    // A whole one, so that it is seen that one would be.
+    // A complete upload, to show that one would be recognised.
     for upload in &UPLOADS {
         let address = serving.address(upload.kind);
         let mut tls = BareTls::client(address, TlsVersion::Tls13, upload.alpn);
@@ -144,7 +145,7 @@ fn no_part_of_an_upload_is_taken_for_the_whole() {
     check_log(&fs::read_to_string(log).expect("the access log"));
 }
 
-/// Of each upload a line without a status, of "abc" alone, for each cut, and one of the whole.
+/// Each cut of an upload has a line without a status and with the 3 bytes of "abc"; the complete upload has one line.
 fn check_log(log: &str) {
     for upload in &UPLOADS {
         let of_it = format!(" \"POST /{}\" ", upload.name);
@@ -156,7 +157,7 @@ fn check_log(log: &str) {
         let whole: Vec<_> = lines.iter().filter(|line| line[0] != "-").collect();
         assert_eq!(whole.len(), 1, "{log}");
         assert_eq!(whole[0][..2], ["200", "6"], "{log}");
-        // A reset may come before anything was read.
+        // A reset may arrive before the server has read anything.
         let all = 1 + 2 * CUTS.len();
         assert!((all - 2..=all).contains(&lines.len()), "{log}");
         let cut: Vec<_> = lines.iter().filter(|line| line[0] == "-").collect();
@@ -164,9 +165,9 @@ fn check_log(log: &str) {
     }
 }
 
-/// What an echo of a part says over HTTP/1.0, which ends with the connection, must not look like the whole.
+/// An HTTP/1.0 response ends with the connection, so the echo of a partial body must not end like a complete one.
 #[test]
-fn an_echo_of_a_part_does_not_end_as_a_whole_one() {
+fn echo_of_a_partial_body_does_not_end_like_a_complete_response() {
     const ASK: &[u8] = b"POST / HTTP/1.0\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc";
     let _bench = bench();
     let serving = serving(&["--echo"]);
@@ -191,7 +192,7 @@ fn an_echo_of_a_part_does_not_end_as_a_whole_one() {
         assert_ne!(end, End::CloseNotify, "{cut:?}");
         assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
     }
-    // In the clear, by the end of TCP or by its silence.
+    // In cleartext, by the end of TCP or by silence.
     for ends in [Some(Shutdown::Write), None] {
         let mut stream = connect(serving.address("h1"));
         stream.write_all(ASK).expect("it reads");
@@ -209,7 +210,7 @@ fn an_echo_of_a_part_does_not_end_as_a_whole_one() {
     serving.check_ends_well();
 }
 
-/// The end that the server makes of somebody who sends that and no more.
+/// Sends these bytes and nothing more. Returns how long the server takes to close.
 fn given_up_after(address: SocketAddr, sent: &[u8]) -> Duration {
     let mut stream = connect(address);
     stream.write_all(sent).expect("it reads");
@@ -222,7 +223,7 @@ fn given_up_after(address: SocketAddr, sent: &[u8]) -> Duration {
 }
 
 #[test]
-fn handshakes_that_stop_are_given_up() {
+fn stalled_handshakes_time_out() {
     let _bench = bench();
     let serving = serving(&[]);
     let tls = TlsSettings::default();
@@ -230,7 +231,7 @@ fn handshakes_that_stop_are_given_up() {
     let session = Session::client(&context.expect("a context"), None).expect("a session");
     let hello = session.output();
     let idle = Duration::from_secs(2)..GIVEN_UP;
-    // Half a hello, all of it without what has to follow, and what is none.
+    // Half a hello, a whole one with nothing after it, and bytes that are no hello.
     let cases = [
         (&hello[..hello.len() / 2], idle.clone()),
         (hello, idle),
@@ -252,13 +253,13 @@ fn handshakes_that_stop_are_given_up() {
     serving.check_ends_well();
 }
 
-/// Each keeps as much in the server as a record can hold.
+/// Each half record makes the server keep the buffer of a whole one.
 #[test]
-fn many_halves_of_records_are_kept_for_their_time_only() {
+fn many_half_records_time_out_without_using_much_memory() {
     let _bench = bench();
     let serving = serving(&[]);
     let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
-    // More than half of it is what comes of it last.
+    // Nearly a full record, of which only the first half is sent.
     let more = vec![b'x'; 16_000];
     let began = Instant::now();
     let mut clients: Vec<_> = (0..MANY)

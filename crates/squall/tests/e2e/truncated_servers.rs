@@ -1,8 +1,8 @@
-//! Servers over TLS that cut an answer off in the middle of its body, against `squall fetch` and `squall load`: only a body
-//! that goes to the end of the connection, and has close_notify behind it, is whole (RFC 9112, section 9.8; RFC 8446,
-//! section 6.1).
+//! TLS servers that cut off a response midway through its body, against `squall fetch` and `squall load`. Of these,
+//! only a body that extends to the end of the connection and is followed by close_notify is complete (RFC 9112, section
+//! 9.8; RFC 8446, section 6.1).
 //!
-//! The clients that do the same are in `truncated_clients`.
+//! Clients that cut off are in `truncated_clients`.
 
 use std::fs;
 use std::io;
@@ -17,28 +17,28 @@ use squall_http::tls::ServerContext;
 use squall_record::read_requests;
 
 use crate::bare_tls::{BareTls, CUTS, Cut, server_context};
-use crate::bounded::{self, Ended, check_each};
+use crate::bounded::{self, ClientOutput, check_each};
 use crate::hostile_servers::{HEADERS, SETTINGS, has_headers};
 use crate::support::squall;
 
-/// `--timeout` of fetch; `-D` of load, and its `--drain`.
+/// `--timeout` of fetch; `-D` and `--drain` of load.
 const TIMEOUT: &str = "3s";
 
-/// What a client may take that has not to wait for its timeout, and what one may take that has, on a busy machine.
+/// Time limits on a busy machine, for a client that need not wait for its timeout and for one that must.
 const SOON: Duration = Duration::from_millis(2_500);
 const MOST: Duration = Duration::from_secs(9);
 
-/// How many are run at once.
+/// The number of cases that run in parallel.
 const AT_ONCE: usize = 8;
 
-/// An answer whose body is cut off.
+/// A response whose body is cut off.
 #[derive(Clone, Copy)]
 pub(crate) struct Body {
     pub(crate) name: &'static str,
     pub(crate) alpn: &'static str,
-    /// What comes of it: its body begins with "abc".
+    /// What is sent of it: its body begins with "abc".
     pub(crate) begins: &'static [&'static [u8]],
-    /// What would have completed it, or what it would have gone on with.
+    /// What would have completed or continued it.
     pub(crate) more: &'static [u8],
 }
 
@@ -81,16 +81,16 @@ pub(crate) const BODIES: [Body; 5] = [
     },
 ];
 
-/// How the pieces of an answer come.
+/// How the pieces of a response arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// With one write, the cut among them.
+    /// In one write, together with the cut.
     AtOnce,
-    /// Each read before the next is written.
+    /// Each is read before the next is written.
     OneByOne,
 }
 
-/// One answer and what becomes of it.
+/// One response and how it is delivered.
 #[derive(Clone, Copy)]
 struct Case {
     body: Body,
@@ -101,7 +101,7 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    // By cuts, so that those that take their time do so together.
+    // Ordered by cut, so that slow cases run at the same time.
     for cut in CUTS {
         for body in BODIES {
             for (pace, version) in [
@@ -120,7 +120,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A server of bare TLS: it answers each client with that, and cuts it off.
+/// A TLS server that sends this body to each client and cuts it off.
 pub(crate) fn start(body: Body, cut: Cut, version: TlsVersion) -> SocketAddr {
     Case {
         body,
@@ -131,7 +131,7 @@ pub(crate) fn start(body: Body, cut: Cut, version: TlsVersion) -> SocketAddr {
     .start()
 }
 
-/// Whether a body that is cut off so has come to its end.
+/// Whether a body cut off in this way is complete.
 pub(crate) fn is_whole(body: Body, cut: Cut) -> bool {
     let is_said = matches!(cut, Cut::CloseNotify | Cut::CloseNotifyAndSilence);
     is_said && body.name == UNTIL_END
@@ -155,7 +155,7 @@ impl Case {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let context = context.clone();
-                // Its client may go at any time.
+                // Its client may disconnect at any time.
                 thread::spawn(move || {
                     let _ = self.serve(stream, &context);
                 });
@@ -194,7 +194,7 @@ impl Case {
         is_whole(self.body, self.cut)
     }
 
-    /// What becomes of load's request.
+    /// The outcome of load's request.
     fn outcome(&self) -> Outcome {
         match self.cut {
             _ if self.is_whole() => Outcome::Answered,
@@ -204,7 +204,7 @@ impl Case {
         }
     }
 
-    /// Runs the command against it, in that folder.
+    /// Runs the command against this server, in that folder.
     fn check(self, home: &Path, command: &str, arguments: &[&str]) {
         let name = self.name();
         let http = match self.body.alpn {
@@ -218,19 +218,22 @@ impl Case {
             .args(arguments)
             .arg(format!("https://{address}/"));
         let name = format!("{command}, {name}");
-        let Ended {
-            status, took, said, ..
+        let ClientOutput {
+            status,
+            took,
+            output,
+            ..
         } = bounded::run(&mut client, home, MOST, &name);
         let expected = if self.is_whole() { 0 } else { 1 };
-        assert_eq!(status.code(), Some(expected), "{name}: {said}");
-        assert!(!said.contains("panicked"), "{name}: {said}");
+        assert_eq!(status.code(), Some(expected), "{name}: {output}");
+        assert!(!output.contains("panicked"), "{name}: {output}");
         if self.cut != Cut::HalfRecordAndSilence {
             assert!(took < SOON, "{name}: {took:?}");
         }
     }
 }
 
-/// `then` looks at what each left in its folder.
+/// Checks all cases; `then` examines what each left in its folder.
 fn check(command: &str, arguments: &[&str], then: impl Fn(&Case, &Path) + Sync) {
     check_each(&cases(), AT_ONCE, |case, home| {
         case.check(home, command, arguments);
@@ -239,7 +242,7 @@ fn check(command: &str, arguments: &[&str], then: impl Fn(&Case, &Path) + Sync) 
 }
 
 #[test]
-fn fetch_takes_no_part_of_a_body_for_the_whole() {
+fn fetch_reports_truncated_bodies_as_incomplete() {
     let fetch = ["--timeout", TIMEOUT, "-o", "body"];
     check("fetch", &fetch, |case, home| {
         let read = |name| fs::read_to_string(home.join(name)).expect("text");
@@ -254,14 +257,14 @@ fn fetch_takes_no_part_of_a_body_for_the_whole() {
             let words = ["squall: cannot get ", "squall: no whole answer within 3s"];
             let waits = usize::from(case.outcome() == Outcome::Censored);
             assert!(said.contains(words[waits]), "{name}: {said}");
-            // What the broken record would have brought is not among it.
+            // Nothing from the broken record may be in the body.
             assert!(["", "abc"].contains(&read("body").as_str()), "{name}");
         }
     });
 }
 
 #[test]
-fn load_records_a_part_of_a_body_as_one() {
+fn load_records_truncated_bodies_as_incomplete() {
     let load = [
         "-n",
         "1",

@@ -1,10 +1,11 @@
-//! Constructed holds: trials in which one thing keeps messages waiting for a time that is known in advance.
+//! Constructed holds: trials in which one thing delays messages for a time that is known in advance.
 //!
-//! Each request is alone on its connection, so its wait follows from the construction: rounds of a window, segments of slow
-//! start, bytes over a rate, the round trip of a repair. The cause that was built must have at least
-//! 95 % of the wait, and causes that were not built must have next to nothing. Most requests carry a body each way, so a
-//! trial shows both directions. Two holds at once, and real programs, are in `truth_pairs`; holds that settings make, such as a
-//! known pace, in `truth_settings`; positions of drops and their victims in `constructed`; real loss rates in `truth_paths`.
+//! Each request is alone on its connection, so its wait follows from the construction: rounds of a window, flights of
+//! slow start, bytes over a rate, the round trip of a retransmission. The constructed cause must get at least 95 % of
+//! the wait, and causes that were not constructed next to nothing. Most requests carry a body in each direction, so a
+//! trial shows both directions. Two simultaneous holds, and real programs, are in `truth_pairs`; holds that settings
+//! create, such as a known pace, in `truth_settings`; positions of drops and their victims in `constructed`; real loss
+//! rates in `truth_paths`.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +20,10 @@ use crate::support::{FinishedRun, TrialFiles, run_recipe, seat};
 pub(crate) const ROUND_TRIP_NS: u64 = 20_000_000;
 pub(crate) const WIDE: &str =
     "http2 = { stream_window = \"16MiB\", connection_window = \"16MiB\" }";
-/// Opens a connection for each of up to eight requests.
+/// Opens a new connection for each of up to eight requests.
 pub(crate) const FRESH: &str = "connections = 8\npool = { warm = 0, order = \"turns\" }";
 
-/// What is asked, how often, over what link.
+/// The requests, their rate, and the link.
 pub(crate) struct Load {
     pub(crate) rate: &'static str,
     pub(crate) bodies: (&'static str, &'static str),
@@ -32,7 +33,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Bodies of this size both ways.
+    /// Bodies of this size in both directions.
     pub(crate) fn both_ways(rate: &'static str, body: &'static str) -> Load {
         Load {
             rate,
@@ -63,7 +64,7 @@ impl Load {
     }
 }
 
-/// Variants named after their protocols, each with the settings of its version of HTTP.
+/// Variants named after their protocols, each with the settings of its HTTP version.
 pub(crate) fn direct(
     protocols: &[Protocol],
     connections: &str,
@@ -87,16 +88,16 @@ const OVER_TCP: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H2];
 pub(crate) const HTTP2: [Protocol; 2] = [Protocol::H2c, Protocol::H2];
 pub(crate) const KEPT: &str = "connections = 1";
 
-/// A window of one stream, opened again only when all of it was used.
+/// A small stream window, updated only when all of it has been used.
 pub(crate) const STREAM_OF_8_KIB: &str = "http2 = { stream_window = \"8192\", connection_window = \"16MiB\", \
      window_updates = { every = \"8192\" } }";
 pub(crate) const QUIC_STREAM_OF_8_KIB: &str = "http3 = { stream_window = \"8192\" }";
 
-/// A cause and the wait that the construction gives each request, in nanoseconds.
+/// A cause, and the wait in nanoseconds that the construction imposes on each request.
 pub(crate) type Known = (Cause, u64);
 
-/// What a request has besides any hold. Host and server are not asserted from above: another load of the machine adds to
-/// both, and the causes that were built must have their parts whatever else there is.
+/// Causes that any request has besides a hold. Host and server time have no upper bound here: other load on the machine
+/// adds to both, and the constructed causes must get their shares regardless.
 const EVER_PRESENT: [Cause; 5] = [
     Cause::Connect,
     Cause::Tls,
@@ -105,7 +106,7 @@ const EVER_PRESENT: [Cause; 5] = [
     Cause::Host,
 ];
 
-/// The measured requests of a trial with their causes in total.
+/// The measured requests of a trial with their total causes.
 pub(crate) fn measured(
     trial: &TrialFiles,
     folder: &TrialFolder,
@@ -125,8 +126,8 @@ pub(crate) fn folder_of(run: &FinishedRun, record: &TrialRecord) -> TrialFolder 
     trial.expect("a complete trial")
 }
 
-/// Every measured request of every trial has 95 % of each known wait under its cause, and all that was not built is less
-/// than 5 % of what was.
+/// In every measured request of every trial, each known wait has at least 95 % under its cause, and all causes that
+/// were not constructed sum to less than 5 % of those that were.
 pub(crate) fn check(run: &FinishedRun, known: &[Known]) {
     for trial in &run.trials {
         let name = &trial.record.trial.variant.name;
@@ -168,7 +169,7 @@ pub(crate) fn check_trial(trial: &TrialFiles, folder: &TrialFolder, name: &str, 
 
 /// Slow start sends 10 segments (RFC 6928), then 20, then 40: what fits into three flights waits for two round trips.
 #[test]
-fn slow_start_of_a_fresh_connection_is_cwnd() {
+fn slow_start_is_reported_as_cwnd() {
     let _seat = seat();
     let load = Load {
         warmup: "0s",
@@ -180,9 +181,9 @@ fn slow_start_of_a_fresh_connection_is_cwnd() {
     check(&run, &[(Cause::Cwnd, 4 * ROUND_TRIP_NS)]);
 }
 
-/// Four windows of data each way wait for three updates.
+/// Four windows of data in each direction wait for three updates each.
 #[test]
-fn small_stream_window_is_window_stream() {
+fn small_stream_window_is_reported_as_window_stream() {
     let _seat = seat();
     let load = Load::both_ways("4/s", "32768");
     let protocols = &ALL[1..];
@@ -193,9 +194,9 @@ fn small_stream_window_is_window_stream() {
     );
 }
 
-/// HTTP/2 allows no connection window below 65,535 bytes (RFC 9113, section 6.9.2), QUIC does.
+/// HTTP/2 allows no connection window below 65,535 bytes (RFC 9113, section 6.9.2); QUIC does.
 #[test]
-fn small_connection_window_is_window_connection() {
+fn small_connection_window_is_reported_as_window_connection() {
     let _seat = seat();
     let known = [(Cause::WindowConnection, 6 * ROUND_TRIP_NS)];
     let load = Load {
@@ -211,9 +212,9 @@ fn small_connection_window_is_window_connection() {
     check(&load.run(&direct(&[Protocol::H3], KEPT, "", http3)), &known);
 }
 
-/// A receive buffer offers no more than its size, so 12 kB wait for two round trips at least.
+/// A receive buffer offers no more than its size, so 12 kB wait for at least two round trips.
 #[test]
-fn small_receive_buffer_is_window_receive() {
+fn small_receive_buffer_is_reported_as_window_receive() {
     let _seat = seat();
     let load = Load::both_ways("3/s", "12kB");
     let connections = format!("{KEPT}\ntcp = {{ receive_buffer = \"4KiB\" }}");
@@ -221,9 +222,9 @@ fn small_receive_buffer_is_window_receive() {
     check(&run, &[(Cause::WindowReceive, 4 * ROUND_TRIP_NS)]);
 }
 
-/// 12 kB take 48 ms each way, and leave their sender at once.
+/// 12 kB take 48 ms in each direction, and leave their sender immediately.
 #[test]
-fn rate_of_the_link_is_link() {
+fn transmission_time_is_reported_as_link() {
     let _seat = seat();
     let load = Load {
         link: "rate 2mbit",
@@ -233,9 +234,9 @@ fn rate_of_the_link_is_link() {
     check(&run, &[(Cause::Link, 96_000_000)]);
 }
 
-/// The fourth segment with data has at least three behind it, so it arrives a round trip late (RFC 6675).
+/// At least three segments follow the fourth data segment, so it arrives a round trip late (RFC 6675).
 #[test]
-fn lost_segment_is_loss_until_its_repair() {
+fn lost_segment_is_reported_as_loss_until_its_retransmission() {
     let _seat = seat();
     let fresh = |bodies, link| Load {
         warmup: "0s",
@@ -246,16 +247,16 @@ fn lost_segment_is_loss_until_its_repair() {
     };
     let run = fresh(("10kB", "10kB"), "drop data 4").run(&direct(&OVER_TCP, FRESH, WIDE, ""));
     check(&run, &[(Cause::Loss, 2 * ROUND_TRIP_NS)]);
-    // Of QUIC's packets it is not seen which have data: the eighth is the body's where one goes that way.
+    // The link cannot see which QUIC packets carry data; in the direction with a body, the eighth is part of it.
     for bodies in [("10kB", "0"), ("0", "10kB")] {
         let run = fresh(bodies, "drop 8").run(&direct(&[Protocol::H3], FRESH, "", ""));
         check(&run, &[(Cause::Loss, ROUND_TRIP_NS)]);
     }
 }
 
-/// A request that opens the connection between two proxies waits for it: that is `connect`, not the first proxy's time.
+/// A request that opens the connection between two proxies waits for it: this is `connect`, not the first proxy's time.
 #[test]
-fn connection_that_a_proxy_opens_is_connect() {
+fn connection_that_a_proxy_opens_is_reported_as_connect() {
     let _seat = seat();
     let path = "client -h1-> proxy ~h1~> proxy -h1-> server";
     let variants = format!("[[variant]]\nname = \"h1\"\npath = \"{path}\"\n");

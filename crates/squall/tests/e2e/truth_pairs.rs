@@ -1,7 +1,7 @@
-//! Two constructed holds at once, each of which must have its own part, and holds of real programs: a proxy that sleeps,
-//! windows and losses between Envoys.
+//! Two constructed holds at the same time, each of which must get its own share, and holds by real programs: a proxy
+//! that sleeps, windows and losses between Envoys.
 //!
-//! What a hold is, and how its known wait is checked, is in `truth_holds`; caps, paces, buffers of programs and delays of our
+//! `truth_holds` defines a hold and how its known wait is checked; caps, pacing, buffers of programs and delays of our
 //! own proxy are in `truth_settings`.
 
 use squall_base::plan::Protocol;
@@ -14,9 +14,9 @@ use crate::truth_holds::{
     check_trial, direct, folder_of, measured,
 };
 
-/// Each window of 8 KiB takes 16.384 ms at that rate, and its update comes a round trip after its last byte has left.
+/// Each window of 8 KiB takes 16.384 ms at that rate, and its update arrives a round trip after its last byte has left.
 #[test]
-fn stream_window_and_rate_each_have_their_part() {
+fn stream_window_and_rate_each_get_their_share() {
     let _seat = seat();
     let load = Load {
         link: "rate 4mbit",
@@ -32,9 +32,10 @@ fn stream_window_and_rate_each_have_their_part() {
     );
 }
 
-/// One segment is lost within a window of the third request or so, and its repair is not the window's.
+/// One segment is lost within a window of about the third request, and its retransmission is not attributed to the
+/// window.
 #[test]
-fn stream_window_and_lost_segment_each_have_their_part() {
+fn stream_window_and_lost_segment_each_get_their_share() {
     let _seat = seat();
     for bodies in [("32768", "0"), ("0", "32768")] {
         let load = Load {
@@ -51,8 +52,8 @@ fn stream_window_and_lost_segment_each_have_their_part() {
     }
 }
 
-/// Exactly one request of the trial lost a segment, for a round trip at least. It waited for so many windows, all others for
-/// three.
+/// Exactly one request of the trial lost a segment, for at least one round trip. It waited for `windows` windows, all
+/// others for three.
 pub(crate) fn check_one_lost(trial: &TrialFiles, folder: &TrialFolder, windows: u64) {
     let name = &trial.record.trial.variant.name;
     let mut lost = Vec::new();
@@ -71,11 +72,11 @@ pub(crate) fn check_one_lost(trial: &TrialFiles, folder: &TrialFolder, windows: 
     assert!(loss * 100 >= ROUND_TRIP_NS * 95, "{name}: {loss}");
 }
 
-/// A packet of the upload is lost, and slow start spreads the response over three flights. In the other direction the packet
-/// of that number is an acknowledgement, which the next one makes up for. Over HTTP/2 it may be one with SETTINGS or an update
-/// of a window, whose loss holds others up, so there the wait is not known.
+/// A packet of the upload is lost, and slow start spreads the response over three flights. In the other direction, the
+/// packet of that number is an acknowledgement, and the next one makes up for its loss. Over HTTP/2 it may be a packet
+/// with SETTINGS or a window update, whose loss delays other frames, so the wait there is not known.
 #[test]
-fn lost_segment_and_slow_start_each_have_their_part() {
+fn lost_segment_and_slow_start_each_get_their_share() {
     let _seat = seat();
     let known = [
         (Cause::Loss, ROUND_TRIP_NS),
@@ -94,7 +95,7 @@ fn lost_segment_and_slow_start_each_have_their_part() {
     check(&of("drop 8").run(&quic), &known);
 }
 
-/// An HTTP/1.1 proxy that sleeps 20 ms before each answer.
+/// An HTTP/1.1 proxy that sleeps 20 ms before each response.
 const SLEEPER: &str = r#"
 import http.client, http.server, sys, time
 
@@ -124,9 +125,9 @@ server.upstream = http.client.HTTPConnection(upstream_host, int(upstream_port))
 server.serve_forever()
 "#;
 
-/// The sleep of a proxy is `host` beside windows of the hop behind it, and alone over HTTP/1.1.
+/// The proxy's sleep is `host` next to windows of the hop behind it, and alone over HTTP/1.1.
 #[test]
-fn sleep_of_a_proxy_is_host_also_beside_a_stream_window() {
+fn sleep_of_a_proxy_is_host_even_with_a_full_stream_window() {
     if !have(&["python3"]) {
         return;
     }
@@ -174,9 +175,9 @@ fn check_host_alone(trial: &TrialFiles, folder: &TrialFolder) {
     }
 }
 
-/// Envoys keep windows of their own choice to 65,535 bytes at least, so larger bodies wait for three updates each way.
+/// Envoy allows windows of no less than 65,535 bytes, so larger bodies wait for three updates in each direction.
 #[test]
-fn windows_between_two_envoys_are_theirs() {
+fn windows_between_two_envoys_are_reported_as_windows() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -215,10 +216,10 @@ fn windows_between_two_envoys_are_theirs() {
     }
 }
 
-/// Each lost packet of a message between two Envoys costs a round trip at least. Of QUIC's packets it is not seen which have
-/// data.
+/// Each lost packet of a message between two Envoys costs at least a round trip. For QUIC, the packets that carry data
+/// cannot be identified.
 #[test]
-fn lost_packets_between_two_envoys_are_loss() {
+fn lost_packets_between_two_envoys_are_reported_as_loss() {
     if !have(&["envoy", "nginx"]) {
         return;
     }

@@ -1,7 +1,8 @@
-//! Two Envoys with one connection between them, with and without loss: what the six-paths recipe asks, at a smaller scale.
+//! Two Envoys with one connection between them, with and without loss: the question of the six-paths recipe, at a
+//! smaller scale.
 //!
-//! Under loss the connection is what every request waits for, so the causes must say so and the first finding must name it.
-//! Holds whose length is known in advance are in `truth_holds`, exact nesting of hops in `causes_paths`.
+//! Under loss every request waits for that connection, so the causes must show it and the first finding must name it.
+//! Holds of known length are in `truth_holds`, exact nesting of hops in `causes_paths`.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ path = "client -h1-> envoy ~h2~> envoy -h1-> nginx"
 const VARIANTS: [&str; 2] = ["h2c", "h2"];
 const ROUND_TRIP_NS: u64 = 20_000_000;
 
-/// The measured requests of a trial, the fastest first, each with its causes in total.
+/// The measured requests of a trial, fastest first, each with its total causes.
 struct Measured {
     name: String,
     requests: Vec<(RequestRecord, CausesRecord)>,
@@ -74,7 +75,7 @@ impl Measured {
     }
 }
 
-/// The share that these causes have in the time of these requests, with waits in queues given to their roots.
+/// The share of these causes in the time of these requests, with waits in queues attributed to their roots.
 fn share(of: &[(RequestRecord, CausesRecord)], causes: &[Cause]) -> f64 {
     let spans: Vec<CauseSpans> = of.iter().map(|(_, row)| row.root_spans()).collect();
     let total: u64 = spans.iter().map(|it| it.total().as_nanos()).sum();
@@ -93,7 +94,7 @@ fn is_lossless(condition: &Condition) -> bool {
 }
 
 #[test]
-fn between_two_envoys_loss_is_the_connections_fault_and_not_the_hosts() {
+fn loss_between_two_envoys_is_attributed_to_the_connection_not_the_hosts() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -126,7 +127,8 @@ fn check_lossy(measured: &Measured) {
     }
 }
 
-/// Nothing is lost, so requests cross the link once each way, and what the programs need is still `host`.
+/// Nothing is lost, so requests cross the link once in each direction, and the time that the programs need is still
+/// `host`.
 fn check_lossless(measured: &Measured) {
     let name = &measured.name;
     let lost = share(&measured.requests, &[Cause::Loss, Cause::Hol]);

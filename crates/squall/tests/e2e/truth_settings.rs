@@ -1,8 +1,8 @@
-//! Constructed holds that settings make: a capped congestion window, a known pace, small buffers of Envoy and its windows
-//! over HTTP/3, and a proxy's delay beside each hold of the hop across the link.
+//! Constructed holds that settings create: a capped congestion window, a known pace, small buffers of Envoy and its
+//! HTTP/3 windows, and a proxy's delay combined with each hold of the hop across the link.
 //!
-//! What a hold is, and how its known wait is checked, is in `truth_holds`; holds without these settings are there and in
-//! `truth_pairs`. What the settings do to sockets, routes and hosts is tested in squall-linux.
+//! `truth_holds` defines a hold and how its known wait is checked; holds without these settings are there and in
+//! `truth_pairs`. squall-linux tests what the settings do to sockets, routes and hosts.
 
 use squall_base::plan::Protocol;
 use squall_base::record::Cause;
@@ -14,12 +14,13 @@ use crate::truth_holds::{
 };
 use crate::truth_pairs::check_one_lost;
 
-/// 20 kB and a head are 14 segments of 1,448 bytes: four flights, of which each but the first waits for the one before.
+/// 20 kB and a head are 14 segments of 1,448 bytes: four flights, each of which but the first waits for the one before.
 const FLIGHTS_OF_FOUR: &str = "tcp = { slow_start_after_idle = false, max_cwnd = 4 }";
 const BODY_OF_FOUR_FLIGHTS: &str = "20kB";
 const OVER_TCP: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H2];
 
-/// Variants named after their protocols: two Envoys with that hop between them, whose sides both have these settings.
+/// Variants named after their protocols: two Envoys with that hop between them, both sides of which have these
+/// settings.
 fn between_envoys(protocols: &[Protocol], side: &str) -> String {
     let variants = protocols.iter().map(|protocol| {
         let name = protocol.name();
@@ -32,7 +33,7 @@ fn between_envoys(protocols: &[Protocol], side: &str) -> String {
 }
 
 #[test]
-fn capped_congestion_window_is_cwnd() {
+fn capped_congestion_window_is_reported_as_cwnd() {
     let _seat = seat();
     let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
     let connections = format!("{KEPT}\n{FLIGHTS_OF_FOUR}");
@@ -41,7 +42,7 @@ fn capped_congestion_window_is_cwnd() {
 }
 
 #[test]
-fn capped_congestion_window_between_two_envoys_is_cwnd() {
+fn capped_congestion_window_between_two_envoys_is_reported_as_cwnd() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -51,10 +52,11 @@ fn capped_congestion_window_between_two_envoys_is_cwnd() {
     check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
 }
 
-/// At 2 Mbit/s, which are 250 bytes a millisecond, all but the last two segments of 20 kB take 68.416 ms. After an idle time
-/// the second burst leaves half of its time, 5.792 ms, earlier (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
+/// At 2 Mbit/s, which is 250 bytes per millisecond, all but the last two segments of 20 kB take 68.416 ms. After an
+/// idle period the second burst leaves earlier by half of its time, 5.792 ms (tcp_update_skb_after_send,
+/// net/ipv4/tcp_output.c).
 #[test]
-fn known_pace_is_pacing() {
+fn known_pace_is_reported_as_pacing() {
     let _seat = seat();
     let load = Load {
         warmup: "1s",
@@ -65,9 +67,9 @@ fn known_pace_is_pacing() {
     check(&run, &[(Cause::Pacing, 2 * (68_416_000 - 5_792_000))]);
 }
 
-/// As between our own stations, 12 kB wait for two round trips at least.
+/// As between our own stations, 12 kB wait for at least two round trips.
 #[test]
-fn small_receive_buffer_of_envoy_is_window_receive() {
+fn small_receive_buffer_of_envoy_is_reported_as_window_receive() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -80,10 +82,10 @@ fn small_receive_buffer_of_envoy_is_window_receive() {
     check(&run, &[(Cause::WindowReceive, 4 * ROUND_TRIP_NS)]);
 }
 
-/// Four windows of 16 KiB wait for three updates. Envoy's server raises its own windows for uploads as it goes, so only
+/// Four windows of 16 KiB wait for three updates. Envoy's server raises its own windows for uploads over time, so only
 /// responses wait for a known time.
 #[test]
-fn windows_of_http3_between_two_envoys_are_theirs() {
+fn http3_windows_between_two_envoys_are_reported_as_windows() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -105,10 +107,10 @@ fn windows_of_http3_between_two_envoys_are_theirs() {
     }
 }
 
-/// The first segment of each flight takes 3 ms at that rate before the receiver can acknowledge it. The last segment holds
-/// 1,176 bytes of the body at least, which take 2.352 ms.
+/// At that rate the first segment of each flight takes 3 ms before the receiver can acknowledge it. The last segment
+/// holds at least 1,176 bytes of the body, which take 2.352 ms.
 #[test]
-fn capped_congestion_window_and_rate_between_two_envoys_each_have_their_part() {
+fn capped_cwnd_and_rate_between_two_envoys_each_get_their_share() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -123,11 +125,11 @@ fn capped_congestion_window_and_rate_between_two_envoys_each_have_their_part() {
     check(&run, &known);
 }
 
-/// One segment is lost within the measured requests, and its repair is not the window's. Envoy gives half of a window back at
-/// a time, so in the window that lost the segment the sender may have half a window open when the repair is over, and then
-/// waits for its congestion window: of that request two windows are known.
+/// One segment is lost within the measured requests, and its retransmission is not attributed to the window. Envoy
+/// returns half of a window at a time, so after the lost segment is repaired the sender may have half a window open and
+/// then wait for its congestion window instead: for that request, only two windows are known.
 #[test]
-fn stream_window_and_lost_segment_between_two_envoys_each_have_their_part() {
+fn stream_window_and_lost_segment_between_two_envoys_each_get_their_share() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
@@ -152,8 +154,8 @@ const RECEIVE_BUFFER: &str = "tcp = { receive_buffer = \"4KiB\" }";
 const CONNECTION_OF_64_KIB: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"65535\", \
      window_updates = { every = \"65535\" } }\ntcp = { slow_start_after_idle = false }";
 
-/// The proxy behind the link holds each response for 20 ms, and then the link's own hold begins again. `hops` are the settings
-/// of the hop across the link by its protocol.
+/// The proxy behind the link delays each response by 20 ms, and then the link's own hold starts again. `hops` has the
+/// settings of the hop across the link by protocol.
 fn check_beside_delay(hops: &[(&str, &str)], load: &Load, known: Known) {
     let delayed = hops.iter().map(|(protocol, settings)| {
         format!(
@@ -176,7 +178,7 @@ fn on_fresh_connections(bodies: (&'static str, &'static str), link: &'static str
 }
 
 #[test]
-fn delay_of_a_proxy_is_host_beside_a_capped_congestion_window() {
+fn proxy_delay_is_reported_as_host_with_a_capped_congestion_window() {
     let _seat = seat();
     let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FLIGHTS_OF_FOUR));
     let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
@@ -184,7 +186,7 @@ fn delay_of_a_proxy_is_host_beside_a_capped_congestion_window() {
 }
 
 #[test]
-fn delay_of_a_proxy_is_host_beside_a_stream_window() {
+fn proxy_delay_is_reported_as_host_with_a_stream_window() {
     let _seat = seat();
     let hops = [
         ("h2c", STREAM_OF_8_KIB),
@@ -195,10 +197,10 @@ fn delay_of_a_proxy_is_host_beside_a_stream_window() {
     check_beside_delay(&hops, &load, (Cause::WindowStream, 6 * ROUND_TRIP_NS));
 }
 
-/// An upload of four of HTTP/2's smallest windows does not fit into the first proxy, which reads it as the windows behind it
-/// open: what waits on the hop before the link waits for them, too.
+/// An upload of four of HTTP/2's smallest windows does not fit into the first proxy, which reads it only as the windows
+/// behind it open. So the upload also waits for these windows on the hop before the link.
 #[test]
-fn delay_of_a_proxy_is_host_beside_a_connection_window() {
+fn proxy_delay_is_reported_as_host_with_a_connection_window() {
     let _seat = seat();
     let hops = ["h2c", "h2"].map(|protocol| (protocol, CONNECTION_OF_64_KIB));
     let load = Load {
@@ -212,7 +214,7 @@ fn delay_of_a_proxy_is_host_beside_a_connection_window() {
 }
 
 #[test]
-fn delay_of_a_proxy_is_host_beside_a_receive_window() {
+fn proxy_delay_is_reported_as_host_with_a_receive_window() {
     let _seat = seat();
     let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, RECEIVE_BUFFER));
     let load = Load::both_ways("3/s", "12kB");
@@ -220,7 +222,7 @@ fn delay_of_a_proxy_is_host_beside_a_receive_window() {
 }
 
 #[test]
-fn delay_of_a_proxy_is_host_beside_a_lost_packet() {
+fn proxy_delay_is_reported_as_host_with_a_lost_packet() {
     let _seat = seat();
     let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FRESH));
     let load = on_fresh_connections(("10kB", "10kB"), "drop data 4");
@@ -230,7 +232,7 @@ fn delay_of_a_proxy_is_host_beside_a_lost_packet() {
 }
 
 #[test]
-fn delay_of_a_proxy_is_host_beside_the_rate_of_the_link() {
+fn proxy_delay_is_reported_as_host_with_a_rate_limited_link() {
     let _seat = seat();
     let hops = ["h1", "h2c", "h2", "h3"].map(|protocol| (protocol, KEPT));
     let load = Load {
@@ -240,10 +242,10 @@ fn delay_of_a_proxy_is_host_beside_the_rate_of_the_link() {
     check_beside_delay(&hops, &load, (Cause::Link, 96_000_000));
 }
 
-/// The proxy before the link holds the response to an upload that was held before. A response's body would wait behind its
-/// head, without new windows, and the two holds would be one.
+/// The proxy before the link delays the response to an upload that was held before. A response body would wait behind
+/// its own head, without window updates, and merge both holds into one.
 #[test]
-fn delay_of_a_proxy_is_host_after_an_upload_was_held() {
+fn proxy_delay_is_reported_as_host_after_a_held_upload() {
     let _seat = seat();
     for (protocol, settings, body, known) in [
         (

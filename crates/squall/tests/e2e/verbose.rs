@@ -1,7 +1,7 @@
-//! What `-v` prints where there are several requests, and where an answer is more than one head and a body: what was really
-//! sent and received, in its order.
+//! What `-v` prints for several requests, and for a response that is more than one head and a body: what was really
+//! sent and received, in order.
 //!
-//! The layout, and that of one request, is in `fetch`.
+//! The layout, and the output for one request, is tested in `fetch`.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -18,8 +18,7 @@ use crate::hostile_servers::has_headers;
 use crate::served::{Serving, ask};
 use crate::support::{have, seat, squall, stderr, stdout};
 
-/// The paths of requests in the order in which `-v` says that they were sent, each with its stream over HTTP/2 and
-/// HTTP/3.
+/// The paths of requests in the order in which `-v` reports them sent, each with its stream over HTTP/2 and HTTP/3.
 fn sent(said: &str) -> Vec<(Option<u64>, String)> {
     let mut stream = None;
     let mut paths = Vec::new();
@@ -38,7 +37,7 @@ fn sent(said: &str) -> Vec<(Option<u64>, String)> {
 }
 
 #[test]
-fn load_shows_each_request_where_it_is_sent() {
+fn load_prints_each_request_when_it_is_sent() {
     const REQUESTS: usize = 20;
     let _seat = seat();
     for protocol in [Protocol::H1, Protocol::H2c, Protocol::H3] {
@@ -78,7 +77,7 @@ fn load_shows_each_request_where_it_is_sent() {
         assert!(count("/a") > 0 && count("/b") > 0, "{protocol}: {sent:?}");
         assert_eq!(count("/a") + count("/b"), REQUESTS);
 
-        // The server says the same, and the record.
+        // The server's log and the records agree.
         let (status, _) = server.end();
         assert!(status.success());
         let log = fs::read_to_string(home.path().join("access.log")).expect("the access log");
@@ -98,9 +97,9 @@ fn load_shows_each_request_where_it_is_sent() {
     }
 }
 
-/// Each connection's lines, by the number in front of them.
+/// Each connection's lines, selected by the number at their start.
 #[test]
-fn load_says_of_which_connection_it_prints() {
+fn load_prints_the_connection_of_each_line() {
     const CONNECTIONS: usize = 3;
     let _seat = seat();
     for (protocol, begins) in [
@@ -157,8 +156,7 @@ fn load_says_of_which_connection_it_prints() {
     }
 }
 
-/// A server that says this to each client, some pieces after the client's SETTINGS and its request of HTTP/2, or after the
-/// head of HTTP/1.1, each a while after the one before.
+/// A server that waits for each client's HTTP/2 request or HTTP/1.1 head, and then sends these pieces, 30 ms apart.
 fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("its address");
@@ -173,9 +171,12 @@ fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
 fn answer(mut stream: TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut heard = Vec::new();
-    let is_asked = |heard: &[u8]| match heard.starts_with(b"PRI ") {
-        true => has_headers(heard),
-        false => heard.ends_with(b"\r\n\r\n"),
+    let is_asked = |heard: &[u8]| {
+        if heard.starts_with(b"PRI ") {
+            has_headers(heard)
+        } else {
+            heard.ends_with(b"\r\n\r\n")
+        }
     };
     while !is_asked(&heard) {
         let mut buffer = [0; 4096];
@@ -189,7 +190,7 @@ fn answer(mut stream: TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
         stream.write_all(piece)?;
         thread::sleep(Duration::from_millis(30));
     }
-    // Until the client has gone.
+    // Until the client disconnects.
     io::copy(&mut stream, &mut io::sink())?;
     Ok(())
 }
@@ -199,19 +200,19 @@ const SETTINGS: [&[u8]; 2] = [
     b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64",
     b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\x01\x86\xa0",
 ];
-/// Both together, and the first again.
+/// Both in one write, followed by the first again.
 const SETTINGS_AT_ONCE: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64\
     \0\0\x06\x04\0\0\0\0\0\0\x04\0\x01\x86\xa0\
     \0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
 /// HEADERS of stream 1: ":status: 103" and "link: a", as literals.
 const INTERIM: &[u8] = b"\0\0\x0d\x01\x04\0\0\0\x01\x08\x03103\0\x04link\x01a";
-/// ":status: 200" and "x: y" in two reads, of one frame, and of a frame and its CONTINUATION.
+/// ":status: 200" and "x: y" in two reads: as one frame, and as a frame and its CONTINUATION.
 const HALVES: [&[u8]; 2] = [b"\0\0\x06\x01\x04\0\0\0\x01\x88", b"\0\x01x\x01y"];
 const CONTINUED: [&[u8]; 2] = [
     b"\0\0\x01\x01\0\0\0\0\x01\x88",
     b"\0\0\x05\x09\x04\0\0\0\x01\0\x01x\x01y",
 ];
-/// The same in three frames, two of which come together.
+/// The same head in three frames, two of which arrive together.
 const CONTINUED_LATE: [&[u8]; 2] = [
     b"\0\0\x01\x01\0\0\0\0\x01\x88\0\0\x03\x09\0\0\0\0\x01\0\x01x",
     b"\0\0\x02\x09\x04\0\0\0\x01\x01y",
@@ -220,7 +221,7 @@ const CONTINUED_LATE: [&[u8]; 2] = [
 const DATA: &[u8] = b"\0\0\x03\0\0\0\0\0\x01abc";
 const TRAILERS: &[u8] = b"\0\0\x05\x01\x05\0\0\0\x01\0\x01t\x01z";
 
-/// What was received, without times: of nghttp without what it tells besides frames.
+/// What was received, without times and without nghttp's lines that are not about frames.
 fn received(text: &str) -> Vec<String> {
     let mut is_received = false;
     let mut lines = Vec::new();
@@ -238,7 +239,7 @@ fn received(text: &str) -> Vec<String> {
     lines
 }
 
-/// What `squall fetch -v` says of that server, and what the body is.
+/// What `squall fetch -v` prints for that server; also checks the body.
 fn fetch(http: &str, server: SocketAddr) -> String {
     let home = TempDir::new().expect("a temporary folder");
     let output = squall(home.path())
@@ -252,9 +253,9 @@ fn fetch(http: &str, server: SocketAddr) -> String {
     said
 }
 
-/// Interim responses, heads that come in halves, trailers, and several SETTINGS: as nghttp shows them.
+/// Interim responses, heads that arrive in halves, trailers, and several SETTINGS, as nghttp prints them.
 #[test]
-fn an_answer_in_many_pieces_is_shown_as_nghttp_shows_it() {
+fn response_in_many_pieces_is_printed_as_nghttp_prints_it() {
     static PIECES: [&[u8]; 8] = [
         SETTINGS[0],
         SETTINGS[1],
@@ -288,9 +289,9 @@ fn an_answer_in_many_pieces_is_shown_as_nghttp_shows_it() {
     assert_eq!(ours, theirs, "{said}");
 }
 
-/// nghttp takes HEADERS and CONTINUATION for one frame; on the wire they are two.
+/// nghttp reports HEADERS and CONTINUATION as one frame; on the wire they are two.
 #[test]
-fn fields_of_a_head_with_a_continuation_stand_before_it() {
+fn fields_of_a_continued_head_are_printed_before_its_frames() {
     static ONE: [&[u8]; 5] = [SETTINGS[0], CONTINUED[0], CONTINUED[1], DATA, TRAILERS];
     static TWO: [&[u8]; 5] = [
         SETTINGS[0],
@@ -326,7 +327,7 @@ fn fields_of_a_head_with_a_continuation_stand_before_it() {
 }
 
 #[test]
-fn interim_responses_and_trailers_of_http1_are_shown() {
+fn http1_interim_responses_and_trailers_are_printed() {
     static PIECES: [&[u8]; 2] = [
         b"HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nt: z\r\n\r\n",

@@ -1,8 +1,8 @@
-//! The walk at the beginning of docs/RECIPES.md: its commands are run in their order in an empty folder, and what it shows
-//! of files and answers is what they yield.
+//! The walkthrough at the start of docs/RECIPES.md: its commands run in order in an empty folder, and the files and
+//! output that it shows match.
 //!
-//! Two things are not done again. The lines that build squall have this test program's own build in their place. Of the
-//! bundled run only the plan is made: `recipes_quick` runs it as it stands here.
+//! Two things are not repeated. This test program's own build replaces the lines that build squall. Of the bundled run
+//! only the plan is made, because `recipes_quick` runs the recipe exactly as shown.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,21 +20,21 @@ use crate::support::{
 const BUNDLED: &str = "squall run twilio --profile quick --stations embedded";
 const OWN: &str = "squall run ./mine.toml --profile quick --brief";
 
-/// The blocks of the walk that are in this language.
+/// The walkthrough's code blocks in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let page = include_str!("../../../../docs/RECIPES.md");
     let (_, walk) = page
         .split_once("## The first ten minutes\n")
         .expect("the walk");
     let (walk, _) = walk.split_once("\n## ").expect("what follows it");
-    // Outside and inside of fences in turns.
+    // Splitting alternates between text outside and inside of fences.
     let inside = walk.split("```").skip(1).step_by(2);
     inside
         .filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'))
         .collect()
 }
 
-/// The commands of the walk that are run here.
+/// The walkthrough's commands that are run here.
 fn commands() -> Vec<&'static str> {
     let lines = blocks("sh").into_iter().flat_map(str::lines);
     let builds = |line: &&str| {
@@ -45,12 +45,12 @@ fn commands() -> Vec<&'static str> {
     lines.filter(|line| !builds(line)).collect()
 }
 
-/// Runs a line as a shell would in `home`, where `squall` is the one under test.
+/// Runs a line in a shell in `home`, with `squall` resolving to the binary under test.
 fn run(home: &Path, line: &str) -> Output {
     let binary = Path::new(env!("CARGO_BIN_EXE_squall"));
     let own = binary.parent().expect("its folder");
     let folders = [own, Path::new("/usr/bin"), Path::new("/bin")];
-    // What `squall` sets for tests, the shell hands on.
+    // The shell passes on the variables that tests set for `squall`.
     let mut shell = Command::new("/bin/sh");
     shell.envs(
         squall(home)
@@ -67,7 +67,7 @@ fn run(home: &Path, line: &str) -> Output {
 }
 
 #[test]
-fn every_command_of_the_walk_works_as_it_says() {
+fn every_command_of_the_walkthrough_works_as_shown() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");
     let mut said = Vec::new();
@@ -109,7 +109,7 @@ fn every_command_of_the_walk_works_as_it_says() {
     check_answer(of(OWN), &trials);
 }
 
-/// What was changed took effect: a window of 65,535 bytes takes a round trip of 10 ms.
+/// The edit took effect: a window of 65,535 bytes takes a round trip of 10 ms.
 fn check_change(trial: &TrialFiles) {
     check_validity(trial);
     let request = &trial.requests[0];
@@ -121,7 +121,7 @@ fn check_change(trial: &TrialFiles) {
     assert!(took >= least, "{}: {took}", trial.record.trial.folder());
 }
 
-/// The answer is the one that the walk shows, but for its figures.
+/// The answer matches the one in the walkthrough, apart from its figures.
 fn check_answer(said: &str, trials: &[TrialFiles]) {
     let [shown] = blocks("text")[..] else {
         panic!("one answer is shown");
@@ -134,7 +134,7 @@ fn check_answer(said: &str, trials: &[TrialFiles]) {
     assert_eq!(without_figures(said), without_figures(shown));
 }
 
-/// The text with `N` for each word that has a digit.
+/// The text with `N` in place of each word that has a digit.
 fn words(text: &str) -> String {
     let is_figure = |word: &str| word.contains(|c: char| c.is_ascii_digit());
     let words = text.split_whitespace();
@@ -144,7 +144,7 @@ fn words(text: &str) -> String {
     words.join(" ")
 }
 
-/// The sentences of an answer: what is compared and which one is slower, why, and what was asked.
+/// The sentences of an answer: what is compared and which one is slower, why, and the question.
 fn without_figures(answer: &str) -> Vec<String> {
     let answer = answer.replace("\n  ", " ");
     let lines = answer.lines().map(str::to_owned);

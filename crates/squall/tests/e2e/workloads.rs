@@ -1,7 +1,7 @@
-//! Every kind of load that a recipe can have, for about a second each over a link: what was asked for, when, by whom, and
-//! over which connections, as requests.parquet says.
+//! Every kind of load that a recipe can describe, for about a second each over a link: what was requested, when, by
+//! which user, and over which connections, according to requests.parquet.
 //!
-//! What these loads are in theory is tested in squall-load, what recipes may say in squall-recipe.
+//! The theory of these loads is tested in squall-load, the recipe syntax in squall-recipe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ fn text(lines: &str) -> String {
     format!("name = \"test\"\nquestion = \"Does it hold?\"\n{lines}\n{VARIANTS}")
 }
 
-/// Both variants' trials, all of whose requests were answered well.
+/// The trials of both variants; all of their requests succeeded.
 fn both(run: &FinishedRun) -> [&TrialFiles; 2] {
     let trials = [run.only("h1"), run.only("h2c")];
     for trial in trials {
@@ -46,7 +46,7 @@ fn start(trial: &TrialFiles) -> Time {
     Time::ZERO + trial.record.load_start
 }
 
-/// When each request was due, in ns from the start of the load, with its user and what it asked for.
+/// When each request was due, in ns from the start of the load, with its user and target.
 fn schedule(trial: &TrialFiles) -> Vec<(u64, u32, u32)> {
     by_time(trial)
         .iter()
@@ -58,7 +58,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// The users' requests, each user's in their order.
+/// Each user's requests, in order.
 fn by_user(trial: &TrialFiles) -> BTreeMap<u32, Vec<&RequestRecord>> {
     let mut users: BTreeMap<u32, Vec<&RequestRecord>> = BTreeMap::new();
     for request in by_time(trial) {
@@ -68,7 +68,7 @@ fn by_user(trial: &TrialFiles) -> BTreeMap<u32, Vec<&RequestRecord>> {
 }
 
 #[test]
-fn poisson_arrivals_are_the_same_for_all_variants_and_far_from_even() {
+fn poisson_arrivals_are_irregular_and_the_same_for_all_variants() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -85,7 +85,8 @@ fn poisson_arrivals_are_the_same_for_all_variants_and_far_from_even() {
     let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-    // Exponential gaps deviate by their mean; that of 600 of them by 4 % of it, and even ones by nothing.
+    // The standard deviation of exponential gaps equals their mean (within 4 % for 600 gaps); that of even gaps is
+    // zero.
     let ratio = variance.sqrt() / mean;
     assert!((0.75..1.25).contains(&ratio), "{ratio}");
     let lag = h1.record.health.schedule_lag;
@@ -93,7 +94,7 @@ fn poisson_arrivals_are_the_same_for_all_variants_and_far_from_even() {
 }
 
 #[test]
-fn stages_step_and_ramp_to_the_nanosecond() {
+fn stages_step_and_ramp_with_nanosecond_precision() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -102,7 +103,7 @@ fn stages_step_and_ramp_to_the_nanosecond() {
         &[],
     );
     for trial in both(&run) {
-        // 50, and then the mean of both rates for half a second: 150.
+        // 50, and then half a second at the mean of both rates: 150.
         assert_eq!(trial.requests.len(), 200);
         let times: Vec<u64> = schedule(trial).iter().map(|(at, ..)| *at).collect();
         for (n, at) in (0..50).zip(&times) {
@@ -125,7 +126,7 @@ fn stages_step_and_ramp_to_the_nanosecond() {
 }
 
 #[test]
-fn users_ask_again_when_they_have_thought() {
+fn users_send_the_next_request_after_their_think_time() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -148,14 +149,14 @@ fn users_ask_again_when_they_have_thought() {
             }
             let last = requests[requests.len() - 1];
             assert!(last.intended < start(trial) + ms(1_000));
-            // A round trip of 10 ms and 20 ms of thought: 33 at most.
+            // A round trip of 10 ms and 20 ms of think time: 33 at most.
             assert!((5..=34).contains(&requests.len()), "{}", requests.len());
         }
     }
 }
 
 #[test]
-fn a_closed_load_may_be_over_early_and_its_rate_counts_the_time_that_it_took() {
+fn closed_load_with_a_request_count_ends_early_and_rates_use_its_real_duration() {
     let _seat = seat();
     let began = Instant::now();
     let run = run_recipe(
@@ -175,7 +176,7 @@ fn a_closed_load_may_be_over_early_and_its_rate_counts_the_time_that_it_took() {
             .unwrap();
         let took = end.since(start(trial)).as_secs_f64();
         let rate = trial.record.health.rate_asked_per_s;
-        // The load ends just behind its last answer.
+        // The load ends right after its last response.
         assert!(
             rate <= 20.0 / took + 1e-6 && rate > 0.5 * 20.0 / took,
             "{rate} {took}"
@@ -184,7 +185,7 @@ fn a_closed_load_may_be_over_early_and_its_rate_counts_the_time_that_it_took() {
 }
 
 #[test]
-fn several_targets_are_asked_for_by_their_weights_and_answer_their_sizes() {
+fn targets_are_requested_in_proportion_to_their_weights() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -220,7 +221,7 @@ fn several_targets_are_asked_for_by_their_weights_and_answer_their_sizes() {
 }
 
 #[test]
-fn targets_of_vegeta_are_asked_for_alike() {
+fn vegeta_targets_are_requested_equally_often() {
     let _seat = seat();
     let targets =
         "GET http://elsewhere:9999/a?size=1kB\naccept: text/css\n\nPOST /b?size=2kB\n@body.txt\n";
@@ -248,7 +249,7 @@ fn targets_of_vegeta_are_asked_for_alike() {
 }
 
 #[test]
-fn scripts_are_replayed_at_their_times_from_the_runs_own_copy() {
+fn script_is_replayed_at_its_times_from_the_copy_in_the_run_folder() {
     let _seat = seat();
     let timing = "0.0\t/a?size=1kB\n125.5\thttps://elsewhere/b?size=2kB\n600.0\t/a?size=1kB\n";
     let lines = text(
@@ -274,10 +275,10 @@ fn scripts_are_replayed_at_their_times_from_the_runs_own_copy() {
                 [1_000, 2_000][request.what as usize]
             );
         }
-        // From the first request until just behind the last.
+        // From the first request until just after the last.
         let length = Duration::from_nanos(500_000_001);
         assert_eq!(trial.record.trial.load.duration, length);
-        // Each user has its own connections.
+        // Each user has separate connections.
         let owners: BTreeSet<(u32, Option<u32>)> = trial
             .requests
             .iter()
@@ -297,7 +298,7 @@ fn scripts_are_replayed_at_their_times_from_the_runs_own_copy() {
 }
 
 #[test]
-fn har_files_are_scripts_and_what_is_left_out_is_said() {
+fn har_file_is_replayed_and_omitted_entries_are_reported() {
     let _seat = seat();
     let entry = |second: u32, url: &str, kind: &str| {
         format!(
@@ -328,7 +329,7 @@ fn har_files_are_scripts_and_what_is_left_out_is_said() {
 }
 
 #[test]
-fn pages_wait_for_what_they_need_and_are_counted() {
+fn page_resources_wait_for_their_dependencies_and_page_times_are_reported() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -367,7 +368,7 @@ fn pages_wait_for_what_they_need_and_are_counted() {
         assert_eq!(record.least, Some(times[0]));
         assert_eq!(record.median, Some(times[5]));
         assert_eq!(record.most, Some(times[11]));
-        // Three round trips, the held answer and the delay.
+        // Three round trips, the delayed response and the delay.
         assert!(times[0] >= ms(3 * 10 + 20 + 5), "{:?}", times[0]);
     }
     let said = stderr(&run.output);
@@ -378,7 +379,7 @@ fn pages_wait_for_what_they_need_and_are_counted() {
 }
 
 #[test]
-fn tiles_come_over_the_connections_that_a_browser_has() {
+fn tile_pages_use_as_many_connections_as_a_browser() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -400,14 +401,14 @@ fn tiles_come_over_the_connections_that_a_browser_has() {
         );
         assert_eq!(trial.record.connections_opened, connections);
     }
-    // 30 tiles over 6 connections need 5 rounds, over one with streams they need one.
+    // 30 tiles over 6 connections need 5 rounds; over one connection with streams they need one.
     let median = |trial: &TrialFiles| trial.record.pages.unwrap().median.unwrap();
     assert!(median(h1) >= ms(60), "{}", median(h1));
     assert!(median(h2c) < median(h1), "{} {}", median(h2c), median(h1));
 }
 
 #[test]
-fn a_held_request_holds_up_the_other_one_unless_they_are_multiplexed() {
+fn held_request_blocks_the_other_unless_they_are_multiplexed() {
     let _seat = seat();
     let run = run_recipe(
         &text(
@@ -431,7 +432,7 @@ fn a_held_request_holds_up_the_other_one_unless_they_are_multiplexed() {
 }
 
 #[test]
-fn uploads_are_forms_and_files_and_are_kept() {
+fn form_and_file_uploads_are_sent_and_kept_in_the_run_folder() {
     let _seat = seat();
     let long = vec![b'x'; 5 << 20];
     let lines = text(
@@ -457,7 +458,7 @@ fn uploads_are_forms_and_files_and_are_kept() {
 }
 
 #[test]
-fn load_generators_make_closed_loads_and_their_warm_up_is_marked() {
+fn external_load_generator_runs_a_closed_load_with_marked_warm_up() {
     let _seat = seat();
     if !have(&["h2load"]) {
         return;
@@ -468,8 +469,8 @@ fn load_generators_make_closed_loads_and_their_warm_up_is_marked() {
     let run = run_recipe(lines, &[]);
     let trial = run.only("v");
     let answered: Vec<&RequestRecord> = trial.requests.iter().filter(|it| it.succeeded()).collect();
-    // 4 at once for a second, of which each takes a round trip of 10 ms: 400 at most. What is under way at its end is
-    // not answered.
+    // 4 at a time for a second, each taking a round trip of 10 ms: 400 at most. Requests in flight at the end get no
+    // response.
     assert!((100..=400).contains(&answered.len()), "{}", answered.len());
     for request in &trial.requests {
         let is_early = request.intended < start(trial) + ms(300);
@@ -478,7 +479,7 @@ fn load_generators_make_closed_loads_and_their_warm_up_is_marked() {
 }
 
 #[test]
-fn load_generators_refuse_what_they_cannot_do_before_anything_starts() {
+fn load_unsupported_by_the_external_generator_is_refused_before_the_run() {
     if !have(&["h2load"]) {
         return;
     }
@@ -520,7 +521,7 @@ fn load_generators_refuse_what_they_cannot_do_before_anything_starts() {
 }
 
 #[test]
-fn mistakes_in_files_are_told_where_the_recipe_names_them() {
+fn errors_in_referenced_files_point_to_the_recipe() {
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("bad.tsv"), "soon\t/\n").unwrap();
     for (file, why) in [

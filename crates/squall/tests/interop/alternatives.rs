@@ -1,4 +1,4 @@
-//! `--http auto` and a server that tells of HTTP/3 by alt-svc, as RFC 7838 has it: Caddy says `h3=":PORT"; ma=2592000`.
+//! `--http auto` and a server that advertises HTTP/3 via Alt-Svc (RFC 7838): Caddy sends `h3=":PORT"; ma=2592000`.
 
 use crate::support::answer::Request;
 use crate::support::content::content;
@@ -6,7 +6,7 @@ use crate::support::program::have;
 use crate::support::{Http, caddy, nginx, squall};
 
 #[test]
-fn what_a_server_tells_of_http3_is_taken() {
+fn advertised_http3_alternative_is_used() {
     if !have(&["caddy", "openssl"]) {
         return;
     }
@@ -18,8 +18,8 @@ fn what_a_server_tells_of_http3_is_taken() {
     let said = format!(
         "--http auto: HTTP/3, at 127.0.0.1:{port} (127.0.0.1:{port}), because {url} says alt-svc: h3=\":{port}\"; ma=2592000\n"
     );
-    assert!(load.said.contains(&said), "{load:?}");
-    // The connections that found it out resumed nothing that the load then has.
+    assert!(load.stderr.contains(&said), "{load:?}");
+    // The load resumes no TLS session of the connections that discovered the alternative.
     let printed = String::from_utf8_lossy(&load.stdout);
     assert!(printed.contains("\nhandshakes 1 full\n"), "{printed}");
 
@@ -29,7 +29,7 @@ fn what_a_server_tells_of_http3_is_taken() {
 }
 
 #[test]
-fn a_server_that_tells_of_nothing_is_asked_as_alpn_decides() {
+fn without_an_alternative_alpn_decides_the_protocol() {
     if !have(&["nginx", "openssl"]) {
         return;
     }
@@ -37,17 +37,17 @@ fn a_server_that_tells_of_nothing_is_asked_as_alpn_decides() {
     let url = nginx.url(Http::H2, "/small");
     let load = squall::load_with(&["--http", "auto", "-n", "30"], &url);
     load.check_load(Http::H2, 30);
-    assert!(load.said.contains("told no alternative"), "{load:?}");
+    assert!(load.stderr.contains("told no alternative"), "{load:?}");
 }
 
-/// nginx says what it is told to say.
+/// nginx sends whatever Alt-Svc value it is configured with.
 #[test]
-fn an_alternative_that_cannot_be_used_is_not() {
+fn unusable_alternative_is_reported_and_not_used() {
     if !have(&["nginx", "openssl"]) {
         return;
     }
     for (field, why) in [
-        // Nobody listens there.
+        // Nothing listens on port 1.
         ("h3=\\\":1\\\"", ", cannot be used: Connection refused"),
         ("h2=\\\":443\\\"", "has no fresh h3 among its alternatives"),
         (
@@ -64,6 +64,6 @@ fn an_alternative_that_cannot_be_used_is_not() {
         let url = nginx.url(Http::H2, "/small");
         let load = squall::load_with(&["--http", "auto", "-n", "10"], &url);
         load.check_load(Http::H2, 10);
-        assert!(load.said.contains(why), "{field}: {load:?}");
+        assert!(load.stderr.contains(why), "{field}: {load:?}");
     }
 }

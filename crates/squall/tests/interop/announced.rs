@@ -1,9 +1,9 @@
-//! What the real programs announce is what `squall` with their presets announces, or the difference is listed with its
-//! reason: HTTP/2's SETTINGS and what the connection's window is opened to, of servers and of the clients that proxies
-//! are, and the transport parameters of QUIC's servers. Go is fortio here.
+//! `squall` with a program's preset announces what the real program announces, or the difference is listed with its
+//! reason: HTTP/2 SETTINGS and the connection window of servers and of proxies' clients, and the QUIC transport
+//! parameters of servers. Go is represented by fortio.
 //!
-//! HTTP/2 is read here, frame by frame, so that both sides are seen by the same eyes; QUIC by tshark in a capture, which
-//! needs root. What presets make of what follows (updates, DATA, records) is not compared.
+//! HTTP/2 is parsed here, frame by frame, so that both sides are read by the same code; QUIC is read by tshark from a
+//! capture, which needs root. Other effects of presets (window updates, DATA, TLS records) are not compared.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::support::answer::Request;
 use crate::support::program::{PATIENCE, have};
 use crate::support::{Http, Peer, Upstream, caddy, envoy, fortio, haproxy, nghttp2, nginx, squall};
 
-/// Settings that a preset has: their identifiers, names, and values unless they are announced (RFC 9113, section 6.5.2).
+/// Settings that a preset covers: identifier, name, and the value if not announced (RFC 9113, section 6.5.2).
 const OF_PRESETS: [(u16, &str, u64); 4] = [
     (1, "HEADER_TABLE_SIZE", 4_096),
     (3, "MAX_CONCURRENT_STREAMS", u64::MAX),
@@ -27,7 +27,7 @@ const OF_PRESETS: [(u16, &str, u64); 4] = [
     (5, "MAX_FRAME_SIZE", 16_384),
 ];
 
-/// Settings that no preset has, and why.
+/// Settings that no preset covers, and why.
 const OF_NO_PRESET: [(u16, &str); 4] = [
     (
         2,
@@ -46,7 +46,7 @@ const OF_NO_PRESET: [(u16, &str); 4] = [
 
 const CONNECTION_WINDOW: &str = "the connection's window";
 
-/// What a program announces otherwise than its preset on that side, and why that is as it should be.
+/// Where a program differs from its preset on that side, and why that is correct.
 const DIFFERENCES: [(&str, &str, &str, &str); 5] = [
     ("haproxy", "server", CONNECTION_WINDOW, WITH_DATA),
     ("haproxy", "client", CONNECTION_WINDOW, WITH_DATA),
@@ -58,11 +58,11 @@ const WITH_DATA: &str = "it is opened with the first DATA, and here from the sta
 const OF_PUSHES: &str =
     "nobody opens streams to a client; ours holds it for the server's until that is known";
 
-/// A program by its preset's name, and how it is started: a server, or a proxy in front of an upstream.
+/// A program by its preset's name, and how to start it: a server, or a proxy in front of an upstream.
 type Server = (&'static str, fn() -> Peer);
 type Proxy = (&'static str, fn(Upstream) -> Peer);
 
-/// By name.
+/// Announced values by name.
 type Announced = BTreeMap<&'static str, u64>;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -74,8 +74,8 @@ const ACK: u8 = 1;
 const EMPTY_SETTINGS: [u8; 9] = [0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
 const A_PING: [u8; 17] = [0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 
-/// What the other side of a connection announces until it has acknowledged a PING twice: the first acknowledgement may
-/// overtake what was to be said before, the next one is asked for when that has left.
+/// Reads what the peer announces until it has acknowledged two PINGs. The first acknowledgement may overtake earlier
+/// frames in the peer's queue; the second PING is sent only after the first is acknowledged.
 fn announced(stream: &mut TcpStream) -> Announced {
     let mut acknowledged = 0;
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
@@ -129,7 +129,7 @@ fn of_server(server: &Peer) -> Announced {
     announced(&mut stream)
 }
 
-/// What a client announces to the server that it is sent to; it gets no answer from it.
+/// What a client announces to a server that never responds; `send` directs the client to it.
 fn of_client<T>(send: impl FnOnce(SocketAddrV4) -> T) -> Announced {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("it is bound").port();
@@ -177,7 +177,7 @@ fn check_alike(name: &str, side: &str, real: &Announced, preset: &Announced) {
     }
 }
 
-/// An upstream that nobody asks for anything.
+/// An upstream that receives no requests.
 fn nowhere() -> Upstream {
     Upstream {
         http: Http::H1,
@@ -186,7 +186,7 @@ fn nowhere() -> Upstream {
 }
 
 #[test]
-fn servers_announce_what_their_presets_do() {
+fn server_presets_announce_the_values_of_real_servers() {
     if !have(&[
         "nginx", "envoy", "haproxy", "nghttpx", "nghttpd", "caddy", "fortio", "openssl",
     ]) {
@@ -208,7 +208,7 @@ fn servers_announce_what_their_presets_do() {
 }
 
 #[test]
-fn proxies_announce_to_upstreams_what_their_presets_do() {
+fn client_presets_announce_the_values_of_real_proxies() {
     if !have(&[
         "nginx-mainline",
         "envoy",
@@ -239,24 +239,24 @@ fn proxies_announce_to_upstreams_what_their_presets_do() {
     }
 }
 
-/// What our client with this preset announces.
+/// What our client announces with this preset.
 fn of_our_client(preset: &str) -> Announced {
     of_client(|address| {
         let url = Http::H2c.url(address, "/");
-        // It fails, for nobody answers.
+        // The fetch fails because there is no response.
         squall::fetch(Http::H2c, &Request::get(&url), &["--preset", preset])
     })
 }
 
 #[test]
-fn a_client_of_go_announces_what_its_preset_does() {
+fn go_client_preset_announces_the_values_of_go() {
     if have(&["fortio"]) {
         let real = of_client(fortio::ask_over_http2);
         check_alike("go", "client", &real, &of_our_client("go"));
     }
 }
 
-/// Transport parameters (RFC 9000, section 18.2) that a preset has, and their values unless they are announced.
+/// Transport parameters (RFC 9000, section 18.2) that a preset covers, and their values if not announced.
 const PARAMETERS: [(&str, u64); 6] = [
     ("initial_max_data", 0),
     ("initial_max_stream_data_bidi_local", 0),
@@ -266,7 +266,7 @@ const PARAMETERS: [(&str, u64); 6] = [
     ("max_ack_delay", 25),
 ];
 
-/// What a server of HTTP/3 announces to our client.
+/// What an HTTP/3 server announces to our client.
 fn of_quic_server(server: &Peer) -> Announced {
     let home = TempDir::new().expect("a temporary folder");
     let keys = home.path().join("keys.log");
@@ -274,7 +274,7 @@ fn of_quic_server(server: &Peer) -> Announced {
     let capture = Capture::start(home.path(), &format!("port {port}"));
     let url = server.url(Http::H3, "/");
     let key_log = keys.to_str().expect("UTF-8");
-    // Single datagrams, as tshark and Envoy want them.
+    // Without GSO, because tshark and Envoy expect one datagram at a time.
     let flags = ["--key-log", key_log, "--set", "http3.gso=false"];
     squall::fetch(Http::H3, &Request::get(&url), &flags);
     let capture = capture.end(port);
@@ -295,7 +295,7 @@ fn of_quic_server(server: &Peer) -> Announced {
 }
 
 #[test]
-fn quic_servers_announce_what_their_presets_do() {
+fn quic_presets_announce_the_parameters_of_real_servers() {
     if !can_capture() || !have(&["envoy", "caddy", "tshark"]) {
         return;
     }

@@ -1,5 +1,5 @@
-//! squall's client and the servers and proxies that people use: downloads, uploads, load, refusals, over each HTTP that
-//! the peer speaks.
+//! squall's client against popular servers and proxies: downloads, uploads, load and refusals, over each HTTP version
+//! that the peer speaks.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::support::content::{content, large};
 use crate::support::program::have;
 use crate::support::{Http, Peer, caddy, curl, envoy, haproxy, nghttp2, nginx, openssl, squall};
 
-/// A server that has /small and /large and nothing else, or a proxy in front of one.
+/// `peer` is a server that has only /small and /large, or a proxy in front of one.
 fn check_downloads(peer: &Peer) {
     let small = content(SMALL);
     for http in peer.spoken() {
@@ -27,7 +27,7 @@ fn check_downloads(peer: &Peer) {
 const SMALL: usize = 1000;
 const REQUESTS: u32 = 1000;
 
-/// `store` is the nginx that gets what this peer is sent.
+/// `store` is the nginx that stores what `peer` receives.
 fn check_uploads(peer: &Peer, store: &Peer) {
     for http in peer.spoken() {
         let name = format!("sent-to-{}-over-{}", peer.name, http.name());
@@ -44,7 +44,7 @@ fn nginx_with_files() -> Peer {
 }
 
 #[test]
-fn nginx_as_server() {
+fn downloads_and_uploads_work_with_nginx() {
     if have(&["nginx", "openssl"]) {
         let nginx = nginx_with_files();
         check_downloads(&nginx);
@@ -53,7 +53,7 @@ fn nginx_as_server() {
 }
 
 #[test]
-fn nghttpd_as_server() {
+fn downloads_and_uploads_work_with_nghttpd() {
     if !have(&["nghttpd", "openssl"]) {
         return;
     }
@@ -66,7 +66,7 @@ fn nghttpd_as_server() {
 }
 
 #[test]
-fn caddy_as_server() {
+fn downloads_work_with_caddy() {
     if have(&["caddy", "openssl"]) {
         check_downloads(&caddy::start(&[
             ("small", &content(SMALL)),
@@ -76,7 +76,7 @@ fn caddy_as_server() {
 }
 
 #[test]
-fn openssl_as_server() {
+fn downloads_work_with_openssl_s_server() {
     if !have(&["openssl"]) {
         return;
     }
@@ -87,7 +87,7 @@ fn openssl_as_server() {
 }
 
 #[test]
-fn nghttpx_in_front() {
+fn downloads_and_uploads_pass_through_nghttpx() {
     if have(&["nghttpx", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         let proxy = nghttp2::start_proxy(nginx.upstream(Http::H1));
@@ -96,9 +96,9 @@ fn nghttpx_in_front() {
     }
 }
 
-/// nginx knows no upgrade: there it stays HTTP/1.1.
+/// nginx does not support the upgrade, so its connections stay HTTP/1.1.
 #[test]
-fn an_upgrade_is_asked_for() {
+fn fetch_offers_an_h2c_upgrade() {
     if !have(&["nghttpx", "nginx", "openssl"]) {
         return;
     }
@@ -109,22 +109,22 @@ fn an_upgrade_is_asked_for() {
     for (path, body) in [("/small", &content(SMALL)[..]), ("/large", large())] {
         let upgraded = get(&proxy, path);
         upgraded.check(body);
-        let told = &upgraded.said;
+        let told = &upgraded.stderr;
         assert!(told.contains("\n          upgrade: h2c\n"), "{told}");
         assert!(told.contains("recv HTTP/1.1 101\n"), "{told}");
         assert!(told.contains("recv (stream_id=1) :status: 200\n"), "{told}");
         let stayed = get(&nginx, path);
         stayed.check(body);
-        let told = &stayed.said;
+        let told = &stayed.stderr;
         assert!(told.contains("\n          upgrade: h2c\n"), "{told}");
         assert!(told.contains("recv HTTP/1.1 200\n"), "{told}");
     }
 }
 
-/// Each connection of a load asks with its first request, whose answer comes over HTTP/2 as all others do. nginx knows
-/// no upgrade: there they stay HTTP/1.1.
+/// Each connection of a load offers the upgrade with its first request, and the response arrives over HTTP/2 like all
+/// others. nginx does not support the upgrade, so its connections stay HTTP/1.1.
 #[test]
-fn every_connection_of_a_load_asks_for_an_upgrade() {
+fn every_connection_of_a_load_offers_an_h2c_upgrade() {
     if !have(&["nghttpx", "nginx", "openssl"]) {
         return;
     }
@@ -152,7 +152,7 @@ fn every_connection_of_a_load_asks_for_an_upgrade() {
             let answered: Vec<u32> = answers.map(|row| row.connection).collect();
             (answered.len(), BTreeSet::from_iter(answered).len())
         };
-        // Both were spoken on each of them.
+        // Each connection spoke both protocols.
         let spoken = format!("spoken h1 ({connections}), h2c ({connections})");
         assert_eq!(load(&proxy, &spoken), (200, connections));
         assert_eq!(load(&nginx, &format!("spoken h1 ({connections})")), (0, 0));
@@ -160,7 +160,7 @@ fn every_connection_of_a_load_asks_for_an_upgrade() {
 }
 
 #[test]
-fn haproxy_in_front() {
+fn downloads_and_uploads_pass_through_haproxy() {
     if have(&["haproxy", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         let proxy = haproxy::start(nginx.upstream(Http::H1));
@@ -170,7 +170,7 @@ fn haproxy_in_front() {
 }
 
 #[test]
-fn envoy_in_front() {
+fn downloads_and_uploads_pass_through_envoy() {
     if have(&["envoy", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         let proxy = envoy::start(nginx.upstream(Http::H1));
@@ -180,7 +180,7 @@ fn envoy_in_front() {
 }
 
 #[test]
-fn caddy_in_front() {
+fn uploads_pass_through_caddy() {
     if have(&["caddy", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         check_uploads(&caddy::start_proxy(nginx.upstream(Http::H1)), &nginx);
@@ -188,7 +188,7 @@ fn caddy_in_front() {
 }
 
 #[test]
-fn an_answer_may_come_before_the_end_of_the_request() {
+fn response_may_arrive_before_the_end_of_the_request() {
     if !have(&["nginx", "openssl"]) {
         return;
     }
@@ -200,7 +200,7 @@ fn an_answer_may_come_before_the_end_of_the_request() {
 }
 
 #[test]
-fn a_reason_phrase_may_be_empty() {
+fn empty_reason_phrase_is_accepted() {
     if !have(&["haproxy", "nghttpd", "curl", "openssl"]) {
         return;
     }
@@ -217,7 +217,7 @@ fn a_reason_phrase_may_be_empty() {
 }
 
 #[test]
-fn certificates_are_checked() {
+fn certificates_are_verified() {
     if !have(&["caddy", "openssl"]) {
         return;
     }
@@ -230,7 +230,7 @@ fn certificates_are_checked() {
         let fetch = |flags: &[&str]| squall::fetch_trusting(http, &Request::get(&url), flags);
         fetch(&["--insecure"]).check(&file);
         fetch(&["--cacert", &certificate]).check(&file);
-        // Nobody signed it but itself.
+        // The certificate is self-signed.
         fetch(&[]).check_failed("certificate");
         let by_name = |name: &str| {
             let url = format!("https://{name}:{}/file", address.port());

@@ -1,4 +1,4 @@
-//! squall's client and servers that ask who it is: with the certificate that they want, with another one, and without.
+//! Servers that request a client certificate: squall's client presents the right one, a wrong one, and none.
 
 use tempfile::TempDir;
 
@@ -8,7 +8,8 @@ use crate::support::content::content;
 use crate::support::program::have;
 use crate::support::{Http, Peer, caddy, nginx, squall};
 
-/// A peer that has /small and takes clients with `client` only; `refused` is what fetch says over TLS without it.
+/// `peer` has /small and requires the client certificate `client`; `refused` is the error that fetch prints over TLS
+/// without one.
 fn check(peer: &Peer, client: &Certificate, refused: &dyn Fn(Http) -> &'static str) {
     let (cert, key) = (
         client.certificate.display().to_string(),
@@ -59,19 +60,19 @@ fn check(peer: &Peer, client: &Certificate, refused: &dyn Fn(Http) -> &'static s
 const SMALL: usize = 1000;
 
 #[test]
-fn nginx_knows_who_asks() {
+fn nginx_accepts_only_the_trusted_client_certificate() {
     if !have(&["nginx", "openssl"]) {
         return;
     }
     let folder = TempDir::new().expect("a temporary folder");
     let client = Certificate::create(folder.path());
     let nginx = nginx::start_asking(&[("small", &content(SMALL))], &client);
-    // It lets everybody in, and answers with a page that says "No required SSL certificate was sent".
+    // nginx accepts every handshake and responds with a page that says "No required SSL certificate was sent".
     check(&nginx, &client, &|_| "status 400");
 }
 
 #[test]
-fn caddy_knows_who_asks_over_quic_too() {
+fn caddy_accepts_only_the_trusted_client_certificate() {
     if !have(&["caddy", "openssl"]) {
         return;
     }
@@ -82,7 +83,7 @@ fn caddy_knows_who_asks_over_quic_too() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_refused_at_once() {
+fn unusable_client_certificate_is_a_usage_error() {
     if !have(&["openssl"]) {
         return;
     }
@@ -110,6 +111,6 @@ fn a_certificate_that_cannot_be_used_is_refused_at_once() {
     ] {
         let ended = load(flags);
         assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.said.contains(said), "{ended:?}");
+        assert!(ended.stderr.contains(said), "{ended:?}");
     }
 }

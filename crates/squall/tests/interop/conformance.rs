@@ -1,7 +1,8 @@
-//! `squall serve` under h2spec, which breaks the rules of HTTP/2 on purpose: what it finds, and nothing else.
+//! Runs h2spec, which breaks the rules of HTTP/2 on purpose, against `squall serve` and expects exactly the known
+//! failures.
 //!
 //! h2spec 2.2.1 judges by RFC 7540. The cases below fail because RFC 9113 asks for something else or leaves the choice;
-//! docs/METHOD.md, "Conformance", says why, one by one.
+//! benches/RESULTS.md, "Conformance", explains each one.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,20 +16,20 @@ use crate::support::daemon::{Daemon, Port, free_port};
 use crate::support::h2spec;
 use crate::support::program::have;
 
-/// What fails, and is no fault by RFC 9113.
+/// Cases that fail although the behaviour is correct under RFC 9113.
 const NOT_DEMANDED: [&str; 6] = [
     // Frames on a closed stream: section 5.1 lets an endpoint discard them.
     "http2/5.1/8",
     "http2/5.1/9",
     "http2/5.1/11",
     "http2/5.1/12",
-    // A priority that depends on itself: section 5.3 has deprecated priorities.
+    // A priority that depends on its own stream: section 5.3 deprecates priorities.
     "http2/5.3.1/2",
-    // A stream's window above 2^31-1 ends the connection: section 5.4.1 lets a stream error do so.
+    // A stream window above 2^31-1 ends the connection: section 5.4.1 allows this for a stream error.
     "http2/6.9.1/3",
 ];
 
-/// All sections, in pieces that take about as long as each other. A case that fails by silence takes `SECONDS`.
+/// All sections, split into pieces of about equal run time. A case that fails by silence takes `SECONDS`.
 const SECTIONS: [(&str, &[&str]); 5] = [
     ("generic", &["generic"]),
     ("hpack", &["hpack"]),
@@ -40,13 +41,13 @@ const SECTIONS: [(&str, &[&str]); 5] = [
     ("http2", &["http2/6", "http2/7", "http2/8"]),
 ];
 
-/// As many as h2spec 2.2.1 has, without the strict ones.
+/// The number of cases in h2spec 2.2.1, without the strict ones.
 const CASES: u32 = 145;
 
-/// Also in which a busy machine answers.
+/// Long enough for a busy machine to respond.
 const SECONDS: u32 = 2;
 
-/// Some cases send a frame behind a request and mean it to come before the answer; so answers come late.
+/// Some cases send a frame after a request and expect it to arrive before the response, so responses are delayed.
 const PATH: &str = "/?delay=100ms";
 
 fn check(http: Http) {
@@ -96,11 +97,11 @@ fn check(http: Http) {
 }
 
 #[test]
-fn h2spec_finds_no_fault_in_the_clear() {
+fn h2spec_finds_only_known_failures_in_cleartext() {
     check(Http::H2c);
 }
 
 #[test]
-fn h2spec_finds_no_fault_over_tls() {
+fn h2spec_finds_only_known_failures_over_tls() {
     check(Http::H2);
 }

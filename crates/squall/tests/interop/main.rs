@@ -1,17 +1,22 @@
-//! squall and the programs that people use, together on loopback: servers, proxies and clients as they are installed.
+//! squall and popular servers, proxies and clients, as installed, together on loopback.
 //!
-//! `peers` shows that each of them works as it is configured here, without squall. A test whose peer is missing is
-//! skipped with a word, or fails under SQUALL_REQUIRE_PEERS=1 (`support::program::have`). No namespaces, no emulated
-//! link, no root; what happens under loss and delay is in e2e.
+//! `peers` shows that each of them works as configured here, without squall. A test whose peer is missing prints that
+//! it is skipped, or fails under SQUALL_REQUIRE_PEERS=1 (`support::program::have`). The tests use no namespaces, no
+//! emulated link and no root; behaviour under loss and delay is tested in e2e.
 //!
-//! `client` is `squall fetch` and `squall load` on each server and through each proxy, `client_identity` on servers that
-//! ask for a certificate, `alternatives` on one that tells of HTTP/3, `server` each client on
-//! `squall serve`, `conformance` h2spec on it, `proxied` each proxy in front of `squall serve`, `presets` what `squall serve --preset` announces, `announced` that the programs themselves do so,
-//! `observed` what `squall import pcap` finds in captures of them.
+//! - `client`: `squall fetch` and `squall load` against each server and through each proxy.
+//! - `client_identity`: servers that request a client certificate.
+//! - `alternatives`: a server that advertises HTTP/3.
+//! - `server`: each client against `squall serve`.
+//! - `conformance`: h2spec against `squall serve`.
+//! - `proxied`: each proxy in front of `squall serve`.
+//! - `presets`: what `squall serve --preset` announces.
+//! - `announced`: the programs themselves announce the same.
+//! - `observed`: what `squall import pcap` finds in captures of them.
 
 mod alternatives;
 mod announced;
-// Of e2e: a capture of loopback, and an import of it beside a station's own rows.
+// Shared with e2e: captures of loopback, and comparison of an import with an endpoint's own rows.
 #[allow(dead_code)]
 #[path = "../e2e/capture.rs"]
 mod capture;

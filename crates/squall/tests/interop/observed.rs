@@ -1,5 +1,5 @@
-//! `squall import pcap` on captures of other programs: nginx as the server of our client, libcurl's HTTP/3 with its own key
-//! log, and openssl on both sides for what our own TLS never does. Captures need root and dumpcap.
+//! `squall import pcap` on captures of other programs: nginx as the server of our client, libcurl's HTTP/3 with its own
+//! key log, and openssl on both sides for what our own TLS never does. Captures need root and dumpcap.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -21,7 +21,7 @@ use crate::support::daemon::free_port;
 use crate::support::program::{PATIENCE, command, have, run};
 use crate::support::{Http, nginx, pycurl, squall};
 
-/// Whether captures can be made. If not, it says so loudly.
+/// Whether captures are possible. If not, prints why.
 pub(crate) fn can_capture() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {
@@ -35,7 +35,7 @@ pub(crate) fn can_capture() -> bool {
 }
 
 #[test]
-fn nginx_answers_as_our_client_has_written_down() {
+fn import_of_nginx_responses_matches_the_clients_record() {
     if !can_capture() || !have(&["nginx"]) {
         return;
     }
@@ -80,7 +80,7 @@ fn nginx_answers_as_our_client_has_written_down() {
     }
 }
 
-/// `openssl s_server`, until it is dropped.
+/// `openssl s_server`, killed on drop.
 struct Server {
     child: Child,
     port: u16,
@@ -88,7 +88,8 @@ struct Server {
 }
 
 impl Server {
-    /// With these flags, listening; `-www` answers any request with a page of its own.
+    /// Starts it with these flags and waits until it listens; with `-www` it responds to any request with a page that
+    /// it generates.
     fn start(flags: &[&str]) -> Server {
         let home = TempDir::new().expect("a temporary folder");
         let certificate = Certificate::create(home.path());
@@ -98,7 +99,7 @@ impl Server {
             .args([Path::new("-cert"), &certificate.certificate])
             .args([Path::new("-key"), &certificate.key])
             .args(flags)
-            // It ends when its input does.
+            // s_server exits when its stdin closes.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -113,7 +114,8 @@ impl Server {
         server
     }
 
-    /// `openssl s_client` with these flags, that is told these lines with pauses between and logs its secrets.
+    /// Runs `openssl s_client` with these flags and writes `lines` to its stdin with pauses between them. It logs its
+    /// TLS secrets.
     fn ask(&self, flags: &[&str], lines: &[&str]) {
         let mut client = command("openssl")
             .current_dir(self.home.path())
@@ -127,9 +129,9 @@ impl Server {
             .expect("openssl starts");
         let mut input = client.stdin.take().expect("stdin is a pipe");
         for line in lines {
-            // It reads a line at a time, and after the handshake only.
+            // s_client reads one line at a time, and only after the handshake.
             thread::sleep(Duration::from_millis(500));
-            // It may have ended, with its server.
+            // It may already have exited, together with the server.
             let _ = input.write_all(line.as_bytes());
         }
         thread::sleep(Duration::from_millis(500));
@@ -137,7 +139,7 @@ impl Server {
         client.wait().expect("it can be waited for");
     }
 
-    /// What an import finds of what `speak` does.
+    /// Captures the traffic of `speak` and imports it.
     fn capture(&self, speak: impl FnOnce(&Server)) -> Imported {
         let capture = Capture::start(self.home.path(), &format!("tcp port {}", self.port));
         speak(self);
@@ -159,7 +161,7 @@ impl Drop for Server {
 
 const GET: &str = "GET / HTTP/1.0\r\nhost: test.local\r\n\r\n";
 
-/// Every connection was read to its end and had a request that was answered with 200.
+/// Every connection was parsed to its end and carried one request with a 200 response.
 fn check_answered(observed: &Imported, connections: usize) {
     let found = observed.connections();
     assert_eq!(found.len(), connections, "{}", observed.summary);
@@ -179,10 +181,10 @@ fn check_answered(observed: &Imported, connections: usize) {
     }
 }
 
-/// libcurl sends several datagrams in one system call and the capture has them as one, as it has those of our server: tshark
-/// reads the first of them, so what is compared is what both programs know.
+/// libcurl sends several datagrams in one system call (GSO), and the capture records them as one, as it does for our
+/// server. tshark reads only the first of them, so the test compares only what both programs can see.
 #[test]
-fn http3_of_libcurl_is_read_with_its_key_log() {
+fn import_decrypts_libcurls_http3_with_its_key_log() {
     if !can_capture() || !have(&["pycurl"]) {
         return;
     }
@@ -214,7 +216,7 @@ fn http3_of_libcurl_is_read_with_its_key_log() {
 }
 
 #[test]
-fn openssl_asks_for_another_hello() {
+fn import_follows_a_hello_retry_request() {
     if can_capture() {
         let server = Server::start(&[
             "-www",
@@ -234,10 +236,10 @@ fn openssl_asks_for_another_hello() {
 }
 
 #[test]
-fn openssl_changes_its_keys() {
+fn import_follows_tls_key_updates() {
     if can_capture() {
         let server = Server::start(&["-www", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"]);
-        // K: a KeyUpdate that asks for one in return; k: one that does not. (After both openssl 3.0 answers nothing.)
+        // K: a KeyUpdate that requests one in return; k: one that does not. (openssl 3.0 sends no response after both.)
         let observed = server.capture(|server| {
             server.ask(&[], &["K\n", GET]);
             server.ask(&[], &["k\n", GET]);
@@ -248,7 +250,7 @@ fn openssl_changes_its_keys() {
 }
 
 #[test]
-fn openssl_resumes_sessions() {
+fn import_detects_resumed_tls_sessions() {
     if !can_capture() {
         return;
     }
@@ -267,11 +269,11 @@ fn openssl_resumes_sessions() {
 }
 
 #[test]
-fn openssl_sends_early_data() {
+fn import_decrypts_early_data_whether_accepted_or_rejected() {
     if !can_capture() {
         return;
     }
-    // A server that takes it, and one that does not: then the same request comes again when the handshake is done.
+    // One server accepts early data. The other rejects it, so the client sends the request again after the handshake.
     for (flags, is_taken) in [(&["-early_data"][..], true), (&[][..], false)] {
         let server = Server::start(&[flags, &["-max_early_data", "4096"]].concat());
         std::fs::write(server.home.path().join("early"), GET).expect("a file");
@@ -288,7 +290,7 @@ fn openssl_sends_early_data() {
         let tls = &connections[1]["tls"];
         assert_eq!(tls["early_data"], is_taken, "{}", observed.summary);
         assert_eq!(tls["deciphered"], true);
-        // The server does not answer: it prints what it reads.
+        // The server sends no response; it prints what it reads.
         let rows: Vec<_> = observed
             .rows
             .exchanges

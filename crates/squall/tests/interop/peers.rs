@@ -1,4 +1,4 @@
-//! Each peer answers as it is configured, without squall: if one of these fails, the peer is to blame, not squall.
+//! Each peer works as configured, without squall: if one of these tests fails, the peer is to blame, not squall.
 
 use crate::support::answer::{Answer, Request};
 use crate::support::chromium::{self, Resource};
@@ -10,7 +10,7 @@ use crate::support::{
     Http, Peer, Upstream, caddy, curl, envoy, h2spec, haproxy, nginx, pycurl, wrk,
 };
 
-/// By the client that speaks this HTTP.
+/// Uses the client that speaks this HTTP version.
 fn fetch(http: Http, request: &Request) -> Answer {
     match http {
         Http::H3 => pycurl::fetch(request),
@@ -18,7 +18,7 @@ fn fetch(http: Http, request: &Request) -> Answer {
     }
 }
 
-/// Fetches a file of the peer, which has it under this name, with every HTTP that it speaks.
+/// Fetches this path with every HTTP version that the peer speaks, and expects `file`.
 fn check_file(peer: &Peer, path: &str, file: &[u8]) {
     for http in peer.spoken() {
         fetch(http, &Request::get(&peer.url(http, path))).check(200, http.version(), file);
@@ -43,7 +43,7 @@ fn nginx_serves_files_and_takes_uploads() {
     }
     let url = nginx.url(Http::H1, "/early");
     fetch(Http::H1, &Request::post(&url, &small)).check(200, "1.1", b"early");
-    // Not with curl 7.88, which now and then fails for this RST_STREAM.
+    // Not with curl 7.88, which sometimes fails on this RST_STREAM.
     let url = nginx.url(Http::H2c, "/early");
     let frames = nghttp2::frames(&Request::post(&url, large));
     assert!(frames.contains(":status: 200"), "{frames}");
@@ -54,7 +54,7 @@ fn nginx_serves_files_and_takes_uploads() {
 }
 
 #[test]
-fn nghttpd_serves_files_and_sends_uploads_back() {
+fn nghttpd_serves_files_and_echoes_uploads() {
     if !have(&["nghttpd", "nghttp", "curl", "openssl"]) {
         return;
     }
@@ -86,7 +86,7 @@ fn caddy_serves_files() {
     }
 }
 
-/// In front of Caddy with each of `upstreams`, and with all that the proxy speaks.
+/// Checks the proxy in front of Caddy with each of `upstreams`, over everything that the proxy speaks.
 fn check_proxy(start: impl Fn(Upstream) -> Peer, upstreams: &[Http]) {
     let file = content(1_000_000);
     let server = caddy::start(&[("file", &file)]);
@@ -103,7 +103,7 @@ fn check_proxy(start: impl Fn(Upstream) -> Peer, upstreams: &[Http]) {
 }
 
 #[test]
-fn nghttpx_passes_requests_on() {
+fn nghttpx_forwards_requests() {
     if !have(&["nghttpx", "nghttp", "caddy", "curl", "openssl"]) {
         return;
     }
@@ -120,21 +120,21 @@ fn nghttpx_passes_requests_on() {
 }
 
 #[test]
-fn haproxy_passes_requests_on() {
+fn haproxy_forwards_requests() {
     if have(&["haproxy", "caddy", "curl", "openssl"]) {
         check_proxy(haproxy::start, &[Http::H1, Http::H1s, Http::H2c, Http::H2]);
     }
 }
 
 #[test]
-fn envoy_passes_requests_on() {
+fn envoy_forwards_requests() {
     if have(&["envoy", "caddy", "curl", "pycurl", "openssl"]) {
         check_proxy(envoy::start, &Http::ALL);
     }
 }
 
 #[test]
-fn envoy_passes_uploads_on() {
+fn envoy_forwards_uploads() {
     if !have(&["envoy", "nghttpd", "curl", "pycurl", "openssl"]) {
         return;
     }
@@ -148,14 +148,14 @@ fn envoy_passes_uploads_on() {
 }
 
 #[test]
-fn caddy_passes_requests_on() {
+fn caddy_forwards_requests() {
     if have(&["caddy", "curl", "pycurl", "openssl"]) {
         check_proxy(caddy::start_proxy, &Http::ALL);
     }
 }
 
 #[test]
-fn h2load_counts_answers() {
+fn h2load_counts_responses() {
     if !have(&["h2load", "caddy", "openssl"]) {
         return;
     }
@@ -180,7 +180,7 @@ fn h2load_counts_answers() {
 }
 
 #[test]
-fn wrk_counts_answers() {
+fn wrk_counts_responses() {
     if have(&["wrk", "nginx", "openssl"]) {
         let server = nginx::start(&[("file", &content(1000))]);
         assert!(wrk::load(server.address(Http::H1), "/file", 10) > 10);
@@ -188,20 +188,20 @@ fn wrk_counts_answers() {
 }
 
 #[test]
-fn h2spec_judges() {
+fn h2spec_finds_no_fault_in_nghttpd() {
     if !have(&["h2spec", "nghttpd", "openssl"]) {
         return;
     }
     let server = nghttp2::start_server(&[("index.html", b"index")]);
     for http in [Http::H2c, Http::H2] {
         let found = h2spec::check(http, server.address(http), "/", &["generic"], 2);
-        // As many cases as this section has.
+        // The number of cases in this section.
         assert_eq!((found.passed, found.failed), (44, 0), "{}", found.report);
     }
 }
 
 #[test]
-fn chromium_opens_a_page() {
+fn chromium_loads_a_page_from_caddy() {
     if !have(&["chromium", "caddy", "openssl"]) {
         return;
     }

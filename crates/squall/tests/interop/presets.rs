@@ -1,5 +1,5 @@
-//! `squall serve --preset NAME` announces the values of the preset, as nghttp and squall's own client see it, and acts as
-//! they say. That the programs themselves announce them is in `announced`; TLS records are in e2e's `records`.
+//! `squall serve --preset NAME` announces the preset's values, as seen by nghttp and squall's own client, and behaves
+//! accordingly. `announced` checks that the real programs announce the same values; e2e's `records` covers TLS records.
 
 use squall_base::plan::{Http2Settings, presets};
 use squall_base::{Bytes, Side};
@@ -10,12 +10,12 @@ use crate::support::program::have;
 use crate::support::trace::{Frame, frames};
 use crate::support::{Http, nghttp2, squall};
 
-/// The windows that HTTP/2 begins with (RFC 9113, section 6.9.2).
+/// The initial HTTP/2 flow-control window (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: u64 = 65_535;
-/// SETTINGS_MAX_FRAME_SIZE unless it is announced (RFC 9113, section 6.5.2).
+/// SETTINGS_MAX_FRAME_SIZE unless announced (RFC 9113, section 6.5.2).
 const INITIAL_FRAME_SIZE: u64 = 16_384;
 
-/// What a server said of itself before anything else.
+/// Checks the server's SETTINGS and its first WINDOW_UPDATE on the connection.
 fn check_announced(name: &str, seen: &[Frame], settings: &Http2Settings) {
     let said = seen
         .iter()
@@ -46,7 +46,7 @@ fn check_announced(name: &str, seen: &[Frame], settings: &Http2Settings) {
 }
 
 #[test]
-fn settings_are_those_of_the_preset() {
+fn server_announces_the_settings_of_its_preset() {
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -58,15 +58,16 @@ fn settings_are_those_of_the_preset() {
             let request = Request::get(&url);
             let by_nghttp = frames(&nghttp2::frames(&request));
             check_announced(preset.name, &by_nghttp, &settings);
-            let by_squall = frames(&squall::fetch(http, &request, &["--verbose"]).said);
+            let by_squall = frames(&squall::fetch(http, &request, &["--verbose"]).stderr);
             check_announced(preset.name, &by_squall, &settings);
         }
     }
 }
 
-/// What a frame trace of the balancer showed (docs/RECIPES.md): after each DATA frame, 16,375 bytes more.
+/// As seen in a frame trace of the load balancer (docs/RECIPES.md): each DATA frame is followed by a window update of
+/// 16,375 bytes.
 #[test]
-fn the_balancer_gives_back_16375_bytes_for_each_frame() {
+fn alb_preset_sends_window_update_of_16375_bytes_per_data_frame() {
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -91,7 +92,7 @@ fn the_balancer_gives_back_16375_bytes_for_each_frame() {
             "of the connection, {}",
             http.name()
         );
-        // After the last frame there is nothing to give back on the stream.
+        // After the last DATA frame the stream is closed and needs no update.
         assert_eq!(
             updates(true),
             vec![16_375; sent - 1],
@@ -101,9 +102,9 @@ fn the_balancer_gives_back_16375_bytes_for_each_frame() {
     }
 }
 
-/// A server's DATA are as long as its preset has them, whatever the client would take.
+/// The preset sets the length of a server's DATA frames, even if the client would accept longer ones.
 #[test]
-fn data_frames_are_as_long_as_the_programs() {
+fn preset_sets_the_length_of_data_frames() {
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -118,7 +119,7 @@ fn data_frames_are_as_long_as_the_programs() {
             .collect();
         assert_eq!(lengths.iter().sum::<u64>(), 40_960, "{name}: {lengths:?}");
         assert_eq!(lengths.iter().max(), Some(&size), "{name}: {lengths:?}");
-        // No more of them than that takes, but for one that the end of a window or a buffer cut in two.
+        // One extra frame is allowed: the end of a window or a buffer may split one.
         assert!(
             lengths.len() as u64 <= 40_960_u64.div_ceil(size) + 1,
             "{name}: {lengths:?}"
@@ -126,9 +127,9 @@ fn data_frames_are_as_long_as_the_programs() {
     }
 }
 
-/// Tomcat ends a connection after 100 requests, nginx after 1,000.
+/// Tomcat closes a connection after 100 requests, nginx after 1,000.
 #[test]
-fn connections_carry_as_many_requests_as_the_programs() {
+fn preset_limits_the_requests_per_connection() {
     if !have(&["openssl"]) {
         return;
     }
@@ -141,7 +142,7 @@ fn connections_carry_as_many_requests_as_the_programs() {
         let url = server.url(Http::H1, "/");
         let ended = squall::load_with(&["--http", "1.1", "-c", "1", "-n", requests], &url);
         let printed = String::from_utf8_lossy(&ended.stdout);
-        assert_eq!(ended.code, Some(0), "{name}: {printed}{}", ended.said);
+        assert_eq!(ended.code, Some(0), "{name}: {printed}{}", ended.stderr);
         let said = format!("\nconnections {connections} TCP\n");
         assert!(printed.contains(&said), "{name}: {printed}");
     }

@@ -1,11 +1,11 @@
-//! Proxies in front of `squall serve`, each with every HTTP that it speaks to an upstream.
+//! Proxies in front of `squall serve`, each with every HTTP version that it speaks to an upstream.
 
 use crate::support::answer::Request;
 use crate::support::content::content;
 use crate::support::program::have;
 use crate::support::{Http, Peer, Upstream, caddy, curl, envoy, haproxy, nghttp2, squall};
 
-/// More than the windows of any of them.
+/// Larger than any proxy's windows.
 const BODY: usize = 5_000_000;
 
 fn check_proxy(start: impl Fn(Upstream) -> Peer, upstreams: &[Http]) {
@@ -24,7 +24,7 @@ fn check_proxy(start: impl Fn(Upstream) -> Peer, upstreams: &[Http]) {
     }
 }
 
-/// What was asked for at this path came over this HTTP.
+/// Requests for this path arrived over this HTTP version.
 fn check_spoken(server: &Peer, http: Http, path: &str) {
     for method in ["POST", "GET"] {
         let line = squall::access_line(server, &format!("\"{method} {path}\""));
@@ -33,7 +33,7 @@ fn check_spoken(server: &Peer, http: Http, path: &str) {
 }
 
 #[test]
-fn nghttpx_in_front_of_squall() {
+fn nghttpx_forwards_to_squall() {
     if have(&["nghttpx", "curl", "openssl"]) {
         check_proxy(
             nghttp2::start_proxy,
@@ -43,21 +43,21 @@ fn nghttpx_in_front_of_squall() {
 }
 
 #[test]
-fn haproxy_in_front_of_squall() {
+fn haproxy_forwards_to_squall() {
     if have(&["haproxy", "curl", "openssl"]) {
         check_proxy(haproxy::start, &[Http::H1, Http::H1s, Http::H2c, Http::H2]);
     }
 }
 
 #[test]
-fn envoy_in_front_of_squall() {
+fn envoy_forwards_to_squall() {
     if have(&["envoy", "curl", "openssl"]) {
         check_proxy(envoy::start, &Http::ALL);
     }
 }
 
 #[test]
-fn caddy_in_front_of_squall() {
+fn caddy_forwards_to_squall() {
     if have(&["caddy", "curl", "openssl"]) {
         check_proxy(caddy::start_proxy, &Http::ALL);
     }

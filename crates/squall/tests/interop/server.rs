@@ -1,22 +1,22 @@
-//! The clients that people use and `squall serve`, over each HTTP that it speaks: bodies both ways, files, what a query
-//! asks for, load, TLS, and the access log.
+//! Popular clients against `squall serve`, over each HTTP version that it speaks: bodies in both directions, files,
+//! query parameters, load, TLS, and the access log.
 
 use std::time::{Duration, Instant};
 
 use crate::support::answer::{Answer, Request};
 use crate::support::chromium::{self, Resource};
 use crate::support::content::{content, large};
-use crate::support::nghttp2::{self, Load, Loaded};
+use crate::support::nghttp2::{self, Load, LoadCounts};
 use crate::support::program::have;
 use crate::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
 
-/// All that Debian's curl speaks.
+/// Everything that Debian's curl speaks.
 const OF_CURL: [Http; 4] = [Http::H1, Http::H1s, Http::H2c, Http::H2];
 
-/// More than the windows of any client, and than `squall serve` keeps of a pattern or reads of a file at once.
+/// Larger than any client's windows, than the pattern that `squall serve` keeps in memory, and than its file read size.
 const SOME: usize = 5_000_000;
 
-/// By the client that speaks this HTTP.
+/// Uses the client that speaks this HTTP version.
 fn fetch(http: Http, request: &Request) -> Answer {
     match http {
         Http::H3 => pycurl::fetch(request),
@@ -24,13 +24,13 @@ fn fetch(http: Http, request: &Request) -> Answer {
     }
 }
 
-/// What `--body` and a size in a query give.
+/// The body that `--body` or a size in the query produces.
 fn pattern(len: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(len).collect()
 }
 
 #[test]
-fn bodies_come_back_whole() {
+fn echo_returns_the_whole_body() {
     if !have(&["curl", "pycurl", "nghttp", "openssl"]) {
         return;
     }
@@ -49,7 +49,7 @@ fn bodies_come_back_whole() {
 }
 
 #[test]
-fn http3_carries_many_bodies_at_once() {
+fn http3_carries_many_concurrent_bodies() {
     if !have(&["pycurl", "openssl"]) {
         return;
     }
@@ -60,14 +60,14 @@ fn http3_carries_many_bodies_at_once() {
         answer.check(200, "3", &body);
     }
     let url = server.url(Http::H3, "/small");
-    // More than the 100 streams that may be open at once.
+    // More than the limit of 100 concurrent streams.
     for answer in pycurl::fetch_times(&Request::get(&url), 300) {
         answer.check(200, "3", b"");
     }
 }
 
 #[test]
-fn the_query_asks_for_sizes_and_statuses() {
+fn query_sets_body_size_and_status() {
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -88,7 +88,7 @@ fn the_query_asks_for_sizes_and_statuses() {
 }
 
 #[test]
-fn the_query_asks_for_a_delay() {
+fn query_sets_a_response_delay() {
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -108,7 +108,7 @@ fn the_query_asks_for_a_delay() {
 }
 
 #[test]
-fn a_sink_counts_what_it_was_sent() {
+fn sink_reports_the_bytes_received() {
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -183,18 +183,18 @@ fn check_files(server: &Peer, http: Http, page: &[u8], file: &[u8]) {
     check("GET", "/file", &range_of_last, 206, &file[900..], &[last]);
     let none = "content-range: bytes */1000";
     check("GET", "/file", &["range: bytes=1000-"], 416, b"", &[none]);
-    // Nothing has a validator that such a condition could name.
+    // No file has a validator that If-Range could match.
     let unless_changed = [range, "if-range: \"x\""];
     check("GET", "/file", &unless_changed, 200, file, &[whole]);
-    // Who opens a pipe waits for its other end.
+    // Opening a pipe would block until its other end opens.
     assert_eq!(ask("GET", "/pipe", &[]).0.status, 404);
     let (answer, _) = ask("GET", "/../access.log", &[]);
     assert_eq!(answer.status, 404, "{}", answer.asked);
 }
 
-/// RFC 7540's upgrade, which RFC 9113 has dropped, is no part of `squall serve`: the request is answered as it came.
+/// `squall serve` does not support the upgrade of RFC 7540, which RFC 9113 has dropped: it responds over HTTP/1.1.
 #[test]
-fn an_offer_to_upgrade_is_not_taken() {
+fn h2c_upgrade_offer_is_ignored() {
     if have(&["curl", "openssl"]) {
         let server = squall::serve(&[]);
         let url = server.url(Http::H1, "/");
@@ -203,7 +203,7 @@ fn an_offer_to_upgrade_is_not_taken() {
 }
 
 #[test]
-fn each_exchange_is_a_line_of_the_access_log() {
+fn each_exchange_is_one_access_log_line() {
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -230,7 +230,7 @@ fn each_exchange_is_a_line_of_the_access_log() {
     }
 }
 
-/// All lines up to that of a request which is made now.
+/// Makes a request and returns all log lines up to and including its own.
 fn access_log(server: &Peer, http: Http, word: &str) -> Vec<String> {
     let path = format!("/{word}-{}", http.name());
     fetch(http, &Request::get(&server.url(http, &path)));
@@ -238,7 +238,7 @@ fn access_log(server: &Peer, http: Http, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn h2load_counts_every_answer() {
+fn h2load_counts_every_response() {
     if !have(&["h2load", "curl", "openssl"]) {
         return;
     }
@@ -246,7 +246,7 @@ fn h2load_counts_every_answer() {
     let mut requests = 0;
     for http in OF_CURL {
         let parallel = match http {
-            // h2load would send them without waiting for answers.
+            // h2load would pipeline them.
             Http::H1 | Http::H1s => 1,
             _ => 32,
         };
@@ -256,7 +256,7 @@ fn h2load_counts_every_answer() {
             parallel,
         };
         let loaded = nghttp2::load(http, &server.url(http, "/load"), load, None);
-        let expected = Loaded {
+        let expected = LoadCounts {
             succeeded: 5000,
             data_bytes: 5000 * 1024,
         };
@@ -299,7 +299,7 @@ fn h2load_carries_large_bodies_both_ways() {
 }
 
 #[test]
-fn wrk_counts_answers_of_squall() {
+fn wrk_completes_a_load_on_squall() {
     if have(&["wrk", "openssl"]) {
         let server = squall::serve(&[]);
         assert!(wrk::load(server.address(Http::H1), "/", 10) > 1000);
@@ -307,7 +307,7 @@ fn wrk_counts_answers_of_squall() {
 }
 
 #[test]
-fn sessions_of_tls_are_resumed() {
+fn tls_sessions_are_resumed() {
     if !have(&["openssl"]) {
         return;
     }
@@ -326,7 +326,7 @@ fn sessions_of_tls_are_resumed() {
 }
 
 #[test]
-fn chromium_opens_a_page_of_squall() {
+fn chromium_loads_a_page_from_squall() {
     if !have(&["chromium", "curl", "pycurl", "openssl"]) {
         return;
     }
@@ -339,7 +339,7 @@ fn chromium_opens_a_page_of_squall() {
         let visit = chromium::visit(http, address, "/page.html", &server.certificate);
         let mut expected =
             Vec::from([&small, large(), &small].map(|body| Resource::whole(http, body)));
-        // A server of files takes no uploads, and has read them all when it says so.
+        // A file server rejects uploads, but responds only after reading the whole body.
         expected.push(Resource::answered(http, 405, b"only GET and HEAD\n"));
         assert_eq!(
             (visit.protocol.as_str(), &visit.resources[..]),
@@ -354,10 +354,11 @@ fn chromium_opens_a_page_of_squall() {
     }
 }
 
-/// What nginx has stored is what Chromium sent: it reads no answer before it has sent its request (`duplex: "half"` of the
-/// Fetch standard), so it cannot ask for an echo of this length, which is sent as the body comes.
+/// Checks the upload against the file that nginx stores. An echo would not work: Chromium does not read a response
+/// before it has sent its request (`duplex: "half"` of the Fetch standard), and an echo of this length starts while the
+/// body is still arriving.
 #[test]
-fn chromium_sends_bodies_whole() {
+fn chromium_uploads_arrive_whole() {
     if !have(&["chromium", "nginx", "openssl"]) {
         return;
     }

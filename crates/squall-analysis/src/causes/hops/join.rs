@@ -1,8 +1,8 @@
-//! Which exchanges on which hop are of a request, and what is known of each.
+//! Which exchanges on which hop belong to a request, and what is known of each.
 //!
-//! A row says by its `request` whose it is: the client knows, the others have read it in the `traceparent` that proxies
-//! pass on. Of several attempts on a hop the last is meant: a proxy tries again only when nothing has come of the one
-//! before. The two sides of an exchange belong together by request, stream and time.
+//! A row names its request: the client knows it, the other stations have read it in the `traceparent` that proxies pass on.
+//! Of several attempts on a hop the last one counts, because a proxy tries again only when nothing came of the one before.
+//! The two sides of an exchange are matched by request, stream and time.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use squall_base::record::{FrameLayer, FrameRecord, Outcome, Side};
 use squall_base::{Duration, Time};
 
 use super::super::columns::ExchangeCells;
-use super::super::intake::Marks;
+use super::super::intake::RequestMarks;
 use super::super::timeline::ServerMarks;
 use super::super::windows::Windows;
 use super::ServerTimes;
 
-/// The kernel's times of packets inside a host and the stations' own agree better than this.
+/// The kernel's times of packets inside a host and the stations' own times agree to better than this.
 const CLOCKS_DIFFER_BY: Duration = Duration::from_millis(1);
 
 /// What was recorded of one hop.
 #[derive(Debug, Default)]
 pub(super) struct HopRows {
-    /// By request, and of one request in the order of attempts.
+    /// Sorted by request, and by attempt within a request.
     clients: Vec<ClientRow>,
     servers: Vec<ServerRow>,
-    /// Flow control of each side's connections, as sender.
+    /// Flow control of each side's connections, as a sender.
     windows: [BTreeMap<u32, Windows>; 2],
 }
 
@@ -57,13 +57,13 @@ struct ServerRow {
 }
 
 impl HopRows {
-    /// Takes an exchange. One that says of no request, or of which nothing was sent, tells nothing.
+    /// Takes an exchange. One without a request, or of which nothing was sent, is ignored.
     pub(super) fn add(&mut self, row: &ExchangeCells) {
         let (Some(request), Some(first)) = (row.request, row.request_first) else {
             return;
         };
         match row.side {
-            // The path's own client has its marks in the table of requests.
+            // The marks of the path's own client are in the table of requests.
             Side::Client if row.hop == 1 => {}
             Side::Client => self.clients.push(ClientRow {
                 request,
@@ -92,7 +92,7 @@ impl HopRows {
         }
     }
 
-    /// Takes a frame of a hop without packets; `limits_bytes` are QUIC's for that side as sender.
+    /// Takes a frame of a hop without packets; `limits_bytes` are QUIC's for that side as a sender.
     pub(super) fn add_frame(&mut self, row: &FrameRecord, limits_bytes: Option<(u64, u64)>) {
         let of_side = &mut self.windows[row.side as usize];
         let windows = of_side.entry(row.connection).or_default();
@@ -104,7 +104,7 @@ impl HopRows {
         windows.add(row.time.as_nanos(), &row.frame);
     }
 
-    /// After the last row.
+    /// To be called after the last row.
     pub(super) fn sort(&mut self) {
         self.clients
             .sort_by_key(|row| (row.request, row.written_first));
@@ -123,38 +123,40 @@ impl HopRows {
         &self.clients[from..to]
     }
 
-    /// The server's side of the exchange on this stream that was begun at `begun`: the last one is that of the last
-    /// attempt, unless that never came.
-    fn server(&self, request: u64, stream: Option<u64>, begun: Time) -> Option<ServerRow> {
+    /// The server's side of the exchange on this stream, which cannot have reached it before `earliest`. The last row is
+    /// that of the last attempt, unless that attempt never arrived.
+    fn server(&self, request: u64, stream: Option<u64>, earliest: Time) -> Option<ServerRow> {
         let from = self.servers.partition_point(|row| row.request < request);
         let to = self.servers.partition_point(|row| row.request <= request);
         let own = self.servers[from..to].iter().rev();
         let mut own = own.filter(|row| Some(row.stream) == stream);
-        own.next().filter(|row| row.request_first >= begun).copied()
+        own.next()
+            .filter(|row| row.request_first >= earliest)
+            .copied()
     }
 }
 
 /// A request on one hop.
 #[derive(Clone, Debug)]
 pub(super) struct Leg {
-    /// The marks of its exchange as if it were a request: `intended` is when the hop's client side had it to begin.
-    pub(super) marks: Marks,
+    /// The marks of its exchange as if it were a request: `intended` is when the hop's client side could begin it.
+    pub(super) marks: RequestMarks,
     pub(super) server: Option<ServerMarks>,
     pub(super) server_connection: Option<u32>,
     /// When the first and the last byte of the response reached its client side.
     pub(super) answered: Option<(u64, u64)>,
-    /// There were attempts before this one.
+    /// Whether there were attempts before this one.
     pub(super) is_repeated: bool,
 }
 
 impl Leg {
-    /// From when its client side had it to when it was over.
+    /// From when its client side could begin it until it was over.
     pub(super) fn span(&self) -> (Time, Time) {
         (self.marks.intended, self.marks.end)
     }
 
     /// Connection and stream of its client side.
-    pub(super) fn on(&self) -> (u32, u64) {
+    pub(super) fn connection_and_stream(&self) -> (u32, u64) {
         let none = (u32::MAX, u64::MAX);
         let on = self.marks.connection.zip(self.marks.stream);
         on.unwrap_or(none)
@@ -171,30 +173,30 @@ impl Leg {
     }
 }
 
-/// The exchanges of a request with these marks, by hop; `None` where none was seen. That of the first hop is the
-/// request itself. `is_ours` says for each hop whether its client side is a station of ours: one that had the request and
-/// began no exchange of it before the trial ended kept it in its queue.
+/// The exchanges of a request with these marks, by hop; `None` where none was seen. That of the first hop is the request
+/// itself. `is_ours` says for each hop whether its client side is one of our stations: if such a station had the request
+/// and began no exchange for it before the trial ended, it kept it in its queue.
 pub(super) fn legs(
-    marks: &Marks,
+    marks: &RequestMarks,
     hops: &[HopRows],
     is_ours: impl Fn(usize) -> bool,
 ) -> Vec<Option<Leg>> {
     let mut legs: Vec<Option<Leg>> = Vec::with_capacity(hops.len());
-    let mut came: Option<ServerRow> = None;
+    let mut incoming: Option<ServerRow> = None;
     for (place, hop) in hops.iter().enumerate() {
         let attempts = hop.attempts(marks.request);
         let own = match place {
             0 => Some(marks.clone()),
             _ => attempts
                 .last()
-                .map(|row| of_exchange(row, came.as_ref(), marks))
-                .or_else(|| queued(came.as_ref()?, marks).filter(|_| is_ours(place))),
+                .map(|row| exchange_marks(row, incoming.as_ref(), marks))
+                .or_else(|| queued_marks(incoming.as_ref()?, marks).filter(|_| is_ours(place))),
         };
-        let begun = begun(marks, attempts.last().filter(|_| place > 0));
+        let earliest = earliest_arrival(marks, attempts.last().filter(|_| place > 0));
         let server = own
             .as_ref()
-            .and_then(|own| hop.server(marks.request, own.stream, begun));
-        came = server;
+            .and_then(|own| hop.server(marks.request, own.stream, earliest));
+        incoming = server;
         legs.push(own.map(|marks| Leg {
             marks,
             server: server.map(|row| ServerMarks {
@@ -214,12 +216,12 @@ pub(super) fn legs(
     legs
 }
 
-/// The marks of an exchange that a station of ours never began, although it had the request: nothing was free until the
-/// end of the trial.
-fn queued(came: &ServerRow, request: &Marks) -> Option<Marks> {
-    let offered = came.request_last?;
-    let is_waiting = request.outcome == Outcome::Censored && came.response_first.is_none();
-    is_waiting.then(|| Marks {
+/// The marks of an exchange that one of our stations never began, although it had the request: no connection or stream was
+/// free until the end of the trial.
+fn queued_marks(incoming: &ServerRow, request: &RequestMarks) -> Option<RequestMarks> {
+    let offered = incoming.request_last?;
+    let is_waiting = request.outcome == Outcome::Censored && incoming.response_first.is_none();
+    is_waiting.then(|| RequestMarks {
         request: request.request,
         intended: offered,
         taken_up: offered,
@@ -236,9 +238,9 @@ fn queued(came: &ServerRow, request: &Marks) -> Option<Marks> {
     })
 }
 
-/// Before this nothing of an exchange can have come to its server. Our own stations say when they have written, which is
-/// after the server may have read; packets tell when they were sent, by a clock that is compared with ours.
-fn begun(request: &Marks, row: Option<&ClientRow>) -> Time {
+/// Nothing of an exchange can have reached its server before this. Our own stations record when they have written, which
+/// may be after the server has read. Packets show when they were sent, by a clock that has to be compared with ours.
+fn earliest_arrival(request: &RequestMarks, row: Option<&ClientRow>) -> Time {
     let slot = Time::from_nanos(request.slot.unwrap_or(0));
     match row {
         None => slot,
@@ -249,10 +251,14 @@ fn begun(request: &Marks, row: Option<&ClientRow>) -> Time {
     }
 }
 
-/// The marks of an exchange of a proxy's client side. `came` is the exchange from which it has the request.
-fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Marks {
-    let begun = match row.offered {
-        Some(offered) => Begun {
+/// The marks of an exchange of a proxy's client side. `incoming` is the exchange in which the proxy got the request.
+fn exchange_marks(
+    row: &ClientRow,
+    incoming: Option<&ServerRow>,
+    request: &RequestMarks,
+) -> RequestMarks {
+    let times = match row.offered {
+        Some(offered) => SendTimes {
             offered,
             taken_up: offered,
             slot: row.slot.unwrap_or(offered),
@@ -260,20 +266,20 @@ fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Ma
             written_first: row.written_first,
             written_last: row.written_last,
         },
-        None => seen_from_outside(row, came),
+        None => inferred_send_times(row, incoming),
     };
     let is_whole = row.answered_last.is_some();
     let end = row.answered_last.unwrap_or(request.end);
-    Marks {
+    RequestMarks {
         request: request.request,
-        intended: begun.offered,
-        taken_up: begun.taken_up,
-        end: end.max(begun.offered),
-        slot: Some(begun.slot.as_nanos()),
-        connected: Some(begun.connected.unwrap_or(begun.slot).as_nanos()),
+        intended: times.offered,
+        taken_up: times.taken_up,
+        end: end.max(times.offered),
+        slot: Some(times.slot.as_nanos()),
+        connected: Some(times.connected.unwrap_or(times.slot).as_nanos()),
         secured: row.secured.map(Time::as_nanos),
-        written_first: Some(begun.written_first.as_nanos()),
-        written_last: begun.written_last.map(Time::as_nanos),
+        written_first: Some(times.written_first.as_nanos()),
+        written_last: times.written_last.map(Time::as_nanos),
         connection: Some(row.connection),
         stream: Some(row.stream),
         outcome: match (is_whole, request.outcome) {
@@ -285,8 +291,8 @@ fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Ma
     }
 }
 
-/// How an exchange came to be sent.
-struct Begun {
+/// The times up to the sending of an exchange.
+struct SendTimes {
     offered: Time,
     taken_up: Time,
     slot: Time,
@@ -297,21 +303,21 @@ struct Begun {
     written_last: Option<Time>,
 }
 
-/// Of a real program it is only known when it had the request, when the packets with it left, and when it opened the
-/// connection: if that was after the request had come, it was for it. Between the first two it was ready to be sent: what
-/// kept it, the program or the connection, is decided by the state of the connection.
-fn seen_from_outside(row: &ClientRow, came: Option<&ServerRow>) -> Begun {
+/// Of a third-party program it is only known when it had the request, when the packets with it left, and when it opened the
+/// connection. A connection opened after the request had come was opened for it. Between the first two times the request
+/// was ready to be sent; the state of the connection decides whether the program or the connection kept it.
+fn inferred_send_times(row: &ClientRow, incoming: Option<&ServerRow>) -> SendTimes {
     let written = row.written_first;
-    let first = came.map(|came| came.request_first);
+    let first = incoming.map(|incoming| incoming.request_first);
     let opened = row.opened.filter(|opened| {
         let is_after = first.is_some_and(|first| first <= *opened);
         is_after && *opened <= written
     });
-    let whole = came.and_then(|came| came.request_last);
-    // What it passed on before it had all of the request it had by then.
+    let whole = incoming.and_then(|incoming| incoming.request_last);
+    // What it passed on before it had all of the request, it had by then.
     let offered = whole.unwrap_or(written).min(opened.unwrap_or(written));
     let slot = opened.unwrap_or(offered);
-    Begun {
+    SendTimes {
         offered,
         taken_up: slot,
         slot,
@@ -331,8 +337,8 @@ mod tests {
         Time::from_nanos(micros * 1_000)
     }
 
-    fn request() -> Marks {
-        Marks {
+    fn request() -> RequestMarks {
+        RequestMarks {
             request: 7,
             intended: time(0),
             taken_up: time(0),
@@ -377,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempt_is_the_one_that_was_answered() {
+    fn the_last_attempt_counts() {
         let first = exchange(2, Side::Client, [20, 20, 0, 0]);
         let first = ExchangeCells {
             response_first: None,
@@ -400,12 +406,15 @@ mod tests {
         let legs = legs(&request(), &hops(&rows), |_| false);
         let leg = legs[1].as_ref().expect("it was seen");
         assert!(leg.is_repeated);
-        assert_eq!((leg.on(), leg.server_connection), ((4, 0), Some(9)));
+        assert_eq!(
+            (leg.connection_and_stream(), leg.server_connection),
+            ((4, 0), Some(9))
+        );
     }
 
     #[test]
-    fn a_connection_that_a_program_opened_for_it_is_a_wait_for_that() {
-        let came = exchange(1, Side::Server, [10, 20, 950, 960]);
+    fn a_connection_opened_for_a_request_is_a_wait_for_the_connection() {
+        let incoming = exchange(1, Side::Server, [10, 20, 950, 960]);
         let beginning = Beginning {
             opened: Some(time(50)),
             connected: Some(time(80)),
@@ -415,26 +424,26 @@ mod tests {
             beginning,
             ..exchange(2, Side::Client, [100, 100, 800, 900])
         };
-        let found = legs(&request(), &hops(&[came, sent]), |_| false);
+        let found = legs(&request(), &hops(&[incoming, sent]), |_| false);
         let leg = found[1].as_ref().expect("it was seen");
         assert_eq!(leg.marks.intended, time(20), "all of it had come");
         assert_eq!(leg.marks.slot, Some(50_000));
         assert_eq!(leg.marks.connected, Some(80_000));
         assert_eq!(leg.span(), (time(20), time(900)));
-        // One that was there before was not waited for.
+        // A connection that existed before was not waited for.
         let beginning = Beginning {
             opened: Some(time(5)),
             ..beginning
         };
         let reused = ExchangeCells { beginning, ..sent };
-        let found = legs(&request(), &hops(&[came, reused]), |_| false);
+        let found = legs(&request(), &hops(&[incoming, reused]), |_| false);
         let leg = found[1].as_ref().expect("it was seen");
         assert_eq!(leg.marks.slot, leg.marks.connected);
         assert_eq!(leg.marks.slot, Some(20_000));
     }
 
     #[test]
-    fn without_its_number_an_exchange_is_nobodys() {
+    fn an_exchange_without_a_request_number_is_ignored() {
         let nameless = ExchangeCells {
             request: None,
             ..exchange(2, Side::Client, [100, 100, 800, 900])

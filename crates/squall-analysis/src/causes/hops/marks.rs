@@ -1,7 +1,7 @@
-//! A hop inside a host: its time from the marks of both its sides, and the windows that their frames tell of.
+//! A hop inside a host: its time, from the marks of both its sides and the windows that their frames show.
 //!
-//! There are no packets and no distance: what is neither a wait for a connection, nor for a window, nor the server's, is
-//! the hosts' own. What one side has not recorded is unknown.
+//! There are no packets and no distance: whatever is not a wait for a connection or a window, and not the server's, is the
+//! hosts' own time. What one side did not record is unknown.
 
 use squall_base::record::{Cause, Outcome, Side};
 
@@ -14,13 +14,13 @@ use super::join::{HopRows, Leg};
 /// What the exchange's time on this hop was spent on.
 pub(super) fn stages(leg: &Leg, hop: &HopRows) -> Vec<Stage> {
     let marks = &leg.marks;
-    let mut walk = Walk::new(marks.intended, marks.end).watched();
+    let mut walk = Walk::new(marks.intended, marks.end).with_stages();
     let rest = walk_through(leg, hop, &mut walk);
     let walked = walk.finish(rest);
     walked.stages.into_iter().map(course::stage).collect()
 }
 
-/// As far as it is known; what the rest was.
+/// Walks as far as the exchange is known; returns the cause of the rest.
 fn walk_through(leg: &Leg, hop: &HopRows, walk: &mut Walk) -> Cause {
     let marks = &leg.marks;
     walk.to(marks.taken_up.as_nanos(), Cause::Host);
@@ -48,7 +48,7 @@ fn walk_through(leg: &Leg, hop: &HopRows, walk: &mut Walk) -> Cause {
     exchange(leg, server, hop, walk)
 }
 
-/// Request, server, response.
+/// Walks through request, server and response.
 fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> Cause {
     let outcome = leg.marks.outcome;
     // A server that was done before it had the whole request waited for its head at most.
@@ -56,11 +56,12 @@ fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> C
         (Some(request), Some(response)) => response < request,
         (request, response) => request.is_none() && response.is_some(),
     };
-    let received = match is_early {
-        true => server.response_first,
-        false => server.request_last,
+    let received = if is_early {
+        server.response_first
+    } else {
+        server.request_last
     };
-    to(leg, hop, Side::Client, received, Cause::Host, walk);
+    walk_to(leg, hop, Side::Client, received, Cause::Host, walk);
     if received.is_none() {
         return after_failure(outcome, Cause::Host);
     }
@@ -69,7 +70,7 @@ fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> C
     };
     walk.to(first, Cause::Server);
     let last = server.response_last;
-    to(leg, hop, Side::Server, last, Cause::Server, walk);
+    walk_to(leg, hop, Side::Server, last, Cause::Server, walk);
     match (last, outcome) {
         (Some(_), Outcome::Answered) => Cause::Host,
         (Some(_), _) => after_failure(outcome, Cause::Host),
@@ -77,8 +78,8 @@ fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> C
     }
 }
 
-/// Goes on to `until`, or as far as windows of `sender` held it: what did not hold it is `otherwise`.
-fn to(
+/// Walks to `until`, or as far as windows of `sender` held it back; time in which they did not is `otherwise`.
+fn walk_to(
     leg: &Leg,
     hop: &HopRows,
     sender: Side,
@@ -91,7 +92,7 @@ fn to(
         Side::Server => leg.server_connection,
     };
     let windows = connection.and_then(|connection| hop.windows(sender, connection));
-    // Of one that never came nobody says how far it was.
+    // If it never arrived, it is not known how far it got.
     let otherwise = match until {
         Some(_) => otherwise,
         None => after_failure(leg.marks.outcome, otherwise),
@@ -106,7 +107,7 @@ fn to(
             .collect();
         let of_connection = windows.connection(from, to);
         held.extend(of_connection.map(|span| (span.from, span.to, Cause::WindowConnection)));
-        // Its own stream's window first, for that is the one to enlarge.
+        // The stream's own window first, because that is the one to enlarge.
         let mut edges: Vec<u64> = held.iter().flat_map(|it| [it.0, it.1]).collect();
         edges.retain(|edge| from < *edge && *edge < to);
         edges.push(to);

@@ -1,10 +1,10 @@
-//! Paths of several hops: what each hop's time was spent on, and what all of a request's was.
+//! Paths of several hops: what each hop's time was spent on, and what a request's total time was spent on.
 //!
 //! The hop across the link is attributed by the same code as a path of one hop, with the marks of that hop's exchange in
-//! the place of the request's; the hops inside hosts from marks and frames alone (`marks`). What a hop's client waited for
-//! its server is what the hops behind it took: `nest` lays their time over it, so that the whole adds up to the request's
-//! and nothing counts twice. Which exchanges are of a request, `join` says: the `traceparent` that it carries. Nothing is
-//! guessed of a hop where none was seen.
+//! place of the request's. Hops inside hosts are attributed from marks and frames alone (`marks`). The time that a hop's
+//! client waited for its server is what the hops behind it took: `nest` lays their time over it, so that the total adds up
+//! to the request's time and nothing counts twice. `join` finds which exchanges belong to a request, by the `traceparent`
+//! that it carries. If nothing was seen on a hop, nothing is guessed.
 
 mod join;
 mod marks;
@@ -12,7 +12,7 @@ mod nest;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use squall_base::plan::{Hop, ProgramSetting, Runs, Station, Variant};
+use squall_base::plan::{Hop, Implementation, ProgramSetting, Station, Variant};
 use squall_base::record::{
     Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRef, Side, Way,
 };
@@ -20,8 +20,8 @@ use squall_base::record::{
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::course::{self, Course, Detail, HopCourse, ServerTimes, Stage};
 use super::frames;
-use super::intake::{Inputs, Marks};
-use super::queue::{Occupancy, Shares, Slices};
+use super::intake::{Inputs, RequestMarks};
+use super::queue::{Occupancy, QueueShares, Slices};
 use super::walk::Span;
 use super::{Attribution, follow};
 use join::{HopRows, Leg};
@@ -30,20 +30,20 @@ use join::{HopRows, Leg};
 #[derive(Clone, Debug)]
 pub struct PathShape {
     hops: Vec<HopShape>,
-    /// Place of the hop across the link.
+    /// Position of the hop across the link.
     link: usize,
-    /// A load generator that is not ours says when its requests ended, and not what they waited for.
+    /// Whether the load generator is ours. Another one reports when its requests ended, but not what they waited for.
     is_client_ours: bool,
-    /// Packets were seen at one point between both sides, and each flow is a connection.
+    /// Whether packets were seen at one point between both sides; each flow is then a connection.
     is_captured: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct HopShape {
-    /// QUIC: with which limits, of a stream and of the connection, each side began to send. Those that a program announces
-    /// are known if it was told both.
+    /// QUIC: the limits, of a stream and of the connection, with which each side began to send. Those that a program
+    /// announces are known if both were configured.
     limits_bytes: [Option<(u64, u64)>; 2],
-    /// The sides whose rows are read from packets.
+    /// The sides whose rows were derived from packets.
     is_observed: [bool; 2],
     /// The sides whose congestion control paces.
     paces: [bool; 2],
@@ -53,15 +53,16 @@ struct HopShape {
 const BBR: &str = "bbr";
 
 impl HopShape {
-    fn of(hop: &Hop, is_observed: [bool; 2], told: [Option<(u64, u64)>; 2]) -> HopShape {
+    fn of(hop: &Hop, is_observed: [bool; 2], announced: [Option<(u64, u64)>; 2]) -> HopShape {
         let windows = [&hop.server.http3, &hop.client.http3];
         HopShape {
             limits_bytes: [0, 1].map(|sender| {
                 let (windows, announcer) = (windows[sender], 1 - sender);
                 let limits = (windows.stream_window.get(), windows.connection_window.get());
-                match is_observed[announcer] {
-                    true => told[announcer],
-                    false => Some(limits),
+                if is_observed[announcer] {
+                    announced[announcer]
+                } else {
+                    Some(limits)
                 }
             }),
             is_observed,
@@ -70,14 +71,14 @@ impl HopShape {
     }
 }
 
-/// The limits, of a stream and of the connection, that a program was told to announce as this side of a hop.
-fn told_limits(station: Option<&Station>, side: Side) -> Option<(u64, u64)> {
-    let told = |setting: ProgramSetting| {
+/// The limits, of a stream and of the connection, that a program was configured to announce as this side of a hop.
+fn announced_limits(station: Option<&Station>, side: Side) -> Option<(u64, u64)> {
+    let announced = |setting: ProgramSetting| {
         let mut settings = station?.asked.settings.iter();
         let asked = settings.find(|asked| asked.side == side && asked.setting == setting);
         asked.map(|asked| asked.value)
     };
-    told(ProgramSetting::StreamWindow).zip(told(ProgramSetting::ConnectionWindow))
+    announced(ProgramSetting::StreamWindow).zip(announced(ProgramSetting::ConnectionWindow))
 }
 
 impl PathShape {
@@ -85,7 +86,7 @@ impl PathShape {
     pub fn of(variant: &Variant) -> PathShape {
         let is_ours = |place: usize| {
             let station = variant.stations.get(place);
-            station.is_some_and(|station| station.runs == Runs::Embedded)
+            station.is_some_and(|station| station.runs == Implementation::Embedded)
         };
         let hops = variant.hops.iter().enumerate();
         PathShape {
@@ -95,7 +96,9 @@ impl PathShape {
                     HopShape::of(
                         hop,
                         ends.map(|(place, _)| !is_ours(place)),
-                        ends.map(|(place, side)| told_limits(variant.stations.get(place), side)),
+                        ends.map(|(place, side)| {
+                            announced_limits(variant.stations.get(place), side)
+                        }),
                     )
                 })
                 .collect(),
@@ -105,7 +108,7 @@ impl PathShape {
         }
     }
 
-    /// One hop across the link between stations of our own.
+    /// One hop across the link between our own stations.
     pub fn direct(hop: &Hop) -> PathShape {
         PathShape {
             hops: vec![HopShape::of(hop, [false; 2], [None; 2])],
@@ -115,7 +118,7 @@ impl PathShape {
         }
     }
 
-    /// One hop between stations of others, of which everything was read from packets, the requests too.
+    /// One hop between third-party stations. Everything was derived from packets, the requests too.
     pub(crate) fn captured() -> PathShape {
         let hop = HopShape {
             limits_bytes: [None; 2],
@@ -144,33 +147,33 @@ impl PathShape {
 #[derive(Debug)]
 pub struct PathInputs {
     shape: PathShape,
-    /// Of the hop across the link.
+    /// The records of the hop across the link.
     link: Inputs,
-    /// Of several hops: all requests, and what their exchanges are found by.
-    requests: Vec<Marks>,
+    /// With several hops: all requests, and the rows in which their exchanges are found.
+    requests: Vec<RequestMarks>,
     hops: Vec<HopRows>,
-    /// Of the hop across the link, if it is not the first: its client's exchanges, until it is known which are requests'.
-    of_link: Vec<ExchangeCells>,
+    /// If the hop across the link is not the first: its client's exchanges, until it is known which belong to requests.
+    link_exchanges: Vec<ExchangeCells>,
 }
 
 impl PathInputs {
-    /// Nothing yet.
+    /// Without records.
     pub fn new(shape: PathShape) -> PathInputs {
         let mut link = Inputs::new();
         if shape.is_captured {
             link.capture();
         }
-        let of_link = &shape.hops[shape.link];
+        let link_hop = &shape.hops[shape.link];
         for side in Side::ALL {
-            if let Some((stream, connection)) = of_link.limits_bytes[side as usize] {
+            if let Some((stream, connection)) = link_hop.limits_bytes[side as usize] {
                 link.begin_quic_windows(side, stream, connection);
             }
         }
         for side in Side::ALL {
-            if of_link.is_observed[side as usize] {
+            if link_hop.is_observed[side as usize] {
                 link.observe(side);
             }
-            if of_link.paces[side as usize] {
+            if link_hop.paces[side as usize] {
                 link.pace(side);
             }
         }
@@ -178,7 +181,7 @@ impl PathInputs {
             link,
             requests: Vec::new(),
             hops: shape.hops.iter().map(|_| HopRows::default()).collect(),
-            of_link: Vec::new(),
+            link_exchanges: Vec::new(),
             shape,
         }
     }
@@ -187,7 +190,7 @@ impl PathInputs {
     pub fn add_request(&mut self, row: impl Into<RequestCells>) {
         let row = row.into();
         if self.shape.is_several() || !self.shape.is_client_ours {
-            self.requests.push(Marks::of(&row));
+            self.requests.push(RequestMarks::of(&row));
         }
         if !self.shape.is_several() && self.shape.is_client_ours {
             self.link.add_request(row);
@@ -206,14 +209,14 @@ impl PathInputs {
         if place == self.shape.link {
             let is_later = place > 0 && row.side == Side::Client;
             match is_later {
-                true if row.request.is_some() => self.of_link.push(row),
+                true if row.request.is_some() => self.link_exchanges.push(row),
                 true => {}
                 false => self.link.take_exchange(&row),
             }
         }
     }
 
-    /// Whether anything can be learnt from frames that go a way, of a layer and of a type: others may be left out.
+    /// Whether frames of a direction, layer and type are of any use: others may be left out.
     pub fn wanted_frames(&self) -> impl Fn(Way, FrameLayer, u64) -> bool + use<> {
         let is_several = self.shape.is_several();
         move |way, layer, kind| is_several || frames::is_wanted(way, layer, kind)
@@ -245,93 +248,95 @@ impl PathInputs {
     }
 }
 
-/// Which requests' courses are wanted.
+/// The requests whose courses are wanted.
 #[derive(Clone, Copy)]
-enum Wanted<'a> {
+enum RequestSelection<'a> {
     All,
     Only(&'a BTreeSet<u64>),
 }
 
-impl Wanted<'_> {
-    fn has(self, request: u64) -> bool {
+impl RequestSelection<'_> {
+    fn contains(self, request: u64) -> bool {
         match self {
-            Wanted::All => true,
-            Wanted::Only(requests) => requests.contains(&request),
+            RequestSelection::All => true,
+            RequestSelection::Only(requests) => requests.contains(&request),
         }
     }
 }
 
 /// Attributes all of a trial's response times to causes, over any path.
 ///
-/// The spans of each row in total add up to the request's `end - intended` exactly, and those of a hop's row to the time
-/// from when its client side had the exchange to begin until it was over. Time and memory grow with the records.
+/// The spans of each row in total add up to the request's `end - intended` exactly. Those of a hop's row add up to the time
+/// from when its client side could begin the exchange until it was over. Time and memory grow with the records.
 pub fn attribute_path(inputs: PathInputs) -> Attribution {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
         return super::attribute(inputs.link);
     }
-    nested(inputs, Wanted::All, Detail::Stages, |_| {})
+    attribute_nested(inputs, RequestSelection::All, Detail::Stages, |_| {})
 }
 
-/// The causes of some of the requests, with their courses, in the order in which they were given. Drops have no other
-/// victims than these on a path of several hops.
+/// The causes of some of the requests, with their courses, in the order in which the requests were added. On a path of
+/// several hops, drops list no other victims than these.
 pub fn follow_path(
     inputs: PathInputs,
     requests: &BTreeSet<u64>,
     detail: Detail<'_>,
 ) -> (Attribution, Vec<Course>) {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
-        let (mut found, courses) = follow(inputs.link, requests, detail);
-        let rows = found.causes.iter();
-        found.causes = rows.filter(|row| requests.contains(&row.request)).collect();
-        return (found, courses);
+        let (mut attribution, courses) = follow(inputs.link, requests, detail);
+        let rows = attribution.causes.iter();
+        attribution.causes = rows.filter(|row| requests.contains(&row.request)).collect();
+        return (attribution, courses);
     }
     let mut courses = Vec::new();
-    let wanted = Wanted::Only(requests);
-    let found = nested(inputs, wanted, detail, |course| courses.push(course));
-    (found, courses)
+    let wanted = RequestSelection::Only(requests);
+    let attribution = attribute_nested(inputs, wanted, detail, |course| courses.push(course));
+    (attribution, courses)
 }
 
-/// What the hop across the link came to: the courses of its exchanges, by request, and what cost each most.
-struct OfLink {
+/// The results for the hop across the link: the courses of its exchanges by request, and the packet that cost each the
+/// most.
+struct LinkResults {
     courses: BTreeMap<u64, Course>,
     responsible: BTreeMap<u64, PacketRef>,
     drops: Vec<DropRecord>,
 }
 
-fn nested(
+fn attribute_nested(
     mut inputs: PathInputs,
-    wanted: Wanted<'_>,
+    wanted: RequestSelection<'_>,
     detail: Detail<'_>,
-    mut take: impl FnMut(Course),
+    mut on_course: impl FnMut(Course),
 ) -> Attribution {
     inputs.hops.iter_mut().for_each(HopRows::sort);
-    let legs: Vec<(Marks, Vec<Option<Leg>>)> = std::mem::take(&mut inputs.requests)
+    let legs: Vec<(RequestMarks, Vec<Option<Leg>>)> = std::mem::take(&mut inputs.requests)
         .into_iter()
         .map(|marks| {
-            let legs = match inputs.shape.is_client_ours {
-                true => join::legs(&marks, &inputs.hops, |place| {
+            let legs = if inputs.shape.is_client_ours {
+                join::legs(&marks, &inputs.hops, |place| {
                     !inputs.shape.hops[place].is_observed[Side::Client as usize]
-                }),
-                false => vec![None; inputs.hops.len()],
+                })
+            } else {
+                vec![None; inputs.hops.len()]
             };
             (marks, legs)
         })
         .collect();
-    let mut of_link = across_link(&mut inputs, &legs, wanted, detail);
-    let mut found = Attribution {
-        drops: std::mem::take(&mut of_link.drops),
+    let mut link_results = attribute_link_hop(&mut inputs, &legs, wanted, detail);
+    let mut attribution = Attribution {
+        drops: std::mem::take(&mut link_results.drops),
         ..Attribution::default()
     };
-    let queues = queue_shares(&legs, &of_link, &inputs);
+    let queues = queue_shares(&legs, &link_results, &inputs);
     for (marks, legs) in &legs {
-        if !wanted.has(marks.request) {
+        if !wanted.contains(marks.request) {
             continue;
         }
-        let course = of_link.courses.remove(&marks.request);
-        let responsible = of_link.responsible.get(&marks.request).copied();
-        let path = OfRequest::new(marks, legs, course.as_ref(), &inputs);
-        let stages = path.in_total();
-        found.causes.push(CausesRecord {
+        let course = link_results.courses.remove(&marks.request);
+        let responsible = link_results.responsible.get(&marks.request).copied();
+        let path = RequestHops::new(marks, legs, course.as_ref(), &inputs);
+        let stages = path.total_stages();
+        attribution.causes.push(CausesRecord {
             request: marks.request,
             hop: CausesRecord::IN_TOTAL,
             spans: spans(&stages),
@@ -339,7 +344,7 @@ fn nested(
             responsible,
         });
         for (place, own) in path.stages.iter().enumerate() {
-            found.hops.push(CausesRecord {
+            attribution.hops.push(CausesRecord {
                 request: marks.request,
                 hop: place as u8 + 1,
                 spans: spans(own),
@@ -347,24 +352,24 @@ fn nested(
                 responsible: responsible.filter(|_| place == inputs.shape.link),
             });
         }
-        take(path.course(stages, course));
+        on_course(path.course(stages, course));
     }
-    found.hops.sort_by_key(|row| row.hop);
-    found
+    attribution.hops.sort_by_key(|row| row.hop);
+    attribution
 }
 
-/// Whether somebody waited for a connection or stream on any hop.
-fn has_queue(legs: &[(Marks, Vec<Option<Leg>>)]) -> bool {
+/// Whether any request waited for a connection or stream on any hop.
+fn has_queue(legs: &[(RequestMarks, Vec<Option<Leg>>)]) -> bool {
     let mut all = legs.iter().flat_map(|(_, legs)| legs.iter().flatten());
     all.any(|leg| leg.marks.queued().is_some())
 }
 
-/// What the queue of each hop waited for, from moment to moment; nothing if nobody waited in one.
+/// What the queue of each hop waited for, from moment to moment; empty if no request waited in one.
 fn queue_shares(
-    legs: &[(Marks, Vec<Option<Leg>>)],
-    of_link: &OfLink,
+    legs: &[(RequestMarks, Vec<Option<Leg>>)],
+    link_results: &LinkResults,
     inputs: &PathInputs,
-) -> Vec<Shares> {
+) -> Vec<QueueShares> {
     if !has_queue(legs) {
         return Vec::new();
     }
@@ -379,11 +384,11 @@ fn queue_shares(
     });
     let mut hops: Vec<Occupancy> = inputs.hops.iter().map(|_| Occupancy::new(slices)).collect();
     for (marks, legs) in legs {
-        let course = of_link.courses.get(&marks.request);
-        let path = OfRequest::new(marks, legs, course, inputs);
+        let course = link_results.courses.get(&marks.request);
+        let path = RequestHops::new(marks, legs, course, inputs);
         path.visit_from_last_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
     }
-    let mut shares: Vec<Shares> = Vec::new();
+    let mut shares: Vec<QueueShares> = Vec::new();
     for occupancy in hops.iter().rev() {
         shares.push(occupancy.shares(shares.last()));
     }
@@ -392,28 +397,28 @@ fn queue_shares(
 }
 
 /// Attributes the hop across the link, as if it were the only one.
-fn across_link(
+fn attribute_link_hop(
     inputs: &mut PathInputs,
-    legs: &[(Marks, Vec<Option<Leg>>)],
-    wanted: Wanted<'_>,
+    legs: &[(RequestMarks, Vec<Option<Leg>>)],
+    wanted: RequestSelection<'_>,
     detail: Detail<'_>,
-) -> OfLink {
+) -> LinkResults {
     let place = inputs.shape.link;
     let mut link = std::mem::take(&mut inputs.link);
     let mut of_request = BTreeMap::new();
     for (marks, legs) in legs {
         if let Some(leg) = &legs[place] {
             let behind = legs.get(place + 1).and_then(Option::as_ref);
-            link.add_marks(Marks {
+            link.add_marks(RequestMarks {
                 relayed: behind.and_then(|behind| behind.answered),
                 ..leg.marks.clone()
             });
-            of_request.insert(marks.request, leg.on());
+            of_request.insert(marks.request, leg.connection_and_stream());
         }
     }
     if place > 0 {
-        // Of several attempts only the last is the request's.
-        for row in std::mem::take(&mut inputs.of_link) {
+        // Of several attempts only the last belongs to the request.
+        for row in std::mem::take(&mut inputs.link_exchanges) {
             let on = row.request.and_then(|request| of_request.get(&request));
             if on == Some(&(row.connection, row.stream)) {
                 link.take_exchange(&row);
@@ -421,40 +426,40 @@ fn across_link(
         }
     }
     let all = legs.iter().map(|(marks, _)| marks.request);
-    // What a queue waited for depends on all that were in front of it.
+    // What a queue waited for depends on all requests that were ahead.
     let has_queue = has_queue(legs);
     let watched: BTreeSet<u64> = all
-        .filter(|request| has_queue || wanted.has(*request))
+        .filter(|request| has_queue || wanted.contains(*request))
         .collect();
-    let (found, courses) = follow(link, &watched, detail);
-    let rows = found.causes.iter();
-    OfLink {
+    let (attribution, courses) = follow(link, &watched, detail);
+    let rows = attribution.causes.iter();
+    LinkResults {
         courses: courses.into_iter().map(|it| (it.request, it)).collect(),
         responsible: rows
             .filter_map(|row| Some((row.request, row.responsible?)))
             .collect(),
-        drops: found.drops,
+        drops: attribution.drops,
     }
 }
 
 /// A request on all hops.
-struct OfRequest<'a> {
-    marks: &'a Marks,
+struct RequestHops<'a> {
+    marks: &'a RequestMarks,
     legs: &'a [Option<Leg>],
-    /// What each hop's own time was spent on; empty if it had none.
+    /// What each hop's own time was spent on; empty if it had no time.
     stages: Vec<Vec<Stage>>,
 }
 
-impl<'a> OfRequest<'a> {
+impl<'a> RequestHops<'a> {
     fn new(
-        marks: &'a Marks,
+        marks: &'a RequestMarks,
         legs: &'a [Option<Leg>],
-        of_link: Option<&Course>,
+        link_course: Option<&Course>,
         inputs: &PathInputs,
-    ) -> OfRequest<'a> {
+    ) -> RequestHops<'a> {
         let mut stages: Vec<Vec<Stage>> = Vec::with_capacity(legs.len());
         for (place, leg) in legs.iter().enumerate() {
-            let own = match (leg, of_link) {
+            let own = match (leg, link_course) {
                 (Some(_), Some(course)) if place == inputs.shape.link => course.stages.clone(),
                 (Some(leg), _) => marks::stages(leg, &inputs.hops[place]),
                 (None, _) if place == 0 => nest::whole(marks.intended, marks.end, Cause::Unknown),
@@ -465,19 +470,20 @@ impl<'a> OfRequest<'a> {
             };
             stages.push(own);
         }
-        OfRequest {
+        RequestHops {
             marks,
             legs,
             stages,
         }
     }
 
-    /// What all of the request's time was spent on.
-    fn in_total(&self) -> Vec<Stage> {
+    /// What the request's total time was spent on.
+    fn total_stages(&self) -> Vec<Stage> {
         self.visit_from_last_hop(|_, _| {})
     }
 
-    /// What the time of a hop and of all behind it was spent on, shown for each hop from the last on; that of the first.
+    /// What the time of a hop and of all hops behind it was spent on, passed to `show` for each hop from the last on.
+    /// Returns that of the first hop.
     fn visit_from_last_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
         let mut behind: Vec<Stage> = Vec::new();
         for (place, own) in self.stages.iter().enumerate().rev() {
@@ -485,7 +491,7 @@ impl<'a> OfRequest<'a> {
                 own.clone()
             } else {
                 let before = match &self.legs[place + 1] {
-                    // What an earlier attempt took is not the proxy's own work.
+                    // The time of an earlier attempt is not the proxy's own work.
                     Some(leg) if leg.is_repeated => Cause::Unknown,
                     _ => Cause::Host,
                 };
@@ -496,7 +502,7 @@ impl<'a> OfRequest<'a> {
         behind
     }
 
-    /// Notes what it did once it had a connection or stream of a hop.
+    /// Records what it did once it had a connection or stream of a hop.
     fn occupy(&self, place: usize, stages: &[Stage], occupancy: &mut Occupancy) {
         let Some(slot) = self.legs[place].as_ref().and_then(|leg| leg.marks.slot) else {
             return;
@@ -508,11 +514,11 @@ impl<'a> OfRequest<'a> {
     }
 
     /// What the queues among these stages waited for.
-    fn queue_roots(&self, stages: &[Stage], queues: &[Shares]) -> CauseSpans {
+    fn queue_roots(&self, stages: &[Stage], queues: &[QueueShares]) -> CauseSpans {
         let mut roots = CauseSpans::NONE;
         for stage in stages.iter().filter(|stage| stage.cause == Cause::Queue) {
             let (from, to) = (stage.from.as_nanos(), stage.to.as_nanos());
-            // Of several queues it is that of the farthest hop: the others' time is laid over by it.
+            // Of several queues, that of the farthest hop counts: its time is laid over the others'.
             let is_it = |leg: &Option<Leg>| {
                 let queued = leg.as_ref().and_then(|leg| leg.marks.queued());
                 queued.is_some_and(|it| it.from <= from && to <= it.to)
@@ -526,7 +532,7 @@ impl<'a> OfRequest<'a> {
         roots
     }
 
-    fn course(&self, stages: Vec<Stage>, of_link: Option<Course>) -> Course {
+    fn course(&self, stages: Vec<Stage>, link_course: Option<Course>) -> Course {
         let hops = self.stages.iter().zip(self.legs).zip(1..);
         let hops = hops.map(|((stages, leg), hop)| HopCourse {
             hop,
@@ -536,7 +542,7 @@ impl<'a> OfRequest<'a> {
             server: leg.as_ref().and_then(Leg::server_times),
             stages: stages.clone(),
         });
-        let (up, down) = match of_link {
+        let (up, down) = match link_course {
             Some(course) => (course.up, course.down),
             None => (None, None),
         };

@@ -1,27 +1,28 @@
-//! One hop's time laid over another's: what was `server` in front is what the hop behind was doing then, and so is what was
-//! `host` in front while something held the hop behind back: a full proxy reads no more.
+//! Lays one hop's time over another's. What was `server` in front becomes what the hop behind was doing then. So does what
+//! was `host` in front while something held the hop behind back: a full proxy stops reading.
 //!
-//! Only spans of time and their causes; whose they are, the owner knows. Whatever is laid over what, the result is as long
-//! as what was in front: nothing is negative and nothing counts twice, however a proxy lets request and response overlap.
+//! It only knows spans of time and their causes; the caller knows which hops they belong to. Whatever is laid over what,
+//! the result is as long as the front: nothing is negative and nothing counts twice, however a proxy overlaps request and
+//! response.
 
 use squall_base::Time;
 use squall_base::record::Cause;
 
 use super::super::course::Stage;
 
-/// All of `[from, to)` of one cause; nothing if it is empty.
+/// All of `[from, to)` as one cause; empty if the span is.
 pub(super) fn whole(from: Time, to: Time, cause: Cause) -> Vec<Stage> {
     let mut stages = Vec::new();
     push(&mut stages, from, to, cause);
     stages
 }
 
-/// `front` with what `behind` was doing in the place of its `server`. What of that lies before `behind` is `before`, what
-/// lies after it is `host`: the work of the station between them. What held `behind` back also replaces the `host` of
-/// `front`. Both are in order and without gaps within.
+/// `front` with its `server` time replaced by what `behind` was doing. The part of it before `behind` begins is `before`;
+/// the part after `behind` ends is `host`, the work of the station between them. What held `behind` back also replaces the
+/// `host` time of `front`. Both are in order and without gaps.
 pub(super) fn laid_over(front: &[Stage], behind: &[Stage], before: Cause) -> Vec<Stage> {
     let Some(begin) = behind.first().map(|first| first.from) else {
-        // It never had anything to do: all of that time was spent in between.
+        // It never had anything to do, so all of that time was spent in between.
         let renamed = front.iter().map(|stage| match stage.cause {
             Cause::Server => (stage, before),
             cause => (stage, cause),
@@ -86,8 +87,8 @@ fn is_hold(cause: Cause) -> bool {
     )
 }
 
-/// The time of a hop that was not seen: from when the one in front of it began to wait for it until that waited no more.
-/// What it did is unknown, but that it waited for the hop behind it in `behind`, if one of those was seen.
+/// The time of a hop that was not seen: from when the hop in front began to wait for it until that wait ended. Its cause is
+/// unknown, except that it waited for the hop behind it during `behind`, if one of those was seen.
 pub(super) fn unseen(front: &[Stage], behind: Option<(Time, Time)>) -> Vec<Stage> {
     let mut waits = front.iter().filter(|stage| stage.cause == Cause::Server);
     let Some(first) = waits.next() else {
@@ -106,7 +107,7 @@ pub(super) fn unseen(front: &[Stage], behind: Option<(Time, Time)>) -> Vec<Stage
     stages
 }
 
-/// Appends a stage, or makes the last one longer.
+/// Appends a stage, or extends the last one.
 fn push(stages: &mut Vec<Stage>, from: Time, to: Time, cause: Cause) {
     if from >= to {
         return;
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_server_is_what_the_hop_behind_did() {
+    fn server_time_becomes_what_the_hop_behind_did() {
         use Cause::{Distance, Host, Server};
         let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
         let behind = stages(15, &[(5, Host), (30, Server)]);
@@ -161,14 +162,14 @@ mod tests {
             (10, Distance),
         ];
         assert_eq!(found, stages(0, &expected));
-        // An earlier attempt is nobody's work.
+        // The time of an earlier attempt is of unknown cause.
         let found = laid_over(&front, &behind, Cause::Unknown);
         assert_eq!(cause_at(&found, 12), Some(Cause::Unknown));
         assert_eq!(cause_at(&found, 52), Some(Host));
     }
 
     #[test]
-    fn upload_that_a_full_proxy_does_not_read_waits_for_what_holds_the_proxy() {
+    fn an_upload_to_a_full_proxy_waits_for_what_holds_the_proxy_back() {
         use Cause::{Distance, Host, Server, WindowConnection};
         let front = stages(0, &[(60, Host), (30, Server)]);
         let behind = stages(5, &[(5, Host), (40, WindowConnection), (20, Distance)]);
@@ -207,8 +208,8 @@ mod tests {
     }
 
     proptest! {
-        /// At every moment: what was `server` is what the hop behind did then, what was `host` is what held it back, all else
-        /// stays, and nothing is left out.
+        /// At every moment: `server` becomes what the hop behind did then, `host` becomes what held it back, everything
+        /// else stays, and nothing is left out.
         #[test]
         fn each_moment_has_one_cause(front in any_stages(), behind in any_stages()) {
             let found = laid_over(&front, &behind, Cause::Unknown);

@@ -1,20 +1,20 @@
-//! Header sections on their way out: encoded by nghttp2, and remembered.
+//! Encodes outgoing header sections with nghttp2, and caches the result.
 //!
-//! A load sends the same request again and again. Once its fields are in the dynamic table (RFC 7541) each copy is the same
-//! few bytes, until something changes the table.
+//! A load sends the same request again and again. Once its fields are in the dynamic table (RFC 7541), every copy
+//! encodes to the same few bytes until something changes the table.
 
 use squall_nghttp2::{Deflater, Error, HeaderBlock};
 
 use super::hpack::changes_table;
 
-/// How many encoded sections are remembered: more different requests than a load mostly has.
+/// How many encoded sections are cached: more than the distinct requests of a typical load.
 const MAX_KNOWN: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Encoder {
     deflater: Deflater,
     known: Vec<(HeaderBlock, Vec<u8>)>,
-    /// The place that is used next once all are taken.
+    /// The entry replaced last once the cache is full.
     oldest: usize,
 }
 
@@ -27,13 +27,13 @@ impl Encoder {
         })
     }
 
-    /// The peer's SETTINGS_HEADER_TABLE_SIZE.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     pub(super) fn allow_table(&mut self, bytes: u32) -> Result<(), Error> {
         self.known.clear();
         self.deflater.allow_table(bytes)
     }
 
-    /// Appends the encoded section, which must be sent next of all.
+    /// Appends the encoded section, which must be the next one sent.
     pub(super) fn encode(&mut self, headers: &HeaderBlock, out: &mut Vec<u8>) -> Result<(), Error> {
         if let Some((_, bytes)) = self.known.iter().find(|(known, _)| known.is_same(headers)) {
             out.extend_from_slice(bytes);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remembered_or_not_a_section_means_the_same() {
+    fn cached_and_fresh_sections_decode_alike() {
         let block = |name: &str, n: usize| {
             HeaderBlock::new([(":method", "GET"), (name, n.to_string().as_str())]).unwrap()
         };

@@ -1,18 +1,18 @@
-//! What one can say of an encoded header section (RFC 7541) without decoding it.
+//! What can be learned about an encoded header section (RFC 7541) without decoding it.
 
-/// Whether the section changes the dynamic table: by a literal with incremental indexing or by an update of the table's
-/// size (RFC 7541, sections 6.2.1 and 6.3). Also true of bytes that are no HPACK.
+/// Whether the section changes the dynamic table, by a literal with incremental indexing or by a table size update (RFC
+/// 7541, sections 6.2.1 and 6.3). Also true of malformed HPACK.
 ///
-/// Of a section that does not, the same bytes mean the same fields until another section changes the table, and the same
-/// fields may be sent as the same bytes.
+/// While no section changes the table, the same bytes decode to the same fields, and the same fields may be sent as the
+/// same bytes.
 pub(super) fn changes_table(mut block: &[u8]) -> bool {
     while let Some(&first) = block.first() {
         let rest = match first {
             // An indexed field.
             0x80.. => integer(block, 7).map(|(_, rest)| rest),
-            // Incremental indexing, or a new size.
+            // Incremental indexing, or a table size update.
             0x20.. => return true,
-            // A literal without indexing, or one that is never indexed.
+            // A literal without indexing, or one never indexed.
             _ => literal(block),
         };
         match rest {
@@ -23,7 +23,7 @@ pub(super) fn changes_table(mut block: &[u8]) -> bool {
     false
 }
 
-/// What follows a literal whose name has an index of four bits.
+/// Skips a literal whose name index has a four-bit prefix.
 fn literal(block: &[u8]) -> Option<&[u8]> {
     let (name, rest) = integer(block, 4)?;
     let rest = match name {
@@ -33,13 +33,13 @@ fn literal(block: &[u8]) -> Option<&[u8]> {
     string(rest)
 }
 
-/// What follows a string (RFC 7541, section 5.2).
+/// Skips a string (RFC 7541, section 5.2).
 fn string(block: &[u8]) -> Option<&[u8]> {
     let (len, rest) = integer(block, 7)?;
     rest.get(len..)
 }
 
-/// An integer with a prefix of so many bits (RFC 7541, section 5.1), and what follows it.
+/// Reads an integer with a prefix of `prefix_bits` (RFC 7541, section 5.1); returns it and the bytes after it.
 fn integer(block: &[u8], prefix_bits: u32) -> Option<(usize, &[u8])> {
     let (&first, mut rest) = block.split_first()?;
     let most = (1 << prefix_bits) - 1;
@@ -63,11 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_put_into_the_table_changes_it() {
+    fn insertions_size_updates_and_malformed_blocks_change_the_table() {
         let same: [&[u8]; 6] = [
             &[],
             &[0x88, 0xbe],
-            // `x: y`, literally; never indexed; with an indexed name.
+            // `x: y` as a literal; the same, never indexed; a literal with an indexed name.
             &[0, 1, b'x', 1, b'y', 0x88],
             &[0x10, 1, b'x', 1, b'y'],
             &[0x0f, 0, 2, b'y', b'y', 0x82],
@@ -81,7 +81,7 @@ mod tests {
             &[0x88, 0x40, 1, b'x', 1, b'y'],
             &[0x41, 1, b'y'],
             &[0x20],
-            // Cut off.
+            // Truncated.
             &[0x0f],
             &[0, 1, b'x', 9, b'y'],
             &[0xff, 0xff, 0xff, 0xff, 0xff, 1],

@@ -1,14 +1,16 @@
-//! A client's HTTP/2 session of our own (RFC 9113): frames in, frames out, streams and windows.
+//! Our own HTTP/2 session for clients (RFC 9113): frames in, frames out, streams and windows.
 //!
-//! nghttp2 takes nine thousand instructions of a request and its response, which is more than everything else that a
-//! load generator does, its records included; this takes a tenth, because a load repeats itself: header compression is
-//! still nghttp2's, but a section that comes or goes again is not decoded or encoded again (`sections`, `encoder`).
-//! docs/METHOD.md has the figures. Servers stay with nghttp2, which is also the peer that the tests hold this against.
+//! nghttp2 spends nine thousand instructions on a request and its response, more than everything else that a load
+//! generator does, records included. This session takes a tenth of that, because a load repeats itself. Header
+//! compression is still nghttp2's, but repeated sections are not decoded or encoded again (`sections`, `encoder`).
+//! benches/RESULTS.md has the figures. Servers still use nghttp2, which is also the peer that the tests run this session
+//! against.
 //!
-//! It has the shape of nghttp2's session, so the policy above it is the same for both: the handler hears what happens, the
-//! owner submits. It decides nothing and opens no socket. Push is refused; priorities are neither sent nor heeded.
+//! Its interface follows nghttp2's session, so both share the policy above it: the handler receives callbacks, and the
+//! owner submits. It makes no policy decisions and opens no sockets. Push is refused; priorities are neither sent nor
+//! honoured.
 //!
-//! `receive` and `settings` read frames, `send` writes them, `stream` knows windows and what a response may be.
+//! `receive` and `settings` read frames, `send` writes them, `stream` tracks windows and validates responses.
 
 mod encoder;
 mod hpack;
@@ -21,7 +23,7 @@ mod stream;
 use std::collections::VecDeque;
 
 use squall_nghttp2::{
-    Bodies, Body, Error, Handler, HeaderBlock, MAX_WINDOW_BYTES, Options, Setting, Upgraded,
+    Bodies, Body, Error, Handler, HeaderBlock, MAX_WINDOW_BYTES, Options, Setting, UpgradeMethod,
 };
 
 use super::protocol::Session;
@@ -48,48 +50,48 @@ pub(super) struct ClientSession<H> {
     to_send: WindowToSend,
     to_receive: WindowToReceive,
     peer: PeerSettings,
-    /// What streams begin with, by our SETTINGS that the peer has acknowledged.
+    /// The initial window of streams, according to those of our SETTINGS that the peer has acknowledged.
     stream_window: u32,
-    /// The largest frame that may come, likewise.
+    /// The largest frame the peer may send, according to the same SETTINGS.
     max_frame_bytes: u32,
     /// Our SETTINGS that the peer has not acknowledged.
     unacknowledged: VecDeque<Vec<Setting>>,
-    /// The largest payload of a DATA frame, but for the peer's limit.
+    /// The largest payload of a DATA frame, before the peer's limit is applied.
     data_bytes: u32,
     controls: VecDeque<Control>,
-    /// Header sections that wait: requests and trailers.
+    /// Queued header sections: requests and trailers.
     heads: VecDeque<Head>,
-    /// Those of requests that wait and have none of their own, kept from one request to the next: to count a handle for
-    /// each and to uncount it, two atomic instructions, takes 9 ns.
+    /// The headers of queued requests that carry none of their own, kept from one request to the next. Counting a
+    /// reference per request takes two atomic instructions, or 9 ns.
     usual_headers: Option<HeaderBlock>,
-    /// What is left of one that takes several frames, and its stream.
+    /// The rest of a header section that takes several frames, and its stream.
     continuation: Option<(u32, Vec<u8>)>,
-    /// Streams whose bodies have bytes and a window, in turns.
+    /// Streams whose bodies have bytes and window, in round-robin order.
     ready: VecDeque<u32>,
     next_stream: u32,
     /// The last stream of the peer's GOAWAY.
     goaway: Option<u32>,
-    /// We have said GOAWAY ourselves.
-    is_leaving: bool,
+    /// We have sent a GOAWAY ourselves.
+    has_sent_goaway: bool,
     /// The peer broke the protocol: after our GOAWAY nothing is read or written.
     has_failed: bool,
-    /// Frames in a row that say nothing.
+    /// Consecutive empty DATA frames.
     empty_frames: u32,
-    /// Answers that wait in `controls`.
-    waiting_answers: usize,
+    /// Acknowledgements queued in `controls`.
+    queued_acknowledgements: usize,
 }
 
 /// The peer's SETTINGS (RFC 9113, section 6.5.2).
 #[derive(Clone, Copy, Debug)]
 struct PeerSettings {
-    have_come: bool,
+    have_arrived: bool,
     max_streams: u32,
     stream_window: u32,
     max_frame_bytes: u32,
 }
 
 impl<H: Handler> ClientSession<H> {
-    /// A session whose output begins with the connection preface and the SETTINGS that must be submitted first.
+    /// A session whose output begins with the connection preface and the SETTINGS, which must be submitted first.
     pub(super) fn new(handler: H, options: &Options) -> Result<ClientSession<H>, Error> {
         let mut session = ClientSession {
             handler,
@@ -101,7 +103,7 @@ impl<H: Handler> ClientSession<H> {
             to_send: WindowToSend(i64::from(INITIAL_WINDOW_BYTES)),
             to_receive: WindowToReceive::of(INITIAL_WINDOW_BYTES),
             peer: PeerSettings {
-                have_come: false,
+                have_arrived: false,
                 max_streams: options.assumed_max_concurrent_streams,
                 stream_window: INITIAL_WINDOW_BYTES,
                 max_frame_bytes: 16_384,
@@ -117,10 +119,10 @@ impl<H: Handler> ClientSession<H> {
             ready: VecDeque::new(),
             next_stream: 1,
             goaway: None,
-            is_leaving: false,
+            has_sent_goaway: false,
             has_failed: false,
             empty_frames: 0,
-            waiting_answers: 0,
+            queued_acknowledgements: 0,
         };
         session.controls.push_back(Control::Preface);
         Ok(session)
@@ -134,15 +136,15 @@ impl<H: Handler> ClientSession<H> {
         Ok(())
     }
 
-    /// Goes on from HTTP/1.1 after status 101 (RFC 7540, section 3.2): queues the SETTINGS that HTTP2-Settings has said,
-    /// and expects the response to `upgraded` on stream 1.
+    /// Continues from HTTP/1.1 after status 101 (RFC 7540, section 3.2): queues the SETTINGS that HTTP2-Settings
+    /// announced, and expects the response to a request of this method on stream 1.
     pub(super) fn upgrade(
         &mut self,
         settings: &[Setting],
-        upgraded: Upgraded,
+        method: UpgradeMethod,
     ) -> Result<(), Error> {
         self.submit_settings(settings)?;
-        self.open(1, upgraded == Upgraded::Head);
+        self.open(1, method == UpgradeMethod::Head);
         if let Some(stream) = self.streams.find(1) {
             stream.is_sent = true;
         }
@@ -182,7 +184,7 @@ impl<H: Handler> ClientSession<H> {
         let headers = if usual.is_some_and(|usual| usual.is_same(headers)) {
             None
         } else if self.heads.is_empty() {
-            // Nothing waits that has the usual ones of so far.
+            // No queued request still refers to the previous usual headers.
             self.usual_headers = Some(headers.clone());
             None
         } else {
@@ -196,38 +198,38 @@ impl<H: Handler> ClientSession<H> {
         Ok(stream)
     }
 
-    /// Whether streams can still be opened: no GOAWAY came or went, and there are ids left.
+    /// Whether streams can still be opened: no GOAWAY has been sent or received, and there are ids left.
     pub(super) fn is_request_allowed(&self) -> bool {
         !self.has_failed
-            && !self.is_leaving
+            && !self.has_sent_goaway
             && self.goaway.is_none()
             && self.next_stream <= MAX_STREAM_ID
     }
 
-    /// Whether the peer's SETTINGS have come.
+    /// Whether the peer's SETTINGS have arrived.
     pub(super) fn is_settled(&self) -> bool {
-        self.peer.have_come
+        self.peer.have_arrived
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of the peer: the assumed one until its SETTINGS arrive, 2^32 - 1 if they do not
-    /// limit it.
+    /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS: an assumed value until its SETTINGS arrive, 2^32 - 1 if they set no
+    /// limit.
     pub(super) fn peer_max_concurrent_streams(&self) -> u32 {
         self.peer.max_streams
     }
 
-    /// Both sides are done with a stream, or one has given it up.
+    /// Closes a stream that both sides have finished or one has reset.
     fn close(&mut self, id: u32, code: u32) {
         if let Some(stream) = self.streams.remove(id) {
             if stream.is_queued {
                 self.ready.retain(|ready| *ready != id);
             }
-            // What of the body was not asked for is not needed any more.
+            // The unsent part of the body is no longer needed.
             self.bodies.remove(id);
             self.handler.stream_closed(id, code);
         }
     }
 
-    /// A body has bytes: it waits for its turn if the stream is open and has a window.
+    /// Queues a body that has bytes, if its stream is open and has window.
     fn enqueue(&mut self, id: u32) {
         if let Some(stream) = self.streams.find(id)
             && !stream.is_queued
@@ -319,7 +321,7 @@ impl<H: Handler> Session<H> for ClientSession<H> {
         match self.streams.find(stream) {
             Some(open) if open.is_reset => return Ok(()),
             Some(open) => open.is_reset = true,
-            // Its request was not sent: it need not be.
+            // The request is still queued, so it need not be sent.
             None => {
                 self.heads.retain(|head| head.stream() != stream);
                 self.bodies.remove(stream);
@@ -352,8 +354,8 @@ impl<H: Handler> Session<H> for ClientSession<H> {
     }
 
     fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
-        let (taken, is_news) = self.bodies.add(stream, bytes);
-        if is_news {
+        let (taken, must_resume) = self.bodies.add(stream, bytes);
+        if must_resume {
             self.enqueue(stream);
         }
         Ok(taken)

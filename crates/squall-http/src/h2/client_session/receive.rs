@@ -1,10 +1,10 @@
-//! The frames that a client's session receives: what each may be (RFC 9113, section 6), and what it does.
+//! The frames that a client's session receives: their validity (RFC 9113, section 6) and their effects.
 //!
-//! Bytes come in any pieces. Payloads of DATA are passed on as they come; of other frames they are kept until they are
-//! whole, which our own SETTINGS_MAX_FRAME_SIZE limits. What responses may hold is `sections`' and `stream`'s; SETTINGS are
-//! `settings`'.
+//! Bytes arrive in arbitrary pieces. DATA payloads are passed on as they arrive. Other payloads are buffered until
+//! complete; our own SETTINGS_MAX_FRAME_SIZE limits their size. `sections` and `stream` validate responses; `settings`
+//! handles SETTINGS.
 
-use squall_nghttp2::{Error, FrameHeader, FrameKind, Handler, Received, Verdict};
+use squall_nghttp2::{Error, FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame};
 
 use super::ClientSession;
 use super::send::{ACK, Control, END_HEADERS, END_STREAM};
@@ -23,51 +23,51 @@ const REFUSED_STREAM: u32 = 0x7;
 const COMPRESSION_ERROR: u32 = 0x9;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// Limits against floods, those of nghttp2: answers that wait, CONTINUATION frames of a section, and DATA frames in a row
-/// that are empty.
-const MAX_WAITING_ANSWERS: usize = 1_000;
+/// Limits against floods, the same as nghttp2's: queued acknowledgements, CONTINUATION frames per section, and
+/// consecutive empty DATA frames.
+const MAX_QUEUED_ACKNOWLEDGEMENTS: usize = 1_000;
 const MAX_CONTINUATIONS: u32 = 8;
 const MAX_EMPTY_FRAMES: u32 = 1_000;
 
-/// The longest header section as it comes: four times what we say that it may be when it is decoded, which Huffman codes
-/// of rare characters take.
+/// The longest encoded header section: four times the limit we announce for the decoded one, because the Huffman codes
+/// of rare characters are up to that long.
 const MAX_BLOCK_BYTES: usize = 4 * super::super::MAX_HEADER_LIST_BYTES as usize;
 
-/// Where in the byte stream the session is.
+/// The session's position in the byte stream.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// The bytes of a frame header that has come in part.
+    /// The bytes of an incomplete frame header.
     header: Vec<u8>,
     frame: Option<Frame>,
-    /// What has come of a payload that is kept until it is whole.
-    kept: Vec<u8>,
+    /// The received part of a payload that is buffered until complete.
+    buffered: Vec<u8>,
     section: Option<OpenSection>,
     has_begun: bool,
 }
 
-/// A frame whose payload comes.
+/// A frame whose payload is being received.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     header: FrameHeader,
-    /// Bytes of the payload that are to come.
+    /// Payload bytes still to come.
     left: usize,
     payload: Payload,
 }
 
-/// What is done with a payload.
+/// How a payload is handled.
 #[derive(Clone, Copy, Debug)]
 enum Payload {
-    Kept,
-    /// DATA whose padding is not known yet.
+    Buffered,
+    /// DATA whose padding length is not known yet.
     Padded,
-    /// DATA, of which so many bytes of the payload's end are padding.
+    /// DATA whose payload ends with `padding` bytes of padding.
     Data {
         padding: usize,
     },
     Skipped,
 }
 
-/// A header section whose CONTINUATION frames come.
+/// A header section whose CONTINUATION frames are still to come.
 #[derive(Debug)]
 struct OpenSection {
     header: FrameHeader,
@@ -75,7 +75,7 @@ struct OpenSection {
     continuations: u32,
 }
 
-/// Why a connection ends: the code and the words of our GOAWAY.
+/// Why a connection ends: the code and reason of our GOAWAY.
 pub(super) type Offence = (u32, &'static str);
 
 fn parse(header: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
@@ -94,14 +94,15 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl<H: Handler> ClientSession<H> {
-    /// Takes bytes of the peer. What it does wrong ends the session by a GOAWAY; an error is what cannot be answered.
+    /// Takes bytes from the peer. A protocol violation ends the session with a GOAWAY; an error is returned only for
+    /// what no GOAWAY can answer.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !self.has_failed && !bytes.is_empty() {
             bytes = match self.input.frame {
                 None => self.take_header(bytes),
                 Some(frame) => self.take_payload(frame, bytes)?,
             };
-            // A frame without a payload is whole.
+            // A frame without a payload is already complete.
             if let Some(frame) = self.input.frame.filter(|frame| frame.left == 0) {
                 self.take_payload(frame, &[])?;
             }
@@ -109,7 +110,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(())
     }
 
-    /// Ends the session: nothing but GOAWAY is sent from now on.
+    /// Ends the session: from now on only GOAWAY is sent.
     pub(super) fn offend(&mut self, code: u32, reason: &'static str) {
         if self.has_failed {
             return;
@@ -158,7 +159,7 @@ impl<H: Handler> ClientSession<H> {
         rest
     }
 
-    /// Judges a frame by its header.
+    /// Validates a frame by its header.
     fn begin(&mut self, header: FrameHeader) -> Result<Payload, Offence> {
         let FrameHeader {
             length_bytes,
@@ -184,7 +185,7 @@ impl<H: Handler> ClientSession<H> {
         let (must_be_of_stream, length) = match kind {
             FrameKind::DATA => (true, None),
             FrameKind::HEADERS | FrameKind::CONTINUATION => (true, None),
-            // RFC 9113, section 6.3: of another length it is the stream's error only.
+            // RFC 9113, section 6.3: a wrong length is only a stream error.
             FrameKind::PRIORITY => (true, None),
             FrameKind::RST_STREAM => (true, Some(4)),
             FrameKind::SETTINGS | FrameKind::GOAWAY => (false, None),
@@ -207,11 +208,11 @@ impl<H: Handler> ClientSession<H> {
         }
         match kind {
             FrameKind::DATA => self.begin_data(header),
-            _ => Ok(Payload::Kept),
+            _ => Ok(Payload::Buffered),
         }
     }
 
-    /// Whether a request has gone out on this stream. Those of the server's, which are even, are pushes.
+    /// Whether a request has been sent on this stream. Even ids belong to the server and would be pushes.
     fn was_opened(&self, stream: u32) -> bool {
         let unsent = self.heads.iter().find_map(|head| match head {
             super::Head::Request { stream, .. } => Some(*stream),
@@ -250,13 +251,14 @@ impl<H: Handler> ClientSession<H> {
             self.give_up(header.stream, FLOW_CONTROL_ERROR);
             return Ok(Payload::Skipped);
         }
-        Ok(match is_padded {
-            true => Payload::Padded,
-            false => Payload::Data { padding: 0 },
+        Ok(if is_padded {
+            Payload::Padded
+        } else {
+            Payload::Data { padding: 0 }
         })
     }
 
-    /// Resets a stream for what its peer did.
+    /// Resets a stream because of an error by the peer.
     fn give_up(&mut self, id: u32, code: u32) {
         if let Some(stream) = self.streams.find(id)
             && !stream.is_reset
@@ -266,23 +268,23 @@ impl<H: Handler> ClientSession<H> {
         }
     }
 
-    /// Takes what there is of a frame's payload.
+    /// Takes the available part of a frame's payload.
     fn take_payload<'a>(&mut self, frame: Frame, bytes: &'a [u8]) -> Result<&'a [u8], Error> {
         let (now, rest) = bytes.split_at(frame.left.min(bytes.len()));
         let left = frame.left - now.len();
         self.input.frame = (left > 0).then_some(Frame { left, ..frame });
         match frame.payload {
             Payload::Skipped => {}
-            Payload::Kept if left == 0 && self.input.kept.is_empty() => {
+            Payload::Buffered if left == 0 && self.input.buffered.is_empty() => {
                 self.frame(frame.header, now)?;
             }
-            Payload::Kept => {
-                self.input.kept.extend_from_slice(now);
+            Payload::Buffered => {
+                self.input.buffered.extend_from_slice(now);
                 if left == 0 {
-                    let mut kept = std::mem::take(&mut self.input.kept);
-                    self.frame(frame.header, &kept)?;
-                    kept.clear();
-                    self.input.kept = kept;
+                    let mut buffered = std::mem::take(&mut self.input.buffered);
+                    self.frame(frame.header, &buffered)?;
+                    buffered.clear();
+                    self.input.buffered = buffered;
                 }
             }
             Payload::Padded => self.take_padded(frame, now, left),
@@ -291,7 +293,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(rest)
     }
 
-    /// The first bytes of padded DATA, of which the first says how much padding follows.
+    /// Takes the start of padded DATA, whose first byte is the padding length.
     fn take_padded(&mut self, frame: Frame, now: &[u8], left: usize) {
         let Some((padding, now)) = now.split_first() else {
             return;
@@ -316,9 +318,10 @@ impl<H: Handler> ClientSession<H> {
         if stream.is_reset {
             return;
         }
-        let mut result = match body.is_empty() && left > 0 {
-            true => Ok(()),
-            false => stream.response.body(body.len() as u64),
+        let mut result = if body.is_empty() && left > 0 {
+            Ok(())
+        } else {
+            stream.response.body(body.len() as u64)
         };
         let ends_stream = left == 0 && header.flags & END_STREAM != 0;
         if ends_stream {
@@ -332,14 +335,14 @@ impl<H: Handler> ClientSession<H> {
             self.handler.data(header.stream, body);
         }
         if left == 0 {
-            self.handler.frame_received(Received::Other(header));
+            self.handler.frame_received(ReceivedFrame::Other(header));
         }
         if ends_stream {
             self.answered(header.stream);
         }
     }
 
-    /// END_STREAM came.
+    /// Handles END_STREAM.
     fn answered(&mut self, id: u32) {
         if let Some(stream) = self.streams.find(id) {
             stream.is_answered = true;
@@ -349,7 +352,7 @@ impl<H: Handler> ClientSession<H> {
         }
     }
 
-    /// A frame other than DATA is whole.
+    /// Handles a complete frame other than DATA.
     fn frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Error> {
         let result = match header.kind {
             FrameKind::HEADERS => self.headers(header, payload)?,
@@ -359,7 +362,7 @@ impl<H: Handler> ClientSession<H> {
             FrameKind::GOAWAY => self.goaway(payload),
             FrameKind::WINDOW_UPDATE => self.window_update(header, payload),
             FrameKind::RST_STREAM => {
-                self.handler.frame_received(Received::Other(header));
+                self.handler.frame_received(ReceivedFrame::Other(header));
                 self.close(header.stream, word(payload, 0));
                 Ok(())
             }
@@ -431,13 +434,13 @@ impl<H: Handler> ClientSession<H> {
         Ok(Ok(()))
     }
 
-    /// A header section is whole.
+    /// Handles a complete header section.
     fn section(&mut self, header: FrameHeader, block: &[u8]) -> Result<Result<(), Offence>, Error> {
         let id = header.stream;
         if block.len() > MAX_BLOCK_BYTES {
             return Err(Error::FLOODED);
         }
-        // It is decoded in any case, for what it does to the dynamic table.
+        // Decode it in any case, for its effect on the dynamic table.
         let section = match self.sections.decode(block) {
             Ok(section) => section,
             Err(error) if error == Error::FLOODED => return Err(error),
@@ -474,13 +477,13 @@ impl<H: Handler> ClientSession<H> {
         let is_told = |(name, _): &(&[u8], _)| wants_all || name.first() == Some(&b':');
         let mut fields = section.fields().take_while(is_told);
         let is_refused =
-            fields.any(|(name, value)| handler.header(id, name, value) == Verdict::Refuse);
+            fields.any(|(name, value)| handler.header(id, name, value) == FieldDecision::Refuse);
         drop(fields);
         if is_refused {
             self.give_up(id, INTERNAL_ERROR);
             return Ok(Ok(()));
         }
-        self.handler.frame_received(Received::Headers(header));
+        self.handler.frame_received(ReceivedFrame::Headers(header));
         if ends_stream {
             self.answered(id);
         }
@@ -491,16 +494,16 @@ impl<H: Handler> ClientSession<H> {
         if header.flags & ACK == 0
             && let Ok(payload) = payload.try_into()
         {
-            self.answer(Control::PingAck(payload))?;
+            self.queue_acknowledgement(Control::PingAck(payload))?;
         }
         Ok(Ok(()))
     }
 
-    pub(super) fn answer(&mut self, control: Control) -> Result<(), Error> {
-        if self.waiting_answers >= MAX_WAITING_ANSWERS {
+    pub(super) fn queue_acknowledgement(&mut self, control: Control) -> Result<(), Error> {
+        if self.queued_acknowledgements >= MAX_QUEUED_ACKNOWLEDGEMENTS {
             return Err(Error::FLOODED);
         }
-        self.waiting_answers += 1;
+        self.queued_acknowledgements += 1;
         self.controls.push_back(control);
         Ok(())
     }
@@ -515,13 +518,13 @@ impl<H: Handler> ClientSession<H> {
         }
         self.goaway = Some(last_stream);
         self.handler
-            .frame_received(Received::GoAway { last_stream, code });
+            .frame_received(ReceivedFrame::GoAway { last_stream, code });
         let open = self.streams.iter().map(|(id, _)| id);
         let refused: Vec<u32> = open.filter(|id| *id > last_stream).collect();
         for id in refused {
             self.close(id, REFUSED_STREAM);
         }
-        // Requests that were not sent never will be.
+        // Queued requests will never be sent.
         for head in std::mem::take(&mut self.heads) {
             match head {
                 super::Head::Request { stream, .. } => {
@@ -556,7 +559,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(())
     }
 
-    /// A window grew: a body that waited for it may have its turn.
+    /// After a window grew: queues a body that was waiting for it.
     pub(super) fn enqueue_if_it_has_a_body(&mut self, id: u32) {
         if self.bodies.has(id) {
             self.enqueue(id);

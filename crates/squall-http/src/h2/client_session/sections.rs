@@ -1,9 +1,9 @@
-//! Header sections that arrive: decoded by nghttp2, checked, and remembered.
+//! Decodes received header sections with nghttp2, validates them, and caches the result.
 //!
-//! A server that answers the same request again and again sends the same header section, once its fields are in the dynamic
-//! table (RFC 7541): the same bytes then mean the same fields, until something changes the table. What a response may hold
-//! (RFC 9113, section 8) is checked here as far as it does not depend on its stream; like nghttp2, a field with a
-//! character that cannot stand there is left out, and what would change how the message is framed makes it malformed.
+//! A server that answers the same request again and again sends the same header section. Once its fields are in the
+//! dynamic table (RFC 7541), the same bytes decode to the same fields until something changes the table. A response's
+//! content (RFC 9113, section 8) is validated here where that does not depend on its stream. As in nghttp2, a field
+//! with an invalid character is dropped, and a fault that would change the message's framing makes it malformed.
 
 use squall_nghttp2::{Error, Inflater};
 
@@ -11,7 +11,7 @@ use super::hpack::changes_table;
 use crate::h2::MAX_HEADER_LIST_BYTES;
 use crate::h2::ear::FIELD_OVERHEAD_BYTES;
 
-/// How many sections are remembered, and of which length at most.
+/// How many sections are cached, and the longest one to cache.
 const MAX_KNOWN: usize = 16;
 const MAX_KNOWN_BYTES: usize = 4_096;
 
@@ -20,11 +20,11 @@ const MAX_KNOWN_BYTES: usize = 4_096;
 pub(super) struct Sections {
     inflater: Inflater,
     known: Vec<Section>,
-    /// The one that came last: mostly it comes again.
+    /// The section that came last; usually it comes again.
     recent: usize,
-    /// The place that is used next once all are taken.
+    /// The entry replaced last once the cache is full.
     oldest: usize,
-    /// One that will not be remembered.
+    /// A section that will not be cached.
     passing: Section,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Section {
     /// The text of names and values, end to end.
     text: Vec<u8>,
     lengths: Vec<(usize, usize)>,
-    /// As RFC 9113, section 6.5.2, counts them.
+    /// Size as counted by RFC 9113, section 6.5.2.
     list_bytes: usize,
     pub(super) facts: Facts,
 }
 
-/// What of a section decides about its message.
+/// The parts of a section that determine how its message is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// `:status`.
@@ -112,7 +112,7 @@ impl Sections {
 }
 
 impl Section {
-    /// The names and values that count, in their order.
+    /// The valid names and values, in order.
     pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest: &[u8] = &self.text;
         let mut take = move |len: usize| {
@@ -123,7 +123,8 @@ impl Section {
         (self.lengths.iter()).map(move |(name, value)| (take(*name), take(*value)))
     }
 
-    /// Whether it is longer than we have said that we take. A few bytes can be unpacked to megabytes, which are not kept.
+    /// Whether it exceeds the size we announced. A few bytes can decompress to megabytes, so such sections are not
+    /// kept.
     pub(super) fn is_too_long(&self) -> bool {
         self.list_bytes > MAX_HEADER_LIST_BYTES as usize
     }
@@ -139,7 +140,7 @@ impl Section {
 }
 
 impl Facts {
-    /// Notes a field; returns whether it counts.
+    /// Records a field; returns whether it is valid.
     fn note(&mut self, name: &[u8], value: &[u8]) -> bool {
         if name.first() == Some(&b':') {
             self.note_pseudo(name, value);
@@ -183,7 +184,7 @@ impl Facts {
         }
     }
 
-    /// All fields were noted.
+    /// Checks the section once all fields have been recorded.
     fn end(&mut self) {
         match (self.status, self.length) {
             (Some(101), _) => self.blame("status 101 over HTTP/2 (RFC 9113, section 8.6)"),
@@ -199,7 +200,7 @@ impl Facts {
     }
 }
 
-/// Whether it is a field's name in lower case (RFC 9110, section 5.1; RFC 9113, section 8.2.1).
+/// Whether this is a field name in lower case (RFC 9110, section 5.1; RFC 9113, section 8.2.1).
 fn is_name(name: &[u8]) -> bool {
     let is_token = |byte: &u8| {
         matches!(byte, b'a'..=b'z' | b'0'..=b'9')
@@ -209,7 +210,7 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(is_token)
 }
 
-/// Whether it is a field's value: no control characters, no white space around it (RFC 9113, section 8.2.1).
+/// Whether this is a field value: no control characters, no white space at either end (RFC 9113, section 8.2.1).
 fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let is_text = |byte: &u8| matches!(byte, b'\t' | 0x20..=0x7e | 0x80..);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_frame_a_response_otherwise_makes_it_malformed() {
+    fn fields_that_misframe_a_response_make_it_malformed() {
         let ok = (":status", "200");
         let fine = [
             vec![ok],
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_or_not_a_section_means_the_same() {
+    fn cached_and_fresh_sections_decode_alike() {
         let mut deflater = Deflater::new().unwrap();
         let mut sections = Sections::new().unwrap();
         let mut lengths = Vec::new();

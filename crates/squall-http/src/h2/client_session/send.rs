@@ -1,9 +1,10 @@
-//! The frames that a client's session sends, one at a time: first what answers and rules, then header sections, then bodies
-//! in turns.
+//! The frames that a client's session sends, one at a time: control frames first, then header sections, then bodies in
+//! round-robin order.
 //!
-//! What is sent is decided when it is asked for, so that nothing is written that a later frame of the peer has undone.
+//! Each frame is chosen when output is requested, so nothing is written that a frame received meanwhile has made
+//! obsolete.
 
-use squall_nghttp2::{Error, FrameKind, Handler, HeaderBlock, Piece};
+use squall_nghttp2::{BodyRead, Error, FrameKind, Handler, HeaderBlock};
 
 use super::ClientSession;
 use crate::frames::{CLIENT_PREFACE, FRAME_HEADER_BYTES};
@@ -12,10 +13,10 @@ pub(super) const END_STREAM: u8 = 0x1;
 pub(super) const END_HEADERS: u8 = 0x4;
 pub(super) const ACK: u8 = 0x1;
 
-/// Header sections go in frames that everybody takes (RFC 9113, section 4.2).
+/// Header sections are sent in frames that every peer must accept (RFC 9113, section 4.2).
 const FRAGMENT_BYTES: usize = 16_384;
 
-/// A frame that is no message's.
+/// A frame that is not part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     /// The connection preface, before SETTINGS.
@@ -39,12 +40,12 @@ pub(super) enum Control {
     },
 }
 
-/// A header section that waits.
+/// A queued header section.
 #[derive(Clone, Debug)]
 pub(super) enum Head {
     Request {
         stream: u32,
-        /// `None`: the session's usual ones.
+        /// `None`: the session's usual headers.
         headers: Option<HeaderBlock>,
         has_body: bool,
     },
@@ -83,7 +84,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(out.len() - start)
     }
 
-    /// Does the next thing; whether there was one.
+    /// Handles the next queued item, which may write nothing; returns false if there was none.
     fn write_next(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
         if let Some((stream, block)) = self.continuation.take() {
             self.write_section(out, FrameKind::CONTINUATION, 0, stream, block);
@@ -104,18 +105,18 @@ impl<H: Handler> ClientSession<H> {
         match control {
             Control::Preface => {
                 out.extend_from_slice(CLIENT_PREFACE);
-                // It is followed by SETTINGS at once.
+                // SETTINGS must follow immediately.
                 if let Some(settings) = self.controls.pop_front() {
                     self.write_control(settings, out);
                 }
             }
             Control::Settings(payload) => put(out, FrameKind::SETTINGS, 0, 0, &payload),
             Control::SettingsAck => {
-                self.waiting_answers -= 1;
+                self.queued_acknowledgements -= 1;
                 put(out, FrameKind::SETTINGS, ACK, 0, &[]);
             }
             Control::PingAck(payload) => {
-                self.waiting_answers -= 1;
+                self.queued_acknowledgements -= 1;
                 put(out, FrameKind::PING, ACK, 0, &payload);
             }
             Control::WindowUpdate { stream, increment } => {
@@ -130,11 +131,11 @@ impl<H: Handler> ClientSession<H> {
                     put(out, FrameKind::RST_STREAM, 0, stream, &code.to_be_bytes());
                     self.close(stream, code);
                 }
-                // It closed meanwhile, or was never opened; the handler hears of it once either way.
+                // It closed in the meantime, or was never opened; the handler reports it once either way.
                 None => self.handler.stream_closed(stream, code),
             },
             Control::GoAway { last, code, reason } => {
-                self.is_leaving = true;
+                self.has_sent_goaway = true;
                 self.handler.goaway_sending(code, reason.as_bytes());
                 let (last, code) = (last.to_be_bytes(), code.to_be_bytes());
                 let payload = [&last[..], &code, reason.as_bytes()].concat();
@@ -182,7 +183,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(())
     }
 
-    /// Writes a frame of a header section, and keeps what does not fit.
+    /// Writes one frame of a header section, and keeps what does not fit.
     fn write_section(
         &mut self,
         out: &mut Vec<u8>,
@@ -200,7 +201,7 @@ impl<H: Handler> ClientSession<H> {
         }
     }
 
-    /// Writes a DATA frame of the stream whose turn it is; whether there was one.
+    /// Writes a DATA frame of the next stream in turn; returns false if there is none.
     fn write_data(&mut self, out: &mut Vec<u8>) -> bool {
         if self.to_send.0 <= 0 {
             return false;
@@ -224,13 +225,13 @@ impl<H: Handler> ClientSession<H> {
             .bodies
             .read(id, at_most, |bytes| out.extend_from_slice(bytes));
         let (len, flags) = match piece {
-            None | Some(Piece::Later) => {
+            None | Some(BodyRead::Later) => {
                 out.truncate(start);
                 return true;
             }
-            Some(Piece::Some(len)) => (len, 0),
-            Some(Piece::Last(len)) => (len, END_STREAM),
-            Some(Piece::LastBeforeTrailers(len)) => {
+            Some(BodyRead::Some(len)) => (len, 0),
+            Some(BodyRead::Last(len)) => (len, END_STREAM),
+            Some(BodyRead::LastBeforeTrailers(len)) => {
                 let trailers = self.bodies.take_trailers(id);
                 self.heads.extend(trailers.map(|headers| Head::Trailers {
                     stream: id,
@@ -248,14 +249,14 @@ impl<H: Handler> ClientSession<H> {
         let header = header(len, FrameKind::DATA, flags, id);
         out[start..start + FRAME_HEADER_BYTES].copy_from_slice(&header);
         match piece {
-            Some(Piece::Some(_)) => self.enqueue(id),
-            Some(Piece::Last(_)) => self.ended(id),
+            Some(BodyRead::Some(_)) => self.enqueue(id),
+            Some(BodyRead::Last(_)) => self.ended(id),
             _ => {}
         }
         true
     }
 
-    /// END_STREAM was sent.
+    /// Handles END_STREAM having been sent.
     fn ended(&mut self, id: u32) {
         if let Some(stream) = self.streams.find(id) {
             stream.is_sent = true;
@@ -282,9 +283,9 @@ mod tests {
 
     impl Handler for Silent {}
 
-    /// Whichever were the usual ones when a request was submitted, or were to become it.
+    /// Whatever the usual headers were when a request was submitted, or became later.
     #[test]
-    fn requests_that_wait_keep_their_own_headers() {
+    fn queued_requests_keep_their_own_headers() {
         let block = |path: &str| HeaderBlock::new([(":method", "GET"), (":path", path)]).unwrap();
         let (a, b, none) = (block("/a"), block("/b"), Bytes::new());
         let mut session = ClientSession::new(Silent, &Options::default()).unwrap();

@@ -1,6 +1,6 @@
-//! SETTINGS (RFC 9113, section 6.5): what the peer's change at once, and ours once it has acknowledged them.
+//! SETTINGS (RFC 9113, section 6.5). The peer's take effect immediately, ours once the peer has acknowledged them.
 
-use squall_nghttp2::{Error, FrameHeader, Handler, Received, Setting};
+use squall_nghttp2::{Error, FrameHeader, Handler, ReceivedFrame, Setting};
 
 use super::ClientSession;
 use super::receive::{
@@ -8,7 +8,7 @@ use super::receive::{
 };
 use super::send::{ACK, Control};
 
-/// The most entries of a frame, as nghttp2 has it.
+/// The most entries accepted in a frame, the same as nghttp2's limit.
 const MAX_SETTINGS: usize = 32;
 
 /// Identifiers (RFC 9113, section 6.5.2).
@@ -19,7 +19,7 @@ const INITIAL_WINDOW_SIZE: u16 = 0x4;
 const MAX_FRAME_SIZE: u16 = 0x5;
 
 impl<H: Handler> ClientSession<H> {
-    /// SETTINGS came.
+    /// Handles a SETTINGS frame.
     pub(super) fn settings(
         &mut self,
         header: FrameHeader,
@@ -34,8 +34,8 @@ impl<H: Handler> ClientSession<H> {
         if payload.len() / 6 > MAX_SETTINGS {
             return Ok(Err((ENHANCE_YOUR_CALM, "too many SETTINGS")));
         }
-        if !std::mem::replace(&mut self.peer.have_come, true) {
-            // What is not said is not limited (RFC 9113, section 6.5.2).
+        if !std::mem::replace(&mut self.peer.have_arrived, true) {
+            // A limit that is not announced does not exist (RFC 9113, section 6.5.2).
             self.peer.max_streams = u32::MAX;
         }
         for entry in payload.chunks_exact(6) {
@@ -44,8 +44,8 @@ impl<H: Handler> ClientSession<H> {
                 return Ok(Err(offence));
             }
         }
-        self.answer(Control::SettingsAck)?;
-        self.handler.frame_received(Received::Other(header));
+        self.queue_acknowledgement(Control::SettingsAck)?;
+        self.handler.frame_received(ReceivedFrame::Other(header));
         Ok(Ok(()))
     }
 
@@ -69,7 +69,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(Ok(()))
     }
 
-    /// The windows of all streams change by as much as the first one does (RFC 9113, section 6.9.2).
+    /// A new initial window changes all stream windows by the difference (RFC 9113, section 6.9.2).
     fn initial_window(&mut self, value: u32) -> Result<(), Offence> {
         let too_large = (FLOW_CONTROL_ERROR, "a window beyond 2^31 - 1 bytes");
         if value > i32::MAX as u32 {
@@ -87,7 +87,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(())
     }
 
-    /// The peer follows our SETTINGS from now on.
+    /// Applies our SETTINGS, which the peer has acknowledged.
     fn settings_acknowledged(&mut self, payload: &[u8]) -> Result<Result<(), Offence>, Error> {
         if !payload.is_empty() {
             return Ok(Err((

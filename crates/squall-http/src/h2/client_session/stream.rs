@@ -1,17 +1,17 @@
-//! What is known of an open stream: its windows, which sides are done with it, and how much of a response has come.
+//! The state of an open stream: its windows, which sides have finished, and how much of the response has arrived.
 //!
-//! It only counts and judges; frames are `receive`'s and `send`'s.
+//! It only counts and validates; `receive` and `send` handle the frames.
 
 use super::sections::Facts;
 
 /// The largest flow-control window (RFC 9113, section 6.9.1).
 const MAX_WINDOW_BYTES: i64 = i32::MAX as i64;
 
-/// A window to send that grew beyond the largest.
+/// A send window grew beyond the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// How much the peer lets us send (RFC 9113, section 5.2); below 0 once it has taken back what was used.
+/// How much the peer lets us send (RFC 9113, section 5.2). Negative after the peer shrinks a window already in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowToSend(pub(super) i64);
 
@@ -29,7 +29,7 @@ impl WindowToSend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowToReceive {
     pub(super) size: i64,
-    /// What of it was used and not given back.
+    /// The part that was used and not returned.
     pub(super) used: i64,
 }
 
@@ -41,13 +41,13 @@ impl WindowToReceive {
         }
     }
 
-    /// Takes bytes of the peer; whether there was room for them.
+    /// Takes bytes from the peer; returns whether they fit into the window.
     pub(super) fn take(&mut self, bytes: u32) -> bool {
         self.used += i64::from(bytes);
         self.used <= self.size
     }
 
-    /// Gives bytes to the peer: those that were used, and beyond them by a larger window.
+    /// Grants bytes to the peer: first returns used ones, then enlarges the window.
     pub(super) fn give(&mut self, bytes: u32) -> Result<(), TooLarge> {
         let bytes = i64::from(bytes);
         let back = bytes.min(self.used.max(0));
@@ -59,7 +59,7 @@ impl WindowToReceive {
         Ok(())
     }
 
-    /// What is left of it.
+    /// The unused part of the window.
     pub(super) fn left(&self) -> u32 {
         u32::try_from(self.size - self.used).unwrap_or(0)
     }
@@ -72,29 +72,29 @@ pub(super) struct Stream {
     pub(super) to_receive: WindowToReceive,
     /// END_STREAM was sent.
     pub(super) is_sent: bool,
-    /// END_STREAM came.
+    /// END_STREAM was received.
     pub(super) is_answered: bool,
-    /// RST_STREAM waits to be sent: what comes is ignored.
+    /// RST_STREAM is queued: received frames are ignored.
     pub(super) is_reset: bool,
-    /// It waits in the queue of bodies.
+    /// The stream is in the queue of bodies.
     pub(super) is_queued: bool,
     pub(super) response: Response,
 }
 
-/// What has come of a response.
+/// The received part of a response.
 #[derive(Debug, Default)]
 pub(super) struct Response {
     /// The request was HEAD.
     is_bodiless: bool,
-    /// The head of the final response came.
+    /// The head of the final response arrived.
     has_head: bool,
-    /// How long the body will be, if that was said.
+    /// The announced length of the body, if any.
     length: Option<u64>,
     received: u64,
 }
 
 impl Response {
-    /// Of a request that may have been HEAD.
+    /// The response to a request, which may be HEAD.
     pub(super) fn to(is_head: bool) -> Response {
         Response {
             is_bodiless: is_head,
@@ -102,7 +102,7 @@ impl Response {
         }
     }
 
-    /// A header section came. An error says why the message is malformed (RFC 9113, section 8.1.1).
+    /// Handles a header section. An error says why the message is malformed (RFC 9113, section 8.1.1).
     pub(super) fn head(&mut self, facts: Facts, ends_stream: bool) -> Result<(), &'static str> {
         if let Some(fault) = facts.fault {
             return Err(fault);
@@ -127,7 +127,7 @@ impl Response {
         }
     }
 
-    /// Bytes of the body came.
+    /// Handles bytes of the body.
     pub(super) fn body(&mut self, bytes: u64) -> Result<(), &'static str> {
         self.received += bytes;
         if !self.has_head {
@@ -139,7 +139,7 @@ impl Response {
         Ok(())
     }
 
-    /// The stream ended.
+    /// Handles the end of the stream.
     pub(super) fn end(&self) -> Result<(), &'static str> {
         if self.length.is_some_and(|length| self.received < length) {
             return Err("a body shorter than its content-length");
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_gives_back_what_was_used_before_it_grows() {
+    fn used_bytes_are_returned_before_the_window_grows() {
         let mut window = WindowToReceive::of(100);
         assert!(window.take(60));
         window.give(50).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_interims_a_head_a_body_and_trailers() {
+    fn responses_are_interims_then_a_head_a_body_and_trailers() {
         let facts = |status, length| Facts {
             status,
             length,

@@ -1,15 +1,17 @@
-//! What the peer's streams bring: bytes to messages, control and QPACK's streams, and what follows for the stream or for
-//! the connection.
+//! Reads the peer's streams, and handles the consequences for the stream or for the connection.
 //!
-//! What the bytes of a message are is found in `inbound`, those of a unidirectional stream in `control`.
+//! `inbound` parses the bytes of a message, `control` those of a unidirectional stream.
 
-use super::{Connection, Head, Heard, READ_BYTES, Refused, Side, is_bidirectional, is_of_client};
+use super::{
+    Connection, HeadKind, MessageEvent, READ_BYTES, Side, StreamError, is_bidirectional,
+    is_of_client,
+};
 use crate::h3::code;
-use crate::h3::control::{Control, Uni};
+use crate::h3::control::{ControlEvent, UniStream};
 use crate::h3::inbound::{Ending, Message, Part, Role, Violation, received, violation};
 
 impl Connection {
-    /// Reads what owners have made room for.
+    /// Reads the streams for which owners have made room.
     pub(super) fn read_consumed<S: Side>(&mut self, side: &mut S) {
         while let Some(id) = self.consumed.pop() {
             if self.messages.contains_key(&id) {
@@ -19,13 +21,14 @@ impl Connection {
     }
 
     pub(super) fn read<S: Side>(&mut self, id: u64, side: &mut S) {
-        // Nothing follows from what stands beside a violation.
+        // After a violation nothing more is read.
         if self.conn.local_error().is_some() {
             return;
         }
-        let result = match is_bidirectional(id) {
-            true => self.read_message(id, side),
-            false => self.read_unidirectional(id, side),
+        let result = if is_bidirectional(id) {
+            self.read_message(id, side)
+        } else {
+            self.read_unidirectional(id, side)
         };
         if let Err(Violation { code, words }) = result {
             self.close(code, words);
@@ -35,7 +38,7 @@ impl Connection {
     fn read_message<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
         if !self.messages.contains_key(&id) {
             match self.role {
-                // RFC 9114, section 6.1. Any other is one of ours that is over.
+                // RFC 9114, section 6.1. Any other is one of our streams that is already over.
                 Role::Client if !is_of_client(id) => {
                     let words = "a bidirectional stream of a server";
                     return Err(violation(code::STREAM_CREATION_ERROR, words));
@@ -43,7 +46,7 @@ impl Connection {
                 Role::Client => return Ok(()),
                 Role::Server => match side.accepts(id) {
                     Ok(()) => self.messages.insert(id, Message::new()),
-                    Err(Refused(code)) => {
+                    Err(StreamError(code)) => {
                         self.reset(id, code);
                         return Ok(());
                     }
@@ -52,14 +55,16 @@ impl Connection {
         }
         let mut bytes = [0; READ_BYTES];
         while let Some(message) = self.messages.get_mut(&id) {
-            let room = match self.is_manual {
-                true => message.allowance().min(READ_BYTES),
-                false => READ_BYTES,
+            let room = if self.is_manual {
+                message.allowance().min(READ_BYTES)
+            } else {
+                READ_BYTES
             };
             match self.conn.stream_recv(id, &mut bytes[..room]) {
                 Ok((0, false)) => break,
                 Ok((len, fin)) => {
-                    // An end that came by itself stays in quiche while all of the room is used up by what is before it.
+                    // If the data exactly fills `bytes`, an end that arrived in a separate frame stays in quiche: read
+                    // it too.
                     if fin && self.conn.stream_readable(id) {
                         let _ = self.conn.stream_recv(id, &mut [0]);
                     }
@@ -67,7 +72,7 @@ impl Connection {
                 }
                 Err(quiche::Error::StreamReset(code)) => {
                     self.reset(id, code::REQUEST_CANCELLED);
-                    side.heard(id, Heard::Reset(code));
+                    side.on_event(id, MessageEvent::Reset(code));
                 }
                 Err(_) => break,
             }
@@ -75,7 +80,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes bytes of a message, and perhaps its end.
+    /// Takes bytes of a message, and possibly its end.
     fn take_in<S: Side>(
         &mut self,
         id: u64,
@@ -87,7 +92,7 @@ impl Connection {
             return Ok(());
         };
         if message.is_new() && !input.is_empty() {
-            side.heard(id, Heard::FirstByte);
+            side.on_event(id, MessageEvent::FirstByte);
         }
         loop {
             let part = message.next(self.role, &mut input, |header| {
@@ -100,15 +105,15 @@ impl Connection {
                     self.give_up(id, code::MESSAGE_ERROR, side);
                     return Ok(());
                 }
-                Some(Part::Body(bytes)) => side.heard(id, Heard::Body(bytes)),
+                Some(Part::Body(bytes)) => side.on_event(id, MessageEvent::Body(bytes)),
                 Some(Part::Trailers(block)) => {
                     if let Err(refused) = side.trailers(id, &block) {
                         return self.refuse(id, refused, side);
                     }
                 }
                 Some(Part::Head(block)) => match side.head(id, &block) {
-                    Ok(Head::Interim) => {}
-                    Ok(Head::Final(length)) => message.expect_body(length),
+                    Ok(HeadKind::Interim) => {}
+                    Ok(HeadKind::Final(length)) => message.expect_body(length),
                     Err(refused) => return self.refuse(id, refused, side),
                 },
                 None => break,
@@ -120,7 +125,7 @@ impl Connection {
         match message.end()? {
             Ending::Whole(end) => {
                 self.messages.remove(&id);
-                side.heard(id, Heard::End(end));
+                side.on_event(id, MessageEvent::End(end));
             }
             Ending::WithoutHead => {
                 let code = match self.role {
@@ -134,12 +139,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives up a message because of a section of it, or the connection: what QPACK cannot decode is the error of both
-    /// (RFC 9204, section 2.2).
+    /// Refuses a section: resets the message, or closes the connection if QPACK cannot decode the section, which is an
+    /// error of both (RFC 9204, section 2.2).
     fn refuse<S: Side>(
         &mut self,
         id: u64,
-        Refused(code): Refused,
+        StreamError(code): StreamError,
         side: &mut S,
     ) -> Result<(), Violation> {
         if code == code::QPACK_DECOMPRESSION_FAILED {
@@ -151,29 +156,29 @@ impl Connection {
 
     fn give_up<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
         self.reset(id, code);
-        side.heard(id, Heard::Refused(code));
+        side.on_event(id, MessageEvent::Rejected(code));
     }
 
     fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
-        let uni = self.unidirectional.entry(id).or_insert_with(Uni::new);
+        let uni = self.unidirectional.entry(id).or_insert_with(UniStream::new);
         let announced = &mut self.announced;
         let mut bytes = [0; READ_BYTES];
         loop {
             let fin = match self.conn.stream_recv(id, &mut bytes) {
                 Ok((len, fin)) => {
                     uni.receive(self.role, &bytes[..len], |control| match control {
-                        Control::Frame(header) => {
+                        ControlEvent::Frame(header) => {
                             if let Some(frames) = side.frames() {
                                 frames.push(received(id, header, None));
                             }
                         }
-                        Control::Settings(header, settings) => {
+                        ControlEvent::Settings(header, settings) => {
                             if let Some(frames) = side.frames() {
                                 frames.push(received(id, header, None));
                             }
                             announced.received = settings;
                         }
-                        Control::GoAway(header, last) => {
+                        ControlEvent::GoAway(header, last) => {
                             announced.endings.goaways_received += 1;
                             if let Some(frames) = side.frames() {
                                 frames.push(received(id, header, Some(last)));

@@ -1,10 +1,10 @@
-//! What else can happen between them: losses, strangers, other versions, forged datagrams; and what marks and frames say of
-//! it.
+//! Other things that can happen between the two sides: losses, strangers, other versions, forged datagrams; and the
+//! marks and frames they report.
 
 use super::*;
 
 #[test]
-fn lost_datagrams_come_again() {
+fn lost_datagrams_are_retransmitted() {
     for congestion_control in QuicCongestionControl::ALL {
         let settings = Http3Settings {
             congestion_control,
@@ -12,7 +12,7 @@ fn lost_datagrams_come_again() {
         };
         let mut pair = Pair::with(
             &settings,
-            Wants {
+            InboxOptions {
                 frames: false,
                 ..FRAMES
             },
@@ -36,7 +36,7 @@ fn lost_datagrams_come_again() {
 }
 
 #[test]
-fn a_stranger_is_not_trusted() {
+fn untrusted_and_misnamed_certificates_are_refused() {
     let mut pair = Pair::new();
     let other = identity();
     let (settings, tls) = (Http3Settings::default(), TlsSettings::default());
@@ -72,18 +72,18 @@ fn another_application_protocol_is_refused() {
     assert!(words.contains("does not speak HTTP/3"), "{words}");
 }
 
-/// How far a window is reduced when one datagram of a long upload is lost, and whether the bandwidth is estimated.
+/// How far the window shrinks when one datagram of a long upload is lost, and whether the bandwidth is estimated.
 fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
-    // The real clock's pauses are nothing to those who do not pace.
+    // Without pacing, pauses of the real clock have no effect.
     let settings = Http3Settings {
         congestion_control,
         pacing: false,
         gso: false,
         ..Http3Settings::default()
     };
-    let mut pair = Pair::established(&settings, Wants::default());
+    let mut pair = Pair::established(&settings, InboxOptions::default());
     pair.client.submit(&request("POST", megabyte())).unwrap();
-    // What is sent next to each other is one event for congestion control, and there are bytes of the body in it.
+    // Adjacent datagrams are one loss event for congestion control, and they carry bytes of the body.
     pair.lose = |n| (100..104).contains(&n);
     let mut least = f64::INFINITY;
     let mut before = pair.client.path().cwnd_bytes as f64;
@@ -97,10 +97,10 @@ fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
     (least, path.max_bandwidth_bytes_per_s.is_some())
 }
 
-/// CUBIC goes on with 0.7 of its window (RFC 9438, section 4.6), NewReno with half of it (RFC 9002, section 7.3.2).
-/// BBR's follows its estimate of the bandwidth, which the others do not make.
+/// CUBIC continues with 0.7 of its window (RFC 9438, section 4.6), NewReno with half (RFC 9002, section 7.3.2). BBR's
+/// window follows its bandwidth estimate, which the others do not make.
 #[test]
-fn a_loss_is_answered_as_the_congestion_control_says() {
+fn a_loss_shrinks_the_window_by_the_factor_of_the_congestion_control() {
     for (congestion_control, expected, is_estimating) in [
         (QuicCongestionControl::Cubic, 0.66..=0.74, false),
         (QuicCongestionControl::Reno, 0.46..=0.54, false),
@@ -112,16 +112,16 @@ fn a_loss_is_answered_as_the_congestion_control_says() {
     }
 }
 
-/// One side that does not is enough, whichever it is.
+/// It is enough that one side disables it, whichever it is.
 #[test]
-fn sessions_are_resumed_unless_a_side_does_not() {
+fn sessions_are_resumed_unless_a_side_disables_it() {
     let only = |resumption| TlsSettings {
         resumption,
         ..TlsSettings::default()
     };
     for (client, server) in [(true, true), (false, true), (true, false), (false, false)] {
         let sides = (&only(client), &only(server));
-        let mut pair = Pair::secured_by(&Http3Settings::default(), sides, Wants::default());
+        let mut pair = Pair::secured_by(&Http3Settings::default(), sides, InboxOptions::default());
         pair.run();
         assert!(pair.client.is_ready() && !pair.client.is_resumed());
         pair.client = connect(&mut pair.context, "server");
@@ -134,9 +134,9 @@ fn sessions_are_resumed_unless_a_side_does_not() {
     }
 }
 
-/// Every mark must be of the call that sent the packet which quiche's own log says it is of.
+/// Every mark must be reported by the call that sent the packet which carries the bytes according to quiche's own log.
 #[test]
-fn marks_are_of_the_packets_that_carry_the_bytes() {
+fn marks_belong_to_the_packets_that_carry_the_bytes() {
     let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
     for _ in 0..5 {
         pair.client
@@ -186,7 +186,7 @@ fn marks_are_of_the_packets_that_carry_the_bytes() {
 }
 
 #[test]
-fn frames_of_both_layers_are_told() {
+fn frames_of_quic_and_http3_are_reported() {
     let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
     let stream = pair
         .client
@@ -199,7 +199,7 @@ fn frames_of_both_layers_are_told() {
         let frames = frames.iter().filter(|f| f.way == way && f.layer == layer);
         frames.copied().collect()
     };
-    // Every frame of HTTP/3 that was sent was received, in the same place of its stream.
+    // Every HTTP/3 frame that was sent was received, at the same offset of its stream.
     for (sent, got) in [
         (&pair.to_client.frames, &pair.to_server.frames),
         (&pair.to_server.frames, &pair.to_client.frames),
@@ -245,7 +245,7 @@ fn frames_of_both_layers_are_told() {
 }
 
 #[test]
-fn another_version_is_negotiated() {
+fn unknown_versions_are_answered_with_version_negotiation() {
     let mut pair = Pair::new();
     let mut datagram = vec![0; 1_200];
     // A long header of version 0x1a2a3a4a (RFC 9000, section 15) with ids of 8 bytes.
@@ -263,7 +263,7 @@ fn another_version_is_negotiated() {
         .server
         .output(now(), &mut pair.batch, &mut pair.to_server)
     {
-        assert_eq!((sender, pair.batch.to()), (Sender::Endpoint, from));
+        assert_eq!((sender, pair.batch.to()), (BatchSource::Endpoint, from));
         answers += 1;
     }
     assert_eq!((answers, pair.server.len()), (16, 0));
@@ -283,8 +283,8 @@ fn short_first_packets_are_dropped() {
 }
 
 #[test]
-fn a_broken_stream_is_an_error_in_words() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn a_protocol_violation_is_reported_in_words() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     assert!(pair.client.connection.open(0));
     pair.client.connection.send(0, |out| {
         out.push(wire::frame(wire::SETTINGS, b""));
@@ -300,12 +300,12 @@ fn a_broken_stream_is_an_error_in_words() {
 }
 
 #[test]
-fn a_thousand_connections() {
+fn a_thousand_connections_share_a_server() {
     let mut pair = Pair::new();
     let mut clients: Vec<Client> = (0..1_000)
         .map(|_| connect(&mut pair.context, "server"))
         .collect();
-    // Each from a port of its own would be the same to the server: ids tell them apart.
+    // All share one address. The server tells them apart by connection id, so separate ports would not matter.
     for client in &mut clients {
         std::mem::swap(&mut pair.client, client);
         pair.run();
@@ -348,7 +348,7 @@ proptest! {
     ) {
         let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
         for (lane, bytes) in pieces {
-            // A request, the control stream, and one of no type yet.
+            // A request stream, the control stream, and a unidirectional stream without a type yet.
             let id = [0, 2, 6][lane as usize];
             if id != 2 && pair.client.connection.body_room(id) == 0 {
                 pair.client.connection.open(id);

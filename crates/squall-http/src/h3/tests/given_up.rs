@@ -1,10 +1,11 @@
-//! Streams that one side gives up by halves, ends that come by themselves, and what is said when all is over.
+//! Streams that one side abandons in one direction only, ends that arrive separately, and what happens once all is
+//! over.
 
 use quiche::Shutdown;
 
 use super::*;
 
-/// What a client does to its connection that the engine never does.
+/// Makes a client do to its connection what the engine never does.
 fn misuse(pair: &mut Pair, change: impl FnOnce(&mut quiche::Connection<super::pieces::Pieces>)) {
     change(pair.client.connection.quic_mut());
 }
@@ -31,7 +32,7 @@ fn ends(pair: &Pair) -> usize {
         .count()
 }
 
-/// The server's owner is done with all that has come of a stream since the last call.
+/// Makes the server's owner consume everything that has arrived on a stream since the last call.
 fn consume(pair: &mut Pair, of: StreamId) {
     for event in std::mem::take(&mut pair.to_server.events) {
         if let ServerEvent::RequestBody { stream, len } = event
@@ -45,13 +46,14 @@ fn consume(pair: &mut Pair, of: StreamId) {
 }
 
 #[test]
-fn answers_that_are_stopped_when_they_have_left_make_room_for_others() {
-    // The whole answer leaves at once: pacing goes by the real clock, and on a slow machine it would hold some back.
+fn responses_stopped_after_they_were_sent_free_their_streams() {
+    // Without pacing, the whole response is sent in one go. Pacing uses the real clock and would hold some of it back
+    // on a slow machine.
     let settings = Http3Settings {
         pacing: false,
         ..Http3Settings::default()
     };
-    let mut pair = Pair::established(&settings, Wants::default());
+    let mut pair = Pair::established(&settings, InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     for _ in 0..150 {
         assert!(pair.client.is_ready(), "no stream left");
@@ -61,7 +63,7 @@ fn answers_that_are_stopped_when_they_have_left_make_room_for_others() {
         pair.server
             .respond(0, stream, &response(vec![7; 5_000]))
             .unwrap();
-        // All of it leaves, and the client stops it before any of it has come.
+        // All of it is sent, and the client stops it before any of it has arrived.
         let mut datagrams = Vec::new();
         while (pair.server)
             .output(now(), &mut pair.batch, &mut pair.to_server)
@@ -90,9 +92,9 @@ fn answers_that_are_stopped_when_they_have_left_make_room_for_others() {
 }
 
 #[test]
-fn an_end_that_comes_by_itself_ends_an_upload_once() {
+fn a_separately_sent_end_completes_an_upload_once() {
     const READ_AHEAD: usize = 64 * 1024;
-    let mut pair = Pair::with(&Http3Settings::default(), Wants::default());
+    let mut pair = Pair::with(&Http3Settings::default(), InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
     let body = Body::Streamed { length: None };
@@ -107,7 +109,7 @@ fn an_end_that_comes_by_itself_ends_an_upload_once() {
     });
     pair.run();
     assert_eq!((ends(&pair), resets(&pair)), (1, 0));
-    // Whatever else comes.
+    // Nothing that arrives later changes that.
     let other = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
     pair.run();
     assert_eq!((ends(&pair), resets(&pair)), (2, 0));
@@ -120,13 +122,13 @@ fn an_end_that_comes_by_itself_ends_an_upload_once() {
 }
 
 #[test]
-fn uploads_of_which_the_answer_is_not_wanted_give_the_window_back() {
+fn stopped_uploads_return_their_window() {
     let settings = Http3Settings {
         stream_window: squall_base::Bytes::new(100_000),
         connection_window: squall_base::Bytes::new(250_000),
         ..Http3Settings::default()
     };
-    let mut pair = Pair::with(&settings, Wants::default());
+    let mut pair = Pair::with(&settings, InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
     let upload = request("POST", megabyte().slice(..300_000));
@@ -143,7 +145,7 @@ fn uploads_of_which_the_answer_is_not_wanted_give_the_window_back() {
         consume(&mut pair, stream);
     }
     assert_eq!(ends(&pair), 1, "the windows are used up");
-    // Nothing is left of them.
+    // Their streams are freed too.
     for _ in 0..150 {
         assert!(pair.client.is_ready(), "no stream left");
         let stream = pair.client.submit(&upload).unwrap();
@@ -154,7 +156,7 @@ fn uploads_of_which_the_answer_is_not_wanted_give_the_window_back() {
 }
 
 #[test]
-fn a_reset_behind_an_end_is_noticed_while_something_is_missing() {
+fn a_reset_after_the_end_is_noticed_while_data_is_missing() {
     let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
     pair.sent = 0;
     pair.lose = |n| n == 2;
@@ -179,8 +181,8 @@ fn a_reset_behind_an_end_is_noticed_while_something_is_missing() {
 }
 
 #[test]
-fn a_control_stream_is_not_to_be_stopped() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn stopping_the_control_stream_closes_the_connection() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     stop(&mut pair, StreamId(3));
     pair.run();
     let words = pair.failure.expect("the connection is over");
@@ -188,12 +190,12 @@ fn a_control_stream_is_not_to_be_stopped() {
 }
 
 #[test]
-fn nothing_follows_from_what_stands_beside_a_violation() {
-    let mut pair = Pair::with(&Http3Settings::default(), Wants::default());
+fn other_streams_are_not_read_after_a_violation() {
+    let mut pair = Pair::with(&Http3Settings::default(), InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
     let fine = pair.client.submit(&request("POST", megabyte())).unwrap();
-    // What is wrong stands behind more than is read ahead.
+    // The violation comes after more bytes than are read ahead.
     let wrong = StreamId(wire::STREAM_STEP);
     let post = request("POST", Body::Streamed { length: None });
     assert!(pair.client.connection.open(wrong.0));
@@ -215,7 +217,7 @@ fn nothing_follows_from_what_stands_beside_a_violation() {
 }
 
 #[test]
-fn the_end_of_a_connection_waits_for_no_pace() {
+fn connection_close_is_not_paced() {
     let settings = Http3Settings {
         pacing: true,
         ..Http3Settings::default()
@@ -227,8 +229,8 @@ fn the_end_of_a_connection_waits_for_no_pace() {
         .respond(0, stream, &response(megabyte()))
         .unwrap();
     pair.run_until_paced();
-    // quiche sends no CONNECTION_CLOSE where the congestion window is full: acknowledgements make room, while the pace stays
-    // where it was.
+    // quiche sends no CONNECTION_CLOSE while the congestion window is full. The acknowledgements free some of it and do
+    // not affect the pacing.
     let held_at = now();
     wait(pair.flight_time);
     while pair.carry_up() {}
@@ -250,9 +252,9 @@ fn the_end_of_a_connection_waits_for_no_pace() {
 }
 
 #[test]
-fn interim_responses_that_nobody_reads_do_not_pile_up() {
+fn unread_interim_responses_are_limited() {
     const MOST_BYTES: u64 = 200_000;
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
     pair.run();
     let field = Field::new("x-hint", "y".repeat(1_000));

@@ -17,13 +17,13 @@ use squall_base::record::{FrameFacts, FrameLayer, Way};
 
 use super::*;
 use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
-use crate::inbox::{Inbox, Wants};
+use crate::inbox::{Inbox, InboxOptions};
 use crate::message::{Body, Request, Response, Scheme, Trailers};
 
 const CLIENT: &str = "10.0.0.1:4000";
 const SERVER: &str = "10.0.0.2:443";
 
-const FRAMES: Wants = Wants {
+const FRAMES: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
     frames: true,
@@ -51,10 +51,10 @@ fn identity() -> Identity {
         not_before_unix_s: 1_700_000_000,
         days: 36_500,
     };
-    Identity::self_made(&["server"], validity).unwrap()
+    Identity::self_signed(&["server"], validity).unwrap()
 }
 
-/// Trust in one identity alone.
+/// Trust in a single identity.
 fn trust_in(identity: &Identity) -> Trust {
     Trust::Pem(identity.chain_pem().unwrap())
 }
@@ -72,7 +72,7 @@ fn megabyte() -> Bytes {
     (0..1_000_000_u32).map(|i| (i >> 3) as u8).collect()
 }
 
-/// Both ends, and all that they told.
+/// Both ends, and everything that they reported.
 struct Pair {
     context: ClientContext,
     client: Client,
@@ -80,37 +80,37 @@ struct Pair {
     batch: Batch,
     to_client: Inbox<ClientEvent>,
     to_server: Inbox<ServerEvent>,
-    /// Connections of the server that are over.
-    ended: Vec<(u32, Closing)>,
-    /// Datagrams that were sent, and which are lost on the way.
+    /// Server connections that are over.
+    ended: Vec<(u32, CloseReason)>,
+    /// Counts datagrams sent; `lose` decides by this number which are lost.
     sent: usize,
-    /// The longest datagram of either.
+    /// The longest datagram of either side.
     longest: usize,
     lose: fn(usize) -> bool,
-    /// How long what one side sends is under way, at least. Who paces spreads packets over a round trip, so it holds some
-    /// back, on any machine, only if one takes longer than to make the packets.
+    /// Minimum one-way delay. A pacer spreads packets over the round trip, so it reliably holds some back only if the
+    /// round trip takes longer than building the packets.
     flight_time: std::time::Duration,
-    /// How far the time that both are given is ahead of the real one: paced batches are carried at once, and the time
-    /// for which they were to be held goes by without waiting.
+    /// How far the clock given to both sides is ahead of the real one. A paced batch is carried immediately, and its
+    /// delay is added here instead of waiting.
     ahead: std::time::Duration,
     failure: Option<String>,
 }
 
 impl Pair {
     fn new() -> Pair {
-        Pair::with(&Http3Settings::default(), Wants::default())
+        Pair::with(&Http3Settings::default(), InboxOptions::default())
     }
 
-    fn with(settings: &Http3Settings, wants: Wants) -> Pair {
+    fn with(settings: &Http3Settings, wants: InboxOptions) -> Pair {
         let tls = TlsSettings::default();
         Pair::secured_by(settings, (&tls, &tls), wants)
     }
 
-    /// With TLS of the client, and of the server.
+    /// With the TLS settings of the client and of the server.
     fn secured_by(
         settings: &Http3Settings,
         (client, server): (&TlsSettings, &TlsSettings),
-        wants: Wants,
+        wants: InboxOptions,
     ) -> Pair {
         let identity = identity();
         let mut context = ClientContext::new(settings, client, &trust_in(&identity), 1).unwrap();
@@ -131,22 +131,22 @@ impl Pair {
         }
     }
 
-    fn established(settings: &Http3Settings, wants: Wants) -> Pair {
+    fn established(settings: &Http3Settings, wants: InboxOptions) -> Pair {
         let mut pair = Pair::with(settings, wants);
         pair.run();
         assert!(pair.client.is_ready(), "{:?}", pair.failure);
         pair
     }
 
-    /// The same over a path whose round trips take at least 20 ms.
+    /// An established pair over a path whose round trips take at least 20 ms.
     fn established_at_distance(settings: &Http3Settings) -> Pair {
-        let mut pair = Pair::with(settings, Wants::default());
+        let mut pair = Pair::with(settings, InboxOptions::default());
         pair.flight_time = std::time::Duration::from_millis(10);
         pair.run();
         pair
     }
 
-    /// Carries one batch of each side, or all that they have if that takes time; false if there was none.
+    /// Carries one batch of each side, or everything they have if there is a delay; false if there was none.
     fn step(&mut self) -> bool {
         if self.flight_time.is_zero() {
             let has_sent = self.carry_up();
@@ -298,10 +298,10 @@ fn connect(context: &mut ClientContext, name: &str) -> Client {
 }
 
 #[test]
-fn a_request_and_its_response() {
+fn a_request_and_its_response_report_all_events_in_order() {
     let mut pair = Pair::established(
         &Http3Settings::default(),
-        Wants {
+        InboxOptions {
             frames: false,
             ..FRAMES
         },
@@ -370,8 +370,8 @@ fn a_request_and_its_response() {
 }
 
 #[test]
-fn secrets_and_counts_can_be_had() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn key_log_and_path_statistics_are_available() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     assert!(pair.client.path().sent > 0);
     assert!(pair.server.path(0).is_some_and(|path| path.cwnd_bytes > 0));
     let keys = pair.client.take_key_log().join("\n");
@@ -381,10 +381,10 @@ fn secrets_and_counts_can_be_had() {
 }
 
 #[test]
-fn a_megabyte_both_ways() {
+fn a_megabyte_is_transferred_each_way() {
     let mut pair = Pair::established(
         &Http3Settings::default(),
-        Wants {
+        InboxOptions {
             frames: false,
             ..FRAMES
         },
@@ -406,7 +406,7 @@ fn a_megabyte_both_ways() {
 }
 
 #[test]
-fn small_windows_only_slow_down() {
+fn small_windows_neither_grow_nor_stop_a_transfer() {
     let settings = Http3Settings {
         stream_window: squall_base::Bytes::new(10_000),
         connection_window: squall_base::Bytes::new(15_000),
@@ -419,7 +419,7 @@ fn small_windows_only_slow_down() {
     }
     pair.run();
     assert_eq!(pair.to_server.bodies.len(), 3_000_000);
-    // The windows are what was asked for, and do not grow.
+    // The windows are as configured, and do not grow.
     let limits = |kind| {
         pair.to_server
             .frames
@@ -436,8 +436,8 @@ fn small_windows_only_slow_down() {
 }
 
 #[test]
-fn a_hundred_streams_at_once() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn a_hundred_concurrent_requests_are_answered() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     for i in 0..100 {
         assert_eq!(pair.client.submit(&get).unwrap(), StreamId(4 * i));
@@ -455,7 +455,7 @@ fn a_hundred_streams_at_once() {
 fn streamed_bodies_wait_for_room() {
     let mut pair = Pair::established(
         &Http3Settings::default(),
-        Wants {
+        InboxOptions {
             frames: false,
             ..FRAMES
         },
@@ -490,7 +490,7 @@ fn streamed_bodies_wait_for_room() {
 fn trailers_follow_a_body() {
     let mut pair = Pair::established(
         &Http3Settings::default(),
-        Wants {
+        InboxOptions {
             frames: false,
             ..FRAMES
         },
@@ -518,12 +518,12 @@ fn trailers_follow_a_body() {
 }
 
 #[test]
-fn what_is_not_consumed_stays_in_the_window() {
+fn unconsumed_bytes_stay_in_the_window() {
     let settings = Http3Settings {
         stream_window: squall_base::Bytes::new(20_000),
         ..Http3Settings::default()
     };
-    let mut pair = Pair::with(&settings, Wants::default());
+    let mut pair = Pair::with(&settings, InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
     let stream = pair.client.submit(&request("POST", megabyte())).unwrap();
@@ -555,7 +555,7 @@ fn what_is_not_consumed_stays_in_the_window() {
 
 #[test]
 fn either_side_can_reset() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     let streamed = request("POST", Body::Streamed { length: None });
     let first = pair.client.submit(&streamed).unwrap();
     let second = pair.client.submit(&streamed).unwrap();
@@ -585,8 +585,8 @@ fn either_side_can_reset() {
 }
 
 #[test]
-fn a_client_can_leave_a_response() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn a_client_can_cancel_before_and_during_a_response() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     let unanswered = pair.client.submit(&get).unwrap();
     let answered = pair.client.submit(&get).unwrap();
@@ -618,8 +618,8 @@ fn a_client_can_leave_a_response() {
 }
 
 #[test]
-fn goaway_ends_what_was_not_seen() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn goaway_rejects_requests_not_yet_seen() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     let first = pair.client.submit(&get).unwrap();
     pair.run();
@@ -632,7 +632,7 @@ fn goaway_ends_what_was_not_seen() {
         last_stream: first,
         code: code::NO_ERROR
     }));
-    // This server resets, too, what came in spite of it.
+    // This server also resets requests that arrive after its GOAWAY.
     assert!(pair.to_client.events.contains(&ClientEvent::StreamReset {
         stream: second,
         code: code::REQUEST_REJECTED
@@ -648,17 +648,17 @@ fn goaway_ends_what_was_not_seen() {
 }
 
 #[test]
-fn what_was_announced_and_given_up_is_counted_by_both_sides() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+fn both_sides_report_the_same_settings_and_resets() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     let (client, server) = (pair.client.announced(), pair.server.announced(0).unwrap());
     assert_eq!(client.endings, server.endings);
-    assert_eq!(client.endings, squall_base::record::Endings::default());
+    assert_eq!(client.endings, squall_base::record::EndingCounts::default());
     assert_eq!(client.sent, [(0x6, 65_536)]);
     assert_eq!(
         (&client.sent, &client.received),
         (&server.received, &server.sent)
     );
-    // A request of which all has left, and one that is not complete.
+    // A request that was sent completely, and one that is not complete.
     let whole = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
     let body = Body::Streamed { length: None };
     let open = pair.client.submit(&request("POST", body)).unwrap();
@@ -668,7 +668,7 @@ fn what_was_announced_and_given_up_is_counted_by_both_sides() {
     pair.run();
     let (client, server) = (pair.client.announced(), pair.server.announced(0).unwrap());
     let (client, server) = (client.endings, server.endings);
-    // STOP_SENDING of both; RESET_STREAM of one at least, and in answer from the server of both.
+    // STOP_SENDING for both streams, RESET_STREAM for at least one, and the server's responses to both.
     assert!((3..=4).contains(&client.resets_sent), "{client:?}");
     assert_eq!(server.resets_received, client.resets_sent, "{server:?}");
     assert_eq!(client.resets_received, server.resets_sent, "{server:?}");
@@ -676,7 +676,7 @@ fn what_was_announced_and_given_up_is_counted_by_both_sides() {
 
 #[test]
 fn a_clean_close_is_no_error() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     pair.server.close(0, code::NO_ERROR);
     pair.run();
     assert_eq!(pair.failure, None);
@@ -693,7 +693,7 @@ fn a_clean_close_is_no_error() {
 
 #[test]
 fn a_close_with_exchanges_in_flight_is_an_error() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
     pair.run();
     pair.server.close(0, code::INTERNAL_ERROR);

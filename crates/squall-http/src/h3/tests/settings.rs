@@ -1,4 +1,4 @@
-//! What settings of HTTP/3 come to on the wire: transport parameters and the size of datagrams.
+//! The effect of HTTP/3 settings on the wire: transport parameters and datagram sizes.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn settings_are_announced_as_transport_parameters() {
         max_udp_payload: squall_base::Bytes::new(1_444),
         ..Http3Settings::default()
     };
-    let pair = Pair::established(&settings, Wants::default());
+    let pair = Pair::established(&settings, InboxOptions::default());
     let servers = pair.client.connection.quic().peer_transport_params();
     let servers = servers.unwrap();
     assert_eq!(servers.initial_max_stream_data_bidi_local, 111_111);
@@ -35,19 +35,19 @@ fn exchange(mut pair: Pair) -> Pair {
 }
 
 #[test]
-fn full_datagrams_are_as_long_as_they_may_be() {
+fn full_datagrams_have_the_maximum_udp_payload() {
     for bytes in [1_200, 1_444, 9_000] {
         let settings = Http3Settings {
             max_udp_payload: squall_base::Bytes::new(bytes),
             ..Http3Settings::default()
         };
-        let pair = exchange(Pair::established(&settings, Wants::default()));
+        let pair = exchange(Pair::established(&settings, InboxOptions::default()));
         assert_eq!(pair.longest as u64, bytes);
     }
 }
 
 #[test]
-fn packets_are_held_back_if_pacing_is_asked_for() {
+fn packets_are_held_back_only_with_pacing() {
     let kinds = [
         QuicCongestionControl::Cubic,
         QuicCongestionControl::Reno,
@@ -68,7 +68,7 @@ fn packets_are_held_back_if_pacing_is_asked_for() {
 }
 
 #[test]
-fn windows_of_streams_stay_as_they_are() {
+fn stream_windows_do_not_grow() {
     const MAX_STREAM_DATA: u64 = 0x11;
     for window in [2, 100, 4_096, 20_000] {
         let settings = Http3Settings {

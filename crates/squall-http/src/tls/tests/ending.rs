@@ -1,4 +1,4 @@
-//! How connections end: announced, cut off, or by input that is no TLS.
+//! How connections end: announced, truncated, or with input that is not TLS.
 
 use proptest::prelude::*;
 use squall_base::plan::{TlsSettings, TlsVersion};
@@ -19,7 +19,7 @@ fn an_end_is_truncation_unless_it_was_announced() {
         assert!(server.received_close_notify());
         assert_eq!(server.receive_end(), Ok(()));
         assert_eq!(server.receive(b"ignored", |_, _| {}), Ok(()));
-        // The other direction goes on.
+        // The other direction stays open.
         let got = send(&mut server, &mut client, b"answer", Time::ZERO);
         assert_eq!(got[0].bytes, b"answer");
         assert!(!client.received_close_notify());
@@ -33,26 +33,26 @@ fn an_end_is_truncation_unless_it_was_announced() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_told_apart() {
+fn peers_that_do_not_speak_tls_are_recognised() {
     let (mut client, mut server) = pair(&TlsSettings::default());
     let request = b"GET / HTTP/1.1\r\nhost: server.test\r\n\r\n";
     assert_eq!(server.receive(request, |_, _| {}), Err(TlsError::NotTls));
     let response = b"HTTP/1.1 400 Bad Request\r\n\r\n";
     assert_eq!(client.receive(response, |_, _| {}), Err(TlsError::NotTls));
-    // A hello of SSL 2.0, whose first bytes could be a header of nothing else.
+    // A hello of SSL 2.0, whose first bytes cannot be a header of anything else.
     let (_client, mut server) = pair(&TlsSettings::default());
     let hello = [0x80, 0x2e, 1, 3, 1, 0, 0x15, 0, 0, 0, 0x10];
     assert_eq!(server.receive(&hello, |_, _| {}), Err(TlsError::NotTls));
 }
 
 #[test]
-fn a_record_too_long_is_refused_at_its_header() {
+fn a_record_that_is_too_long_is_refused_at_its_header() {
     let (mut client, mut server) = secured_pair(&only(TlsVersion::Tls13));
     assert_eq!(
         server.receive(&[23, 3, 3, 0xff, 0xff], |_, _| {}),
         Err(TlsError::RecordTooLong)
     );
-    // The alert record_overflow is the last word.
+    // The alert record_overflow is the last output.
     assert_eq!(
         carry(&mut server, &mut client, usize::MAX),
         Err(TlsError::Alert(Alert(22)))
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn bits_flipped_on_the_way_are_an_error_and_no_panic(at: prop::sample::Index, bit in 0_u8..8, is_tls13: bool) {
+    fn bits_flipped_in_transit_cause_an_error_not_a_panic(at: prop::sample::Index, bit in 0_u8..8, is_tls13: bool) {
         let version = if is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
         let (mut client, mut server) = secured_pair(&only(version));
         client.encrypt(&[7; 40_000], Time::ZERO);
@@ -88,7 +88,7 @@ proptest! {
             assert!(record.bytes.iter().all(|byte| *byte == 7));
             good += record.bytes.len();
         });
-        // A length that grew makes the last record wait for more.
+        // With a longer length, the last record stays incomplete.
         prop_assert!(received.is_err() || server.receive_end() == Err(TlsError::Truncated));
         prop_assert!(good < 40_000);
         prop_assert_eq!(server.encrypt(b"more", Time::ZERO), 0);
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_and_no_panic(garbage: Vec<u8>, piece in 1_usize..40) {
+    fn garbage_causes_an_error_not_a_panic(garbage: Vec<u8>, piece in 1_usize..40) {
         let (mut client, mut server) = pair(&TlsSettings::default());
         for session in [&mut client, &mut server] {
             for piece in garbage.chunks(piece) {
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_handshake_ends_in_an_error_and_no_panic(flight in 0_usize..3, at: prop::sample::Index, byte: u8, is_tls13: bool) {
+    fn a_modified_handshake_never_panics(flight in 0_usize..3, at: prop::sample::Index, byte: u8, is_tls13: bool) {
         let version = if is_tls13 { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
         let (mut client, mut server) = pair(&only(version));
         for number in 0..4 {

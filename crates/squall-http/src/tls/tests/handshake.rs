@@ -1,4 +1,4 @@
-//! What the handshake agrees on or refuses, and what it leaves for later: key logs and sessions.
+//! What the handshake negotiates or refuses, and what it leaves behind: key logs and sessions.
 
 use std::cell::Cell;
 
@@ -9,11 +9,11 @@ use squall_base::plan::{TlsSettings, TlsVersion};
 use super::*;
 
 #[test]
-fn both_sides_know_what_was_agreed() {
+fn both_sides_report_the_negotiated_parameters() {
     for version in BOTH {
         let (client, server) = secured_pair(&only(version));
         for (session, is_server) in [(&client, false), (&server, true)] {
-            let info = session.info().unwrap();
+            let info = session.handshake_outcome().unwrap();
             assert_eq!(info.version, version);
             assert!(info.cipher.starts_with("TLS_"), "{}", info.cipher);
             assert!(info.group.is_some());
@@ -34,7 +34,10 @@ fn the_server_chooses_the_protocol() {
         let server = ServerContext::new(&settings, preferred, &identity).unwrap();
         let (client, server, result) = shaken(&client, &server);
         result.unwrap();
-        let (client, server) = (client.info().unwrap(), server.info().unwrap());
+        let (client, server) = (
+            client.handshake_outcome().unwrap(),
+            server.handshake_outcome().unwrap(),
+        );
         assert_eq!(client.alpn, server.alpn);
         client.alpn.clone()
     };
@@ -67,7 +70,7 @@ fn no_common_protocol_is_a_fatal_alert() {
 }
 
 #[test]
-fn versions_and_ciphers_without_overlap_are_said_by_name() {
+fn disjoint_versions_and_ciphers_are_reported_as_such() {
     let identity = identity();
     let run = |ours: &TlsSettings, theirs: &TlsSettings| {
         let client = ClientContext::new(ours, &[], &Trust::Anyone).unwrap();
@@ -101,14 +104,14 @@ fn versions_and_ciphers_without_overlap_are_said_by_name() {
 }
 
 #[test]
-fn a_cipher_that_is_asked_for_is_used() {
+fn the_configured_cipher_is_used() {
     let settings = TlsSettings {
         ciphers: Some("ECDHE-ECDSA-CHACHA20-POLY1305".to_owned()),
         ..only(TlsVersion::Tls12)
     };
     let (client, _server) = secured_pair(&settings);
     assert_eq!(
-        client.info().unwrap().cipher,
+        client.handshake_outcome().unwrap().cipher,
         "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
     );
 }
@@ -136,7 +139,7 @@ fn an_untrusted_certificate_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_certificate_must_have_the_name() {
+fn the_certificate_must_match_the_server_name() {
     let identity = identity();
     let settings = TlsSettings::default();
     let trust = Trust::Pem(identity.chain_pem().unwrap());
@@ -146,7 +149,7 @@ fn the_certificate_must_have_the_name() {
         let mut client = Session::client(&client, name).unwrap();
         let mut server = Session::server(&server).unwrap();
         shake(&mut client, &mut server, usize::MAX)
-            .map(|()| server.info().unwrap().server_name.clone())
+            .map(|()| server.handshake_outcome().unwrap().server_name.clone())
     };
     assert_eq!(
         connect(Some("server.test")).unwrap().unwrap(),
@@ -199,7 +202,7 @@ fn every_connection_has_its_own_key_log() {
 }
 
 thread_local! {
-    /// How often [`count_offer`] was asked by this thread: each test has its own.
+    /// How often this thread called [`count_offer`]: each test runs in a separate thread.
     static OFFERS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -209,9 +212,9 @@ fn count_offer(_: &mut SslRef, session: &SslSessionRef) -> Result<(), ErrorStack
     Ok(())
 }
 
-/// One side that does not resume is enough, whichever it is.
+/// It is enough that one side disables resumption, whichever it is.
 #[test]
-fn a_client_offers_the_sessions_that_a_server_gave_it() {
+fn a_client_offers_sessions_that_the_server_issued() {
     let offered = |ours: &TlsSettings, theirs: &TlsSettings| {
         let identity = identity();
         let client = ClientContext::new(ours, &[], &Trust::Anyone).unwrap();

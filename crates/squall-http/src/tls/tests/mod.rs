@@ -1,4 +1,4 @@
-//! Two sessions in memory. Here is what the tests share, in the modules one behaviour each.
+//! Two sessions in memory. This module holds the shared helpers; each submodule tests one behaviour.
 
 use squall_base::plan::{RecordSizes, TlsSettings, TlsVersion};
 use squall_base::time::Time;
@@ -10,14 +10,14 @@ mod handshake;
 mod records;
 mod settings;
 
-/// A certificate's validity is judged by the system's clock: from 2020 for a century.
+/// The system's clock decides whether a certificate is valid: from 2020 for a century.
 const VALIDITY: Validity = Validity {
     not_before_unix_s: 1_577_836_800,
     days: 36_500,
 };
 
 pub(super) fn identity() -> Identity {
-    Identity::self_made(&["server.test", "10.0.0.2"], VALIDITY).unwrap()
+    Identity::self_signed(&["server.test", "10.0.0.2"], VALIDITY).unwrap()
 }
 
 pub(super) fn only(version: TlsVersion) -> TlsSettings {
@@ -35,7 +35,7 @@ pub(super) fn with_records(version: TlsVersion, records: RecordSizes) -> TlsSett
     }
 }
 
-/// A client and a server with the same settings, and a client that trusts just this server.
+/// A client and a server with the same settings; the client trusts only this server.
 pub(super) fn pair(settings: &TlsSettings) -> (Session, Session) {
     let identity = identity();
     let trust = Trust::Pem(identity.chain_pem().unwrap());
@@ -47,15 +47,15 @@ pub(super) fn pair(settings: &TlsSettings) -> (Session, Session) {
     )
 }
 
-/// A record with its plaintext copied.
+/// A record with a copy of its plaintext.
 #[derive(Debug, PartialEq)]
 pub(super) struct Got {
-    pub(super) place: Place,
+    pub(super) place: RecordLocation,
     pub(super) start: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Moves all output of one to the other, in pieces; returns what the other got.
+/// Moves all output of one session to the other, in pieces; returns what the other received.
 pub(super) fn carry(
     from: &mut Session,
     to: &mut Session,
@@ -70,7 +70,7 @@ pub(super) fn carry(
                 record.bytes.len() as u64
             );
             got.push(Got {
-                place: Place {
+                place: RecordLocation {
                     record: record.number,
                     wire: record.wire,
                 },

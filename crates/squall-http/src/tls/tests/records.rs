@@ -1,4 +1,4 @@
-//! Plaintext in records: their sizes, their places on the wire, what is written.
+//! Plaintext in records: record sizes, positions on the wire, and what counts as written.
 
 use proptest::prelude::*;
 use squall_base::plan::{RecordSizes, TlsVersion};
@@ -20,7 +20,7 @@ fn wire_lengths(mut wire: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn records_have_exactly_the_size_asked_for() {
+fn records_have_exactly_the_configured_size() {
     for version in BOTH {
         for size in [16_384, 4_096, 1_300, 1] {
             let records = RecordSizes::Fixed(Bytes::new(size));
@@ -48,7 +48,7 @@ fn records_are_small_until_warm_and_again_after_idling() {
     let (mut client, mut server) = secured_pair(&with_records(TlsVersion::Tls13, records));
     let start = Time::from_nanos(5_000_000_000);
     let mut sent = |len: usize, now| lengths(&send(&mut client, &mut server, &vec![0; len], now));
-    // Four times 1,300 is the first that is no less than 4,000.
+    // Four times 1,300 is the first multiple that is at least 4,000.
     assert_eq!(
         sent(40_000, start),
         [1_300, 1_300, 1_300, 1_300, 16_384, 16_384, 2_032]
@@ -82,7 +82,7 @@ fn waiting_for_the_socket_is_not_idling() {
 }
 
 #[test]
-fn output_is_bounded_and_written_by_whole_records() {
+fn output_is_bounded_and_counted_in_whole_records() {
     let (mut client, _server) = secured_pair(&only(TlsVersion::Tls13));
     let plain = vec![0; 1_000_000];
     let taken = client.encrypt(&plain, Time::ZERO);
@@ -105,7 +105,7 @@ fn both_sides_locate_every_byte_in_the_same_record() {
         let (mut client, mut server) = secured_pair(&with_records(version, records));
         for len in [10, 2_500, 1] {
             send(&mut client, &mut server, &vec![0; len], Time::ZERO);
-            // The server's first record comes behind its tickets.
+            // The server's first record follows its tickets.
             send(&mut server, &mut client, &vec![0; len], Time::ZERO);
         }
         for (from, to) in [(&client, &server), (&server, &client)] {
@@ -132,7 +132,7 @@ fn both_sides_locate_every_byte_in_the_same_record() {
 }
 
 #[test]
-fn ten_megabytes_go_both_ways() {
+fn ten_megabytes_are_transferred_each_way() {
     for version in BOTH {
         let (mut client, mut server) = secured_pair(&only(version));
         let plain: Vec<u8> = (0..10_000_000_u32).map(|at| (at / 7) as u8).collect();
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn pieces_of_any_size_are_the_same_connection(
+    fn input_may_arrive_in_pieces_of_any_size(
         piece in 1_usize..2_000,
         size in 1_u64..3_000,
         len in 1_usize..20_000,

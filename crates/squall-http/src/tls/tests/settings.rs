@@ -1,4 +1,4 @@
-//! Contexts: settings that cannot be, and who may share what.
+//! Contexts: impossible settings, and sharing between threads.
 
 use squall_base::plan::{RecordSizes, TlsSettings, TlsVersion};
 use squall_base::quantity::Bytes;
@@ -6,7 +6,7 @@ use squall_base::quantity::Bytes;
 use super::*;
 
 #[test]
-fn settings_that_cannot_be_are_named() {
+fn impossible_settings_are_refused_by_name() {
     let refused = |settings: &TlsSettings, alpn: &[&str], trust: &Trust| {
         ClientContext::new(settings, alpn, trust)
             .unwrap_err()
@@ -45,7 +45,7 @@ fn settings_that_cannot_be_are_named() {
 }
 
 #[test]
-fn sessions_and_contexts_go_to_other_threads() {
+fn sessions_and_contexts_can_move_to_other_threads() {
     fn goes<T: Send>() {}
     fn is_shared<T: Send + Sync>() {}
     goes::<Session>();

@@ -1,8 +1,8 @@
-//! QPACK's decoder (RFC 9204), with its dynamic table: instructions of an encoder stream and header sections in, fields
-//! out.
+//! A QPACK decoder (RFC 9204) with its dynamic table: takes encoder stream instructions and header sections, returns
+//! fields.
 //!
-//! The Huffman code is octets'. Nothing here knows streams or sends acknowledgements, and whether fields make sense is
-//! nobody's business: `http3` looks at two of them.
+//! The `octets` crate decodes the Huffman code. This module does not know streams, sends no acknowledgements and does
+//! not validate fields: `http3` looks at two of them.
 
 mod static_table;
 mod table;
@@ -14,37 +14,37 @@ use octets::Octets;
 use static_table::STATIC_TABLE;
 use table::{Entry, MAX_CAPACITY, Table};
 
-/// The longest string that is read, coded and decoded: what an HTTP/2 header section may have here in all.
+/// The longest string that is read, encoded or decoded: as long as a whole HTTP/2 header section may be here.
 const MAX_STRING_BYTES: usize = 1 << 18;
 
-/// What a table's entry takes at least: how many of them a capacity allows (RFC 9204, section 4.5.1.1).
-const LEAST_ENTRY_BYTES: u64 = 32;
+/// The least size of a table entry, which limits how many entries a capacity allows (RFC 9204, section 4.5.1.1).
+const MIN_ENTRY_BYTES: u64 = 32;
 
-/// Bytes that cannot be QPACK.
+/// The bytes are not valid QPACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) &'static str);
+pub(crate) struct QpackError(pub(crate) &'static str);
 
-/// What became of a header section.
+/// The result of decoding a header section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
+pub(crate) enum SectionOutcome {
     Decoded,
-    /// It refers to entries whose instructions have not come.
+    /// It refers to entries whose instructions have not arrived.
     Blocked,
 }
 
 /// Why reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+enum ReadError {
     /// More bytes are needed.
     Incomplete,
     Malformed(&'static str),
 }
 
-impl From<Stop> for Malformed {
-    fn from(stop: Stop) -> Malformed {
-        match stop {
-            Stop::Incomplete => Malformed("a header section of QPACK is cut short"),
-            Stop::Malformed(what) => Malformed(what),
+impl From<ReadError> for QpackError {
+    fn from(error: ReadError) -> QpackError {
+        match error {
+            ReadError::Incomplete => QpackError("a header section of QPACK is cut short"),
+            ReadError::Malformed(what) => QpackError(what),
         }
     }
 }
@@ -53,23 +53,23 @@ impl From<Stop> for Malformed {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     table: Table,
-    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY of the section's receiver, once it was seen.
+    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY of the receiver of the sections, once it was seen.
     limit: Option<u64>,
-    /// The beginning of an instruction whose end has not come.
+    /// The beginning of an incomplete instruction.
     partial: Vec<u8>,
 }
 
 impl Decoder {
-    /// The receiver of these field sections allows a dynamic table of this many bytes.
+    /// Sets the dynamic table capacity that the receiver of these sections allows.
     pub(crate) fn set_limit(&mut self, bytes: u64) {
         self.limit = Some(bytes);
     }
 
-    /// Takes bytes of the encoder stream, however they are cut (RFC 9204, section 4.3).
+    /// Reads bytes of the encoder stream, split at any point (RFC 9204, section 4.3).
     ///
     /// # Errors
-    /// They are no instructions, and nothing that follows can be understood.
-    pub(crate) fn instructions(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    /// They are not valid instructions; nothing after them can be decoded.
+    pub(crate) fn instructions(&mut self, bytes: &[u8]) -> Result<(), QpackError> {
         self.partial.extend_from_slice(bytes);
         let pending = std::mem::take(&mut self.partial);
         let mut input = Octets::with_slice(&pending);
@@ -77,19 +77,19 @@ impl Decoder {
         while input.cap() > 0 {
             match self.instruction(&mut input) {
                 Ok(()) => done = input.off(),
-                Err(Stop::Incomplete) if pending.len() - done <= 2 * MAX_STRING_BYTES => break,
-                Err(Stop::Incomplete) => {
-                    return Err(Malformed("an instruction of QPACK is too long"));
+                Err(ReadError::Incomplete) if pending.len() - done <= 2 * MAX_STRING_BYTES => break,
+                Err(ReadError::Incomplete) => {
+                    return Err(QpackError("an instruction of QPACK is too long"));
                 }
-                Err(Stop::Malformed(what)) => return Err(Malformed(what)),
+                Err(ReadError::Malformed(what)) => return Err(QpackError(what)),
             }
         }
         self.partial = pending[done..].to_vec();
         Ok(())
     }
 
-    fn instruction(&mut self, input: &mut Octets<'_>) -> Result<(), Stop> {
-        let first = input.peek_u8().map_err(|_| Stop::Incomplete)?;
+    fn instruction(&mut self, input: &mut Octets<'_>) -> Result<(), ReadError> {
+        let first = input.peek_u8().map_err(|_| ReadError::Incomplete)?;
         let entry = match first {
             // Insert with Name Reference.
             0x80.. => {
@@ -111,12 +111,14 @@ impl Decoder {
         if self.table.insert(entry) {
             Ok(())
         } else {
-            Err(Stop::Malformed("an entry is larger than QPACK's table"))
+            Err(ReadError::Malformed(
+                "an entry is larger than QPACK's table",
+            ))
         }
     }
 
     /// The name of an entry that an instruction refers to.
-    fn name(&self, is_static: bool, index: u64) -> Result<Vec<u8>, Stop> {
+    fn name(&self, is_static: bool, index: u64) -> Result<Vec<u8>, ReadError> {
         if is_static {
             return Ok(static_entry(index)?.0.to_vec());
         }
@@ -124,9 +126,11 @@ impl Decoder {
         Ok(entry.ok_or(NO_ENTRY)?.0.clone())
     }
 
-    fn set_capacity(&mut self, bytes: u64) -> Result<(), Stop> {
+    fn set_capacity(&mut self, bytes: u64) -> Result<(), ReadError> {
         if bytes > self.limit.unwrap_or(MAX_CAPACITY).min(MAX_CAPACITY) {
-            return Err(Stop::Malformed("QPACK's table is larger than was allowed"));
+            return Err(ReadError::Malformed(
+                "QPACK's table is larger than was allowed",
+            ));
         }
         self.table.set_capacity(bytes as usize);
         Ok(())
@@ -135,39 +139,40 @@ impl Decoder {
     /// Decodes a header section (RFC 9204, section 4.5), unless it is blocked.
     ///
     /// # Errors
-    /// It is no header section.
+    /// It is not a valid header section.
     pub(crate) fn section(
         &self,
         block: &[u8],
         mut on_field: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Section, Malformed> {
+    ) -> Result<SectionOutcome, QpackError> {
         let mut input = Octets::with_slice(block);
         let required = self.required(integer(&mut input, 8)?)?;
-        let sign = input.peek_u8().map_err(|_| Stop::Incomplete)? & 0x80 != 0;
+        let sign = input.peek_u8().map_err(|_| ReadError::Incomplete)? & 0x80 != 0;
         let delta = integer(&mut input, 7)?;
         let base = if sign {
             required.checked_sub(delta).and_then(|it| it.checked_sub(1))
         } else {
             required.checked_add(delta)
         };
-        let base = base.ok_or(Malformed("the base of a header section is below 0"))?;
+        let base = base.ok_or(QpackError("the base of a header section is below 0"))?;
         if required > self.table.inserted() {
-            return Ok(Section::Blocked);
+            return Ok(SectionOutcome::Blocked);
         }
         while input.cap() > 0 {
             self.line(base, &mut input, &mut on_field)?;
         }
-        Ok(Section::Decoded)
+        Ok(SectionOutcome::Decoded)
     }
 
-    /// The Required Insert Count (RFC 9204, section 4.5.1.1).
-    fn required(&self, encoded: u64) -> Result<u64, Stop> {
-        const WRONG: Stop = Stop::Malformed("the insert count of a header section cannot be");
+    /// Decodes the Required Insert Count (RFC 9204, section 4.5.1.1).
+    fn required(&self, encoded: u64) -> Result<u64, ReadError> {
+        const WRONG: ReadError =
+            ReadError::Malformed("the insert count of a header section cannot be");
         if encoded == 0 {
             return Ok(0);
         }
         let limit = self.limit.unwrap_or_else(|| self.table.capacity());
-        let most = limit / LEAST_ENTRY_BYTES;
+        let most = limit / MIN_ENTRY_BYTES;
         let range = 2 * most;
         if encoded > range {
             return Err(WRONG);
@@ -186,14 +191,14 @@ impl Decoder {
         }
     }
 
-    /// A field line (RFC 9204, sections 4.5.2 to 4.5.6).
+    /// Decodes a field line (RFC 9204, sections 4.5.2 to 4.5.6).
     fn line(
         &self,
         base: u64,
         input: &mut Octets<'_>,
         on_field: &mut impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), Stop> {
-        let first = input.peek_u8().map_err(|_| Stop::Incomplete)?;
+    ) -> Result<(), ReadError> {
+        let first = input.peek_u8().map_err(|_| ReadError::Incomplete)?;
         match first {
             // Indexed.
             0x80.. => {
@@ -236,14 +241,14 @@ impl Decoder {
         Ok(())
     }
 
-    fn before(&self, base: u64, index: u64) -> Result<&Entry, Stop> {
+    fn before(&self, base: u64, index: u64) -> Result<&Entry, ReadError> {
         let absolute = base.checked_sub(index).and_then(|it| it.checked_sub(1));
         absolute
             .and_then(|absolute| self.table.get(absolute))
             .ok_or(NO_ENTRY)
     }
 
-    fn behind(&self, base: u64, index: u64) -> Result<&Entry, Stop> {
+    fn behind(&self, base: u64, index: u64) -> Result<&Entry, ReadError> {
         let absolute = base.checked_add(index);
         absolute
             .and_then(|absolute| self.table.get(absolute))
@@ -251,9 +256,10 @@ impl Decoder {
     }
 }
 
-const NO_ENTRY: Stop = Stop::Malformed("QPACK refers to an entry that is not in its table");
+const NO_ENTRY: ReadError =
+    ReadError::Malformed("QPACK refers to an entry that is not in its table");
 
-fn static_entry(index: u64) -> Result<(&'static [u8], &'static [u8]), Stop> {
+fn static_entry(index: u64) -> Result<(&'static [u8], &'static [u8]), ReadError> {
     let entry = usize::try_from(index)
         .ok()
         .and_then(|index| STATIC_TABLE.get(index));
@@ -261,10 +267,11 @@ fn static_entry(index: u64) -> Result<(&'static [u8], &'static [u8]), Stop> {
     Ok((name.as_bytes(), value.as_bytes()))
 }
 
-/// An integer with a prefix of `prefix_bits` bits in the first byte (RFC 7541, section 5.1), at most 62 bits long.
-fn integer(input: &mut Octets<'_>, prefix_bits: u32) -> Result<u64, Stop> {
-    const TOO_LARGE: Stop = Stop::Malformed("an integer of QPACK is too large");
-    let byte = |input: &mut Octets<'_>| input.get_u8().map_err(|_| Stop::Incomplete);
+/// Decodes an integer with a prefix of `prefix_bits` bits in the first byte (RFC 7541, section 5.1), at most 62 bits
+/// long.
+fn integer(input: &mut Octets<'_>, prefix_bits: u32) -> Result<u64, ReadError> {
+    const TOO_LARGE: ReadError = ReadError::Malformed("an integer of QPACK is too large");
+    let byte = |input: &mut Octets<'_>| input.get_u8().map_err(|_| ReadError::Incomplete);
     let most = (1_u64 << prefix_bits) - 1;
     let mut value = u64::from(byte(input)?) & most;
     if value < most {
@@ -286,21 +293,21 @@ fn integer(input: &mut Octets<'_>, prefix_bits: u32) -> Result<u64, Stop> {
     Err(TOO_LARGE)
 }
 
-/// A string whose length has a prefix of `prefix_bits` bits; the bit above it marks Huffman coding (RFC 9204, section
-/// 4.1.2).
-fn string(input: &mut Octets<'_>, prefix_bits: u32) -> Result<Vec<u8>, Stop> {
-    let first = input.peek_u8().map_err(|_| Stop::Incomplete)?;
+/// Decodes a string whose length has a prefix of `prefix_bits` bits; the bit above it marks Huffman coding (RFC 9204,
+/// section 4.1.2).
+fn string(input: &mut Octets<'_>, prefix_bits: u32) -> Result<Vec<u8>, ReadError> {
+    let first = input.peek_u8().map_err(|_| ReadError::Incomplete)?;
     let is_coded = first & (1 << prefix_bits) != 0;
     let length = integer(input, prefix_bits)?;
     let length = usize::try_from(length).ok();
     let length = length
         .filter(|length| *length <= MAX_STRING_BYTES)
-        .ok_or(Stop::Malformed("a string of QPACK is too long"))?;
-    let mut bytes = input.get_bytes(length).map_err(|_| Stop::Incomplete)?;
+        .ok_or(ReadError::Malformed("a string of QPACK is too long"))?;
+    let mut bytes = input.get_bytes(length).map_err(|_| ReadError::Incomplete)?;
     if !is_coded {
         return Ok(bytes.to_vec());
     }
     bytes
         .get_huffman_decoded_with_max_length(MAX_STRING_BYTES)
-        .map_err(|_| Stop::Malformed("a string of QPACK has a broken Huffman code"))
+        .map_err(|_| ReadError::Malformed("a string of QPACK has a broken Huffman code"))
 }

@@ -1,11 +1,13 @@
-//! QPACK's dynamic table (RFC 9204, section 3.2): entries by absolute index, evicted from the oldest on.
+//! QPACK's dynamic table (RFC 9204, section 3.2): entries by absolute index, evicted oldest first.
+//!
+//! The decoder in the parent module checks the limits that a peer announced.
 
 use std::collections::VecDeque;
 
-/// What an entry takes beyond its name and value (RFC 9204, section 3.2.1).
+/// Size of an entry beyond its name and value (RFC 9204, section 3.2.1).
 const ENTRY_BYTES: usize = 32;
 
-/// The largest capacity that is followed: sixteen times what browsers and proxies allow.
+/// The largest capacity supported: sixteen times what browsers and proxies allow.
 pub(super) const MAX_CAPACITY: u64 = 1 << 20;
 
 /// A field: its name and its value.
@@ -16,7 +18,7 @@ pub(super) type Entry = (Vec<u8>, Vec<u8>);
 pub(super) struct Table {
     /// Oldest first.
     entries: VecDeque<Entry>,
-    /// How many were ever inserted: the absolute index of the next one.
+    /// The number of entries ever inserted, which is the absolute index of the next one.
     inserted: u64,
     bytes: usize,
     capacity: usize,
@@ -31,13 +33,13 @@ impl Table {
         self.capacity as u64
     }
 
-    /// Sets the capacity, which the caller has checked.
+    /// Sets the capacity. The caller has checked it.
     pub(super) fn set_capacity(&mut self, bytes: usize) {
         self.capacity = bytes;
         self.evict(0);
     }
 
-    /// Adds an entry; false if it is larger than the table.
+    /// Adds an entry. Returns false if it is larger than the table.
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
         let bytes = size(&entry);
         if bytes > self.capacity {
@@ -50,7 +52,7 @@ impl Table {
         true
     }
 
-    /// Makes room for `bytes` more.
+    /// Evicts entries until `bytes` more fit.
     fn evict(&mut self, bytes: usize) {
         while self.bytes + bytes > self.capacity
             && let Some(oldest) = self.entries.pop_front()
@@ -62,11 +64,11 @@ impl Table {
     /// The entry with this absolute index, unless it was evicted or never inserted.
     pub(super) fn get(&self, absolute: u64) -> Option<&Entry> {
         let evicted = self.inserted - self.entries.len() as u64;
-        let place = absolute.checked_sub(evicted)?;
-        self.entries.get(usize::try_from(place).ok()?)
+        let index = absolute.checked_sub(evicted)?;
+        self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// The entry that the encoder's stream names by this index: 0 is the newest (RFC 9204, section 3.2.5).
+    /// The entry with this relative index of the encoder stream; 0 is the newest (RFC 9204, section 3.2.5).
     pub(super) fn relative_to_newest(&self, index: u64) -> Option<&Entry> {
         self.get(self.inserted.checked_sub(index)?.checked_sub(1)?)
     }

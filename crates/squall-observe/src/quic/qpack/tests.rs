@@ -1,15 +1,15 @@
-//! The examples of RFC 9204, appendix B, one after the other, and what a hostile encoder may send.
+//! The examples of RFC 9204, appendix B, in sequence, and input that a hostile encoder may send.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
-fn fields(decoder: &Decoder, block: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
+fn fields(decoder: &Decoder, block: &[u8]) -> Result<Vec<(String, String)>, QpackError> {
     let mut fields = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let section = decoder.section(block, |name, value| fields.push((text(name), text(value))))?;
-    assert_eq!(section, Section::Decoded);
+    assert_eq!(section, SectionOutcome::Decoded);
     Ok(fields)
 }
 
@@ -27,9 +27,12 @@ fn the_examples_of_rfc_9204_decode() {
         fields(&decoder, block),
         Ok(vec![field(":path", "/index.html")])
     );
-    // B.2: two insertions, and a section that refers to both behind its base.
+    // B.2: two insertions, and a section that refers to both by post-base index.
     let block = [0x03, 0x81, 0x10, 0x11];
-    assert_eq!(decoder.section(&block, |_, _| ()), Ok(Section::Blocked));
+    assert_eq!(
+        decoder.section(&block, |_, _| ()),
+        Ok(SectionOutcome::Blocked)
+    );
     let inserts = b"\x3f\xbd\x01\xc0\x0fwww.example.com\xc1\x0c/sample/path";
     decoder.instructions(inserts).unwrap();
     assert_eq!(
@@ -63,7 +66,7 @@ fn the_examples_of_rfc_9204_decode() {
 
 #[test]
 fn a_huffman_coded_string_decodes() {
-    // ":authority: www.example.com", as RFC 7541, appendix C.4.1 codes it.
+    // ":authority: www.example.com", as encoded in RFC 7541, appendix C.4.1.
     let block = b"\x00\x00\x50\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff";
     let decoder = Decoder::default();
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Numbers and flags as bits, least significant first: what all of Parquet's packings are made of.
+//! Packs numbers and flags as bits, least significant first: the basis of all of Parquet's packings.
 //!
-//! It knows no page and no column. The formats are those of parquet-format's Encodings.md; `delta` and `runs` build on
-//! this.
+//! It knows neither pages nor columns. The formats are defined in parquet-format's Encodings.md; `delta` and `runs`
+//! build on this module.
 
-/// Numbers that are packed at once.
+/// How many numbers are packed at once.
 pub(super) const MINIBLOCK: usize = 64;
 
 /// Appends a number in groups of seven bits, the least significant first (ULEB128).
@@ -15,23 +15,24 @@ pub(super) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// The same for a number that may be below zero, so that a small one stays short.
+/// Appends a signed number in zigzag encoding, so that small negative numbers stay short too.
 pub(super) fn put_zigzag(number: i64, out: &mut Vec<u8>) {
     put_varint(((number << 1) ^ (number >> 63)) as u64, out);
 }
 
-/// Bits that a number takes at least.
+/// The number of bits that a number needs.
 pub(super) fn width_of(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// Bytes behind the packed ones that `pack` may write to.
+/// Bytes after the packed ones that `pack` may overwrite.
 pub(super) const SPILL: usize = 32;
 
-/// Puts numbers of at most `width` bits, `width * 8` bytes of them, to the front of `bytes`, which has `SPILL` more.
+/// Packs numbers of at most `width` bits into the first `width * 8` bytes of `bytes`, which must have `SPILL` more.
 ///
-/// Eight numbers are always whole bytes. Up to 32 bits they are put together without a branch and without a carry from
-/// one eight to the next, so that the processor works on several at once; wider ones are rare. Whole bytes are copied.
+/// Eight numbers always fill whole bytes. Up to 32 bits they are combined without branches and without a carry between
+/// groups of eight, so that the processor can work on several groups in parallel; wider numbers are rare. Widths of
+/// whole bytes are copied.
 pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes: &mut [u8]) {
     let size = width as usize;
     let bytes = &mut bytes[..MINIBLOCK / 8 * size + SPILL];
@@ -56,7 +57,7 @@ pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, by
     }
 }
 
-/// The lowest bytes of each number.
+/// Copies the lowest bytes of each number.
 fn copy_bytes<T: Copy + Into<u64>, const BYTES: usize>(numbers: &[T; MINIBLOCK], bytes: &mut [u8]) {
     let (places, _) = bytes.as_chunks_mut::<BYTES>();
     for (place, number) in places.iter_mut().zip(numbers) {
@@ -65,12 +66,12 @@ fn copy_bytes<T: Copy + Into<u64>, const BYTES: usize>(numbers: &[T; MINIBLOCK],
     }
 }
 
-/// Two numbers of at most 32 bits in one.
+/// Combines two numbers of at most 32 bits.
 fn pair<T: Copy + Into<u64>>(numbers: [T; 2], width: u32) -> u64 {
     numbers[0].into() | numbers[1].into() << width
 }
 
-/// Eight numbers of at most 16 bits; the first `width` bytes count.
+/// Packs eight numbers of at most 16 bits; only the first `width` bytes of the result count.
 pub(super) fn pack_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32) -> [u8; 16] {
     let [a, b, c, d, e, f, g, h] = *numbers;
     let low = pair([a, b], width) | pair([c, d], width) << (2 * width);
@@ -78,14 +79,14 @@ pub(super) fn pack_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32) -> [
     (u128::from(low) | u128::from(high) << (4 * width)).to_le_bytes()
 }
 
-/// Eight numbers of 17 to 32 bits into the first `width` of 32 bytes.
+/// Packs eight numbers of 17 to 32 bits into the first `width` of 32 bytes.
 fn pack_wide_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32, bytes: &mut [u8]) {
     let four = |[a, b, c, d]: [T; 4]| {
         u128::from(pair([a, b], width)) | u128::from(pair([c, d], width)) << (2 * width)
     };
     let [a, b, c, d, e, f, g, h] = *numbers;
     let (low, high) = (four([a, b, c, d]), four([e, f, g, h]));
-    // Four numbers of an odd width end within a byte: the other half of it is of the next four.
+    // Four numbers of an odd width end in the middle of a byte, whose other half belongs to the next four.
     let odd = 4 * (width % 2);
     let from = (width / 2) as usize;
     let shared = low.checked_shr(4 * width - odd).unwrap_or(0);
@@ -93,7 +94,7 @@ fn pack_wide_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32, bytes: &mu
     bytes[from..from + 16].copy_from_slice(&(high << odd | shared).to_le_bytes());
 }
 
-/// Numbers of any width up to 64.
+/// Packs numbers of any width up to 64.
 fn pack_widest<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes: &mut [u8]) {
     let (words, _) = bytes.as_chunks_mut::<8>();
     let mut words = words.iter_mut();
@@ -107,16 +108,16 @@ fn pack_widest<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes:
                 *place = word.to_le_bytes();
             }
             filled -= 64;
-            // In two steps, since all 64 bits of the number may be in the word.
+            // Shifted in two steps, because all 64 bits of the number may already be in the word.
             word = (number >> 1) >> (width - filled - 1);
         }
     }
 }
 
-/// A row of flags.
+/// A sequence of flags.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
-    /// None as long as all flags are the same.
+    /// Empty as long as all flags are equal.
     words: Vec<u64>,
     len: usize,
     ones: usize,
@@ -134,7 +135,7 @@ impl Bits {
         self.ones += bits.count_ones() as usize;
     }
 
-    /// Appends `count` times the same flag.
+    /// Appends the same flag `count` times.
     pub(super) fn push_same(&mut self, flag: bool, count: usize) {
         let are_same = self.words.is_empty() && self.ones == if flag { self.len } else { 0 };
         if !are_same {
@@ -158,7 +159,7 @@ impl Bits {
         (self.len, self.ones) = (0, 0);
     }
 
-    /// Puts into words what was all the same so far.
+    /// Writes the flags so far into words, if they have all been equal.
     fn spread(&mut self) {
         if self.words.is_empty() {
             let len = std::mem::take(&mut self.len);
@@ -169,17 +170,17 @@ impl Bits {
 
     fn append_same(&mut self, flag: bool, count: usize) {
         let before = self.len;
-        let mut left = count;
-        while left > 0 {
-            let now = left.min(64);
+        let mut remaining = count;
+        while remaining > 0 {
+            let now = remaining.min(64);
             self.append(if flag { lowest(now) } else { 0 }, now);
             self.len += now;
-            left -= now;
+            remaining -= now;
         }
         self.len = before;
     }
 
-    /// Puts the lowest `count` bits behind `len` flags.
+    /// Appends the lowest `count` bits after `len` flags.
     fn append(&mut self, bits: u64, count: usize) {
         let at = self.len % 64;
         match self.words.last_mut() {
@@ -201,37 +202,37 @@ impl Bits {
         out.truncate(bytes);
     }
 
-    /// Appends the flags in Parquet's hybrid of runs and packed bits: words of one value as runs, others as they are.
+    /// Appends the flags in Parquet's hybrid of runs and packed bits: uniform words as runs, others as packed bits.
     pub(super) fn put_runs(&self, out: &mut Vec<u8>) {
         if self.ones == 0 || self.ones == self.len {
             return put_run(self.len, self.ones > 0, out);
         }
         let mut rest = &self.words[..];
-        let mut left = self.len;
+        let mut remaining = self.len;
         while let Some(first) = rest.first() {
             let is_uniform = |word: u64| word == 0 || word == u64::MAX;
-            // The last word may be a part of one, and is written as it is.
-            let whole = &rest[..left / 64];
+            // The last word may be incomplete, and is written as packed bits.
+            let whole = &rest[..remaining / 64];
             let same = whole.iter().take_while(|word| *word == first).count();
             if is_uniform(*first) && same > 0 {
                 put_run(same * 64, *first > 0, out);
-                (rest, left) = (&rest[same..], left - same * 64);
+                (rest, remaining) = (&rest[same..], remaining - same * 64);
                 continue;
             }
             let mixed = whole.iter().take_while(|word| !is_uniform(**word)).count();
             let (words, after) = rest.split_at(mixed.max(1));
-            let flags = left.min(words.len() * 64);
+            let flags = remaining.min(words.len() * 64);
             let groups = flags.div_ceil(8);
             put_varint((groups as u64) << 1 | 1, out);
             let end = out.len() + groups;
             out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
             out.truncate(end);
-            (rest, left) = (after, left - flags);
+            (rest, remaining) = (after, remaining - flags);
         }
     }
 }
 
-/// Up to 64 ones.
+/// A word whose lowest `count` bits, up to 64, are 1.
 fn lowest(count: usize) -> u64 {
     u64::MAX.checked_shr(64 - count as u32).unwrap_or(0)
 }
@@ -245,7 +246,7 @@ fn put_run(len: usize, flag: bool, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// What is packed over other bytes, as it lies in a page.
+    /// Packs over other bytes, as happens in a page.
     fn packed<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32) -> Vec<u8> {
         let bytes = MINIBLOCK / 8 * width as usize;
         let mut out = vec![0xaa; bytes + SPILL];
@@ -254,9 +255,9 @@ mod tests {
         out
     }
 
-    /// Encodings.md, "Run Length Encoding / Bit-Packing Hybrid": the numbers 0 to 7 of three bits.
+    /// Encodings.md, "Run Length Encoding / Bit-Packing Hybrid": the numbers 0 to 7 in three bits each.
     #[test]
-    fn packs_as_the_format_shows() {
+    fn packing_matches_the_example_of_the_format() {
         let mut numbers = [0_u64; MINIBLOCK];
         for (place, number) in numbers.iter_mut().zip(0..8) {
             *place = number;
@@ -266,9 +267,9 @@ mod tests {
         assert_eq!(out[3..], [0; 21]);
     }
 
-    /// Bit by bit, for every width.
+    /// Checks every width bit by bit.
     #[test]
-    fn every_width_has_its_bits_in_order() {
+    fn numbers_of_every_width_are_packed_in_order() {
         for width in 0..=64 {
             let numbers: [u64; MINIBLOCK] = std::array::from_fn(|i| {
                 let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn varints_are_those_of_the_format() {
+    fn zigzag_varints_match_the_format() {
         let bytes = |number| {
             let mut out = Vec::new();
             put_zigzag(number, &mut out);
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_one_value_are_one_run() {
+    fn equal_flags_become_one_run() {
         let mut bits = Bits::default();
         bits.push(0b111, 3);
         bits.push(u64::MAX, 64);
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_flags_stay_bits() {
+    fn mixed_flags_become_packed_bits() {
         let mut bits = Bits::default();
         bits.push(0b1_0110, 5);
         bits.push(0b101, 5);
@@ -327,7 +328,7 @@ mod tests {
         assert_eq!((bits.len(), bits.ones()), (10, 5));
     }
 
-    /// However they came, and however long they were all the same.
+    /// In whatever pieces flags are pushed, and however long they were all equal.
     #[test]
     fn flags_keep_their_order() {
         let pieces = [

@@ -1,8 +1,8 @@
-//! A column's packed cells as the pages of a column chunk, compressed where it pays.
+//! Turns a column's packed cells into the pages of a column chunk, compressed where that pays.
 //!
-//! The pages are made one by one as rows come, and stand after the chunk's dictionary if it has one, which is known when
-//! the row group is full. What the bytes in the pages mean is `column`'s business; here they get their levels, LZ4 and
-//! the metadata that says where they are.
+//! Pages are made one by one as rows come. In the file they follow the chunk's dictionary, if it has one, which is
+//! complete only when the row group is. `column` determines the bytes in a page; this module adds the definition
+//! levels, LZ4 and the metadata that locates the pages.
 
 use bytes::Bytes;
 use lz4_flex::block::{compress_into, get_maximum_output_size};
@@ -16,43 +16,45 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::column::Cells;
 
-/// A page below this is that of a column that was always the same or null, and costs some 10 bytes more if it is compressed.
-const SAYS_NOTHING_BYTES: usize = 1024;
+/// A page smaller than this comes from a column that was constant or null so far; compressing it costs some 10 bytes.
+const INCONCLUSIVE_BYTES: usize = 1024;
 
-/// How far back a page may be that is the same: a range's ends take turns with its starts.
+/// How many pages back an identical page is looked for: the columns for the ends of a range alternate with those for
+/// its starts.
 const PAGES_BEFORE: usize = 2;
 
-/// The pages of a column in a row group, as far as they are made.
+/// The pages of a column in a row group made so far.
 #[derive(Default)]
 pub(super) struct Chunk {
     pages: Vec<CompressedPage>,
-    /// Whether its pages are compressed. All must be alike, and the first one decides: what does not pay in it is not tried
-    /// again before the next row group. So small a one says nothing of those to come.
-    is_pressed: bool,
+    /// Whether its pages are compressed, which must be the same for all of them. The first page decides: if compression
+    /// does not pay there, it is not tried again before the next row group. A very small first page says nothing about
+    /// later ones, so the chunk is then compressed.
+    is_compressed: bool,
     rows: usize,
     nulls: usize,
 }
 
-/// Makes pages. It keeps its memory from one to the next.
+/// Makes pages, reusing its buffers.
 #[derive(Default)]
-pub(super) struct Press {
+pub(super) struct PageCompressor {
     page: Vec<u8>,
-    /// Room for whatever a page may come to.
+    /// Output buffer, large enough for any compressed page.
     room: Vec<u8>,
-    /// The pages that were compressed last, the very last one first: a message that goes in one piece has its first and its
-    /// last byte at the same time, so that columns repeat.
-    before: [Pressed; PAGES_BEFORE],
+    /// The last compressed pages, newest first. Columns repeat: a message that is sent in one piece has its first and
+    /// its last byte at the same time.
+    before: [PageBytes; PAGES_BEFORE],
 }
 
-/// A page, and what it came to.
+/// A page before and after compression.
 #[derive(Default)]
-struct Pressed {
+struct PageBytes {
     plain: Vec<u8>,
-    pressed: Vec<u8>,
+    compressed: Vec<u8>,
 }
 
-impl Press {
-    /// Makes a page of all `cells`, the chunk's next one.
+impl PageCompressor {
+    /// Makes the chunk's next page from all `cells`.
     pub(super) fn page(
         &mut self,
         chunk: &mut Chunk,
@@ -70,12 +72,16 @@ impl Press {
         let encoding = cells.put(&mut self.page);
         let size = self.page.len();
         let is_first = chunk.pages.is_empty();
-        let data = if is_first || chunk.is_pressed {
-            let Pressed { plain, pressed } = self.press()?;
+        let data = if is_first || chunk.is_compressed {
+            let PageBytes { plain, compressed } = self.compress_page()?;
             if is_first {
-                chunk.is_pressed = pressed.len() < size || size < SAYS_NOTHING_BYTES;
+                chunk.is_compressed = compressed.len() < size || size < INCONCLUSIVE_BYTES;
             }
-            if chunk.is_pressed { pressed } else { plain }
+            if chunk.is_compressed {
+                compressed
+            } else {
+                plain
+            }
         } else {
             &self.page
         };
@@ -93,7 +99,7 @@ impl Press {
         Ok(())
     }
 
-    /// Ends a chunk and empties it: its bytes, and what the file's end shall say of it, with places in these bytes.
+    /// Ends a chunk and empties it. Returns its bytes and its metadata, with offsets into these bytes.
     pub(super) fn close(
         &mut self,
         chunk: &mut Chunk,
@@ -101,9 +107,10 @@ impl Press {
         column: ColumnDescPtr,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
         let chunk = std::mem::take(chunk);
-        let dictionary = match is_in_dictionary(&chunk) {
-            true => self.dictionary(cells, chunk.is_pressed)?,
-            false => None,
+        let dictionary = if is_in_dictionary(&chunk) {
+            self.dictionary(cells, chunk.is_compressed)?
+        } else {
+            None
         };
         let dictionary_offset = dictionary.as_ref().map(|_| 0);
         let encodings = count_encodings(dictionary.iter().chain(&chunk.pages));
@@ -120,9 +127,10 @@ impl Press {
         }
         let bytes = Bytes::from(sink.into_inner()?);
         let mut metadata = ColumnChunkMetaData::builder(column)
-            .set_compression(match chunk.is_pressed {
-                true => Compression::LZ4_RAW,
-                false => Compression::UNCOMPRESSED,
+            .set_compression(if chunk.is_compressed {
+                Compression::LZ4_RAW
+            } else {
+                Compression::UNCOMPRESSED
             })
             .set_encodings(
                 (encodings.iter().map(|of| of.encoding))
@@ -150,33 +158,33 @@ impl Press {
         Ok((bytes, close))
     }
 
-    /// Compresses the page, unless it is one of those before.
-    fn press(&mut self) -> Result<&Pressed, ParquetError> {
+    /// Compresses the page, unless it equals a recent one.
+    fn compress_page(&mut self) -> Result<&PageBytes, ParquetError> {
         let mut before = self.before.iter();
         if let Some(same) = before.position(|known| known.plain == self.page) {
             return Ok(&self.before[same]);
         }
-        // The oldest gives its memory.
+        // Reuses the buffers of the oldest page.
         self.before.rotate_right(1);
         let newest = &mut self.before[0];
         std::mem::swap(&mut newest.plain, &mut self.page);
-        compress(&newest.plain, &mut self.room, &mut newest.pressed)?;
+        compress(&newest.plain, &mut self.room, &mut newest.compressed)?;
         Ok(newest)
     }
 
     fn dictionary(
         &mut self,
         cells: &Cells,
-        is_pressed: bool,
+        is_compressed: bool,
     ) -> Result<Option<CompressedPage>, ParquetError> {
         let Some((plain, values)) = cells.dictionary() else {
             return Ok(None);
         };
         let uncompressed = plain.len();
-        let bytes = if is_pressed {
-            let mut pressed = Vec::new();
-            compress(&plain, &mut self.room, &mut pressed)?;
-            Bytes::from(pressed)
+        let bytes = if is_compressed {
+            let mut compressed = Vec::new();
+            compress(&plain, &mut self.room, &mut compressed)?;
+            Bytes::from(compressed)
         } else {
             Bytes::from(plain)
         };
@@ -195,7 +203,7 @@ fn is_in_dictionary(chunk: &Chunk) -> bool {
     pages.any(|page| page.encoding() == Encoding::RLE_DICTIONARY)
 }
 
-/// How many pages there are of each kind.
+/// Counts the pages by type and encoding.
 fn count_encodings<'a>(pages: impl Iterator<Item = &'a CompressedPage>) -> Vec<PageEncodingStats> {
     let mut counts: Vec<PageEncodingStats> = Vec::new();
     for page in pages {
@@ -213,7 +221,7 @@ fn count_encodings<'a>(pages: impl Iterator<Item = &'a CompressedPage>) -> Vec<P
     counts
 }
 
-/// Appends which cells are there: their definition levels, after the levels' length.
+/// Appends the definition levels, which mark the cells that are not null, after their length.
 fn put_levels(cells: &Cells, page: &mut Vec<u8>) {
     let start = page.len();
     page.extend_from_slice(&[0; 4]);
@@ -222,15 +230,20 @@ fn put_levels(cells: &Cells, page: &mut Vec<u8>) {
     page[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
 }
 
-/// Replaces what is in `pressed`. Beside zstd at its fast levels LZ4 takes half the time, for 1 % more bytes of tables whose
-/// times differ, and a quarter to a half more of those that are small already (docs/METHOD.md, "What the engines cost").
-fn compress(plain: &[u8], room: &mut Vec<u8>, pressed: &mut Vec<u8>) -> Result<(), ParquetError> {
+/// Compresses `plain` into `compressed`, replacing its content. Compared with zstd at its fast levels, LZ4 takes half
+/// the time; it needs 1 % more bytes for tables whose times differ, and a quarter to a half more for tables that are
+/// small anyway (docs/METHOD.md, "What the engines cost").
+fn compress(
+    plain: &[u8],
+    room: &mut Vec<u8>,
+    compressed: &mut Vec<u8>,
+) -> Result<(), ParquetError> {
     let enough = get_maximum_output_size(plain.len());
     if room.len() < enough {
         room.resize(enough, 0);
     }
     let used = compress_into(plain, room).map_err(|error| ParquetError::External(error.into()))?;
-    pressed.clear();
-    pressed.extend_from_slice(&room[..used]);
+    compressed.clear();
+    compressed.extend_from_slice(&room[..used]);
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! One column of the page that is being written: its cells, gathered from the rows and packed. What must be known of a
-//! whole row group, dictionaries and extremes, is kept until its end.
+//! One column of the page being written: gathers its cells from the rows and packs them. What covers a whole row group,
+//! dictionaries and extremes, is kept until the group ends.
 //!
-//! Each kind of cell has its own packing, and gathers straight from rows, piece by piece. How the packed bytes become
-//! pages and a chunk of a file is `chunk`'s business; which column comes when is `RowGroup`'s.
+//! Each kind of cell has its own packing, and gathers directly from the rows, piece by piece. `chunk` turns the packed
+//! bytes into pages and a column chunk; `RowGroup` decides which column comes next.
 
 use arrow_schema::DataType;
 use parquet::basic::Encoding;
@@ -10,11 +10,11 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 
 use super::bits::Bits;
 use super::delta::{Deltas, RecentBlocks, Width};
-use super::runs::{NumberPlaces, WordPlaces, put_places};
+use super::runs::{NumberDictionary, WordDictionary, put_indices};
 use super::{PAGE_ROWS, PIECE_ROWS};
 use crate::table::schema::{Column, Packing};
 
-/// Words that are looked at together to see whether they are all the same.
+/// How many words are compared at once, to see whether they are all the same.
 const WORDS_AT_ONCE: usize = 16;
 
 /// The cells of a column, by how they are packed.
@@ -50,7 +50,7 @@ impl Cells {
         }
     }
 
-    /// Bytes of the page's texts: of all else a row takes at most eight or so.
+    /// Bytes of the page's texts. Cells of any other kind take at most about eight bytes per row.
     pub(super) fn text_bytes(&self) -> usize {
         match self {
             Cells::Texts(cells) => cells.bytes.len(),
@@ -58,7 +58,7 @@ impl Cells {
         }
     }
 
-    /// The page of the dictionary, as plain values, and how many they are; `None` if there is none.
+    /// The dictionary page in plain encoding, and its number of values; `None` if the column has no dictionary.
     pub(super) fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
         match self {
             Cells::RepeatedNumbers(cells) => {
@@ -77,14 +77,14 @@ impl Cells {
         }
     }
 
-    /// Appends the values of the data page, without the nulls, and begins the next page. Gives how they are encoded.
+    /// Appends the values of the data page, without nulls, and begins the next page. Returns their encoding.
     pub(super) fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
         match self {
             Cells::Numbers(cells) => cells.put(out),
             Cells::RepeatedNumbers(cells) => cells.put(out),
             Cells::Words(cells) => {
-                put_places(&cells.places, cells.dictionary.words().len(), out);
-                cells.places.clear();
+                put_indices(&cells.indices, cells.dictionary.words().len(), out);
+                cells.indices.clear();
                 cells.present.clear();
                 Encoding::RLE_DICTIONARY
             }
@@ -97,8 +97,8 @@ impl Cells {
         }
     }
 
-    /// What readers may filter by, of all pages that were put, `nulls` of whose cells are null. Words and texts have no
-    /// extremes: those would help nobody.
+    /// The statistics by which readers may filter, over all pages that were put; `nulls` of their cells are null. Words
+    /// and texts have no minimum and maximum, because no reader would use them.
     pub(super) fn statistics(&self, nulls: u64) -> Option<Statistics> {
         match self {
             Cells::Numbers(cells) => Some(cells.statistics(nulls)),
@@ -113,7 +113,7 @@ impl Cells {
         }
     }
 
-    /// Begins the next row group, after all pages were put. The memory stays.
+    /// Begins the next row group, after all pages were put. Keeps the allocated memory.
     pub(super) fn clear(&mut self) {
         match self {
             Cells::Numbers(cells) => cells.deltas.clear(),
@@ -125,12 +125,12 @@ impl Cells {
     }
 }
 
-/// Whole numbers, near to those before them.
+/// Integers that are close to the ones before them.
 #[derive(Debug)]
 pub(super) struct Numbers {
     deltas: Deltas,
     present: Bits,
-    /// Of the last rows some had a number, and some had none.
+    /// Whether the last rows were a mix of numbers and nulls.
     is_mixed: bool,
     width: Width,
 }
@@ -145,7 +145,7 @@ impl Numbers {
         }
     }
 
-    /// Takes a number of every row. Gives all their bits together.
+    /// Takes a number from every row. Returns the bitwise OR of all of them.
     pub(super) fn gather<R>(
         &mut self,
         rows: &[R],
@@ -158,7 +158,7 @@ impl Numbers {
         bits
     }
 
-    /// Takes the numbers of the rows that have one. Gives all their bits together.
+    /// Takes the numbers of the rows that have one. Returns the bitwise OR of all of them.
     pub(super) fn gather_some<R>(
         &mut self,
         rows: &[R],
@@ -170,9 +170,10 @@ impl Numbers {
         let mut count = 0;
         for rows in rows.chunks(64) {
             let room = &mut room[count..];
-            let uniform = match self.is_mixed {
-                true => None,
-                false => copy_uniform(rows, room, &cell),
+            let uniform = if self.is_mixed {
+                None
+            } else {
+                copy_uniform(rows, room, &cell)
             };
             let some = if let Some((some, more)) = uniform {
                 bits |= more;
@@ -217,7 +218,7 @@ impl Numbers {
     }
 }
 
-/// Parquet has unsigned numbers in the bits of signed ones, but orders them as what they are.
+/// Parquet stores unsigned numbers in signed types, but orders them as unsigned.
 fn narrow_statistics(extremes: Option<(u32, u32)>, nulls: u64) -> Statistics {
     let (least, greatest) = extremes
         .map(|(least, greatest)| (least as i32, greatest as i32))
@@ -225,11 +226,12 @@ fn narrow_statistics(extremes: Option<(u32, u32)>, nulls: u64) -> Statistics {
     ValueStatistics::new(least, greatest, None, Some(nulls), false).into()
 }
 
-/// Numbers of at most 32 bits in every row, of few different ones; packed as differences once they are many.
+/// Numbers of at most 32 bits in every row, with few distinct values. Packed by dictionary, or as differences once the
+/// distinct values are too many.
 #[derive(Debug)]
 pub(super) struct RepeatedNumbers {
-    dictionary: NumberPlaces,
-    places: Vec<u16>,
+    dictionary: NumberDictionary,
+    indices: Vec<u16>,
     is_spilled: bool,
     spilled: Numbers,
 }
@@ -237,8 +239,8 @@ pub(super) struct RepeatedNumbers {
 impl RepeatedNumbers {
     fn new() -> RepeatedNumbers {
         RepeatedNumbers {
-            dictionary: NumberPlaces::new(),
-            places: Vec::with_capacity(PAGE_ROWS),
+            dictionary: NumberDictionary::new(),
+            indices: Vec::with_capacity(PAGE_ROWS),
             is_spilled: false,
             spilled: Numbers::new(Width::Narrow),
         }
@@ -250,44 +252,44 @@ impl RepeatedNumbers {
         cell: impl Fn(&R) -> u32,
         recent: &mut RecentBlocks,
     ) {
-        let before = self.places.len();
+        let before = self.indices.len();
         if !self.is_spilled {
             let dictionary = &mut self.dictionary;
-            let places = rows.iter().map_while(|row| dictionary.of(cell(row)));
-            self.places.extend(places);
-            if self.places.len() - before == rows.len() {
+            let indices = rows.iter().map_while(|row| dictionary.of(cell(row)));
+            self.indices.extend(indices);
+            if self.indices.len() - before == rows.len() {
                 return self.spilled.present.push_same(true, rows.len());
             }
-            self.places.truncate(before);
+            self.indices.truncate(before);
             self.spill(recent);
         }
         let number = |row: &R| u64::from(cell(row));
         self.spilled.gather(rows, number, recent);
     }
 
-    /// Goes over to differences, for this page and all that follow in the row group.
+    /// Switches to differences, for this page and all later ones in the row group.
     fn spill(&mut self, recent: &mut RecentBlocks) {
         self.is_spilled = true;
         let numbers = self.dictionary.numbers();
         self.spilled.present.clear();
-        for places in self.places.chunks(PIECE_ROWS) {
-            let number = |place: &u16| u64::from(numbers[usize::from(*place)]);
-            self.spilled.gather(places, number, recent);
+        for indices in self.indices.chunks(PIECE_ROWS) {
+            let number = |index: &u16| u64::from(numbers[usize::from(*index)]);
+            self.spilled.gather(indices, number, recent);
         }
-        self.places.clear();
+        self.indices.clear();
     }
 
     fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
         if self.is_spilled {
             return self.spilled.put(out);
         }
-        put_places(&self.places, self.dictionary.numbers().len(), out);
-        self.places.clear();
+        put_indices(&self.indices, self.dictionary.numbers().len(), out);
+        self.indices.clear();
         self.spilled.present.clear();
         Encoding::RLE_DICTIONARY
     }
 
-    /// The least and the greatest number: the dictionary has those of the pages before it was full, and of that one.
+    /// The minimum and maximum. The dictionary covers the pages up to and including the one that filled it up.
     fn extremes(&self) -> Option<(u32, u32)> {
         let spilled = self.spilled.narrow_extremes();
         let numbers = self.dictionary.numbers().iter().copied();
@@ -309,21 +311,21 @@ impl RepeatedNumbers {
 /// Words of an enumeration.
 #[derive(Debug)]
 pub(super) struct Words {
-    dictionary: WordPlaces,
-    places: Vec<u16>,
+    dictionary: WordDictionary,
+    indices: Vec<u16>,
     present: Bits,
 }
 
 impl Words {
     fn new() -> Words {
         Words {
-            dictionary: WordPlaces::new(),
-            places: Vec::with_capacity(PAGE_ROWS),
+            dictionary: WordDictionary::new(),
+            indices: Vec::with_capacity(PAGE_ROWS),
             present: Bits::default(),
         }
     }
 
-    /// Takes a word of every row: `number` gives the row's, `word` what it means.
+    /// Takes a word from every row: `number` returns the row's number, `word` the word for a number.
     pub(super) fn gather<R>(
         &mut self,
         rows: &[R],
@@ -333,13 +335,13 @@ impl Words {
         for rows in rows.chunks(WORDS_AT_ONCE) {
             let first = number(&rows[0]);
             let different = (rows.iter()).fold(0, |bits, row| bits | (number(row) ^ first));
-            let place = self.dictionary.of(first, || word(first));
+            let index = self.dictionary.of(first, || word(first));
             if different == 0 {
-                self.places.resize(self.places.len() + rows.len(), place);
+                self.indices.resize(self.indices.len() + rows.len(), index);
                 continue;
             }
             let dictionary = &mut self.dictionary;
-            self.places.extend(rows.iter().map(|row| {
+            self.indices.extend(rows.iter().map(|row| {
                 let number = number(row);
                 dictionary.of(number, || word(number))
             }));
@@ -347,7 +349,8 @@ impl Words {
         self.present.push_same(true, rows.len());
     }
 
-    /// Takes the words of the rows that have one. Rows of one `key` have one word, whose number `number` gives.
+    /// Takes the words of the rows that have one. Rows with equal `key` have the same word, whose number `number`
+    /// returns.
     pub(super) fn gather_some<R, K: PartialEq>(
         &mut self,
         rows: &[R],
@@ -355,36 +358,36 @@ impl Words {
         number: impl Fn(&K) -> Option<u8>,
         word: impl Fn(u8) -> &'static str,
     ) {
-        let before = self.places.len();
-        self.places.resize(before + rows.len(), 0);
+        let before = self.indices.len();
+        self.indices.resize(before + rows.len(), 0);
         let mut count = before;
-        // Mostly a row has the word of the one before.
+        // Usually a row has the same word as the one before.
         let mut known = None;
         for rows in rows.chunks(64) {
-            count += gather_mixed(rows, &mut self.present, &mut self.places[count..], |row| {
+            count += gather_mixed(rows, &mut self.present, &mut self.indices[count..], |row| {
                 let key = key(row);
                 match &known {
-                    Some((known, place)) if *known == key => *place,
+                    Some((known, index)) if *known == key => *index,
                     _ => {
                         let number = number(&key);
-                        let place =
+                        let index =
                             number.map(|number| self.dictionary.of(number, || word(number)));
-                        known = Some((key, place));
-                        place
+                        known = Some((key, index));
+                        index
                     }
                 }
             });
         }
-        self.places.truncate(count);
+        self.indices.truncate(count);
     }
 }
 
-/// Yes and no in every row.
+/// A flag in every row.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     flags: Bits,
     present: Bits,
-    /// The least and the greatest of all pages of the row group.
+    /// The minimum and maximum over all pages of the row group.
     extremes: Option<(bool, bool)>,
 }
 
@@ -411,7 +414,7 @@ impl Flags {
     }
 }
 
-/// Free text, mostly null. As it is: compression finds what repeats.
+/// Free text, usually null. Stored as it is: compression finds repetitions.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
@@ -439,7 +442,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Copies the numbers of all rows to the front of `room`. Gives all their bits together.
+/// Copies the numbers of all rows to the front of `room`. Returns the bitwise OR of all of them.
 fn copy_numbers<R>(rows: &[R], room: &mut [i64], mut cell: impl FnMut(&R) -> u64) -> u64 {
     let mut bits = 0;
     for (place, row) in room.iter_mut().zip(rows) {
@@ -450,8 +453,8 @@ fn copy_numbers<R>(rows: &[R], room: &mut [i64], mut cell: impl FnMut(&R) -> u64
     bits
 }
 
-/// Copies the numbers of all rows to the front of `room`, if all have one or none has. Gives how many they are, and all
-/// their bits together; `None` if some have one and some have none.
+/// Copies the numbers of all rows to the front of `room`, if all rows have one or none has. Returns how many were
+/// copied and their bitwise OR; `None` if the rows are a mix.
 fn copy_uniform<R>(
     rows: &[R],
     room: &mut [i64],
@@ -470,8 +473,8 @@ fn copy_uniform<R>(
     (some == 0 || some == rows.len()).then_some((some, bits))
 }
 
-/// Puts the cells of those of up to 64 rows that have one to the front of `room`, which has a place for every row, and
-/// appends which rows those are. Gives their number.
+/// Takes up to 64 rows, puts the cells of those that have one at the front of `room`, which has space for every row,
+/// and appends to `present` which rows those are. Returns their number.
 fn gather_mixed<R, T: Copy + Default>(
     rows: &[R],
     present: &mut Bits,

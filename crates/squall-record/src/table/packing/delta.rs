@@ -1,24 +1,24 @@
-//! Whole numbers as differences of neighbours: Parquet's DELTA_BINARY_PACKED.
+//! Packs integers as differences between neighbours: Parquet's DELTA_BINARY_PACKED.
 //!
-//! It takes one column's numbers of a page piece by piece and keeps no more of them than a block: what is full is
-//! packed at once. Nulls are not its business (`column`). The format is in parquet-format's Encodings.md.
+//! It takes a column's numbers piece by piece, and keeps at most one block of them: a full block is packed immediately.
+//! It does not handle nulls (`column` does). The format is defined in parquet-format's Encodings.md.
 
 use std::ops::BitOr;
 
 use super::bits::{MINIBLOCK, SPILL, pack, put_varint, put_zigzag, width_of};
 
-/// Numbers of a block, and the parts that have a width of their own. Parts of 32 take fewer bits, but once the
-/// pages are compressed these take fewer bytes: numbers of one width repeat where those of many do not.
+/// Numbers per block, and miniblocks per block, each with its own width. Miniblocks of 32 would take fewer bits, but
+/// after compression 64 take fewer bytes: numbers of one width repeat where those of many widths do not.
 const BLOCK: usize = 256;
 const MINIBLOCKS: usize = BLOCK / MINIBLOCK;
-/// Numbers that are looked at together to see whether a block is all of one number.
-const GLANCE: usize = 16;
-/// So many of a block's first 64 steps are like the one before where steps repeat at all.
-const LEAST_REPEATS: u32 = 8;
-/// Blocks that are remembered: a range's ends take turns with its starts.
+/// How many numbers are compared at once, to see whether a block is constant.
+const COMPARED_AT_ONCE: usize = 16;
+/// If at least this many of a block's first 64 differences equal the one before, its differences count as repeating.
+const MIN_REPEATS: u32 = 8;
+/// How many recent blocks are remembered: the columns for the ends of a range alternate with those for its starts.
 const BLOCKS_BEFORE: usize = 2;
 
-/// How wide Parquet has the numbers. Differences wrap around in that width.
+/// The width of the Parquet type. Differences wrap around in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Width {
     /// INT32, from unsigned numbers of at most 32 bits.
@@ -32,13 +32,13 @@ pub(super) enum Width {
 #[derive(Debug)]
 pub(super) struct Deltas {
     width: Width,
-    /// The last number that was packed, then those that wait for their block, then room for more.
+    /// The last packed number, then the numbers waiting for their block, then room for more.
     waiting: Vec<i64>,
     filled: usize,
     first: i64,
     count: usize,
     blocks: Vec<u8>,
-    /// Of all pages of the row group; `None` as long as there is no number.
+    /// Over all pages of the row group; `None` until there is a number.
     extremes: Option<Extremes>,
 }
 
@@ -56,12 +56,12 @@ impl Deltas {
         }
     }
 
-    /// Where the next piece of up to `most` numbers goes; `take` then says how many they were.
+    /// Space for the next piece of up to `most` numbers; the caller then passes their number to `take`.
     pub(super) fn room(&mut self, most: usize) -> &mut [i64] {
         &mut self.waiting[self.filled..][..most]
     }
 
-    /// Takes the first `count` numbers of the room.
+    /// Takes the first `count` numbers of that space.
     pub(super) fn take(&mut self, count: usize, recent: &mut RecentBlocks) {
         if self.count == 0 && count > 0 {
             self.first = self.waiting[0];
@@ -80,7 +80,7 @@ impl Deltas {
         }
     }
 
-    /// The least and the greatest number of all pages that were put; `None` if there is none.
+    /// The minimum and maximum of all pages that were put; `None` if there are no numbers.
     pub(super) fn extremes(&self) -> Option<(i64, i64)> {
         (self.extremes).map(|extremes| (extremes.least, extremes.greatest))
     }
@@ -121,7 +121,7 @@ impl Deltas {
             unreachable!("a full block waits");
         };
         if is_constant(window) {
-            // No difference, of no width.
+            // A smallest difference of 0, and miniblocks of width 0.
             self.blocks.extend_from_slice(&[0; 1 + MINIBLOCKS]);
             return;
         }
@@ -131,13 +131,13 @@ impl Deltas {
         } else {
             let start = self.blocks.len();
             let extremes = put_window(window, BLOCK, self.width, &mut self.blocks);
-            recent.keep(window, self.width, &self.blocks[start..], extremes);
+            recent.insert(window, self.width, &self.blocks[start..], extremes);
             extremes
         };
         self.widen(extremes);
     }
 
-    /// Packs what waits, as the last block.
+    /// Packs the waiting numbers as the last block.
     fn pack_rest(&mut self) {
         if self.filled > 1 {
             let count = self.filled - 1;
@@ -151,12 +151,12 @@ impl Deltas {
     }
 }
 
-/// The blocks that were packed last, whatever their column: a message that goes in one piece has its first and its last
-/// byte at the same time, and in the clear its bytes are those of the wire, so that columns repeat.
+/// The blocks packed last, of whatever column. Columns repeat: a message that is sent in one piece has its first and
+/// its last byte at the same time, and without TLS its offsets are those on the wire.
 #[derive(Debug, Default)]
 pub(super) struct RecentBlocks([RecentBlock; BLOCKS_BEFORE]);
 
-/// A block, and what it came to.
+/// A block, before and after packing.
 #[derive(Debug, Default)]
 struct RecentBlock {
     /// Empty at first.
@@ -171,8 +171,8 @@ impl RecentBlocks {
         (self.0.iter()).find(|block| block.width == width && block.numbers == *window)
     }
 
-    /// Remembers a block in place of the oldest.
-    fn keep(&mut self, window: &Window, width: Width, bytes: &[u8], extremes: Extremes) {
+    /// Remembers a block in place of the oldest one.
+    fn insert(&mut self, window: &Window, width: Width, bytes: &[u8], extremes: Extremes) {
         self.0.rotate_right(1);
         let block = &mut self.0[0];
         block.numbers.clear();
@@ -183,7 +183,7 @@ impl RecentBlocks {
     }
 }
 
-/// The least and the greatest of some numbers.
+/// The minimum and maximum of some numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extremes {
     least: i64,
@@ -206,13 +206,13 @@ impl Extremes {
     }
 }
 
-/// A block's numbers, after the one before them. Of a shorter one the last number is repeated.
+/// A block's numbers, preceded by the number before them. A shorter block is padded with its last number.
 type Window = [i64; BLOCK + 1];
 
-/// Whether all numbers are the same. Few instructions where they are, and fewer where they are not.
+/// Whether all numbers are equal. Takes few instructions if they are, and fewer still if they are not.
 fn is_constant(numbers: &Window) -> bool {
     let first = numbers[0];
-    numbers[1..].chunks(GLANCE).all(|numbers| {
+    numbers[1..].chunks(COMPARED_AT_ONCE).all(|numbers| {
         let different = numbers
             .iter()
             .fold(0, |bits, number| bits | (number ^ first));
@@ -220,15 +220,16 @@ fn is_constant(numbers: &Window) -> bool {
     })
 }
 
-/// Appends the differences of the first `count` numbers to the ones before them. Gives the least and the greatest of
-/// all numbers of the window.
+/// Appends a block with the differences of the first `count` numbers to the ones before them. Returns the minimum and
+/// maximum of all numbers in the window.
 fn put_window(window: &Window, count: usize, width: Width, out: &mut Vec<u8>) -> Extremes {
-    let mut away = [0; BLOCK + 1];
-    if are_near(window, &mut away) {
-        // They fit in 32 bits: every processor of x86-64 compares several such at once, but wider ones one by one.
-        let mut differences = std::array::from_fn(|i| away[i + 1] - away[i]);
+    let mut offsets = [0; BLOCK + 1];
+    if are_near(window, &mut offsets) {
+        // The differences fit in 32 bits, of which every x86-64 processor compares several at once; 64-bit numbers it
+        // compares one by one.
+        let mut differences = std::array::from_fn(|i| offsets[i + 1] - offsets[i]);
         let least_step = put_small(&mut differences, count, out);
-        if let Some(extremes) = near_extremes(window, least_step, &away) {
+        if let Some(extremes) = near_extremes(window, least_step, &offsets) {
             return extremes;
         }
     } else if width == Width::Narrow {
@@ -243,38 +244,38 @@ fn put_window(window: &Window, count: usize, width: Width, out: &mut Vec<u8>) ->
     }
 }
 
-/// The extremes of numbers that are near; `None` if they lie around the end of 64 bits.
-fn near_extremes(window: &Window, least_step: i32, away: &[i32; BLOCK + 1]) -> Option<Extremes> {
+/// The extremes of numbers that are close together; `None` if they wrap around the end of 64 bits.
+fn near_extremes(window: &Window, least_step: i32, offsets: &[i32; BLOCK + 1]) -> Option<Extremes> {
     let (first, last) = (window[0], window[BLOCK]);
     if least_step >= 0 && first <= last {
-        // None is below the one before.
+        // No number is below the one before it.
         return Some(Extremes {
             least: first,
             greatest: last,
         });
     }
-    let least = away.iter().fold(0, |a: i32, b| a.min(*b));
-    let greatest = away.iter().fold(0, |a: i32, b| a.max(*b));
+    let least = offsets.iter().fold(0, |a: i32, b| a.min(*b));
+    let greatest = offsets.iter().fold(0, |a: i32, b| a.max(*b));
     Some(Extremes {
         least: first.checked_add(i64::from(least))?,
         greatest: first.checked_add(i64::from(greatest))?,
     })
 }
 
-/// How far each number is away from the first. Gives whether all are so near that the difference of any two of them
-/// takes 32 bits at most.
-fn are_near(window: &Window, away: &mut [i32; BLOCK + 1]) -> bool {
-    const FARTHEST: i64 = 1 << 30;
+/// Computes each number's distance from the first. Returns whether all are so close that the difference of any two fits
+/// in 32 bits.
+fn are_near(window: &Window, offsets: &mut [i32; BLOCK + 1]) -> bool {
+    const MAX_DISTANCE: i64 = 1 << 30;
     let mut high = 0;
-    for (away, number) in away.iter_mut().zip(window) {
+    for (offset, number) in offsets.iter_mut().zip(window) {
         let distance = number.wrapping_sub(window[0]);
-        *away = distance as i32;
-        high |= distance.wrapping_add(FARTHEST) as u64;
+        *offset = distance as i32;
+        high |= distance.wrapping_add(MAX_DISTANCE) as u64;
     }
-    high < 2 * FARTHEST as u64
+    high < 2 * MAX_DISTANCE as u64
 }
 
-/// Appends a block of `count` differences. Gives the least of them.
+/// Appends a block of `count` differences. Returns the smallest of them.
 fn put_small(differences: &mut [i32; BLOCK], count: usize, out: &mut Vec<u8>) -> i32 {
     let first = differences[0];
     differences[count..].fill(first);
@@ -284,14 +285,14 @@ fn put_small(differences: &mut [i32; BLOCK], count: usize, out: &mut Vec<u8>) ->
         std::array::from_fn(|i| differences[i].wrapping_sub(base).cast_unsigned());
     let mut widths = widths_of(&above);
     if count == BLOCK && steps_repeat(&above) {
-        // In whole bytes, compression sees the repetition: that makes up for more than these bits.
+        // Compression sees the repetition if widths are whole bytes, which more than makes up for the additional bits.
         widths = widths.map(|width| width.next_multiple_of(8));
     }
     put_block(i64::from(base), &above, widths, out);
     base
 }
 
-/// Appends a block of which some difference may take more than 32 bits.
+/// Appends a block in which some difference may need more than 32 bits.
 fn put_large(window: &Window, count: usize, out: &mut Vec<u8>) {
     let mut differences: [i64; BLOCK] =
         std::array::from_fn(|i| window[i + 1].wrapping_sub(window[i]));
@@ -303,14 +304,14 @@ fn put_large(window: &Window, count: usize, out: &mut Vec<u8>) {
     put_block(base, &above, widths_of(&above), out);
 }
 
-/// Whether steps are often those before them, by the first of them.
+/// Whether differences often equal the one before, judged by the first miniblock.
 fn steps_repeat(above: &[u32; BLOCK]) -> bool {
     let steps = above[..MINIBLOCK].iter().zip(&above[1..=MINIBLOCK]);
     let repeats: u32 = steps.map(|(step, next)| u32::from(step == next)).sum();
-    repeats >= LEAST_REPEATS
+    repeats >= MIN_REPEATS
 }
 
-/// The bits that the numbers of each miniblock take.
+/// The number of bits that the numbers of each miniblock need.
 fn widths_of<T>(above: &[T; BLOCK]) -> [u8; MINIBLOCKS]
 where
     T: Copy + Default + Into<u64> + BitOr<Output = T>,
@@ -322,7 +323,7 @@ where
     })
 }
 
-/// Appends a block of what the differences are above `base`, those of each miniblock in so many bits.
+/// Appends a block: the differences minus `base`, packed in the width of their miniblock.
 fn put_block<T: Copy + Into<u64>>(
     base: i64,
     above: &[T; BLOCK],
@@ -342,7 +343,7 @@ fn put_block<T: Copy + Into<u64>>(
     out.truncate(at);
 }
 
-/// Bytes of a miniblock whose numbers have so many bits.
+/// Bytes of a miniblock of numbers of this width.
 const fn packed_bytes(width: u8) -> usize {
     MINIBLOCK / 8 * width as usize
 }
@@ -364,24 +365,24 @@ mod tests {
 
     /// Encodings.md, "Delta Encoding", example 1: 1, 2, 3, 4, 5.
     #[test]
-    fn even_steps_take_no_bits() {
+    fn constant_differences_need_no_bits() {
         assert_eq!(
             packed(Width::Wide, &[1, 2, 3, 4, 5]),
             [128, 2, 4, 5, 2, 2, 0, 0, 0, 0]
         );
     }
 
-    /// Encodings.md, "Delta Encoding", example 2: 7, 5, 3, 1, 2, 3, 4, 5, the differences two bits each.
+    /// Encodings.md, "Delta Encoding", example 2: 7, 5, 3, 1, 2, 3, 4, 5, with differences of two bits each.
     #[test]
-    fn the_least_difference_is_the_base() {
+    fn smallest_difference_is_the_base() {
         let mut expected = vec![128, 2, 4, 8, 14, 3, 2, 0, 0, 0, 0b1100_0000, 0b11_1111];
         expected.resize(10 + 2 * 8, 0);
         assert_eq!(packed(Width::Wide, &[7, 5, 3, 1, 2, 3, 4, 5]), expected);
     }
 
-    /// Steps that repeat take whole bytes, others as many bits as they need.
+    /// Repeating differences take whole bytes, others only as many bits as they need.
     #[test]
-    fn repeated_steps_are_packed_in_whole_bytes() {
+    fn repeating_differences_are_packed_in_whole_bytes() {
         let width_of_first = |step: fn(i64) -> i64| {
             let mut number = 0;
             let numbers: Vec<i64> = (0..=BLOCK as i64)
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_packed_before_is_packed_the_same() {
+    fn remembered_block_is_packed_like_a_fresh_one() {
         let numbers: Vec<i64> = (0..300).map(|i| i * i % 1_000).collect();
         let mut recent = RecentBlocks::default();
         let mut pack_remembering = |add: i64| {
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn no_numbers_are_a_header() {
+    fn empty_page_is_only_a_header() {
         assert_eq!(packed(Width::Wide, &[]), [128, 2, 4, 0, 0]);
         assert_eq!(Deltas::new(Width::Wide, 1).extremes(), None);
     }
@@ -433,13 +434,13 @@ mod tests {
         let greatest = i64::from(u32::MAX);
         assert_eq!(
             packed(Width::Narrow, &[greatest, 0, greatest]),
-            // -1 first; then 1 and -1, above a base of -1.
+            // First -1; then 1 and -1, relative to a base of -1.
             [[128, 2, 4, 3, 1, 1, 2, 0, 0, 0, 2].as_slice(), &[0; 15]].concat()
         );
     }
 
     #[test]
-    fn extremes_at_the_ends_of_64_bits() {
+    fn extremes_are_right_when_differences_overflow() {
         let (least, greatest) = (i64::MIN, i64::MAX);
         for numbers in [
             [greatest, least, least + 1],
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_those_of_all_numbers() {
+    fn extremes_cover_all_pages_of_a_row_group() {
         for place in [0, 1, 64, 256, 257, 299] {
             let mut deltas = Deltas::new(Width::Wide, 300);
             deltas.room(300).fill(7);

@@ -1,9 +1,10 @@
-//! Rows into a row group of Parquet, column by column.
+//! Packs rows into a Parquet row group, column by column.
 //!
-//! It writes what the parquet crate would, in a fraction of the instructions: that one hashes each word, and its
-//! encoders take numbers one by one. Here every column is gathered straight from the rows (`column`), packed a block at
-//! a time (`delta`, `runs`, `bits`), and handed to the parquet crate as finished pages (`chunk`), which are made a column
-//! at a time, for those who have other things to do meanwhile. The file's metadata and end are that crate's business. Reading is `table::reader`'s; `unpacking` is the way back for differences.
+//! It writes the same format as the parquet crate in a fraction of the instructions: that crate hashes each word, and
+//! its encoders take numbers one by one. Here every column is gathered directly from the rows (`column`), packed a
+//! block at a time (`delta`, `runs`, `bits`), and passed to the parquet crate as finished pages (`chunk`). Pages are
+//! made one column at a time, so that the caller can do other work in between. The parquet crate writes the file's
+//! metadata and footer. `table::reader` reads tables; `unpacking` reverses the differences.
 
 mod bits;
 mod chunk;
@@ -16,47 +17,47 @@ use std::io::Write;
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
-use self::chunk::{Chunk, Press};
+use self::chunk::{Chunk, PageCompressor};
 use self::column::{Cells, Numbers};
 use self::delta::RecentBlocks;
 use super::schema::Column;
 
-/// Rows of a row group: the writer holds the packed columns of one at a time, and the description of every one before it
-/// (about 1.3 kB a column), so fewer rows would make files of long loads cost memory.
+/// Rows per row group. The writer holds the packed columns of one group and the metadata of all earlier ones (about 1.3
+/// kB per column), so smaller groups would make long loads need more memory.
 pub(super) const ROW_GROUP_ROWS: usize = 256 * 1024;
-/// Rows of a page: what takes long, pressing, is done a page of a column at a time (docs/METHOD.md, "Writing in time to
-/// spare"); a page costs some 40 bytes.
+/// Rows per page. The slow step, compression, works on one page of one column at a time (docs/METHOD.md, "Writing in
+/// time to spare"). A page costs some 40 bytes.
 pub(super) const PAGE_ROWS: usize = 8 * 1024;
 const _: () = assert!(ROW_GROUP_ROWS.is_multiple_of(PAGE_ROWS));
-/// The most bytes of a page that are pressed in a short time: only texts can be more.
+/// The largest page that compresses quickly; only pages of texts can be larger.
 const SHORT_PAGE_BYTES: usize = 8 * PAGE_ROWS;
-/// Rows that are packed at once: enough to make the cost per column small, few enough for the processor's nearest cache
-/// to hold them while every column looks at them.
+/// Rows packed at once: enough to keep the overhead per column small, and few enough to stay in the L1 cache while
+/// every column reads them.
 pub(super) const PIECE_ROWS: usize = 256;
 
-/// A number that a signed column cannot hold.
+/// A number that is too large for a signed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellWriteError {
     pub(super) column: &'static str,
     pub(super) value: u64,
 }
 
-/// The row group that is being written. A row fills its columns from the first to the last, in the table's order.
+/// The row group being written. Rows fill its columns from first to last, in the table's order.
 pub struct RowGroup {
     columns: &'static [Column],
-    /// Of the page that is being filled, a column each.
+    /// The page being filled, one element per column.
     cells: Vec<Cells>,
-    /// The pages before it.
+    /// The finished pages of each column.
     chunks: Vec<Chunk>,
-    /// The place of the column that comes next.
+    /// The index of the column to fill next.
     next: usize,
-    /// Rows of the page that is being filled.
+    /// Rows in the page being filled.
     rows: usize,
-    /// Columns of the page, once it is full, of which pages are made.
-    pressed: usize,
+    /// How many columns of the full page have been made into pages.
+    compressed_columns: usize,
     rows_before_page: usize,
     recent: RecentBlocks,
-    press: Press,
+    compressor: PageCompressor,
 }
 
 impl RowGroup {
@@ -67,18 +68,19 @@ impl RowGroup {
             chunks: columns.iter().map(|_| Chunk::default()).collect(),
             next: 0,
             rows: 0,
-            pressed: 0,
+            compressed_columns: 0,
             rows_before_page: 0,
             recent: RecentBlocks::default(),
-            press: Press::default(),
+            compressor: PageCompressor::default(),
         }
     }
 
-    /// Rows that its page can still take; 0 if that is to be pressed, or the row group is full.
+    /// How many rows its page can still take; 0 if a page has to be compressed or the row group is full.
     pub(super) fn room(&self) -> usize {
-        match self.is_full() {
-            true => 0,
-            false => PAGE_ROWS - self.rows,
+        if self.is_full() {
+            0
+        } else {
+            PAGE_ROWS - self.rows
         }
     }
 
@@ -86,43 +88,47 @@ impl RowGroup {
         self.rows_before_page == ROW_GROUP_ROWS
     }
 
-    /// Says that every column now has `rows` more rows.
-    pub(super) fn took(&mut self, rows: usize) {
+    /// Records that every column has received `rows` more rows.
+    pub(super) fn add_rows(&mut self, rows: usize) {
         debug_assert_eq!(self.next, self.cells.len(), "a row fills every column");
         self.next = 0;
         self.rows += rows;
     }
 
-    /// Whether its page is full, a column of which is to be pressed then.
+    /// Whether its page is full and a column of it has to be compressed next.
     pub(super) fn is_page_full(&self) -> bool {
         self.rows == PAGE_ROWS
     }
 
-    /// Whether to press the next column takes a short time.
+    /// Whether compressing the next column takes little time.
     pub(super) fn is_next_short(&self) -> bool {
-        self.cells[self.pressed].text_bytes() <= SHORT_PAGE_BYTES
+        self.cells[self.compressed_columns].text_bytes() <= SHORT_PAGE_BYTES
     }
 
-    /// Presses the next column of its page.
-    pub(super) fn press_next(&mut self) -> Result<(), ParquetError> {
-        let place = self.pressed;
-        let may_be_null = self.columns[place].nullable;
-        (self.press).page(&mut self.chunks[place], &mut self.cells[place], may_be_null)?;
-        self.pressed += 1;
-        if self.pressed == self.columns.len() {
+    /// Makes the next column of its page into a page and compresses it.
+    pub(super) fn compress_next(&mut self) -> Result<(), ParquetError> {
+        let column = self.compressed_columns;
+        let may_be_null = self.columns[column].nullable;
+        (self.compressor).page(
+            &mut self.chunks[column],
+            &mut self.cells[column],
+            may_be_null,
+        )?;
+        self.compressed_columns += 1;
+        if self.compressed_columns == self.columns.len() {
             self.rows_before_page += self.rows;
-            (self.rows, self.pressed) = (0, 0);
+            (self.rows, self.compressed_columns) = (0, 0);
         }
         Ok(())
     }
 
-    /// Writes the row group, if it has rows, and begins the next one.
+    /// Writes the row group if it has rows, and begins the next one.
     pub(super) fn write<W: Write + Send>(
         &mut self,
         file: &mut SerializedFileWriter<W>,
     ) -> Result<(), ParquetError> {
         while self.rows > 0 {
-            self.press_next()?;
+            self.compress_next()?;
         }
         if self.rows_before_page == 0 {
             return Ok(());
@@ -132,7 +138,7 @@ impl RowGroup {
         for ((column, chunk), cells) in
             (columns.into_iter().zip(&mut self.chunks)).zip(&mut self.cells)
         {
-            let (bytes, close) = self.press.close(chunk, cells, column)?;
+            let (bytes, close) = self.compressor.close(chunk, cells, column)?;
             group.append_column(&bytes, close)?;
         }
         group.close()?;
@@ -140,7 +146,7 @@ impl RowGroup {
         Ok(())
     }
 
-    /// A column of times or counts.
+    /// Fills a column of times or counts.
     pub(super) fn numbers<R>(
         &mut self,
         rows: &[R],
@@ -151,7 +157,7 @@ impl RowGroup {
         self.check_signed(bits, rows.iter().map(cell))
     }
 
-    /// A column of times or counts that may be null.
+    /// Fills a nullable column of times or counts.
     pub(super) fn optional_numbers<R>(
         &mut self,
         rows: &[R],
@@ -162,13 +168,13 @@ impl RowGroup {
         self.check_signed(bits, rows.iter().filter_map(cell))
     }
 
-    /// A column of numbers that may be below zero, and may be null.
+    /// Fills a nullable column of signed numbers.
     pub(super) fn optional_signed<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<i64>) {
         let (cells, recent) = self.next_numbers();
         cells.gather_some(rows, |row| cell(row).map(|number| number as u64), recent);
     }
 
-    /// A column of small unsigned numbers.
+    /// Fills a column of small unsigned numbers.
     pub(super) fn small<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> u32) {
         match self.next_with_recent() {
             (Cells::Numbers(cells), recent) => {
@@ -179,13 +185,13 @@ impl RowGroup {
         }
     }
 
-    /// A column of small unsigned numbers that may be null.
+    /// Fills a nullable column of small unsigned numbers.
     pub(super) fn optional_small<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<u32>) {
         let (cells, recent) = self.next_numbers();
         cells.gather_some(rows, |row| cell(row).map(u64::from), recent);
     }
 
-    /// A column of yes and no.
+    /// Fills a column of flags.
     pub(super) fn flags<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> bool) {
         match self.next() {
             Cells::Flags(cells) => cells.gather(rows, cell),
@@ -193,7 +199,7 @@ impl RowGroup {
         }
     }
 
-    /// A column of an enumeration's words. `place` gives a row's place in `words`.
+    /// Fills a column of an enumeration's words. `place` returns the index of a row's word in `words`.
     pub(super) fn words<R>(
         &mut self,
         rows: &[R],
@@ -210,8 +216,8 @@ impl RowGroup {
         }
     }
 
-    /// A column of words that may be null: they follow from a row's `key`; `number` gives each a number, and `word` says
-    /// which one that is.
+    /// Fills a nullable column of words. A word depends on a row's `key`; `number` returns the number of the key's
+    /// word, and `word` the word itself.
     pub(super) fn optional_words<R, K: PartialEq>(
         &mut self,
         rows: &[R],
@@ -225,7 +231,7 @@ impl RowGroup {
         }
     }
 
-    /// A column of free text that may be null.
+    /// Fills a nullable column of free text.
     pub(super) fn texts<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<&str>) {
         match self.next() {
             Cells::Texts(cells) => cells.gather(rows, cell),
@@ -249,7 +255,7 @@ impl RowGroup {
         }
     }
 
-    /// Whether a signed column holds all `cells` of the column before the next, whose bits together are `bits`.
+    /// Checks that the column just filled, a signed one, can hold all `cells`, whose bitwise OR is `bits`.
     fn check_signed(
         &self,
         bits: u64,
@@ -266,7 +272,7 @@ impl RowGroup {
     }
 }
 
-/// A table's `encode` and its list of columns are of one file and are written together.
+/// Unreachable, because a table's `encode` and its list of columns are in one file and are written together.
 fn not_as_declared(cells: &Cells) -> ! {
     unreachable!("a row fills each column as its table declares it, not as {cells:?}")
 }

@@ -1,4 +1,5 @@
-//! The bytes of a column chunk, read at once: its pages are many, and each would be two reads of the file and more.
+//! The bytes of a column chunk, read in one call: a chunk has many pages, and reading each from the file would take two
+//! calls or more. The pages are not interpreted here.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,7 +9,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
-/// Where a chunk is in its file, and what stands there.
+/// The bytes of a chunk, and their offset in the file.
 pub(super) struct ChunkBytes {
     start: u64,
     bytes: Bytes,
@@ -21,7 +22,7 @@ impl ChunkBytes {
     ) -> Result<ChunkBytes, ParquetError> {
         let (start, length) = chunk.byte_range();
         let end = start.checked_add(length);
-        // What a file says of itself is not believed before memory is asked for.
+        // A corrupt length must not allocate memory, so it is checked against the file first.
         if end.is_none_or(|end| end > Length::len(file)) {
             return Err(outside());
         }
@@ -33,7 +34,7 @@ impl ChunkBytes {
         })
     }
 
-    /// From `start`, a place in the file, to the chunk's end.
+    /// The bytes from `start`, an offset in the file, to the end of the chunk.
     fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
         let at = start.checked_sub(self.start).map(usize::try_from);
         match at {
@@ -44,7 +45,7 @@ impl ChunkBytes {
 }
 
 impl Length for ChunkBytes {
-    /// As if the file ended with the chunk.
+    /// The length of the file if it ended with the chunk.
     fn len(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -59,9 +60,10 @@ impl ChunkReader for ChunkBytes {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let bytes = self.from(start)?;
-        match length <= bytes.len() {
-            true => Ok(bytes.slice(..length)),
-            false => Err(outside()),
+        if length <= bytes.len() {
+            Ok(bytes.slice(..length))
+        } else {
+            Err(outside())
         }
     }
 }

@@ -1,22 +1,23 @@
-//! Whole numbers back from differences of neighbours: Parquet's DELTA_BINARY_PACKED, in blocks as `packing::delta` has
-//! them.
+//! Decodes integers from differences between neighbours: Parquet's DELTA_BINARY_PACKED, in blocks of the size that
+//! `packing::delta` writes.
 //!
-//! It reads what our packer writes, and says of anything else that it cannot: what that is, the Parquet crate knows
-//! (`Theirs`). So it must never give other numbers than that one would. Nulls are not its business (`levels`).
+//! It decodes only what our packer writes. It refuses everything else, which the parquet crate then decodes
+//! (`Chunk::Fallback`), so it must never return other numbers than that crate would. It does not handle nulls (`levels`
+//! does).
 
 use bytes::Bytes;
 
-/// Numbers of a miniblock, and miniblocks of a block.
+/// Numbers per miniblock, and miniblocks per block.
 const MINIBLOCK: usize = 64;
 const MINIBLOCKS: usize = 4;
-/// Bytes behind a miniblock that are read with its last numbers.
+/// Bytes after a miniblock that are read along with its last numbers.
 const SPILL: usize = 16;
-/// Most bits of a number that is read as one word, wherever in a byte it begins.
+/// The widest number that can be read as one word, at whatever bit of a byte it begins.
 const WORD_BITS: usize = 57;
 
-/// A number of a column: all sums are of 64 bits, of which a narrow one has the lower half.
+/// The type of a column's numbers. All sums are computed in 64 bits; a narrow number takes the lower half.
 pub(in crate::table) trait Number: Copy + Default {
-    /// Bits that Parquet has it in.
+    /// The width of its Parquet type in bits.
     const BITS: u32;
 
     fn of(bits: u64) -> Self;
@@ -38,62 +39,62 @@ impl Number for u32 {
     }
 }
 
-/// The numbers of a page that are still to come.
+/// The remaining numbers of a page.
 #[derive(Debug)]
 pub(super) struct Deltas<T> {
     bytes: Bytes,
     at: usize,
-    /// Numbers behind those of the miniblock.
-    left: usize,
+    /// Numbers of the page after the current miniblock.
+    remaining: usize,
     last: u64,
-    /// The least difference of the block.
+    /// The block's smallest difference, which is added to every packed one.
     step: u64,
     widths: [u8; MINIBLOCKS],
-    /// The next miniblock of the block.
+    /// The index of the block's next miniblock.
     next: usize,
-    /// The miniblock, and how many of its numbers are there and were given.
+    /// The current miniblock, how many of its numbers are valid, and how many of those have been returned.
     miniblock: [T; MINIBLOCK],
     filled: usize,
-    given: usize,
+    returned: usize,
 }
 
 impl<T: Number> Deltas<T> {
-    /// Of a page's values; `None` if our packer does not write such.
+    /// Starts on the values of a page; `None` if their layout is not that of our packer.
     pub(super) fn of(bytes: Bytes) -> Option<Deltas<T>> {
         let mut deltas = Deltas {
             bytes,
             at: 0,
-            left: 0,
+            remaining: 0,
             last: 0,
             step: 0,
             widths: [0; MINIBLOCKS],
             next: MINIBLOCKS,
             miniblock: [T::default(); MINIBLOCK],
             filled: 0,
-            given: 0,
+            returned: 0,
         };
         let has_our_blocks = deltas.varint()? == (MINIBLOCK * MINIBLOCKS) as u64
             && deltas.varint()? == MINIBLOCKS as u64;
         if !has_our_blocks {
             return None;
         }
-        // The Parquet crate has it as a signed number.
+        // The parquet crate reads the count as a signed number.
         let count = usize::try_from(deltas.varint()?.cast_signed()).ok()?;
         deltas.last = deltas.zigzag()?;
         if let Some(behind) = count.checked_sub(1) {
-            (deltas.left, deltas.filled) = (behind, 1);
+            (deltas.remaining, deltas.filled) = (behind, 1);
             deltas.miniblock[0] = T::of(deltas.last);
         }
         Some(deltas)
     }
 
-    /// Appends the next `count` numbers; `None` if they cannot be read here.
+    /// Appends the next `count` numbers; `None` if they cannot be decoded here.
     pub(super) fn take(&mut self, count: usize, out: &mut Vec<T>) -> Option<()> {
         let end = out.len() + count;
         loop {
-            let wanted = (end - out.len()).min(self.filled - self.given);
-            out.extend_from_slice(&self.miniblock[self.given..][..wanted]);
-            self.given += wanted;
+            let wanted = (end - out.len()).min(self.filled - self.returned);
+            out.extend_from_slice(&self.miniblock[self.returned..][..wanted]);
+            self.returned += wanted;
             if out.len() == end {
                 return Some(());
             }
@@ -101,9 +102,9 @@ impl<T: Number> Deltas<T> {
         }
     }
 
-    /// Reads the next miniblock.
+    /// Decodes the next miniblock.
     fn fill(&mut self) -> Option<()> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return None;
         }
         if self.next == MINIBLOCKS {
@@ -129,9 +130,9 @@ impl<T: Number> Deltas<T> {
         };
         self.at += size;
         self.next += 1;
-        self.filled = self.left.min(MINIBLOCK);
-        self.left -= self.filled;
-        self.given = 0;
+        self.filled = self.remaining.min(MINIBLOCK);
+        self.remaining -= self.filled;
+        self.returned = 0;
         Some(())
     }
 
@@ -152,7 +153,7 @@ impl<T: Number> Deltas<T> {
         None
     }
 
-    /// A number that may be below zero, if the column can have such.
+    /// Reads a number in zigzag encoding; `None` if it does not fit the column's width.
     fn zigzag(&mut self) -> Option<u64> {
         let folded = self.varint()?;
         let number = (folded >> 1).cast_signed() ^ -(folded & 1).cast_signed();
@@ -161,8 +162,8 @@ impl<T: Number> Deltas<T> {
     }
 }
 
-/// The numbers of a miniblock: each is `step` and its packed difference above `last`, the one before it. Gives the last.
-/// Behind what is packed there are [`SPILL`] bytes.
+/// Decodes a miniblock: each number is the one before it plus `step` plus its packed difference, starting from `last`.
+/// Returns the last number. `packed` has [`SPILL`] bytes more than the miniblock.
 fn add_up<T: Number>(
     width: usize,
     packed: &[u8],
@@ -170,7 +171,7 @@ fn add_up<T: Number>(
     last: u64,
     numbers: &mut [T; MINIBLOCK],
 ) -> u64 {
-    /// A function for each width, in which all that depends on it is known.
+    /// Calls a function specialized for the width, so that everything that depends on it is a constant.
     macro_rules! for_width {
         ($($width:literal)*) => {
             match width {
@@ -201,19 +202,16 @@ fn add_up_bits<T: Number, const WIDTH: usize>(
     let mask = u64::MAX >> (u64::BITS as usize - WIDTH);
     let (eights, _) = numbers.as_chunks_mut::<8>();
     for (i, eight) in eights.iter_mut().enumerate() {
-        // Eight numbers are whole bytes.
+        // Eight numbers always fill whole bytes.
         let bytes = &packed[i * WIDTH..][..WIDTH + SPILL];
         for (n, number) in eight.iter_mut().enumerate() {
             let (byte, bit) = (n * WIDTH / 8, n * WIDTH % 8);
-            let above = match WIDTH <= WORD_BITS {
-                true => {
-                    let word = bytes[byte..].first_chunk().copied().unwrap_or_default();
-                    u64::from_le_bytes(word) >> bit
-                }
-                false => {
-                    let word = bytes[byte..].first_chunk().copied().unwrap_or_default();
-                    (u128::from_le_bytes(word) >> bit) as u64
-                }
+            let above = if WIDTH <= WORD_BITS {
+                let word = bytes[byte..].first_chunk().copied().unwrap_or_default();
+                u64::from_le_bytes(word) >> bit
+            } else {
+                let word = bytes[byte..].first_chunk().copied().unwrap_or_default();
+                (u128::from_le_bytes(word) >> bit) as u64
             };
             last = last.wrapping_add(step.wrapping_add(above & mask));
             *number = T::of(last);

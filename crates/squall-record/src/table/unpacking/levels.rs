@@ -1,32 +1,32 @@
-//! Which cells of a page are there: definition levels of one bit, in Parquet's hybrid of runs and packed bits.
+//! Which cells of a page are not null: one-bit definition levels in Parquet's hybrid of runs and packed bits.
 //!
-//! Like `delta` it says of what it does not know that it cannot read it.
+//! Like `delta`, it refuses whatever it does not know, and leaves that to the parquet crate.
 
 use bytes::Bytes;
 
-/// The levels of a page that are still to come.
+/// The remaining definition levels of a page.
 #[derive(Debug)]
 pub(super) struct Levels {
     bytes: Bytes,
     at: usize,
     run: Run,
-    /// Levels that are left of the run.
-    left: usize,
+    /// Levels left in the current run.
+    remaining: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Run {
     Same(bool),
-    /// Packed bits, from this one on.
+    /// Packed bits, starting at this bit.
     Bits(usize),
 }
 
-/// Which of some cells are there, and how many these are.
+/// Which of the next cells are not null, and how many cells this covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Presence {
     All(usize),
     None(usize),
-    /// A bit for each, the first is the last one; at most 64.
+    /// One bit per cell, the first cell in the least significant bit; at most 64 cells.
     Some(u64, usize),
 }
 
@@ -39,7 +39,8 @@ impl Presence {
 }
 
 impl Levels {
-    /// Of the front of a page of version 1, and what is behind; `None` if there is no such.
+    /// Splits a version 1 page into its levels and the bytes after them; `None` if the page is too short for its
+    /// levels.
     pub(super) fn of(page: &Bytes) -> Option<(Levels, Bytes)> {
         let size = u32::from_le_bytes(*page.first_chunk()?) as usize;
         let end = size.checked_add(4).filter(|end| *end <= page.len())?;
@@ -47,17 +48,17 @@ impl Levels {
             bytes: page.slice(4..end),
             at: 0,
             run: Run::Same(false),
-            left: 0,
+            remaining: 0,
         };
         Some((levels, page.slice(end..)))
     }
 
-    /// What the next levels say, at most `most` of them and at least one.
+    /// The next levels: at least one, and at most `most`.
     pub(super) fn run(&mut self, most: usize) -> Option<Presence> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             self.begin_run()?;
         }
-        let most = most.min(self.left);
+        let most = most.min(self.remaining);
         let presence = match &mut self.run {
             Run::Same(true) => Presence::All(most),
             Run::Same(false) => Presence::None(most),
@@ -71,7 +72,7 @@ impl Levels {
                 }
             }
         };
-        self.left -= presence.count();
+        self.remaining -= presence.count();
         Some(presence)
     }
 
@@ -99,18 +100,18 @@ impl Levels {
                 return None;
             }
             self.at += 1;
-            (self.run, self.left) = (Run::Same(level == 1), count);
+            (self.run, self.remaining) = (Run::Same(level == 1), count);
         } else {
-            // A count of eights, each a byte.
+            // The count is in groups of eight levels, one byte each.
             self.bytes.get(self.at..self.at + count)?;
-            (self.run, self.left) = (Run::Bits(self.at * 8), count * 8);
+            (self.run, self.remaining) = (Run::Bits(self.at * 8), count * 8);
             self.at += count;
         }
         Some(())
     }
 }
 
-/// Bits from place `at` on, and how many: as many of `most` as lie in eight bytes.
+/// The bits from position `at` on, and their number: as many of `most` as eight bytes hold.
 fn bits_at(bytes: &[u8], at: usize, most: usize) -> (u64, usize) {
     let bytes = &bytes[at / 8..];
     let mut word = [0; 8];

@@ -1,8 +1,8 @@
-//! Columns of whole numbers out of a file, in fewer instructions than the parquet crate takes.
+//! Reads integer columns from a file, in fewer instructions than the parquet crate takes.
 //!
-//! It reads the pages that our own packer writes (`delta`, `levels`). A chunk that has anything else is that crate's, from
-//! where this came upon it: so files of others' making are read or refused as it reads or refuses them. It has no say in
-//! which columns there are and what is wrong with a cell (`reader`, `columns`).
+//! It decodes the pages that our own packer writes (`delta`, `levels`). At anything else in a chunk, the parquet crate
+//! takes over from that point, so files of other writers are accepted or refused exactly as that crate does. It does
+//! not decide which columns exist or whether a cell is valid (`reader`, `columns`).
 
 mod chunk_bytes;
 mod delta;
@@ -27,14 +27,14 @@ use chunk_bytes::ChunkBytes;
 use delta::{Deltas, Number};
 use levels::{Levels, Presence};
 
-/// A column that is read here, from its first row on.
+/// A column that is read here, starting at its first row.
 pub(super) enum Numbers {
     Wide(Box<Chunks<Wide>>),
     Narrow(Box<Chunks<Narrow>>),
 }
 
 impl Numbers {
-    /// The column with this name and type, if its pages may be such as we write.
+    /// The column with this name and type, if its pages may be in our format.
     pub(super) fn of(
         file: &Arc<File>,
         metadata: &Arc<ParquetMetaData>,
@@ -42,45 +42,43 @@ impl Numbers {
         data_type: &DataType,
     ) -> Option<Numbers> {
         let schema = metadata.file_metadata().schema_descr();
-        let mut columns = (0..schema.num_columns()).map(|place| (place, schema.column(place)));
-        let (place, column) = columns.find(|(_, column)| column.path().parts() == [name])?;
-        let is_ours =
+        let mut columns = (0..schema.num_columns()).map(|index| (index, schema.column(index)));
+        let (index, column) = columns.find(|(_, column)| column.path().parts() == [name])?;
+        let is_known =
             |encoding: Encoding| [Encoding::DELTA_BINARY_PACKED, Encoding::RLE].contains(&encoding);
         let mut groups = metadata.row_groups().iter();
         if column.max_rep_level() > 0
             || column.max_def_level() > 1
-            || !groups.all(|group| group.column(place).encodings().all(is_ours))
+            || !groups.all(|group| group.column(index).encodings().all(is_known))
         {
             return None;
         }
-        // Chunks are read whole: where some overlap, that could be the same bytes again and again.
+        // Chunks are read whole. If a corrupt file had overlapping chunks, that could read the same bytes again and
+        // again.
         let all = (metadata.row_groups().iter()).try_fold(0_u64, |all, group| {
-            all.checked_add(u64::try_from(group.column(place).compressed_size()).ok()?)
+            all.checked_add(u64::try_from(group.column(index).compressed_size()).ok()?)
         })?;
         if all > file.metadata().ok()?.len() {
             return None;
         }
         match (data_type, column.physical_type()) {
             (DataType::Int64, Type::INT64) => {
-                Some(Numbers::Wide(Box::new(Chunks::new(file, metadata, place))))
+                Some(Numbers::Wide(Box::new(Chunks::new(file, metadata, index))))
             }
             (DataType::UInt32, Type::INT32) => Some(Numbers::Narrow(Box::new(Chunks::new(
-                file, metadata, place,
+                file, metadata, index,
             )))),
             _ => None,
         }
     }
 
-    /// After the last row: an error if the column goes on.
+    /// Called after the last row: an error if the column has more rows.
     pub(super) fn end(&mut self) -> Result<(), ParquetError> {
-        let is_over = match self {
-            Numbers::Wide(chunks) => chunks.is_over(),
-            Numbers::Narrow(chunks) => chunks.is_over(),
+        let is_finished = match self {
+            Numbers::Wide(chunks) => chunks.is_finished(),
+            Numbers::Narrow(chunks) => chunks.is_finished(),
         };
-        match is_over {
-            true => Ok(()),
-            false => Err(uneven()),
-        }
+        if is_finished { Ok(()) } else { Err(uneven()) }
     }
 
     /// The cells of the next `rows` rows.
@@ -92,7 +90,7 @@ impl Numbers {
     }
 }
 
-/// How wide a column is: in Parquet, in Arrow and here.
+/// The width of a column: its types in Parquet, in Arrow and here.
 pub(super) trait Width {
     type Parquet: data_type::DataType;
     type Arrow: ArrowPrimitiveType<Native: Number>;
@@ -102,7 +100,7 @@ pub(super) trait Width {
     ) -> <Self::Arrow as ArrowPrimitiveType>::Native;
 }
 
-/// Signed numbers of 64 bits.
+/// Signed 64-bit numbers.
 pub(super) struct Wide;
 
 impl Width for Wide {
@@ -114,7 +112,7 @@ impl Width for Wide {
     }
 }
 
-/// Unsigned numbers of 32 bits.
+/// Unsigned 32-bit numbers.
 pub(super) struct Narrow;
 
 impl Width for Narrow {
@@ -128,12 +126,12 @@ impl Width for Narrow {
 
 type Native<W> = <<W as Width>::Arrow as ArrowPrimitiveType>::Native;
 
-/// The chunks of a column, one in each row group.
+/// The chunks of a column, one per row group.
 pub(super) struct Chunks<W: Width> {
     file: Arc<File>,
     metadata: Arc<ParquetMetaData>,
     column: usize,
-    /// The row group after the one that is being read.
+    /// The row group after the current one.
     next_group: usize,
     chunk: Option<Chunk<W>>,
     rows: usize,
@@ -141,55 +139,55 @@ pub(super) struct Chunks<W: Width> {
 }
 
 enum Chunk<W: Width> {
-    Ours(Box<Pages<Native<W>>>),
-    Theirs(Box<ColumnReaderImpl<W::Parquet>>),
+    Packed(Box<Pages<Native<W>>>),
+    Fallback(Box<ColumnReaderImpl<W::Parquet>>),
 }
 
-/// The pages of a chunk of ours.
+/// The pages of a chunk in our format.
 struct Pages<N> {
     rest: SerializedPageReader<ChunkBytes>,
     may_be_null: bool,
-    page: OurPage<N>,
+    page: PackedPage<N>,
 }
 
 impl<N: Number> Pages<N> {
-    /// From the first page on; `None` if our packer does not write such.
+    /// Starts at the first page; `None` if it is not in our format.
     fn begin(mut pages: SerializedPageReader<ChunkBytes>, may_be_null: bool) -> Option<Pages<N>> {
         let page = pages.get_next_page().ok()??;
         Some(Pages {
-            page: OurPage::of(page, may_be_null)?,
+            page: PackedPage::of(page, may_be_null)?,
             rest: pages,
             may_be_null,
         })
     }
 
-    /// Appends the next `count` cells; `None` if it comes upon something else.
+    /// Appends the next `count` cells; `None` if a page is not in our format.
     fn take(&mut self, count: usize, cells: &mut Cells<N>) -> Option<()> {
-        let mut left = count;
-        while left > 0 {
+        let mut remaining = count;
+        while remaining > 0 {
             if self.page.rows == 0 {
                 let page = self.rest.get_next_page().ok()??;
-                self.page = OurPage::of(page, self.may_be_null)?;
+                self.page = PackedPage::of(page, self.may_be_null)?;
             }
-            let now = left.min(self.page.rows);
+            let now = remaining.min(self.page.rows);
             self.page.take(now, cells)?;
-            left -= now;
+            remaining -= now;
         }
         Some(())
     }
 }
 
-/// What is left of a page of ours.
-struct OurPage<N> {
-    /// Without them every cell is there.
+/// The rest of a page in our format.
+struct PackedPage<N> {
+    /// `None` if the column cannot have nulls.
     levels: Option<Levels>,
     deltas: Deltas<N>,
     rows: usize,
 }
 
-impl<N: Number> OurPage<N> {
-    /// `None` if our packer does not write such.
-    fn of(page: Page, may_be_null: bool) -> Option<OurPage<N>> {
+impl<N: Number> PackedPage<N> {
+    /// Starts on a page; `None` if it is not in our format.
+    fn of(page: Page, may_be_null: bool) -> Option<PackedPage<N>> {
         let Page::DataPage {
             buf,
             num_values,
@@ -200,22 +198,21 @@ impl<N: Number> OurPage<N> {
         else {
             return None;
         };
-        let (levels, values) = match may_be_null {
-            true => {
-                let (levels, values) = Levels::of(&buf)?;
-                (Some(levels), values)
-            }
-            false => (None, buf),
+        let (levels, values) = if may_be_null {
+            let (levels, values) = Levels::of(&buf)?;
+            (Some(levels), values)
+        } else {
+            (None, buf)
         };
         let rows = usize::try_from(num_values).ok()?;
-        (rows > 0).then_some(OurPage {
+        (rows > 0).then_some(PackedPage {
             levels,
             deltas: Deltas::of(values)?,
             rows,
         })
     }
 
-    /// Appends the next `count` cells, which are at most as many as it has.
+    /// Appends the next `count` cells; the page must have that many left.
     fn take(&mut self, count: usize, cells: &mut Cells<N>) -> Option<()> {
         self.rows -= count;
         let Some(levels) = &mut self.levels else {
@@ -223,9 +220,9 @@ impl<N: Number> OurPage<N> {
             cells.note_numbers();
             return Some(());
         };
-        let (mut left, mut some) = (count, Vec::new());
-        while left > 0 {
-            let presence = levels.run(left)?;
+        let (mut remaining, mut some) = (count, Vec::new());
+        while remaining > 0 {
+            let presence = levels.run(remaining)?;
             match presence {
                 Presence::All(count) => {
                     self.deltas.take(count, &mut cells.numbers)?;
@@ -238,16 +235,16 @@ impl<N: Number> OurPage<N> {
                     cells.add_some(bits, count, &some);
                 }
             }
-            left -= presence.count();
+            remaining -= presence.count();
         }
         Some(())
     }
 }
 
-/// Cells of some rows.
+/// The cells of some rows.
 struct Cells<N> {
     numbers: Vec<N>,
-    /// Which of them are there; `None`: all.
+    /// Which of them are not null; `None` means all.
     present: Option<BooleanBufferBuilder>,
 }
 
@@ -267,20 +264,21 @@ impl<N: Number> Cells<N> {
             .resize(self.numbers.len() + count, N::default());
     }
 
-    /// Adds as many cells as `bits` are asked, the last bit first: a number for each that is 1.
+    /// Adds `count` cells, one per bit of `bits`, least significant first: the next number for each 1, a null for each
+    /// 0.
     fn add_some(&mut self, bits: u64, count: usize, numbers: &[N]) {
         self.present()
             .append_packed_range(0..count, &bits.to_le_bytes());
         let mut next = 0;
         self.numbers.extend((0..count).map(|bit| {
-            // A null has any number.
+            // The number of a null does not matter.
             let number = numbers.get(next).copied().unwrap_or_default();
             next += (bits >> bit & 1) as usize;
             number
         }));
     }
 
-    /// After numbers were appended.
+    /// Marks all numbers appended since the last call as not null.
     fn note_numbers(&mut self) {
         if let Some(present) = &mut self.present {
             present.append_n(self.numbers.len() - present.len(), true);
@@ -326,12 +324,12 @@ impl<W: Width> Chunks<W> {
         Ok(Arc::new(array))
     }
 
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         let mut groups = self.metadata.row_groups()[self.next_group..].iter();
         self.rows_left == 0 && groups.all(|group| group.num_rows() == 0)
     }
 
-    /// The chunk of the next row group.
+    /// Opens the chunk of the next row group.
     fn begin_chunk(&mut self) -> Result<(), ParquetError> {
         let Some(group) = self.metadata.row_groups().get(self.next_group) else {
             return Err(uneven());
@@ -340,16 +338,16 @@ impl<W: Width> Chunks<W> {
         self.rows_left = self.rows;
         self.next_group += 1;
         self.chunk = None;
-        let ours = self.our_chunk();
-        self.chunk = Some(match ours {
+        let packed = self.packed_chunk();
+        self.chunk = Some(match packed {
             Some(chunk) => chunk,
-            None => Chunk::Theirs(Box::new(self.their_chunk()?)),
+            None => Chunk::Fallback(Box::new(self.fallback_chunk()?)),
         });
         Ok(())
     }
 
-    /// The chunk as our packer writes it.
-    fn our_chunk(&self) -> Option<Chunk<W>> {
+    /// The chunk, if it is in our format.
+    fn packed_chunk(&self) -> Option<Chunk<W>> {
         let group = self.metadata.row_group(self.next_group - 1);
         let chunk = group.column(self.column);
         if self.rows == 0 || usize::try_from(chunk.num_values()).ok()? != self.rows {
@@ -359,10 +357,10 @@ impl<W: Width> Chunks<W> {
         let bytes = Arc::new(ChunkBytes::read(&self.file, chunk).ok()?);
         let pages = SerializedPageReader::new(bytes, chunk, self.rows, None).ok()?;
         let pages = Pages::begin(pages, may_be_null)?;
-        Some(Chunk::Ours(Box::new(pages)))
+        Some(Chunk::Packed(Box::new(pages)))
     }
 
-    fn their_chunk(&self) -> Result<ColumnReaderImpl<W::Parquet>, ParquetError> {
+    fn fallback_chunk(&self) -> Result<ColumnReaderImpl<W::Parquet>, ParquetError> {
         let group = self.metadata.row_group(self.next_group - 1);
         let chunk = group.column(self.column);
         let file = Arc::clone(&self.file);
@@ -374,36 +372,37 @@ impl<W: Width> Chunks<W> {
     /// Appends the next `count` cells of the chunk.
     fn take(&mut self, count: usize, cells: &mut Cells<Native<W>>) -> Result<(), ParquetError> {
         let before = cells.numbers.len();
-        if let Some(Chunk::Ours(pages)) = &mut self.chunk {
+        if let Some(Chunk::Packed(pages)) = &mut self.chunk {
             if pages.take(count, cells).is_some() {
                 return Ok(());
             }
             cells.truncate(before);
-            let mut theirs = self.their_chunk()?;
-            let gone = self.rows - self.rows_left;
-            if theirs.skip_records(gone)? != gone {
+            let mut fallback = self.fallback_chunk()?;
+            let consumed = self.rows - self.rows_left;
+            if fallback.skip_records(consumed)? != consumed {
                 return Err(uneven());
             }
-            self.chunk = Some(Chunk::Theirs(Box::new(theirs)));
+            self.chunk = Some(Chunk::Fallback(Box::new(fallback)));
         }
         match &mut self.chunk {
-            Some(Chunk::Theirs(theirs)) => take_theirs::<W>(theirs, count, cells),
+            Some(Chunk::Fallback(fallback)) => take_from_fallback::<W>(fallback, count, cells),
             _ => Err(uneven()),
         }
     }
 }
 
-fn take_theirs<W: Width>(
-    theirs: &mut ColumnReaderImpl<W::Parquet>,
+fn take_from_fallback<W: Width>(
+    fallback: &mut ColumnReaderImpl<W::Parquet>,
     count: usize,
     cells: &mut Cells<Native<W>>,
 ) -> Result<(), ParquetError> {
     let (mut levels, mut stored) = (Vec::new(), Vec::new());
-    let mut left = count;
-    while left > 0 {
+    let mut remaining = count;
+    while remaining > 0 {
         levels.clear();
         stored.clear();
-        let (rows, numbers, _) = theirs.read_records(left, Some(&mut levels), None, &mut stored)?;
+        let (rows, numbers, _) =
+            fallback.read_records(remaining, Some(&mut levels), None, &mut stored)?;
         if rows == 0 {
             return Err(uneven());
         }
@@ -421,7 +420,7 @@ fn take_theirs<W: Width>(
                 cells.note_numbers();
             }
         }
-        left -= rows;
+        remaining -= rows;
     }
     Ok(())
 }

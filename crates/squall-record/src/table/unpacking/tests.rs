@@ -1,4 +1,4 @@
-//! Pages of ours, sound and altered, read here and by the parquet crate.
+//! Compares this decoder with the parquet crate, on our own pages, intact and corrupted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,10 +17,10 @@ use arrow_array::{Array as _, Int64Array, RecordBatch};
 use super::*;
 use crate::PacketWriter;
 
-/// A page with the column's description.
+/// A page with the descriptor of its column.
 type Described = (Page, ColumnDescPtr);
 
-/// Pages of one page only.
+/// A page reader that returns a single page.
 struct Once(Option<Page>);
 
 impl Iterator for Once {
@@ -77,7 +77,7 @@ fn packet(wide: u64, maybe: Option<u64>, narrow: u32) -> PacketRecord {
     }
 }
 
-/// The pages of the columns of a table of ours: those of 64 bits and those of 32.
+/// The pages of some columns of one of our tables: the 64-bit columns and the 32-bit ones.
 fn pages(rows: &[PacketRecord]) -> (Vec<Described>, Vec<Described>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
@@ -124,7 +124,7 @@ fn altered(page: &Page, changes: &[(prop::sample::Index, u8)]) -> Page {
     page
 }
 
-/// Cells as numbers or nulls.
+/// Cells as a list of numbers and nulls.
 fn list<N: Number>(cells: Cells<N>) -> Vec<Option<N>> {
     let present = cells.present;
     if let Some(present) = &present {
@@ -148,36 +148,36 @@ fn no_cells<N>() -> Cells<N> {
     }
 }
 
-/// What is read here of a page, in pieces; `None` if it cannot be.
+/// Decodes a page with our decoder, in pieces; `None` if it refuses.
 fn by_us<W: Width>(
     (page, column): &Described,
     rows: usize,
     piece: usize,
 ) -> Option<Vec<Option<Native<W>>>> {
-    let mut page = OurPage::of(page.clone(), column.max_def_level() > 0)?;
+    let mut page = PackedPage::of(page.clone(), column.max_def_level() > 0)?;
     let mut cells = no_cells();
-    let mut left = rows;
-    while left > 0 {
-        let count = left.min(piece);
+    let mut remaining = rows;
+    while remaining > 0 {
+        let count = remaining.min(piece);
         page.take(count, &mut cells)?;
-        left -= count;
+        remaining -= count;
     }
     Some(list(cells))
 }
 
-/// What the parquet crate reads of it.
+/// Decodes a page with the parquet crate.
 fn by_them<W: Width>((page, column): &Described, rows: usize) -> Option<Vec<Option<Native<W>>>> {
     let read = || {
         let reader = get_column_reader(Arc::clone(column), Box::new(Once(Some(page.clone()))));
-        let mut theirs: ColumnReaderImpl<W::Parquet> = get_typed_column_reader(reader);
+        let mut fallback: ColumnReaderImpl<W::Parquet> = get_typed_column_reader(reader);
         let mut cells = no_cells();
-        take_theirs::<W>(&mut theirs, rows, &mut cells).ok()?;
+        take_from_fallback::<W>(&mut fallback, rows, &mut cells).ok()?;
         Some(list(cells))
     };
     catch_unwind(AssertUnwindSafe(read)).ok()?
 }
 
-/// What is read here is what they read.
+/// Checks that our decoder, if it accepts a page, returns what the parquet crate returns. Returns whether it accepts.
 fn check<W: Width>(page: &Described, rows: usize, piece: usize) -> bool
 where
     Native<W>: PartialEq + std::fmt::Debug,
@@ -189,7 +189,7 @@ where
     ours.is_some()
 }
 
-/// Numbers of any width, near to each other or not.
+/// Numbers of any width, close to each other or not.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(7_u64),
@@ -205,7 +205,7 @@ fn some_rows() -> impl Strategy<Value = Vec<PacketRecord>> {
     runs.prop_map(|runs| {
         let runs = runs.into_iter().enumerate();
         let all = runs.flat_map(|(n, (row, count))| {
-            // Steps of one size, and no steps.
+            // Steps of one size, or no steps at all.
             let step = u64::from(n % 3 > 0) * n as u64;
             (0..count as u64).map(move |i| PacketRecord {
                 arrived: Time::from_nanos(row.arrived.as_nanos() ^ (i * step)),
@@ -221,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn pages_of_ours_are_read_here(rows in some_rows(), piece in 1..200_usize) {
+    fn our_pages_are_decoded_here(rows in some_rows(), piece in 1..200_usize) {
         let (wide, narrow) = pages(&rows);
         let count = rows.len();
         assert!(wide.iter().all(|page| check::<Wide>(page, count, piece)));
@@ -232,9 +232,9 @@ proptest! {
         }));
     }
 
-    /// What does not look like ours is theirs; what does is the same here and there.
+    /// A page that does not look like ours is left to the parquet crate; for any other, both decoders agree.
     #[test]
-    fn altered_pages_are_read_as_they_read_them(
+    fn corrupted_pages_decode_as_in_the_parquet_crate(
         rows in some_rows(),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
         piece in 1..200_usize,
@@ -253,22 +253,22 @@ proptest! {
     }
 }
 
-/// Found by the test above: a count of 2^63 + 2 numbers.
+/// Found by the test above: a count of 2^63 + 2 numbers, negative as a signed number.
 #[test]
-fn a_count_below_zero_is_theirs() {
+fn negative_count_is_refused() {
     let header = |last: u8| {
         let count = [0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, last];
         let bytes = [&[0x80, 2, 4][..], &count, &[1, 0]].concat();
         Deltas::<i64>::of(bytes.into()).is_some()
     };
-    // Its ninth byte ends the number, or is followed by a tenth.
+    // The ninth byte of the count ends it, or is followed by a tenth.
     assert!(header(0x01));
     assert!(!header(0x80));
 }
 
-/// Every width has its own code.
+/// Every width has its own specialized function.
 #[test]
-fn numbers_of_every_width_come_back() {
+fn numbers_of_every_width_round_trip() {
     for bits in 0..64 {
         let number = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> (63 - bits);
         let rows: Vec<PacketRecord> = (0..700)
@@ -280,10 +280,10 @@ fn numbers_of_every_width_come_back() {
     }
 }
 
-/// Pages as others write them, and records of before: several in a chunk, of version 2, blocks of other sizes, plain values
-/// behind, compressed by zstd.
+/// Pages of other writers and of older records: several pages in a chunk, version 2, other block sizes, plain values
+/// after delta-encoded ones, zstd compression.
 #[test]
-fn columns_of_others_are_read_too() {
+fn columns_of_other_writers_are_read() {
     let cells: Vec<Option<i64>> = (0..3_000).map(|i| (i % 7 > 0).then_some(i * i)).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("theirs.parquet");
@@ -331,7 +331,7 @@ fn columns_of_others_are_read_too() {
     }
 }
 
-/// All cells of a column of ours, read as the reader of tables does.
+/// All cells of a column, read the way the table reader does.
 fn column(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec<Option<i64>>> {
     let read = || {
         let file = Arc::new(File::open(path).unwrap());
@@ -350,7 +350,7 @@ fn column(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec<Option<
     catch_unwind(AssertUnwindSafe(read)).ok()?
 }
 
-/// The same as the parquet crate reads it.
+/// All cells of a column, read by the parquet crate.
 fn column_by_them(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec<Option<i64>>> {
     let read = || {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).ok()?;
@@ -360,17 +360,17 @@ fn column_by_them(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec
             .iter()
             .position(|c| c.column_path().parts() == [name]);
         let reader = group.get_column_reader(place.unwrap()).ok()?;
-        let mut theirs: ColumnReaderImpl<data_type::Int64Type> = get_typed_column_reader(reader);
+        let mut fallback: ColumnReaderImpl<data_type::Int64Type> = get_typed_column_reader(reader);
         let mut cells = no_cells();
-        take_theirs::<Wide>(&mut theirs, rows, &mut cells).ok()?;
+        take_from_fallback::<Wide>(&mut fallback, rows, &mut cells).ok()?;
         Some(list(cells))
     };
     catch_unwind(AssertUnwindSafe(read)).ok()?
 }
 
-/// What is wrong in a later page of a chunk is found there, and what was read before it stays.
+/// A fault in a later page of a chunk is detected there, and the cells read before it stay valid.
 #[test]
-fn chunks_of_several_pages_are_read_as_they_read_them() {
+fn corrupted_chunks_of_several_pages_decode_as_in_the_parquet_crate() {
     const ROWS: usize = 50_000;
     let mixed = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let rows: Vec<PacketRecord> = (0..ROWS as u64)
@@ -399,7 +399,7 @@ fn chunks_of_several_pages_are_read_as_they_read_them() {
         let columns = reader.metadata().row_group(0).columns();
         let chunk = columns.iter().find(|c| c.column_path().parts() == [name]);
         let (start, length) = chunk.unwrap().byte_range();
-        // Anywhere, and often in the headers of later pages: there are few bytes between two of which one is in them.
+        // Corrupts bytes across the chunk, and a dense range of them so that page headers are hit too.
         for at in (0..length).step_by(997).chain(length / 4..length / 4 + 60) {
             let mut altered = sound.clone();
             altered[(start + at) as usize] ^= 0x55;

@@ -1,6 +1,7 @@
-//! What carries a connection's bytes: TCP or QUIC, each with its engine.
+//! Carries a connection's bytes: TCP or QUIC, each with its engine.
 //!
-//! Only dispatch and what both are asked for; `tcp` and `quic` do the work. Times are taken right after each system call.
+//! Only dispatch and the operations common to both; `tcp` and `quic` do the work. Times are taken right after each
+//! system call.
 
 mod quic;
 mod tcp;
@@ -12,24 +13,24 @@ use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{SideCounts, Way};
 use squall_base::{Duration, Time};
 use squall_http::{
-    ClientEvent, ConnectionError, CreateError, Http2Announced, Inbox, Place, Request, StreamId,
-    SubmitError, Trailers, Wants, h3,
+    ClientEvent, ConnectionError, CreateError, Http2Announcements, Inbox, InboxOptions, Request,
+    StreamId, SubmitError, Trailers, WireExtent, h3,
 };
 use squall_linux::SetupError;
-use squall_linux::reactor::{Interest, Reactor, Ready};
+use squall_linux::reactor::{Interest, Reactor, ReadyEvent};
 use squall_linux::socket::SocketError;
 
 use super::Target;
 use super::causes::Causes;
 use crate::Buffers;
-use crate::log::{self, Log};
+use crate::log::{self, StationLog};
 use quic::Quic;
 use tcp::Tcp;
 
 /// CANCEL (RFC 9113, section 7).
 const HTTP2_CANCEL: u64 = 0x8;
 
-/// Why a connection could not even begin.
+/// Why a connection could not even be started.
 #[derive(Debug)]
 pub(crate) enum OpenError {
     Engine(CreateError),
@@ -37,14 +38,14 @@ pub(crate) enum OpenError {
     Quic(h3::SetupError),
 }
 
-/// What one read or write has done.
+/// The result of one read or write.
 #[derive(Debug)]
-pub(crate) enum Moved {
-    /// Something, and there may be more.
-    Some,
-    /// All that could be done now.
-    All,
-    /// The connection has ended: properly, in the words given, or by an error.
+pub(crate) enum IoOutcome {
+    /// Something was moved, and there may be more.
+    More,
+    /// All that could be moved now.
+    Done,
+    /// The connection has ended: cleanly, with this message, or with an error.
     End(Result<String, ConnectionError>),
 }
 
@@ -53,7 +54,7 @@ pub(crate) enum Transport {
     Quic(Box<Quic>),
 }
 
-/// Calls the same method of whichever it is.
+/// Calls the same method on either variant.
 macro_rules! either {
     ($transport:expr, $inner:ident => $call:expr) => {
         match $transport {
@@ -63,19 +64,20 @@ macro_rules! either {
     };
 }
 
-/// Whom a connection is for, and how it begins.
+/// The target of a connection, and how the connection begins.
 #[derive(Clone, Copy)]
 pub(crate) struct Dial<'a> {
     pub(crate) target: &'a Target,
     pub(crate) protocol: Protocol,
-    /// Whether HTTP/1.1 in the clear asks for HTTP/2 (`upgrade: h2c`).
+    /// Whether HTTP/1.1 in cleartext asks for HTTP/2 (`upgrade: h2c`).
     pub(crate) asks_for_http2: bool,
     pub(crate) side: &'a SideSettings,
 }
 
 impl Dial<'_> {
-    /// Whether that is what the settings ask for, and no fault of the machine: few local ports, and none left.
-    pub(crate) fn asks_for(&self, error: &SocketError) -> bool {
+    /// Whether an error follows from the settings rather than from the machine: they allow few local ports, and none is
+    /// left.
+    pub(crate) fn is_cause_of(&self, error: &SocketError) -> bool {
         let ports = match self.protocol {
             Protocol::H3 => self.side.http3.local_ports,
             _ => self.side.tcp.local_ports,
@@ -85,7 +87,7 @@ impl Dial<'_> {
 }
 
 impl Transport {
-    pub(crate) fn open(dial: Dial<'_>, wants: Wants) -> Result<Transport, OpenError> {
+    pub(crate) fn open(dial: Dial<'_>, wants: InboxOptions) -> Result<Transport, OpenError> {
         Ok(match dial.protocol {
             Protocol::H3 => Transport::Quic(Box::new(Quic::open(dial, wants)?)),
             _ => Transport::Tcp(Box::new(Tcp::open(dial)?)),
@@ -99,8 +101,8 @@ impl Transport {
         }
     }
 
-    /// When TCP's handshake was done; at once for QUIC, which has no handshake but that of TLS.
-    pub(crate) fn finish_connecting(&mut self, ready: Ready) -> io::Result<Option<Time>> {
+    /// When the TCP handshake completed; immediate for QUIC, which has only the handshake of TLS.
+    pub(crate) fn finish_connecting(&mut self, ready: ReadyEvent) -> io::Result<Option<Time>> {
         either!(self, inner => inner.finish_connecting(ready))
     }
 
@@ -108,7 +110,7 @@ impl Transport {
         matches!(self, Transport::Tcp(_))
     }
 
-    /// See [`Tcp::expect_end`]; QUIC has its end in a packet.
+    /// See [`Tcp::expect_end`]; QUIC signals its end in a packet.
     pub(crate) fn expect_end(&mut self) {
         match self {
             Transport::Tcp(tcp) => tcp.expect_end(),
@@ -121,12 +123,12 @@ impl Transport {
         &mut self,
         buffers: &mut Buffers,
         inbox: &mut Inbox<ClientEvent>,
-    ) -> (Time, Moved) {
+    ) -> (Time, IoOutcome) {
         either!(self, inner => inner.read(buffers, inbox))
     }
 
     /// Writes once.
-    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
+    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, IoOutcome) {
         either!(self, inner => inner.write(inbox))
     }
 
@@ -134,22 +136,22 @@ impl Transport {
         either!(self, inner => inner.engine.submit(request))
     }
 
-    /// How many bytes of a streamed body would be taken now; 0 also if the stream is gone.
+    /// How many bytes of a streamed body would be accepted now; 0 also if the stream is gone.
     pub(crate) fn body_room(&self, stream: StreamId) -> usize {
         either!(self, inner => inner.engine.body_room(stream))
     }
 
-    /// Takes bytes of a streamed body, and says how many.
+    /// Accepts bytes of a streamed body. Returns how many.
     pub(crate) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         either!(self, inner => inner.engine.send_body(stream, bytes))
     }
 
-    /// A streamed body is complete.
+    /// Ends a streamed body.
     pub(crate) fn end_body(&mut self, stream: StreamId) {
         either!(self, inner => inner.engine.end_body(stream));
     }
 
-    /// Whether a stream can be given up without its connection.
+    /// Whether a stream can be cancelled without its connection.
     pub(crate) fn has_streams(&self) -> bool {
         match self {
             Transport::Tcp(tcp) => matches!(tcp.protocol(), Some(Protocol::H2 | Protocol::H2c)),
@@ -157,7 +159,7 @@ impl Transport {
         }
     }
 
-    /// Gives a stream up, where [`Transport::has_streams`]: by CANCEL or H3_REQUEST_CANCELLED.
+    /// Cancels a stream, where [`Transport::has_streams`]: with CANCEL or H3_REQUEST_CANCELLED.
     pub(crate) fn cancel(&mut self, stream: StreamId) {
         match self {
             Transport::Tcp(tcp) => tcp.engine.reset(stream, HTTP2_CANCEL),
@@ -169,16 +171,16 @@ impl Transport {
         either!(self, inner => inner.engine.is_ready())
     }
 
-    /// Serialises what was submitted; whether another request may share its write.
+    /// Serialises what was submitted. Returns whether another request may share its write.
     pub(crate) fn gather(&mut self) -> bool {
         either!(self, inner => inner.engine.gather())
     }
 
-    /// Whether nothing of the server is still to come that requests hang on.
+    /// Whether everything from the server that requests depend on has arrived.
     pub(crate) fn is_settled(&self) -> bool {
         match self {
             Transport::Tcp(tcp) => tcp.engine.is_settled(),
-            // A server's limits come with QUIC's handshake (RFC 9000, section 7.4).
+            // A server's limits arrive with QUIC's handshake (RFC 9000, section 7.4).
             Transport::Quic(quic) => quic.engine.is_established(),
         }
     }
@@ -204,12 +206,12 @@ impl Transport {
         either!(self, inner => inner.engine.end_body_with(stream, trailers));
     }
 
-    /// Gives an exchange up; over HTTP/1.1 the whole connection.
+    /// Resets an exchange; over HTTP/1.1 the whole connection.
     pub(crate) fn reset(&mut self, stream: StreamId, code: u64) {
         either!(self, inner => inner.engine.reset(stream, code));
     }
 
-    /// What is really spoken, once that is decided.
+    /// The protocol actually spoken, once it is decided.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         either!(self, inner => inner.protocol())
     }
@@ -218,15 +220,15 @@ impl Transport {
         either!(self, inner => inner.engine.take_key_log())
     }
 
-    pub(crate) fn locate(&self, way: Way, offset: u64) -> Option<Place> {
+    pub(crate) fn locate(&self, way: Way, offset: u64) -> Option<WireExtent> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.locate(way, offset),
-            // frames.parquet says which packets carried which bytes of a stream.
+            // frames.parquet records which packets carried which bytes of a stream.
             Transport::Quic(_) => None,
         }
     }
 
-    /// Over HTTP/1.1: the head with which it sends the request that it took last, which is `request`.
+    /// Over HTTP/1.1: the head that it sends for `request`, the request it took last.
     pub(crate) fn sent_head(&self, request: &Request) -> Option<Vec<u8>> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.sent_head(request),
@@ -234,16 +236,16 @@ impl Transport {
         }
     }
 
-    /// SETTINGS of both sides of HTTP/2, as far as they are known.
-    pub(crate) fn announced(&self) -> Option<Http2Announced<'_>> {
+    /// SETTINGS of both sides of HTTP/2, as far as known.
+    pub(crate) fn announced(&self) -> Option<Http2Announcements<'_>> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.http2_settings(),
             Transport::Quic(_) => None,
         }
     }
 
-    /// The same of HTTP/3.
-    pub(crate) fn announced_http3(&self) -> Option<h3::Announced> {
+    /// SETTINGS of both sides of HTTP/3, as far as known.
+    pub(crate) fn announced_http3(&self) -> Option<h3::Announcements> {
         match self {
             Transport::Tcp(_) => None,
             Transport::Quic(quic) => Some(quic.engine.announced()),
@@ -257,12 +259,12 @@ impl Transport {
         }
     }
 
-    /// Why a connection on which nothing is under way takes no more requests.
-    pub(crate) fn last_words(&self) -> String {
+    /// Why an idle connection takes no more requests.
+    pub(crate) fn closing_reason(&self) -> String {
         "the server ended the connection".to_owned()
     }
 
-    /// Counts a connection that TCP has made, or that QUIC begins to make.
+    /// Counts a connection that TCP has made, or that QUIC starts to make.
     pub(crate) fn count_connection(&self, counts: &mut SideCounts) {
         match self {
             Transport::Tcp(_) => counts.tcp_connections += 1,
@@ -270,13 +272,13 @@ impl Transport {
         }
     }
 
-    /// Counts a connection that has begun to speak `protocol`.
+    /// Counts a connection on which `protocol` has been established.
     pub(crate) fn count_handshake(&self, protocol: Protocol, counts: &mut SideCounts) {
         *counts.protocols.entry(protocol.to_string()).or_default() += 1;
         either!(self, inner => inner.count_handshake(counts));
     }
 
-    /// What ALPN agreed on, if it did; without it QUIC has no connection (RFC 9001, section 8.1).
+    /// The protocol that ALPN agreed on, if any; QUIC has no connection without it (RFC 9001, section 8.1).
     pub(crate) fn alpn(&self) -> Option<&str> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.secured()?.alpn.as_deref(),
@@ -284,7 +286,7 @@ impl Transport {
         }
     }
 
-    /// Counts what both sides announced and gave up, at the end.
+    /// Counts the settings, GOAWAYs and resets of both sides, at the end.
     pub(crate) fn count_settings(&self, counts: &mut SideCounts) {
         match self {
             Transport::Tcp(tcp) => log::count_settings(tcp.engine.http2_settings(), counts),
@@ -294,13 +296,13 @@ impl Transport {
         }
     }
 
-    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
+    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut StationLog) {
         if log.wants_sockets() {
             either!(self, inner => inner.sample(connection, is_last, log));
         }
     }
 
-    /// Adds what it knows of itself, at its end; it was open so long.
+    /// Adds its totals at its end, after it was open for `open`.
     pub(crate) fn add_causes(&self, open: Duration, causes: &mut Causes) {
         match self {
             Transport::Tcp(tcp) => {
@@ -312,7 +314,7 @@ impl Transport {
         }
     }
 
-    /// Ends the connection; of QUIC, with the frames that say so.
+    /// Closes the connection; QUIC also sends the frames that say so.
     pub(crate) fn close(self, inbox: &mut Inbox<ClientEvent>) {
         match self {
             Transport::Tcp(tcp) => tcp.close(),
@@ -320,7 +322,7 @@ impl Transport {
         }
     }
 
-    /// The congestion control that is really in use.
+    /// The congestion control actually in use.
     pub(crate) fn congestion_control(&self) -> Option<String> {
         match self {
             Transport::Tcp(tcp) => tcp.congestion_control(),

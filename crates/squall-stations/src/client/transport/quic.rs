@@ -1,7 +1,7 @@
-//! QUIC, with HTTP/3 on it: one UDP socket for each connection.
+//! HTTP/3 over QUIC: one UDP socket per connection.
 //!
-//! What the engine gives out for later, because it paces, is held here until its time; the marks of its bytes are held
-//! with it.
+//! Batches that the engine produces for later, because it paces, are held here until they are due, along with the marks
+//! of their bytes.
 
 use std::io;
 use std::sync::PoisonError;
@@ -10,26 +10,26 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::SideCounts;
 use squall_http::h3;
-use squall_http::{ClientEvent, ConnectionError, Inbox, Wants};
+use squall_http::{ClientEvent, ConnectionError, Inbox, InboxOptions};
 use squall_linux::clock;
-use squall_linux::reactor::Ready;
+use squall_linux::reactor::ReadyEvent;
 use squall_linux::udp::{UdpOptions, UdpSocket};
 
-use super::{Dial, Moved, OpenError};
+use super::{Dial, IoOutcome, OpenError};
 use crate::Buffers;
-use crate::held::Held;
-use crate::log::Log;
+use crate::held::PendingBatch;
+use crate::log::StationLog;
 
 pub(crate) struct Quic {
     socket: UdpSocket,
     pub(crate) engine: h3::Client,
-    held: Held<ClientEvent>,
-    /// When the engine has to be woken.
-    wake: Option<Time>,
+    pending: PendingBatch<ClientEvent>,
+    /// When the engine's timer is due.
+    timer_due: Option<Time>,
 }
 
 impl Quic {
-    pub(crate) fn open(dial: Dial<'_>, wants: Wants) -> Result<Quic, OpenError> {
+    pub(crate) fn open(dial: Dial<'_>, wants: InboxOptions) -> Result<Quic, OpenError> {
         let target = dial.target;
         let options = UdpOptions::from(&dial.side.http3);
         let socket = UdpSocket::connect(target.address, &options).map_err(OpenError::Socket)?;
@@ -47,8 +47,8 @@ impl Quic {
         Ok(Quic {
             socket,
             engine: engine.map_err(OpenError::Quic)?,
-            held: Held::new(wants),
-            wake: Some(clock::now()),
+            pending: PendingBatch::new(wants),
+            timer_due: Some(clock::now()),
         })
     }
 
@@ -56,8 +56,8 @@ impl Quic {
         &self.socket
     }
 
-    /// There is no handshake but that of QUIC itself, which the engine does.
-    pub(crate) fn finish_connecting(&mut self, _ready: Ready) -> io::Result<Option<Time>> {
+    /// Immediate: the only handshake is that of QUIC, which the engine performs.
+    pub(crate) fn finish_connecting(&mut self, _ready: ReadyEvent) -> io::Result<Option<Time>> {
         Ok(Some(clock::now()))
     }
 
@@ -65,7 +65,7 @@ impl Quic {
         &mut self,
         buffers: &mut Buffers,
         inbox: &mut Inbox<ClientEvent>,
-    ) -> (Time, Moved) {
+    ) -> (Time, IoOutcome) {
         let engine = &mut self.engine;
         let mut outcome = Ok(());
         let received = self
@@ -77,71 +77,71 @@ impl Quic {
             });
         let now = clock::now();
         let moved = match (outcome, received) {
-            (Err(error), _) => Moved::End(Err(error)),
-            (Ok(()), Ok(_)) => Moved::Some,
-            (Ok(()), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Moved::All,
-            (Ok(()), Err(error)) if error.kind() == io::ErrorKind::Interrupted => Moved::Some,
+            (Err(error), _) => IoOutcome::End(Err(error)),
+            (Ok(()), Ok(_)) => IoOutcome::More,
+            (Ok(()), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => IoOutcome::Done,
+            (Ok(()), Err(error)) if error.kind() == io::ErrorKind::Interrupted => IoOutcome::More,
             // An ICMP error about an earlier datagram, such as a closed port.
-            (Ok(()), Err(error)) => Moved::End(Ok(error.to_string())),
+            (Ok(()), Err(error)) => IoOutcome::End(Ok(error.to_string())),
         };
         (now, moved)
     }
 
-    /// Writes a batch, the last one too if its time brings the end of the connection.
-    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
+    /// Writes a batch, including the last one if the timer that is due ends the connection.
+    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, IoOutcome) {
         let now = clock::now();
-        let woken = self.wake(now);
+        let timer_result = self.run_timer(now);
         let (now, moved) = self.write_batch(now, inbox);
-        match woken {
+        match timer_result {
             Ok(()) => (now, moved),
-            Err(error) => (now, Moved::End(Err(error))),
+            Err(error) => (now, IoOutcome::End(Err(error))),
         }
     }
 
-    fn write_batch(&mut self, now: Time, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
+    fn write_batch(&mut self, now: Time, inbox: &mut Inbox<ClientEvent>) -> (Time, IoOutcome) {
         if self.engine.closing().is_some() {
-            self.drop_held(now);
+            self.drop_pending(now);
         }
-        if self.held.is_empty() {
+        if self.pending.is_empty() {
             let instant = clock::instant_of(now);
-            let (batch, marks) = self.held.fill();
+            let (batch, marks) = self.pending.fill();
             let is_filled = self.engine.output(instant, batch, marks);
-            self.held.filled(is_filled, now);
-            // What was heard keeps its order with what comes from the socket while the batch waits.
-            self.held.take_news(is_sent, inbox);
+            self.pending.filled(is_filled, now);
+            // Pass on what was heard now: it must keep its order with what the socket brings while the batch waits.
+            self.pending.take_received(is_sent, inbox);
             if !is_filled {
                 self.rearm(now);
-                inbox.append(self.held.marks());
-                return (now, self.after_last());
+                inbox.append(self.pending.marks());
+                return (now, self.outcome_when_drained());
             }
         }
-        let sent = self.held.send(&self.socket, now);
+        let sent = self.pending.send(&self.socket, now);
         let now = clock::now();
         match sent {
             Ok(true) => {
-                inbox.append(self.held.marks());
-                (now, Moved::Some)
+                inbox.append(self.pending.marks());
+                (now, IoOutcome::More)
             }
             Ok(false) => {
                 self.rearm(now);
-                (now, Moved::All)
+                (now, IoOutcome::Done)
             }
-            Err(error) => (now, Moved::End(Ok(error.to_string()))),
+            Err(error) => (now, IoOutcome::End(Ok(error.to_string()))),
         }
     }
 
-    /// What waits for its time is nothing to a server that is about to hear of the end.
-    fn drop_held(&mut self, now: Time) {
-        if !self.held.is_empty() {
-            self.held.filled(false, now);
-            self.held.marks().clear();
+    /// Drops the held batch: it is of no use to a server that is about to learn of the end.
+    fn drop_pending(&mut self, now: Time) {
+        if !self.pending.is_empty() {
+            self.pending.filled(false, now);
+            self.pending.marks().clear();
         }
     }
 
-    /// Tells the engine that its time has come, if it has.
-    fn wake(&mut self, now: Time) -> Result<(), ConnectionError> {
-        if self.wake.is_some_and(|wake| wake <= now) {
-            self.wake = None;
+    /// Runs the engine's timer if it is due.
+    fn run_timer(&mut self, now: Time) -> Result<(), ConnectionError> {
+        if self.timer_due.is_some_and(|due| due <= now) {
+            self.timer_due = None;
             self.engine.on_timeout(clock::instant_of(now))?;
         }
         Ok(())
@@ -149,22 +149,25 @@ impl Quic {
 
     fn rearm(&mut self, now: Time) {
         let timeout = self.engine.timeout(clock::instant_of(now));
-        self.wake = timeout.map(|timeout| now + timeout);
+        self.timer_due = timeout.map(|timeout| now + timeout);
     }
 
-    /// Nothing is left to send: for good, if the connection is closed.
-    fn after_last(&self) -> Moved {
+    /// Nothing is left to send; for good, if the connection is closed.
+    fn outcome_when_drained(&self) -> IoOutcome {
         match self.engine.closing() {
             Some(closing) if self.engine.is_closed() || closing.is_clean() => {
-                Moved::End(Ok(closing.to_string()))
+                IoOutcome::End(Ok(closing.to_string()))
             }
-            Some(closing) => Moved::End(Err(ConnectionError::Quic(closing))),
-            None => Moved::All,
+            Some(closing) => IoOutcome::End(Err(ConnectionError::Quic(closing))),
+            None => IoOutcome::Done,
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.wake, self.held.release()].into_iter().flatten().min()
+        [self.timer_due, self.pending.release()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(crate) fn protocol(&self) -> Option<Protocol> {
@@ -175,15 +178,16 @@ impl Quic {
         counts.count_handshake(self.engine.is_resumed(), Some(Protocol::H3.alpn()));
     }
 
-    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
+    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut StationLog) {
         log.sample_quic(connection, is_last, self.engine.path(), &self.socket);
     }
 
-    /// Says goodbye, as far as the socket takes it.
+    /// Sends CONNECTION_CLOSE, as far as the socket accepts it.
     pub(crate) fn close(mut self, inbox: &mut Inbox<ClientEvent>) {
         self.engine.close(h3::code::NO_ERROR);
-        // The last datagram may be lost as any other, and where the congestion window is full quiche 0.30 gives none, although
-        // CONNECTION_CLOSE is not in flight (RFC 9002, section 2): the server then waits for its idle time.
+        // The last datagram may be lost like any other, and where the congestion window is full quiche 0.30 produces
+        // none, although CONNECTION_CLOSE is not in flight (RFC 9002, section 2): the server then waits for its idle
+        // timeout.
         let _ = self.write(inbox);
     }
 }
@@ -210,17 +214,17 @@ mod tests {
     use crate::quic::QuicEndpoint;
     use crate::visitor::{context, identity};
 
-    /// A round trip of which a congestion window's packets are milliseconds apart.
+    /// A round-trip time at which a congestion window's packets are milliseconds apart.
     const TURN: std::time::Duration = std::time::Duration::from_millis(50);
     const TURNS: usize = 100;
 
-    const ALL: Wants = Wants {
+    const ALL: InboxOptions = InboxOptions {
         fields: true,
         bodies: true,
         frames: false,
     };
 
-    /// The server reads, answers each request for something with 200 KB, and writes.
+    /// The server reads, responds to each GET with 200 KB, and writes.
     fn serve(endpoint: &mut QuicEndpoint) {
         let answer = Response::new(200, &[], vec![7; 200_000]).unwrap();
         let answer = Arc::new(answer);
@@ -234,7 +238,7 @@ mod tests {
                 }
             }
         }) {}
-        endpoint.on_time();
+        endpoint.run_timers();
         while endpoint.write(|_, _, _| {}) {}
     }
 
@@ -261,18 +265,19 @@ mod tests {
         quic
     }
 
-    /// Reads and writes all that can be now.
+    /// Reads and writes everything that can be moved now.
     fn turn(quic: &mut Quic, inbox: &mut Inbox<ClientEvent>) {
-        while matches!(quic.read(&mut Buffers::new(), inbox).1, Moved::Some) {}
-        while matches!(quic.write(inbox).1, Moved::Some) {}
+        while matches!(quic.read(&mut Buffers::new(), inbox).1, IoOutcome::More) {}
+        while matches!(quic.write(inbox).1, IoOutcome::More) {}
     }
 
     #[test]
-    fn what_is_heard_waits_for_no_batch_and_neither_does_the_end() {
+    fn events_and_close_do_not_wait_for_a_paced_batch() {
         let identity = identity();
         let side = SideSettings::default();
         let any = "127.0.0.1:0".parse().unwrap();
-        let mut endpoint = QuicEndpoint::bind(any, &identity, &side, 1, Wants::default()).unwrap();
+        let mut endpoint =
+            QuicEndpoint::bind(any, &identity, &side, 1, InboxOptions::default()).unwrap();
         let mut quic = connect(endpoint.address(), &identity);
         let mut inbox = Inbox::new(ALL);
         let mut download = None;
@@ -292,44 +297,50 @@ mod tests {
         quic.engine
             .submit(&request("POST", vec![7; 1 << 20]))
             .unwrap();
-        let is_for_later = |quic: &Quic| quic.held.release().is_some_and(|at| at > clock::now());
+        let is_for_later = |quic: &Quic| quic.pending.release().is_some_and(|at| at > clock::now());
         'turns: for _ in 0..TURNS {
             loop {
-                // What the engine reads then it reads while it is asked for a batch.
+                // Events that arrive here are those that the engine reads while it is asked for a batch.
                 inbox.clear();
                 quic.engine.consume(download, 500);
                 let (_, moved) = quic.write(&mut inbox);
                 if is_for_later(&quic) {
                     break 'turns;
                 }
-                if !matches!(moved, Moved::Some) {
+                if !matches!(moved, IoOutcome::More) {
                     break;
                 }
             }
             thread::sleep(TURN);
             serve(&mut endpoint);
             inbox.clear();
-            while matches!(quic.read(&mut Buffers::new(), &mut inbox).1, Moved::Some) {}
+            while matches!(
+                quic.read(&mut Buffers::new(), &mut inbox).1,
+                IoOutcome::More
+            ) {}
         }
         assert!(is_for_later(&quic), "no batch is paced");
         let is_body = |event: &ClientEvent| matches!(event, ClientEvent::ResponseBody { .. });
         assert!(inbox.events.iter().any(is_body), "{:?}", inbox.events);
 
-        // The batch may have filled the congestion window: acknowledgements of what was sent make room.
+        // The batch may have filled the congestion window: acknowledgements make room.
         thread::sleep(TURN);
         serve(&mut endpoint);
         thread::sleep(TURN);
-        while matches!(quic.read(&mut Buffers::new(), &mut inbox).1, Moved::Some) {}
+        while matches!(
+            quic.read(&mut Buffers::new(), &mut inbox).1,
+            IoOutcome::More
+        ) {}
         quic.close(&mut inbox);
-        // On a busy machine the datagram takes its time, even over loopback.
-        let is_told = (0..TURNS).any(|_| {
+        // On a busy machine the datagram takes a while, even over loopback.
+        let is_closed = (0..TURNS).any(|_| {
             serve(&mut endpoint);
-            let is_told = endpoint.engine.state(0).is_err();
-            if !is_told {
+            let is_closed = endpoint.engine.state(0).is_err();
+            if !is_closed {
                 thread::sleep(TURN);
             }
-            is_told
+            is_closed
         });
-        assert!(is_told, "it was not told");
+        assert!(is_closed, "it was not told");
     }
 }

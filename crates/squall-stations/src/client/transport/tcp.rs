@@ -1,4 +1,4 @@
-//! TCP, with HTTP/1.1 or HTTP/2 on it, in the clear or over TLS.
+//! HTTP/1.1 or HTTP/2 over TCP, in cleartext or over TLS.
 
 use std::io;
 use std::net::TcpStream;
@@ -8,22 +8,22 @@ use squall_base::plan::Protocol;
 use squall_base::record::{SideCounts, TcpInfo};
 use squall_http::{ClientConnection, ClientEvent, ConnectionError, Inbox};
 use squall_linux::clock;
-use squall_linux::reactor::Ready;
+use squall_linux::reactor::ReadyEvent;
 use squall_linux::socket;
 use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 
-use super::{Dial, Moved, OpenError};
+use super::{Dial, IoOutcome, OpenError};
 use crate::Buffers;
-use crate::log::{self, Log};
+use crate::log::{self, StationLog};
 
 pub(crate) struct Tcp {
     stream: TcpStream,
     pub(crate) engine: ClientConnection,
-    /// The sizes of TLS records depend on the time; nothing else that is written does.
+    /// Whether writing needs the time: the sizes of TLS records depend on it, and nothing else does.
     needs_time: bool,
-    /// How many bytes one call writes at most.
+    /// Most bytes that one call writes.
     write_at_most: usize,
-    /// The kernel has told that there is an end to be read.
+    /// The kernel has reported that the end of the stream is there to be read.
     expects_end: bool,
 }
 
@@ -50,7 +50,7 @@ impl Tcp {
         })
     }
 
-    /// The server has closed its side, says the kernel, which says so once.
+    /// Notes that the server has closed its side. The kernel reports this only once.
     pub(crate) fn expect_end(&mut self) {
         self.expects_end = true;
     }
@@ -59,15 +59,15 @@ impl Tcp {
         &self.stream
     }
 
-    /// When the handshake was done; its failure as an error.
-    pub(crate) fn finish_connecting(&mut self, ready: Ready) -> io::Result<Option<Time>> {
+    /// When the handshake completed; its failure as an error.
+    pub(crate) fn finish_connecting(&mut self, ready: ReadyEvent) -> io::Result<Option<Time>> {
         if !ready.writable {
             return Ok(None);
         }
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
-        // A fresh socket is reported writable before its SYN is out; only a connected one has a peer.
+        // A fresh socket is reported writable before its SYN is sent; only a connected one has a peer.
         match self.stream.peer_addr() {
             Ok(_) => Ok(Some(clock::now())),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
@@ -79,7 +79,7 @@ impl Tcp {
         &mut self,
         buffers: &mut Buffers,
         inbox: &mut Inbox<ClientEvent>,
-    ) -> (Time, Moved) {
+    ) -> (Time, IoOutcome) {
         let buffer = buffers.stream();
         let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
@@ -87,33 +87,34 @@ impl Tcp {
             Ok(0) => closed(self.engine.receive_end(inbox)),
             Ok(count) => {
                 let received = self.engine.receive(&buffer[..count], inbox);
-                if self.engine.has_heard_end() {
-                    // The server may wait for ours: it is in the last write.
+                if self.engine.has_received_end() {
+                    // The server may wait for our close, which is in the last write.
                     self.engine.close();
                     return (now, closed(received));
                 }
                 match received {
-                    // Less than there was room for is all that there was (epoll(7)), but for the end.
-                    Ok(()) if count < buffer.len() && !self.expects_end => Moved::All,
-                    Ok(()) => Moved::Some,
-                    Err(error) => Moved::End(Err(error)),
+                    // A short read means that nothing is left to read (epoll(7)), except for the end.
+                    Ok(()) if count < buffer.len() && !self.expects_end => IoOutcome::Done,
+                    Ok(()) => IoOutcome::More,
+                    Err(error) => IoOutcome::End(Err(error)),
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::All,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Moved::Some,
-            Err(error) => Moved::End(Ok(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => IoOutcome::Done,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => IoOutcome::More,
+            Err(error) => IoOutcome::End(Ok(error.to_string())),
         };
         (now, moved)
     }
 
-    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
-        let now = match self.needs_time {
-            true => clock::now(),
-            false => Time::ZERO,
+    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, IoOutcome) {
+        let now = if self.needs_time {
+            clock::now()
+        } else {
+            Time::ZERO
         };
         let output = self.engine.output(now);
         if output.is_empty() {
-            return (Time::ZERO, Moved::All);
+            return (Time::ZERO, IoOutcome::Done);
         }
         let part = &output[..output.len().min(self.write_at_most)];
         let written = socket::send(&self.stream, part);
@@ -121,11 +122,11 @@ impl Tcp {
         let moved = match written {
             Ok(count) => {
                 self.engine.advance_output(count, inbox);
-                Moved::Some
+                IoOutcome::More
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::All,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Moved::Some,
-            Err(error) => Moved::End(Ok(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => IoOutcome::Done,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => IoOutcome::More,
+            Err(error) => IoOutcome::End(Ok(error.to_string())),
         };
         (now, moved)
     }
@@ -140,11 +141,11 @@ impl Tcp {
         }
     }
 
-    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
+    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut StationLog) {
         log.sample_tcp(connection, is_last, &self.stream);
     }
 
-    /// What the kernel knows of it; of a connection that was never made, nothing.
+    /// The kernel's statistics; `None` for a connection that was never made.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         let mut buffer = [0; TCP_INFO_BYTES];
         let bytes = tcp_info(&self.stream, &mut buffer).ok()?;
@@ -155,13 +156,13 @@ impl Tcp {
         socket::congestion_control(&self.stream).ok()
     }
 
-    /// With a reset: nothing stays in the kernel.
+    /// Closes with a reset, so that nothing stays in the kernel.
     pub(crate) fn close(self) {
         socket::close_abruptly(self.stream);
     }
 }
 
-/// What the server's end of a connection comes to.
-fn closed(ended: Result<(), ConnectionError>) -> Moved {
-    Moved::End(ended.map(|()| "the server closed the connection".to_owned()))
+/// What the server's close means for the connection.
+fn closed(ended: Result<(), ConnectionError>) -> IoOutcome {
+    IoOutcome::End(ended.map(|()| "the server closed the connection".to_owned()))
 }

@@ -1,6 +1,6 @@
-//! The side of the clients: every connection that was accepted, and what is open on each.
+//! The client side: every connection that was accepted, and what is open on each.
 //!
-//! It moves bytes and knows which stream is which exchange; what events mean is in `relay`.
+//! It moves bytes and knows which stream belongs to which exchange. `relay` interprets events.
 
 mod quic;
 mod tcp;
@@ -11,63 +11,63 @@ use squall_base::plan::{Protocol, Version};
 use squall_base::record::Side;
 use squall_http::{Interim, Response, StreamId, Trailers, h3};
 
-use super::exchange::{Key, Whose};
-use crate::log::Log;
-pub(super) use quic::{Arrived, QuicFront};
-pub(super) use tcp::{Ended, TcpFront};
+use super::exchange::{ExchangeKey, RecordOwner};
+use crate::log::StationLog;
+pub(super) use quic::{ConnectionEvents, QuicFront};
+pub(super) use tcp::{ReadOutcome, TcpFront};
 
 /// A client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FrontAt {
+pub(super) enum FrontKey {
     /// Over TCP, by its place.
     Tcp(u32),
-    /// Of this listener, by its number there.
+    /// Over QUIC: the listener, and the connection's number there.
     Quic { listener: u32, connection: u32 },
 }
 
-/// How a client's exchange is given up.
+/// Why a client's exchange is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// What we have said is all, and what still comes is not wanted.
+pub(super) enum ResetReason {
+    /// The response is complete, and the rest of the request is not wanted.
     Done,
-    /// The answer cannot be completed.
+    /// The response cannot be completed.
     CutOff,
 }
 
-/// All connections of clients.
+/// All client connections.
 pub(super) struct Fronts {
-    pub(super) log: Log,
+    pub(super) log: StationLog,
     pub(super) tcp: Vec<Option<Box<TcpFront>>>,
     free: Vec<u32>,
     pub(super) quic: Vec<Option<Box<QuicFront>>>,
-    /// Those that may have something to write.
-    dirty: Vec<FrontAt>,
-    /// Those over TCP that have more to read than was read.
-    pub(super) hungry: Vec<u32>,
-    /// Connections accepted: the number of the next one in the records.
+    /// Connections that may have something to write.
+    dirty: Vec<FrontKey>,
+    /// TCP connections with more to read than was read.
+    pub(super) pending_reads: Vec<u32>,
+    /// Connections accepted, which is also the next one's number in the records.
     pub(super) accepted: u32,
 }
 
-/// A stream of a client's connection, for the engine that has it.
-enum On<'a> {
+/// A client's connection, as its engine is addressed.
+enum FrontConnection<'a> {
     Tcp(&'a mut TcpFront),
     Quic(&'a mut QuicFront, u32),
 }
 
 impl Fronts {
-    pub(super) fn new(log: Log) -> Fronts {
+    pub(super) fn new(log: StationLog) -> Fronts {
         Fronts {
             log,
             tcp: Vec::new(),
             free: Vec::new(),
             quic: Vec::new(),
             dirty: Vec::new(),
-            hungry: Vec::new(),
+            pending_reads: Vec::new(),
             accepted: 0,
         }
     }
 
-    /// The place of the next connection over TCP.
+    /// A free place for a TCP connection.
     pub(super) fn next_place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.tcp.push(None);
@@ -83,18 +83,18 @@ impl Fronts {
         self.quic.get_mut(listener as usize)?.as_deref_mut()
     }
 
-    /// Takes a connection over TCP that has ended.
+    /// Removes a TCP connection that has ended.
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<TcpFront>> {
         let front = self.tcp.get_mut(id as usize)?.take()?;
         self.free.push(id);
         Some(front)
     }
 
-    /// It may have something to write: it has its turn before the proxy sleeps.
-    pub(super) fn touch(&mut self, at: FrontAt) {
+    /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
+    pub(super) fn touch(&mut self, at: FrontKey) {
         let is_dirty = match at {
-            FrontAt::Tcp(id) => self.tcp_mut(id).map(|front| &mut front.is_dirty),
-            FrontAt::Quic { listener, .. } => {
+            FrontKey::Tcp(id) => self.tcp_mut(id).map(|front| &mut front.is_dirty),
+            FrontKey::Quic { listener, .. } => {
                 self.quic_mut(listener).map(|front| &mut front.is_dirty)
             }
         };
@@ -105,15 +105,15 @@ impl Fronts {
         }
     }
 
-    pub(super) fn take_dirty(&mut self) -> Option<FrontAt> {
+    pub(super) fn take_dirty(&mut self) -> Option<FrontKey> {
         let at = self.dirty.pop()?;
         match at {
-            FrontAt::Tcp(id) => {
+            FrontKey::Tcp(id) => {
                 if let Some(front) = self.tcp_mut(id) {
                     front.is_dirty = false;
                 }
             }
-            FrontAt::Quic { listener, .. } => {
+            FrontKey::Quic { listener, .. } => {
                 if let Some(front) = self.quic_mut(listener) {
                     front.is_dirty = false;
                 }
@@ -122,29 +122,29 @@ impl Fronts {
         Some(at)
     }
 
-    /// The engine of a connection, which may have something to write then.
-    fn on(&mut self, at: FrontAt) -> Option<On<'_>> {
+    /// The engine of a connection, which also gets a turn to write.
+    fn touched(&mut self, at: FrontKey) -> Option<FrontConnection<'_>> {
         self.touch(at);
         self.untouched(at)
     }
 
-    fn untouched(&mut self, at: FrontAt) -> Option<On<'_>> {
+    fn untouched(&mut self, at: FrontKey) -> Option<FrontConnection<'_>> {
         match at {
-            FrontAt::Tcp(id) => self.tcp_mut(id).map(On::Tcp),
-            FrontAt::Quic {
+            FrontKey::Tcp(id) => self.tcp_mut(id).map(FrontConnection::Tcp),
+            FrontKey::Quic {
                 listener,
                 connection,
             } => self
                 .quic_mut(listener)
-                .map(|front| On::Quic(front, connection)),
+                .map(|front| FrontConnection::Quic(front, connection)),
         }
     }
 
-    /// The exchange that a stream is.
-    pub(super) fn key(&mut self, at: FrontAt, stream: StreamId) -> Option<Key> {
+    /// The exchange on a stream.
+    pub(super) fn key(&mut self, at: FrontKey, stream: StreamId) -> Option<ExchangeKey> {
         let streams = match at {
-            FrontAt::Tcp(id) => &mut self.tcp_mut(id)?.streams,
-            FrontAt::Quic {
+            FrontKey::Tcp(id) => &mut self.tcp_mut(id)?.streams,
+            FrontKey::Quic {
                 listener,
                 connection,
             } => self.quic_mut(listener)?.streams(connection)?,
@@ -152,14 +152,14 @@ impl Fronts {
         streams.find(stream).copied()
     }
 
-    pub(super) fn insert(&mut self, at: FrontAt, stream: StreamId, key: Key) {
+    pub(super) fn insert(&mut self, at: FrontKey, stream: StreamId, key: ExchangeKey) {
         match at {
-            FrontAt::Tcp(id) => {
+            FrontKey::Tcp(id) => {
                 if let Some(front) = self.tcp_mut(id) {
                     front.streams.insert(stream, key);
                 }
             }
-            FrontAt::Quic {
+            FrontKey::Quic {
                 listener,
                 connection,
             } => {
@@ -171,15 +171,15 @@ impl Fronts {
         }
     }
 
-    /// A stream is over.
-    pub(super) fn forget(&mut self, at: FrontAt, stream: StreamId) {
+    /// Forgets a stream that is over.
+    pub(super) fn forget(&mut self, at: FrontKey, stream: StreamId) {
         match at {
-            FrontAt::Tcp(id) => {
+            FrontKey::Tcp(id) => {
                 if let Some(front) = self.tcp_mut(id) {
                     front.streams.remove(stream);
                 }
             }
-            FrontAt::Quic {
+            FrontKey::Quic {
                 listener,
                 connection,
             } => {
@@ -191,15 +191,15 @@ impl Fronts {
         }
     }
 
-    /// The body of an answer waits for room on this connection.
-    pub(super) fn block(&mut self, at: FrontAt, key: Key) {
+    /// Notes that the body of a response waits for room on this connection.
+    pub(super) fn block(&mut self, at: FrontKey, key: ExchangeKey) {
         match at {
-            FrontAt::Tcp(id) => {
+            FrontKey::Tcp(id) => {
                 if let Some(front) = self.tcp_mut(id) {
                     front.blocked.push(key);
                 }
             }
-            FrontAt::Quic {
+            FrontKey::Quic {
                 listener,
                 connection,
             } => {
@@ -210,21 +210,21 @@ impl Fronts {
         }
     }
 
-    pub(super) fn version(&mut self, at: FrontAt) -> Version {
+    pub(super) fn version(&mut self, at: FrontKey) -> Version {
         match at {
-            FrontAt::Tcp(id) => self
+            FrontKey::Tcp(id) => self
                 .tcp_mut(id)
                 .map_or(Version::Http1, |front| front.version()),
-            FrontAt::Quic { .. } => Version::Http3,
+            FrontKey::Quic { .. } => Version::Http3,
         }
     }
 
-    pub(super) fn whose(&mut self, at: FrontAt, stream: StreamId) -> Whose {
+    pub(super) fn owner(&mut self, at: FrontKey, stream: StreamId) -> RecordOwner {
         let (connection, protocol) = match at {
-            FrontAt::Tcp(id) => self
+            FrontKey::Tcp(id) => self
                 .tcp_mut(id)
                 .map_or((0, Protocol::H1), |front| (front.number, front.protocol())),
-            FrontAt::Quic {
+            FrontKey::Quic {
                 listener,
                 connection,
             } => {
@@ -233,7 +233,7 @@ impl Fronts {
                 (number, Protocol::H3)
             }
         };
-        Whose {
+        RecordOwner {
             side: Side::Server,
             connection,
             stream,
@@ -241,34 +241,36 @@ impl Fronts {
         }
     }
 
-    pub(super) fn respond(&mut self, at: FrontAt, stream: StreamId, response: &Arc<Response>) {
-        // Refused only if the client has reset the stream meanwhile, or is gone.
-        match self.on(at) {
-            Some(On::Tcp(front)) => {
+    pub(super) fn respond(&mut self, at: FrontKey, stream: StreamId, response: &Arc<Response>) {
+        // Fails only if the client has reset the stream meanwhile, or is gone.
+        match self.touched(at) {
+            Some(FrontConnection::Tcp(front)) => {
                 let _ = front.engine.respond(stream, response);
             }
-            Some(On::Quic(front, connection)) => {
+            Some(FrontConnection::Quic(front, connection)) => {
                 let _ = front.engine().respond(connection, stream, response);
             }
             None => {}
         }
     }
 
-    /// Sends an interim response before the answer.
-    pub(super) fn inform(&mut self, at: FrontAt, stream: StreamId, interim: &Interim) {
-        match self.on(at) {
-            Some(On::Tcp(front)) => front.engine.inform(stream, interim),
-            Some(On::Quic(front, connection)) => front.engine().inform(connection, stream, interim),
+    /// Sends an interim response before the final one.
+    pub(super) fn inform(&mut self, at: FrontKey, stream: StreamId, interim: &Interim) {
+        match self.touched(at) {
+            Some(FrontConnection::Tcp(front)) => front.engine.inform(stream, interim),
+            Some(FrontConnection::Quic(front, connection)) => {
+                front.engine().inform(connection, stream, interim);
+            }
             None => {}
         }
     }
 
-    /// Takes bytes of an answer's streamed body, as many as there is room for, and returns how many.
-    pub(super) fn send_body(&mut self, at: FrontAt, stream: StreamId, bytes: &[u8]) -> usize {
-        // One that takes nothing has no news: it would have its turn for ever.
+    /// Accepts bytes of a response's streamed body, as many as there is room for, and returns how many.
+    pub(super) fn send_body(&mut self, at: FrontKey, stream: StreamId, bytes: &[u8]) -> usize {
+        // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
         let taken = match self.untouched(at) {
-            Some(On::Tcp(front)) => front.engine.send_body(stream, bytes),
-            Some(On::Quic(front, connection)) => {
+            Some(FrontConnection::Tcp(front)) => front.engine.send_body(stream, bytes),
+            Some(FrontConnection::Quic(front, connection)) => {
                 front.engine().send_body(connection, stream, bytes)
             }
             None => 0,
@@ -279,64 +281,70 @@ impl Fronts {
         taken
     }
 
-    pub(super) fn end_body(&mut self, at: FrontAt, stream: StreamId, trailers: Option<&Trailers>) {
-        match (self.on(at), trailers) {
-            (Some(On::Tcp(front)), None) => front.engine.end_body(stream),
-            (Some(On::Tcp(front)), Some(trailers)) => front.engine.end_body_with(stream, trailers),
-            (Some(On::Quic(front, connection)), None) => {
+    pub(super) fn end_body(&mut self, at: FrontKey, stream: StreamId, trailers: Option<&Trailers>) {
+        match (self.touched(at), trailers) {
+            (Some(FrontConnection::Tcp(front)), None) => front.engine.end_body(stream),
+            (Some(FrontConnection::Tcp(front)), Some(trailers)) => {
+                front.engine.end_body_with(stream, trailers);
+            }
+            (Some(FrontConnection::Quic(front, connection)), None) => {
                 front.engine().end_body(connection, stream);
             }
-            (Some(On::Quic(front, connection)), Some(trailers)) => {
+            (Some(FrontConnection::Quic(front, connection)), Some(trailers)) => {
                 front.engine().end_body_with(connection, stream, trailers);
             }
             (None, _) => {}
         }
     }
 
-    /// Bytes of a request have left for the upstream, or were thrown away: the client may send as many again.
-    pub(super) fn consume(&mut self, at: FrontAt, stream: StreamId, n: u64) {
+    /// Opens the window again after bytes of a request have left for the upstream or were discarded.
+    pub(super) fn consume(&mut self, at: FrontKey, stream: StreamId, n: u64) {
         if n == 0 {
             return;
         }
-        match self.on(at) {
-            Some(On::Tcp(front)) => front.engine.consume(stream, n),
-            Some(On::Quic(front, connection)) => front.engine().consume(connection, stream, n),
+        match self.touched(at) {
+            Some(FrontConnection::Tcp(front)) => front.engine.consume(stream, n),
+            Some(FrontConnection::Quic(front, connection)) => {
+                front.engine().consume(connection, stream, n);
+            }
             None => {}
         }
     }
 
-    /// So many bytes of requests wait here for their upstreams.
-    pub(super) fn add_backlog(&mut self, at: FrontAt, n: usize) {
-        if let FrontAt::Tcp(id) = at
+    /// Notes that `n` more bytes of requests wait here for their upstreams.
+    pub(super) fn add_backlog(&mut self, at: FrontKey, n: usize) {
+        if let FrontKey::Tcp(id) = at
             && let Some(front) = self.tcp_mut(id)
         {
             front.backlog_bytes += n;
         }
     }
 
-    /// So many do not wait any more.
-    pub(super) fn drop_backlog(&mut self, at: FrontAt, n: u64) {
-        if let FrontAt::Tcp(id) = at
+    /// Notes that `n` bytes no longer wait.
+    pub(super) fn drop_backlog(&mut self, at: FrontKey, n: u64) {
+        if let FrontKey::Tcp(id) = at
             && let Some(front) = self.tcp_mut(id)
         {
             front.backlog_bytes = front.backlog_bytes.saturating_sub(n as usize);
-            if front.wants_to_go_on() {
-                self.hungry.push(id);
+            if front.may_read() {
+                self.pending_reads.push(id);
             }
         }
     }
 
-    /// Gives an exchange up. HTTP/1.1 can only give its connection up.
-    pub(super) fn reset(&mut self, at: FrontAt, stream: StreamId, why: Why) -> u64 {
+    /// Resets an exchange. Over HTTP/1.1 this ends the connection.
+    pub(super) fn reset(&mut self, at: FrontKey, stream: StreamId, why: ResetReason) -> u64 {
         let code = match (at, why) {
-            (FrontAt::Tcp(_), Why::Done) => 0,
-            (FrontAt::Tcp(_), Why::CutOff) => 0x2,
-            (FrontAt::Quic { .. }, Why::Done) => h3::code::NO_ERROR,
-            (FrontAt::Quic { .. }, Why::CutOff) => h3::code::INTERNAL_ERROR,
+            (FrontKey::Tcp(_), ResetReason::Done) => 0,
+            (FrontKey::Tcp(_), ResetReason::CutOff) => 0x2,
+            (FrontKey::Quic { .. }, ResetReason::Done) => h3::code::NO_ERROR,
+            (FrontKey::Quic { .. }, ResetReason::CutOff) => h3::code::INTERNAL_ERROR,
         };
-        match self.on(at) {
-            Some(On::Tcp(front)) => front.engine.reset(stream, code),
-            Some(On::Quic(front, connection)) => front.engine().reset(connection, stream, code),
+        match self.touched(at) {
+            Some(FrontConnection::Tcp(front)) => front.engine.reset(stream, code),
+            Some(FrontConnection::Quic(front, connection)) => {
+                front.engine().reset(connection, stream, code);
+            }
             None => {}
         }
         code

@@ -1,4 +1,4 @@
-//! HTTP/3 of the clients: one UDP socket with all its connections.
+//! HTTP/3 clients: one UDP socket with all its connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,14 +7,14 @@ use squall_base::plan::SideSettings;
 use squall_base::{Duration, Time};
 use squall_http::h3;
 use squall_http::tls::Identity;
-use squall_http::{Field, Inbox, ServerEvent, StreamId, Streams, Wants};
+use squall_http::{Field, Inbox, InboxOptions, ServerEvent, StreamId, Streams};
 use squall_linux::clock;
 use squall_linux::reactor::Reactor;
 
 use crate::Buffers;
 use crate::error::StationError;
-use crate::log::Log;
-use crate::proxy::exchange::Key;
+use crate::log::StationLog;
+use crate::proxy::exchange::ExchangeKey;
 use crate::quic::{Handshake, QuicEndpoint};
 
 /// A listener for HTTP/3.
@@ -24,21 +24,21 @@ pub(in crate::proxy) struct QuicFront {
     pub(in crate::proxy) is_dirty: bool,
 }
 
-/// What there is of a connection besides the engine's part.
+/// The proxy's part of a connection's state; the engine has the other.
 struct Peer {
     /// Its number in the records.
     number: u32,
     address: SocketAddr,
-    streams: Streams<StreamId, Key>,
-    blocked: Vec<Key>,
+    streams: Streams<StreamId, ExchangeKey>,
+    blocked: Vec<ExchangeKey>,
     handshake: Handshake,
-    /// When a request or an answer last got on.
+    /// When a request or a response last made progress.
     last_progress: Time,
 }
 
-/// What came with one datagram, or was heard while something was sent.
+/// What arrived with one datagram, or was heard while something was sent.
 #[derive(Debug)]
-pub(in crate::proxy) struct Arrived {
+pub(in crate::proxy) struct ConnectionEvents {
     pub(in crate::proxy) connection: u32,
     pub(in crate::proxy) events: Vec<ServerEvent>,
     pub(in crate::proxy) bodies: Vec<u8>,
@@ -52,7 +52,7 @@ impl QuicFront {
         identity: &Identity,
         side: &SideSettings,
         seed: u64,
-        wants: Wants,
+        wants: InboxOptions,
     ) -> Result<QuicFront, StationError> {
         Ok(QuicFront {
             endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
@@ -73,7 +73,7 @@ impl QuicFront {
         self.endpoint.address()
     }
 
-    /// When it has something to do by itself.
+    /// When its next timer is due.
     pub(in crate::proxy) fn deadline(&self) -> Option<Time> {
         self.endpoint.deadline()
     }
@@ -85,7 +85,7 @@ impl QuicFront {
     pub(in crate::proxy) fn streams(
         &mut self,
         connection: u32,
-    ) -> Option<&mut Streams<StreamId, Key>> {
+    ) -> Option<&mut Streams<StreamId, ExchangeKey>> {
         self.peers
             .get_mut(&connection)
             .map(|peer| &mut peer.streams)
@@ -99,20 +99,20 @@ impl QuicFront {
         self.peers.get(&connection).map(|peer| peer.address)
     }
 
-    pub(in crate::proxy) fn block(&mut self, connection: u32, key: Key) {
+    pub(in crate::proxy) fn block(&mut self, connection: u32, key: ExchangeKey) {
         if let Some(peer) = self.peers.get_mut(&connection) {
             peer.blocked.push(key);
         }
     }
 
-    /// The exchanges whose answers wait for room on a connection.
-    pub(in crate::proxy) fn take_blocked(&mut self, connection: u32) -> Vec<Key> {
+    /// Takes the exchanges whose responses wait for room on a connection.
+    pub(in crate::proxy) fn take_blocked(&mut self, connection: u32) -> Vec<ExchangeKey> {
         self.peers
             .get_mut(&connection)
             .map_or_else(Vec::new, |peer| std::mem::take(&mut peer.blocked))
     }
 
-    /// Connections with answers that wait for room.
+    /// Connections with responses that wait for room.
     pub(in crate::proxy) fn blocked_connections(&self) -> Vec<u32> {
         let blocked = self
             .peers
@@ -121,13 +121,13 @@ impl QuicFront {
         blocked.map(|(connection, _)| *connection).collect()
     }
 
-    /// Reads everything that has come, up to the socket's batch: false once there is nothing more.
+    /// Reads what has arrived, up to one batch of the socket; false once there is nothing more.
     pub(in crate::proxy) fn read(
         &mut self,
         buffers: &mut Buffers,
-        log: &mut Log,
+        log: &mut StationLog,
         accepted: &mut u32,
-        arrived: &mut Vec<Arrived>,
+        arrived: &mut Vec<ConnectionEvents>,
     ) -> bool {
         let QuicFront {
             endpoint, peers, ..
@@ -147,32 +147,36 @@ impl QuicFront {
                 }
             });
             peer.handshake.note(connection, engine, log);
-            peer.hand_over(connection, inbox, log, arrived);
+            peer.collect_events(connection, inbox, log, arrived);
         })
     }
 
-    /// Does what its timers call for.
-    pub(in crate::proxy) fn on_time(&mut self) {
-        self.endpoint.on_time();
+    /// Runs the timers that are due.
+    pub(in crate::proxy) fn run_timers(&mut self) {
+        self.endpoint.run_timers();
     }
 
-    /// Writes one batch, and tells what was heard and marked with it; false if nothing more can be done now.
-    pub(in crate::proxy) fn write(&mut self, log: &mut Log, arrived: &mut Vec<Arrived>) -> bool {
+    /// Writes one batch, and reports what was heard and marked with it; false if nothing more can be done now.
+    pub(in crate::proxy) fn write(
+        &mut self,
+        log: &mut StationLog,
+        arrived: &mut Vec<ConnectionEvents>,
+    ) -> bool {
         let QuicFront {
             endpoint, peers, ..
         } = self;
         endpoint.write(|_, connection, inbox| {
             if let Some(peer) = peers.get_mut(&connection) {
-                peer.hand_over(connection, inbox, log, arrived);
+                peer.collect_events(connection, inbox, log, arrived);
             }
         })
     }
 
-    /// Takes what is open on a connection that is gone; [`QuicFront::bury`] it then.
-    pub(in crate::proxy) fn take_gone(
+    /// Takes what is open on a connection that is gone. Call [`QuicFront::remove`] afterwards.
+    pub(in crate::proxy) fn take_ended(
         &mut self,
-        log: &mut Log,
-    ) -> Option<(u32, Vec<(StreamId, Key)>)> {
+        log: &mut StationLog,
+    ) -> Option<(u32, Vec<(StreamId, ExchangeKey)>)> {
         loop {
             let ended = self.endpoint.engine.take_ended()?;
             if let Some(peer) = self.peers.get_mut(&ended.connection) {
@@ -184,12 +188,12 @@ impl QuicFront {
     }
 
     /// Forgets a connection.
-    pub(in crate::proxy) fn bury(&mut self, connection: u32) {
+    pub(in crate::proxy) fn remove(&mut self, connection: u32) {
         self.peers.remove(&connection);
     }
 
-    /// Ends the connections on which nothing was asked for so long, whatever their clients say beside it. Gives whether
-    /// there is something to write for it.
+    /// Closes the connections that had no request for `idle`, whatever else their clients send. Returns whether that
+    /// left something to write.
     pub(in crate::proxy) fn sweep(&mut self, now: Time, idle: Duration) -> bool {
         let mut has_idle = false;
         for (&connection, peer) in &self.peers {
@@ -201,14 +205,14 @@ impl QuicFront {
         has_idle
     }
 
-    pub(in crate::proxy) fn sample(&self, log: &mut Log) {
+    pub(in crate::proxy) fn sample(&self, log: &mut StationLog) {
         for (&connection, peer) in &self.peers {
             self.endpoint.sample(connection, peer.number, false, log);
         }
     }
 
-    /// Says goodbye to everybody.
-    pub(in crate::proxy) fn end(&mut self, log: &mut Log) {
+    /// Closes all connections with CONNECTION_CLOSE.
+    pub(in crate::proxy) fn end(&mut self, log: &mut StationLog) {
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
@@ -220,19 +224,19 @@ impl QuicFront {
 }
 
 impl Peer {
-    fn hand_over(
+    fn collect_events(
         &mut self,
         connection: u32,
         inbox: &mut Inbox<ServerEvent>,
-        log: &mut Log,
-        arrived: &mut Vec<Arrived>,
+        log: &mut StationLog,
+        arrived: &mut Vec<ConnectionEvents>,
     ) {
         if !inbox.frames.is_empty() {
-            log.frames(self.number, clock::now(), &inbox.frames);
+            log.record_frames(self.number, clock::now(), &inbox.frames);
         }
         if !inbox.events.is_empty() {
             self.last_progress = clock::now();
-            arrived.push(Arrived {
+            arrived.push(ConnectionEvents {
                 connection,
                 events: std::mem::take(&mut inbox.events),
                 bodies: std::mem::take(&mut inbox.bodies),

@@ -1,4 +1,4 @@
-//! One TCP connection of a client: a socket, an engine, and which streams are which exchanges.
+//! One TCP connection of a client: a socket, an engine, and the exchanges on its streams.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,33 +7,34 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
 use squall_http::{
-    ConnectionError, CreateError, Inbox, ServerConnection, ServerEvent, StreamId, Streams, Wants,
+    ConnectionError, CreateError, Inbox, InboxOptions, ServerConnection, ServerEvent, StreamId,
+    Streams,
 };
 use squall_linux::clock;
 use squall_linux::socket;
 
-use crate::log::{self, Log};
-use crate::proxy::exchange::Key;
-use crate::server::Speaks;
+use crate::log::{self, StationLog};
+use crate::proxy::exchange::ExchangeKey;
+use crate::server::TcpProtocol;
 
-/// An HTTP/1.1 client is not read from while so many bytes of its requests wait for upstreams.
+/// The proxy stops reading from an HTTP/1.1 client while more bytes than this wait for upstreams.
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
-/// Nor is one of HTTP/2, whose windows hold it up before, unless they are set to be larger.
+/// The limit for HTTP/2. Windows stop such a client earlier, unless they are set to be larger.
 const HTTP2_BACKLOG_BYTES: usize = 4 * 1024 * 1024;
-/// How many pipelined requests wait before no more are read.
+/// How many pipelined requests may wait before reading stops.
 const MAX_WAITING: usize = 64;
-/// As the embedded server waits: see there.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a client may take to close its side, as in the embedded server (`server::tcp`).
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a read came to.
+/// The result of a read.
 #[derive(Debug)]
-pub(in crate::proxy) enum Ended {
-    /// It goes on.
-    No,
+pub(in crate::proxy) enum ReadOutcome {
+    /// The connection goes on.
+    Open,
     /// The client closed its side.
-    ByClient,
-    /// The client broke the protocol: the engine may have a last word.
-    Broken,
+    ClosedByClient,
+    /// The client violated the protocol; the engine may still have something to send.
+    ProtocolViolation,
     /// The socket failed.
     Failed,
 }
@@ -45,32 +46,32 @@ pub(in crate::proxy) struct TcpFront {
     stream: TcpStream,
     pub(in crate::proxy) address: SocketAddr,
     pub(in crate::proxy) engine: ServerConnection,
-    /// How many bytes one call writes at most.
+    /// Most bytes that one call writes.
     write_at_most: usize,
     protocol: Option<Protocol>,
-    pub(in crate::proxy) streams: Streams<StreamId, Key>,
-    /// Exchanges whose answers wait for room.
-    pub(in crate::proxy) blocked: Vec<Key>,
-    /// HTTP/1.1: pipelined requests that wait for the answers of those before them.
-    pub(in crate::proxy) waiting: VecDeque<Key>,
-    /// HTTP/1.1: the one that broke the protocol, which the engine answers itself, as the last.
-    pub(in crate::proxy) refused: Option<Key>,
-    /// Whether one is being answered.
+    pub(in crate::proxy) streams: Streams<StreamId, ExchangeKey>,
+    /// Exchanges whose responses wait for room.
+    pub(in crate::proxy) blocked: Vec<ExchangeKey>,
+    /// HTTP/1.1: pipelined requests that wait for the responses to those before them.
+    pub(in crate::proxy) waiting: VecDeque<ExchangeKey>,
+    /// HTTP/1.1: the request that violated the protocol, to which the engine itself responds, last.
+    pub(in crate::proxy) refused: Option<ExchangeKey>,
+    /// HTTP/1.1: whether a request is being served.
     pub(in crate::proxy) is_serving: bool,
     pub(in crate::proxy) backlog_bytes: usize,
     pub(in crate::proxy) is_dirty: bool,
     /// There is more to read than was read.
-    pub(in crate::proxy) is_hungry: bool,
-    /// Nothing more is read.
+    pub(in crate::proxy) has_unread: bool,
+    /// Reading has ended.
     pub(in crate::proxy) is_ending: bool,
-    /// An answer was cut off whose end only the connection's can show: it ends with a reset.
-    pub(in crate::proxy) is_cut: bool,
-    has_heard_end: bool,
+    /// A response was cut off whose end only the connection's end can show, so the connection ends with a reset.
+    pub(in crate::proxy) is_cut_off: bool,
+    has_received_end: bool,
     /// The client has sent something.
-    has_spoken: bool,
-    /// The kernel has told that the client closed its side, which it tells once.
+    has_received_bytes: bool,
+    /// The kernel has reported that the client closed its side. It reports this only once.
     pub(in crate::proxy) expects_end: bool,
-    farewell: Option<Time>,
+    linger_until: Option<Time>,
     /// When something last moved.
     pub(in crate::proxy) last_progress: Time,
 }
@@ -79,12 +80,12 @@ impl TcpFront {
     pub(in crate::proxy) fn new(
         number: u32,
         (stream, address): (TcpStream, SocketAddr),
-        speaks: &Speaks,
+        protocol: &TcpProtocol,
         settings: &SideSettings,
     ) -> Result<TcpFront, CreateError> {
-        let mut engine = match speaks {
-            Speaks::Plain(version) => ServerConnection::plain(*version, settings)?,
-            Speaks::Secure(context) => ServerConnection::secure(context, settings)?,
+        let mut engine = match protocol {
+            TcpProtocol::Plain(version) => ServerConnection::plain(*version, settings)?,
+            TcpProtocol::Secure(context) => ServerConnection::secure(context, settings)?,
         };
         engine.set_manual_consumption();
         Ok(TcpFront {
@@ -101,13 +102,13 @@ impl TcpFront {
             is_serving: false,
             backlog_bytes: 0,
             is_dirty: false,
-            is_hungry: false,
+            has_unread: false,
             is_ending: false,
-            is_cut: false,
-            has_heard_end: false,
-            has_spoken: false,
+            is_cut_off: false,
+            has_received_end: false,
+            has_received_bytes: false,
             expects_end: false,
-            farewell: None,
+            linger_until: None,
             last_progress: clock::now(),
         })
     }
@@ -124,7 +125,7 @@ impl TcpFront {
         self.protocol().version()
     }
 
-    /// Whether more of it is not read for now, so that what waits here stays bounded.
+    /// Whether reading from it is paused, so that what waits here stays bounded.
     pub(in crate::proxy) fn is_paused(&self) -> bool {
         let most = match self.version() {
             Version::Http1 => HTTP1_BACKLOG_BYTES,
@@ -134,18 +135,18 @@ impl TcpFront {
     }
 
     /// Whether it has something to read and may be read from.
-    pub(in crate::proxy) fn wants_to_go_on(&self) -> bool {
-        self.is_hungry && !self.is_ending && !self.is_paused()
+    pub(in crate::proxy) fn may_read(&self) -> bool {
+        self.has_unread && !self.is_ending && !self.is_paused()
     }
 
-    /// Whether nothing is open but what only has to be told that it is refused.
+    /// Whether nothing is open except a request that still has to be refused.
     pub(in crate::proxy) fn is_idle(&self) -> bool {
         (self.streams.iter()).all(|(_, key)| self.refused == Some(*key))
     }
 
-    /// Whether everything was said, and only the client's end is waited for.
-    pub(in crate::proxy) fn is_leaving(&self) -> bool {
-        self.farewell.is_some()
+    /// Whether everything was sent, and only the client's end is awaited.
+    pub(in crate::proxy) fn is_lingering(&self) -> bool {
+        self.linger_until.is_some()
     }
 
     /// Reads once.
@@ -153,45 +154,45 @@ impl TcpFront {
         &mut self,
         buffer: &mut [u8],
         inbox: &mut Inbox<ServerEvent>,
-    ) -> (Time, Ended) {
+    ) -> (Time, ReadOutcome) {
         let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
-        let ended = match read {
+        let outcome = match read {
             Ok(0) => {
-                self.has_heard_end = true;
-                self.is_hungry = false;
-                // Whatever is open has lost its client: nobody could tell a half-closed connection from that.
+                self.has_received_end = true;
+                self.has_unread = false;
+                // Whatever is open has lost its client: a half-closed connection cannot be told from a lost one.
                 let _ = self.engine.receive_end(inbox);
-                Ended::ByClient
+                ReadOutcome::ClosedByClient
             }
             Ok(count) => {
-                self.has_spoken = true;
-                // Less than there was room for is all that there was (epoll(7)), but for the end.
-                self.is_hungry = count == buffer.len() || self.expects_end;
+                self.has_received_bytes = true;
+                // A short read means that nothing is left to read (epoll(7)), except for the end.
+                self.has_unread = count == buffer.len() || self.expects_end;
                 let received = self.engine.receive(&buffer[..count], inbox);
                 if !inbox.events.is_empty() {
                     self.last_progress = now;
                 }
                 match received {
-                    // After close_notify it is read on: a client that waits for an answer and one that is gone differ
-                    // in nothing but the end of TCP.
-                    Ok(()) => Ended::No,
-                    Err(ConnectionError::UnexpectedEnd) => Ended::ByClient,
-                    Err(_) => Ended::Broken,
+                    // Reading continues after close_notify: only the end of TCP distinguishes a client that is gone
+                    // from one that waits for its response.
+                    Ok(()) => ReadOutcome::Open,
+                    Err(ConnectionError::UnexpectedEnd) => ReadOutcome::ClosedByClient,
+                    Err(_) => ReadOutcome::ProtocolViolation,
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.is_hungry = false;
-                Ended::No
+                self.has_unread = false;
+                ReadOutcome::Open
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ended::No,
-            Err(_) => Ended::Failed,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => ReadOutcome::Open,
+            Err(_) => ReadOutcome::Failed,
         };
-        (now, ended)
+        (now, outcome)
     }
 
-    /// Writes once; `None` if there is nothing to write or no room. The inbox may have news in either case: an answer that
-    /// goes to the connection's end can be over without a further byte.
+    /// Writes once; `None` if there is nothing to write or no room. The inbox may get events in either case: a response
+    /// that ends with the connection can be over without another byte.
     pub(in crate::proxy) fn write(
         &mut self,
         inbox: &mut Inbox<ServerEvent>,
@@ -206,8 +207,8 @@ impl TcpFront {
             match socket::send(&self.stream, part) {
                 Ok(count) => {
                     let now = clock::now();
-                    // The engine does not know yet that it was taken.
-                    if self.engine.holds_answer() {
+                    // Ask before the engine learns that the bytes were taken.
+                    if self.engine.holds_response() {
                         self.last_progress = now;
                     }
                     self.engine.advance_output(count, inbox);
@@ -220,23 +221,23 @@ impl TcpFront {
         }
     }
 
-    /// Whether everything was written that will be.
+    /// Whether everything that will be written has been.
     pub(in crate::proxy) fn is_finished(&mut self) -> bool {
         !self.engine.is_open() && self.engine.output(clock::now()).is_empty()
     }
 
-    /// To somebody who still reads, a proper end would complete an answer that was cut off.
+    /// A client that still reads would take a clean end for the end of a response that was cut off.
     fn ends_abruptly(&self) -> bool {
-        self.is_cut || self.engine.cuts_off()
+        self.is_cut_off || self.engine.must_reset()
     }
 
-    /// Everything is said: says that too. True if nothing is to be waited for.
-    pub(in crate::proxy) fn take_leave(
+    /// Closes this side, once everything was sent. True if there is nothing to wait for.
+    pub(in crate::proxy) fn begin_lingering(
         &mut self,
         inbox: &mut Inbox<ServerEvent>,
-        log: &mut Log,
+        log: &mut StationLog,
     ) -> bool {
-        if self.ends_abruptly() || self.has_heard_end {
+        if self.ends_abruptly() || self.has_received_end {
             return true;
         }
         self.engine.close();
@@ -245,13 +246,13 @@ impl TcpFront {
             return false;
         }
         self.record_end(log);
-        self.farewell = Some(clock::now() + FAREWELL);
+        self.linger_until = Some(clock::now() + LINGER_TIMEOUT);
         self.stream.shutdown(Shutdown::Write).is_err()
     }
 
-    /// Throws away what still comes from a client to which everything was said; true once it is over.
+    /// Discards what a client still sends after everything was sent to it; true once the connection is over.
     pub(in crate::proxy) fn drain(&mut self, buffer: &mut [u8]) -> bool {
-        if self.farewell.is_none_or(|until| until <= clock::now()) {
+        if self.linger_until.is_none_or(|until| until <= clock::now()) {
             return true;
         }
         loop {
@@ -265,21 +266,21 @@ impl TcpFront {
         }
     }
 
-    /// Says that it is over because nothing was asked, as far as the socket takes it at once.
-    pub(in crate::proxy) fn say_goodbye(&mut self, inbox: &mut Inbox<ServerEvent>) {
+    /// Announces the end of an idle connection, as far as the socket accepts it immediately.
+    pub(in crate::proxy) fn announce_close(&mut self, inbox: &mut Inbox<ServerEvent>) {
         self.engine.shut_down();
         let _ = self.write(inbox);
         self.engine.close();
         let _ = self.write(inbox);
     }
 
-    /// Notes what is spoken, once that is known.
-    pub(in crate::proxy) fn note_established(&mut self, log: &mut Log) {
-        // On a connection without a byte nothing is spoken.
-        if self.protocol.is_some() || !self.has_spoken {
+    /// Records the protocol, once it is known.
+    pub(in crate::proxy) fn note_established(&mut self, log: &mut StationLog) {
+        // A connection without a byte has no protocol.
+        if self.protocol.is_some() || !self.has_received_bytes {
             return;
         }
-        log.keys(self.engine.take_key_log());
+        log.record_keys(self.engine.take_key_log());
         let Some(protocol) = self.engine.protocol() else {
             return;
         };
@@ -291,36 +292,36 @@ impl TcpFront {
         }
     }
 
-    pub(in crate::proxy) fn sample(&self, is_last: bool, log: &mut Log) {
-        if log.wants_sockets() && self.farewell.is_none() {
+    pub(in crate::proxy) fn sample(&self, is_last: bool, log: &mut StationLog) {
+        if log.wants_sockets() && self.linger_until.is_none() {
             log.sample_tcp(self.number, is_last, &self.stream);
         }
     }
 
-    /// Writes down what its end leaves, once.
-    pub(in crate::proxy) fn record_end(&mut self, log: &mut Log) {
-        if self.farewell.is_none() {
+    /// Records its final state, once.
+    pub(in crate::proxy) fn record_end(&mut self, log: &mut StationLog) {
+        if self.linger_until.is_none() {
             self.sample(true, log);
             log::count_settings(self.engine.http2_settings(), &mut log.counts);
-            log.keys(self.engine.take_key_log());
+            log.record_keys(self.engine.take_key_log());
         }
     }
 
-    /// Closes its socket, so that no client takes an answer that was cut off for a whole one.
+    /// Closes its socket so that no client takes a response that was cut off for a complete one.
     pub(in crate::proxy) fn close(self) {
         if self.ends_abruptly() {
             self.close_abruptly();
         }
     }
 
-    /// With a reset: nothing stays in the kernel.
+    /// Closes with a reset, so that nothing stays in the kernel.
     pub(in crate::proxy) fn close_abruptly(self) {
         socket::close_abruptly(self.stream);
     }
 
-    /// What its inbox takes.
-    pub(in crate::proxy) fn wants(log: &Log) -> Wants {
-        Wants {
+    /// What its inbox collects.
+    pub(in crate::proxy) fn wants(log: &StationLog) -> InboxOptions {
+        InboxOptions {
             fields: true,
             bodies: true,
             frames: log.wants_frames(),

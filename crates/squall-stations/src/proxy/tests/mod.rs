@@ -1,6 +1,6 @@
-//! A proxy between a client of bytes and the embedded server: what both of its sides write down.
+//! A proxy between a raw client and the embedded server: what both of its sides record.
 //!
-//! `raw` has upstreams that do as a test says, a frame at a time.
+//! `raw` has upstreams that a test controls frame by frame.
 
 mod raw;
 
@@ -24,18 +24,18 @@ use squall_base::plan::{Connections, PoolSettings};
 fn listener(version: Version) -> Listener {
     Listener {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        speaks: Spoken::Plain(version),
+        protocol: ListenerProtocol::Plain(version),
     }
 }
 
 fn server(stop: &StopSignal) -> Server {
-    server_of(Spoken::Plain(Version::Http2), stop)
+    server_of(ListenerProtocol::Plain(Version::Http2), stop)
 }
 
-fn server_of(speaks: Spoken, stop: &StopSignal) -> Server {
+fn server_of(protocol: ListenerProtocol, stop: &StopSignal) -> Server {
     let settings = ServerSettings {
         listeners: vec![Listener {
-            speaks,
+            protocol,
             ..listener(Version::Http2)
         }],
         side: SideSettings::default(),
@@ -103,7 +103,7 @@ fn log() -> (LogSinks, RowReceiver<ExchangeRecord>) {
     (sinks, rows)
 }
 
-/// Asks so many times, one after the other on one connection, and reads all answers.
+/// Sends this many requests on one connection, then reads all responses. Returns how many bytes that were.
 fn ask(address: SocketAddr, times: usize) -> usize {
     let mut client = TcpStream::connect(address).unwrap();
     let mut bytes = Vec::new();
@@ -120,12 +120,12 @@ fn ask(address: SocketAddr, times: usize) -> usize {
     bytes.len()
 }
 
-/// Two clients at once wait for one delay each, not for both, and get all of the body behind it.
+/// Two clients together wait for one delay, not for two, and get the whole body behind it.
 #[test]
-fn responses_are_held_side_by_side() {
+fn concurrent_responses_are_held_in_parallel() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    // One after the other would take twice as long, which a busy machine does not.
+    // Delays one after the other would take twice as long; a busy machine does not add that much.
     let delay = Duration::from_secs(2);
     let mut settings = settings(
         &[server.addresses().unwrap()[0]],
@@ -154,9 +154,9 @@ fn responses_are_held_side_by_side() {
     serving.join().unwrap();
 }
 
-/// As packets show it: a connection, and nothing that was spoken on it.
+/// As packets show it: a connection on which nothing was spoken.
 #[test]
-fn a_connection_without_a_byte_speaks_no_protocol() {
+fn connection_without_a_byte_counts_no_protocol() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
     let upstream = server.addresses().unwrap()[0];
@@ -179,14 +179,14 @@ fn a_connection_without_a_byte_speaks_no_protocol() {
     assert_eq!(served.protocols, [("h2c".to_owned(), 1)].into());
 }
 
-/// HTTP/1.1 is spoken over TLS either way: both ends say whether ALPN chose it.
+/// HTTP/1.1 is spoken over TLS either way: both ends record whether ALPN chose it.
 #[test]
-fn no_alpn_is_told_apart_from_http_1() {
+fn missing_alpn_is_distinguished_from_http_1() {
     for (known, counted) in [(&[][..], SideCounts::NO_ALPN), (&["http/1.1"], "http/1.1")] {
         let stop = StopSignal::new().unwrap();
         let tls = TlsSettings::default();
         let context = ServerContext::new(&tls, known, &identity()).unwrap();
-        let server = server_of(Spoken::Secure(context), &stop);
+        let server = server_of(ListenerProtocol::Secure(context), &stop);
         let upstream = server.addresses().unwrap()[0];
         let context = ClientContext::new(&tls, &["h2", "http/1.1"], &Trust::Anyone);
         let mut settings = settings(&[upstream], Balance::RoundRobin, Default::default());
@@ -278,7 +278,7 @@ fn upstreams_take_turns() {
 }
 
 #[test]
-fn a_proxy_tells_when_its_fixed_connections_are_open_or_lost() {
+fn proxy_reports_when_its_fixed_connections_are_open_or_lost() {
     let stop = StopSignal::new().unwrap();
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = upstream.local_addr().unwrap();
@@ -289,8 +289,8 @@ fn a_proxy_tells_when_its_fixed_connections_are_open_or_lost() {
     (settings.connections, settings.pool.warm) = (Connections::Fixed(2), 2);
     let proxy = Proxy::listen(settings, stop.clone()).unwrap();
     let (open, is_open) = mpsc::channel();
-    let passing = thread::spawn(move || proxy.run_and_tell(|| open.send(()).unwrap()));
-    // Both wait for the answer to their ClientHello.
+    let passing = thread::spawn(move || proxy.run_notifying(|| open.send(()).unwrap()));
+    // Both wait for the response to their ClientHello.
     let mut accepted = [(); 2].map(|()| upstream.accept().unwrap().0);
     for connection in &mut accepted {
         connection.read_exact(&mut [0; 5]).unwrap();

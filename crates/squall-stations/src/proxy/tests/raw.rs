@@ -1,4 +1,4 @@
-//! Upstreams of HTTP/2 that say goodbye, are silent or answer in parts, a frame at a time; clients that go away.
+//! HTTP/2 upstreams that send GOAWAY, stay silent or respond in parts, frame by frame; clients that go away.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ struct Frame {
 }
 
 impl Wire {
-    /// The next connection, with SETTINGS said.
+    /// Accepts the next connection and sends SETTINGS.
     fn accept(listener: &TcpListener) -> Wire {
         let (mut stream, _) = listener.accept().unwrap();
         let patience = Some(StdDuration::from_secs(10));
@@ -52,12 +52,12 @@ impl Wire {
     }
 
     /// GOAWAY without an error: streams after `last` were not processed (RFC 9113, section 6.8).
-    fn say_goodbye(&mut self, last: u32) {
+    fn send_goaway(&mut self, last: u32) {
         let payload = [last.to_be_bytes(), 0_u32.to_be_bytes()].concat();
         self.send(GOAWAY, 0, 0, &payload);
     }
 
-    /// The next frame of this kind; others are passed over.
+    /// The next frame of this kind; skips others.
     fn wait_for(&mut self, kind: u8) -> Frame {
         loop {
             let mut head = [0; 9];
@@ -74,18 +74,18 @@ impl Wire {
         }
     }
 
-    /// Stays until the proxy goes.
+    /// Keeps the connection open until the proxy closes it.
     fn linger(&mut self) {
         let _ = self.0.read_to_end(&mut Vec::new());
     }
 
-    /// The next request's stream.
+    /// The stream of the next request.
     fn wait_for_request(&mut self) -> u32 {
         self.wait_for(HEADERS).stream
     }
 }
 
-/// A proxy in front of an upstream that does as `serve` says.
+/// A proxy in front of an upstream that runs `serve`.
 struct Between {
     address: SocketAddr,
     stop: StopSignal,
@@ -123,7 +123,7 @@ impl Between {
         client
     }
 
-    /// What it has done, and what both sides have written down.
+    /// The proxy's report, and the records of both sides.
     fn end(self) -> (ProxyReport, [Vec<ExchangeRecord>; 2]) {
         self.stop.request().unwrap();
         let report = self.passing.join().unwrap();
@@ -140,7 +140,7 @@ fn request(method: &str, rest: &str) -> Vec<u8> {
     format!("{method} / HTTP/1.1\r\nhost: a\r\n{rest}").into_bytes()
 }
 
-/// Asks, and reads until the connection ends.
+/// Sends a request, and reads until the connection ends.
 fn ask(between: &Between, request: &[u8]) -> String {
     let mut client = between.connect();
     client.write_all(request).unwrap();
@@ -151,13 +151,13 @@ fn ask(between: &Between, request: &[u8]) -> String {
 
 const CLOSING_POST: &str = "connection: close\r\ncontent-length: 3\r\n\r\nabc";
 
-/// RFC 9113, section 8.7: it was certainly not processed, so that any method may be sent again.
+/// RFC 9113, section 8.7: the request was certainly not processed, so any method may be sent again.
 #[test]
-fn a_request_beyond_a_goaway_is_sent_again() {
+fn request_beyond_a_goaway_is_sent_again() {
     let between = Between::start(|listener| {
         let mut first = Wire::accept(&listener);
         assert_eq!(first.wait_for_request(), 1);
-        first.say_goodbye(0);
+        first.send_goaway(0);
         let mut second = Wire::accept(&listener);
         let stream = second.wait_for_request();
         second.answer(stream);
@@ -169,18 +169,18 @@ fn a_request_beyond_a_goaway_is_sent_again() {
     assert_eq!((report.retries, report.responses_written), (1, 1));
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     let ends: Vec<_> = back.iter().map(|row| (row.status, row.reset)).collect();
-    // No RST_STREAM came.
+    // No RST_STREAM arrived.
     assert_eq!(ends, [(None, None), (Some(200), None)]);
     assert_eq!((front.len(), front[0].status), (1, Some(200)));
 }
 
-/// What an upstream may have acted on is sent again only if that is as good as once (RFC 9110, section 9.2.2).
+/// A request that an upstream may have processed is sent again only if it is idempotent (RFC 9110, section 9.2.2).
 #[test]
 fn a_request_that_may_have_been_processed_is_not_sent_again() {
     let between = Between::start(|listener| {
         let mut first = Wire::accept(&listener);
         let stream = first.wait_for_request();
-        first.say_goodbye(stream);
+        first.send_goaway(stream);
         first.0.shutdown(Shutdown::Both).unwrap();
     });
     let answer = ask(&between, &request("POST", CLOSING_POST));
@@ -192,11 +192,11 @@ fn a_request_that_may_have_been_processed_is_not_sent_again() {
 }
 
 #[test]
-fn an_answer_under_way_outlives_a_goaway() {
+fn response_in_progress_survives_a_goaway() {
     let between = Between::start(|listener| {
         let mut first = Wire::accept(&listener);
         let stream = first.wait_for_request();
-        first.say_goodbye(stream);
+        first.send_goaway(stream);
         first.answer(stream);
         let mut second = Wire::accept(&listener);
         let stream = second.wait_for_request();
@@ -216,14 +216,14 @@ fn an_answer_under_way_outlives_a_goaway() {
 }
 
 #[test]
-fn what_a_client_leaves_is_cancelled_and_written_down() {
+fn abandoned_request_is_cancelled_upstream_and_recorded() {
     let between = Between::start(|listener| {
         let mut wire = Wire::accept(&listener);
         let stream = wire.wait_for_request();
         let reset = wire.wait_for(RST_STREAM);
         // CANCEL (RFC 9113, section 7).
         assert_eq!((reset.stream, reset.payload), (stream, vec![0, 0, 0, 8]));
-        // The connection goes on.
+        // The connection stays open.
         let stream = wire.wait_for_request();
         wire.answer(stream);
         wire.linger();
@@ -245,27 +245,27 @@ fn what_a_client_leaves_is_cancelled_and_written_down() {
     assert_eq!(ends(&back), [(0, None, Some(8)), (0, Some(200), None)]);
 }
 
-/// RFC 9110, section 15.2; an HTTP/1.0 client knows none.
+/// RFC 9110, section 15.2; HTTP/1.0 has no interim responses.
 #[test]
-fn interim_answers_are_passed_on() {
-    // `:status` literally, and `link` (45 of the static table).
+fn interim_responses_are_passed_on() {
+    // `:status` as a literal, and `link` (45 in the static table).
     let status = |digits: &[u8; 3]| [&[0x08, 3], &digits[..]].concat();
     let early = [&status(b"103")[..], &[0x0f, 30, 4], b"</a>"].concat();
-    for (version, is_told) in [("1.1", true), ("1.0", false)] {
-        let (early, go_on) = (early.clone(), status(b"100"));
+    for (version, has_interim) in [("1.1", true), ("1.0", false)] {
+        let (early, continue_response) = (early.clone(), status(b"100"));
         let between = Between::start(move |listener| {
             let mut wire = Wire::accept(&listener);
             let stream = wire.wait_for_request();
-            wire.send(HEADERS, END_HEADERS, stream, &go_on);
+            wire.send(HEADERS, END_HEADERS, stream, &continue_response);
             wire.send(HEADERS, END_HEADERS, stream, &early);
             wire.answer(stream);
             wire.linger();
         });
         let request = format!("GET / HTTP/{version}\r\nhost: a\r\nconnection: close\r\n\r\n");
         let answer = ask(&between, request.as_bytes());
-        let told = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nvia: 2 squall\r\n\r\n";
-        let (interim, last) = answer.split_at(if is_told { told.len() } else { 0 });
-        assert_eq!(interim, if is_told { told } else { "" });
+        let early_hints = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nvia: 2 squall\r\n\r\n";
+        let (interim, last) = answer.split_at(if has_interim { early_hints.len() } else { 0 });
+        assert_eq!(interim, if has_interim { early_hints } else { "" });
         assert!(last.starts_with("HTTP/1.1 200"), "{answer}");
         let (report, [front, _]) = between.end();
         assert!(report.failures.is_empty(), "{:?}", report.failures);

@@ -1,25 +1,25 @@
-//! HTTP/1.1: one answer for all GETs. Knows neither bodies nor requests before the last one was answered.
+//! HTTP/1.1: the same response to every GET. Supports neither request bodies nor pipelining.
 
 use super::PAGE_BYTES;
 
-pub(super) struct Talk {
+pub(super) struct Connection {
     answer: Vec<u8>,
 }
 
-impl super::Talk for Talk {
-    /// With the headers of nginx.
-    fn begin() -> Talk {
+impl super::ServerProtocol for Connection {
+    /// Uses the same headers as nginx.
+    fn begin() -> Connection {
         let mut answer = format!(
             "HTTP/1.1 200 OK\r\nServer: least\r\nDate: Mon, 23 Nov 2026 12:00:00 GMT\r\n\
              Content-Type: text/plain\r\nContent-Length: {PAGE_BYTES}\r\nConnection: keep-alive\r\n\r\n"
         )
         .into_bytes();
         answer.extend(super::page());
-        Talk { answer }
+        Connection { answer }
     }
 
-    fn take(&mut self, came: &[u8], answer: &mut Vec<u8>) {
-        if came.ends_with(b"\r\n\r\n") {
+    fn receive(&mut self, received: &[u8], answer: &mut Vec<u8>) {
+        if received.ends_with(b"\r\n\r\n") {
             answer.extend_from_slice(&self.answer);
         }
     }

@@ -1,7 +1,8 @@
-//! HTTP/2 with prior knowledge: looks at the heads of frames alone, and never at what a request asks for.
+//! HTTP/2 with prior knowledge: looks only at frame headers, and never at what a request asks for.
 //!
-//! It answers each stream that its client ends, as far as the connection's window lets it, and gives credit for what it is
-//! sent. A stream's own window (RFC 9113, section 6.9.2: 65,535 bytes or what the client says) is taken to hold an answer.
+//! It answers each stream that the client ends, as far as the connection's window allows, and returns flow control
+//! credit for what it receives. A stream's own window (RFC 9113, section 6.9.2: 65,535 bytes or what the client
+//! announces) is assumed to hold a response.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use super::PAGE_BYTES;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEAD_BYTES: usize = 9;
 const FIRST_WINDOW: i64 = 65_535;
-/// Credit is given for as much at once: half of the window, as nghttp2 does.
+/// Bytes after which credit is returned: half of the window, as in nghttp2.
 const CREDIT_BYTES: usize = 32 * 1024;
 
 const DATA: u8 = 0;
@@ -18,14 +19,14 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
-/// Of DATA and HEADERS.
+/// Flag of DATA and HEADERS.
 const END_STREAM: u8 = 1;
-/// Of HEADERS.
+/// Flag of HEADERS.
 const END_HEADERS: u8 = 4;
-/// Of SETTINGS and PING.
+/// Flag of SETTINGS and PING.
 const ACK: u8 = 1;
 
-/// The indices of nghttpd's fields in the static table (RFC 7541, appendix A), and their values.
+/// The fields that nghttpd sends: indices into the static table (RFC 7541, appendix A), and values.
 const FIELDS: [(u8, &str); 5] = [
     (54, "least"),
     (24, "max-age=3600"),
@@ -33,27 +34,27 @@ const FIELDS: [(u8, &str); 5] = [
     (28, "1024"),
     (44, "Mon, 23 Nov 2026 11:00:00 GMT"),
 ];
-/// `:status 200`, and the five fields once the first answer has put them into the dynamic table, the last one first.
+/// `:status 200`, then the five fields once the first response has put them into the dynamic table, the last one first.
 const SECTION: [u8; 6] = [0x88, 0x80 | 66, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 
-pub(super) struct Talk {
-    /// What came and is no whole frame yet.
+pub(super) struct Connection {
+    /// Received bytes that are not yet a whole frame.
     rest: Vec<u8>,
-    /// How many bytes of the frame's payload are still to come, which nobody looks at.
+    /// Bytes of the current frame's payload that are still to be received and skipped.
     skipped: usize,
     has_begun: bool,
     has_answered: bool,
-    /// What the client lets us send.
+    /// The connection's send window.
     window: i64,
-    /// Streams that wait for the window.
+    /// Streams waiting for the window.
     waiting: VecDeque<u32>,
     uncredited: usize,
     body: Vec<u8>,
 }
 
-impl super::Talk for Talk {
-    fn begin() -> Talk {
-        Talk {
+impl super::ServerProtocol for Connection {
+    fn begin() -> Connection {
+        Connection {
             rest: Vec::new(),
             skipped: 0,
             has_begun: false,
@@ -65,13 +66,13 @@ impl super::Talk for Talk {
         }
     }
 
-    fn take(&mut self, came: &[u8], answer: &mut Vec<u8>) {
+    fn receive(&mut self, received: &[u8], answer: &mut Vec<u8>) {
         if self.rest.is_empty() {
-            let read = self.read(came, answer);
-            self.rest.extend_from_slice(&came[read..]);
+            let read = self.read(received, answer);
+            self.rest.extend_from_slice(&received[read..]);
         } else {
             let mut bytes = std::mem::take(&mut self.rest);
-            bytes.extend_from_slice(came);
+            bytes.extend_from_slice(received);
             let read = self.read(&bytes, answer);
             bytes.drain(..read);
             self.rest = bytes;
@@ -85,8 +86,8 @@ impl super::Talk for Talk {
     }
 }
 
-impl Talk {
-    /// Reads whole frames, and gives how many bytes they were.
+impl Connection {
+    /// Reads whole frames; returns how many bytes they took.
     fn read(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> usize {
         let mut at = 0;
         if !self.has_begun {
@@ -156,7 +157,7 @@ fn frame(answer: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8])
     answer.extend_from_slice(payload);
 }
 
-/// `:status 200` and all fields, as literals that go into the dynamic table (RFC 7541, section 6.2.1).
+/// `:status 200` and all fields, as literals that enter the dynamic table (RFC 7541, section 6.2.1).
 fn first_section() -> Vec<u8> {
     let mut section = vec![0x88];
     for (index, value) in FIELDS {

@@ -1,9 +1,10 @@
-//! The least that a server does for a request: it waits, reads and writes, and looks at as few bytes as it can.
+//! A server that does the least possible for a request: it waits, reads and writes, and looks at as few bytes as it
+//! can.
 //!
-//! A client that waits for its server pays for that instead of showing what a request costs it. Only a server that takes
-//! less time than every client lets them work almost without a pause, and this one does what none can do without. It
-//! knows requests of these cases alone, which it answers with 1 KiB: `servers` starts it, and no other program should ask
-//! it anything. What it says is in `h1` and `h2`.
+//! A client that waits for its server pays for the wait, which hides what a request costs the client. Only a server
+//! that is faster than every client lets them work almost without a pause, and this one does only what no server can do
+//! without. It understands only the requests of these cases, and answers them with 1 KiB: `servers` starts it, and no
+//! other program should use it. `h1` and `h2` have the protocols.
 
 mod h1;
 mod h2;
@@ -17,7 +18,8 @@ use squall_linux::socket::{self, send};
 
 use crate::least_client::take;
 
-/// The first argument of a bench that is this server. The others are what it speaks, `h1` or `h2c`, and its port.
+/// The first argument that makes this bench run as the server. The others are the protocol, `h1` or `h2c`, and the
+/// port.
 pub(crate) const ARGUMENT: &str = "--least-server";
 
 const LISTENER: u64 = 0;
@@ -30,35 +32,35 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     let port: u16 = port.parse()?;
     match spoken.as_str() {
-        "h1" => Site::<h1::Talk>::serve(port),
-        "h2c" => Site::<h2::Talk>::serve(port),
+        "h1" => LeastServer::<h1::Connection>::serve(port),
+        "h2c" => LeastServer::<h2::Connection>::serve(port),
         _ => bail!("{ARGUMENT} speaks h1 and h2c, not {spoken}"),
     }
 }
 
-/// What a server says on one connection.
-trait Talk {
+/// The protocol of one connection.
+trait ServerProtocol {
     fn begin() -> Self;
 
-    /// Takes what came, and appends to `answer` what is to be sent now.
-    fn take(&mut self, came: &[u8], answer: &mut Vec<u8>);
+    /// Takes received bytes, and appends to `answer` what to send now.
+    fn receive(&mut self, received: &[u8], answer: &mut Vec<u8>);
 }
 
-struct Site<T> {
-    /// Those with token 1 and up; `None` once it has ended.
+struct LeastServer<T> {
+    /// Connections with token 1 and up; `None` once ended.
     streams: Vec<Option<(TcpStream, T)>>,
     buffer: Vec<u8>,
     answer: Vec<u8>,
 }
 
-impl<T: Talk> Site<T> {
+impl<T: ServerProtocol> LeastServer<T> {
     fn serve(port: u16) -> Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("cannot listen on port {port}"))?;
         listener.set_nonblocking(true)?;
         let mut reactor = Reactor::new()?;
         reactor.add(&listener, LISTENER)?;
-        let mut site = Site::<T> {
+        let mut server = LeastServer::<T> {
             streams: Vec::new(),
             buffer: vec![0; 256 * 1024],
             answer: Vec::new(),
@@ -69,13 +71,13 @@ impl<T: Talk> Site<T> {
             for ready in ready.iter().filter(|ready| ready.token != LISTENER) {
                 let place = ready.token as usize - 1;
                 if ready.ended {
-                    site.streams[place] = None;
+                    server.streams[place] = None;
                 } else if ready.readable {
-                    site.answer(place);
+                    server.answer(place);
                 }
             }
             if is_asked_for {
-                site.accept(&listener, &reactor)?;
+                server.accept(&listener, &reactor)?;
             }
         }
     }
@@ -89,27 +91,27 @@ impl<T: Talk> Site<T> {
         Ok(())
     }
 
-    /// Says what there is to say to what came. A client that is gone is no error: wrk goes with requests open.
+    /// Reads a connection and responds. A client that has gone is not an error: wrk ends with requests in flight.
     fn answer(&mut self, place: usize) {
-        let Some((stream, talk)) = &mut self.streams[place] else {
+        let Some((stream, connection)) = &mut self.streams[place] else {
             return;
         };
         self.answer.clear();
-        let said = take(stream, &mut self.buffer).and_then(|count| {
-            talk.take(&self.buffer[..count], &mut self.answer);
+        let sent = take(stream, &mut self.buffer).and_then(|count| {
+            connection.receive(&self.buffer[..count], &mut self.answer);
             if self.answer.is_empty() {
                 return Ok(true);
             }
             Ok(send(stream, &self.answer)? == self.answer.len())
         });
-        // A client that lets an answer wait finds its connection closed.
-        if !said.unwrap_or(false) {
+        // A client that does not read fast enough is disconnected.
+        if !sent.unwrap_or(false) {
             self.streams[place] = None;
         }
     }
 }
 
-/// What every answer holds.
+/// The body of every response.
 fn page() -> impl Iterator<Item = u8> {
     (b'a'..=b'z').cycle().take(PAGE_BYTES)
 }

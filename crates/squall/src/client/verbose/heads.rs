@@ -1,42 +1,46 @@
-//! Which fields a received HEADERS frame carries: those of the next section of its stream to be complete.
+//! Finds the fields of a received HEADERS frame: those of the next header section to be completed on its stream.
 //!
-//! A frame is seen when its header was read, its section when the last of it was decoded, which may be some reads later.
-//! Only this pairing; `mod` prints.
+//! A frame is seen when its frame header was read. Its section is known only when the last of it is decoded, possibly
+//! some reads later. This module only pairs the two; `mod` prints.
 
 use std::collections::BTreeSet;
 
 use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 use squall_http::{ClientEvent, Field, Inbox, StreamId};
 
-/// A header section that was received.
-pub(super) struct Section {
+/// A received header section.
+pub(super) struct HeaderSection {
     stream: u64,
     pub(super) fields: Vec<Field>,
-    /// Whether its stream had none before.
+    /// Whether it is the first section of its stream.
     pub(super) is_first: bool,
 }
 
-/// What became of a received HEADERS frame.
-pub(super) enum Head {
-    Complete(Section),
-    /// There is no section for it, and none will come.
-    Void,
-    /// Its section is not complete.
-    Awaited,
+/// What is known of a received HEADERS frame.
+pub(super) enum HeadersState {
+    Complete(HeaderSection),
+    /// It has no section, and none will follow.
+    Missing,
+    /// Its section is incomplete.
+    Pending,
 }
 
-/// The HEADERS frames that a client receives.
+/// The HEADERS frames of a client's connections.
 #[derive(Default)]
-pub(super) struct Heads {
-    /// Those whose sections are not complete, with their connections, and what there is of their CONTINUATION.
-    awaited: Vec<(u32, FrameFacts)>,
-    /// Streams of which only interim responses have come.
-    informed: BTreeSet<(u32, u64)>,
+pub(super) struct HeadersTracker {
+    /// Frames with incomplete sections and their CONTINUATION frames, each with its connection.
+    pending: Vec<(u32, FrameFacts)>,
+    /// Streams that have received only interim responses.
+    interim_streams: BTreeSet<(u32, u64)>,
 }
 
-impl Heads {
-    /// The sections that one read of a connection has completed, in the order of each stream.
-    pub(super) fn sections(&mut self, connection: u32, inbox: &Inbox<ClientEvent>) -> Vec<Section> {
+impl HeadersTracker {
+    /// The sections that one read of a connection completed, in the order of each stream.
+    pub(super) fn sections(
+        &mut self,
+        connection: u32,
+        inbox: &Inbox<ClientEvent>,
+    ) -> Vec<HeaderSection> {
         let mut sections = Vec::new();
         for event in &inbox.events {
             let (stream, status, fields, is_first) = match event {
@@ -45,7 +49,7 @@ impl Heads {
                     status,
                     fields,
                 } => {
-                    let is_first = self.informed.insert((connection, stream.0));
+                    let is_first = self.interim_streams.insert((connection, stream.0));
                     (stream, status, fields, is_first)
                 }
                 ClientEvent::ResponseHeaders {
@@ -53,19 +57,19 @@ impl Heads {
                     status,
                     fields,
                 } => {
-                    let is_first = !self.informed.remove(&(connection, stream.0));
+                    let is_first = !self.interim_streams.remove(&(connection, stream.0));
                     (stream, status, fields, is_first)
                 }
                 _ => continue,
             };
             let status = Field::new(":status", status.to_string());
-            sections.push(Section {
+            sections.push(HeaderSection {
                 stream: stream.0,
                 fields: [&[status], &fields[..]].concat(),
                 is_first,
             });
         }
-        let trailers = inbox.trailers.iter().map(|(stream, fields)| Section {
+        let trailers = inbox.trailers.iter().map(|(stream, fields)| HeaderSection {
             stream: stream.0,
             fields: fields.clone(),
             is_first: false,
@@ -74,45 +78,46 @@ impl Heads {
         sections
     }
 
-    /// The frames of a connection that were awaited before its last read, oldest first.
-    pub(super) fn take_awaited(&mut self, connection: u32) -> Vec<FrameFacts> {
-        let awaited = self.awaited.extract_if(.., |(of, _)| *of == connection);
-        awaited.map(|(_, frame)| frame).collect()
+    /// The frames of a connection that were still incomplete before its last read, oldest first.
+    pub(super) fn take_pending(&mut self, connection: u32) -> Vec<FrameFacts> {
+        let pending = self.pending.extract_if(.., |(of, _)| *of == connection);
+        pending.map(|(_, frame)| frame).collect()
     }
 
-    /// Whether `frame` is CONTINUATION of one that is awaited, behind which it is kept then.
-    pub(super) fn hold(&mut self, connection: u32, frame: &FrameFacts) -> bool {
-        let is_held = is_received(frame, "CONTINUATION")
-            && self.awaited.iter().any(|(of, _)| *of == connection);
-        if is_held {
-            self.awaited.push((connection, *frame));
+    /// Whether `frame` continues an incomplete HEADERS frame. If so, it is queued behind that frame.
+    pub(super) fn queue_continuation(&mut self, connection: u32, frame: &FrameFacts) -> bool {
+        let is_queued = is_received(frame, "CONTINUATION")
+            && self.pending.iter().any(|(of, _)| *of == connection);
+        if is_queued {
+            self.pending.push((connection, *frame));
         }
-        is_held
+        is_queued
     }
 
-    /// What became of `frame` by that read, of which `later` are the frames behind it. It is kept if it is awaited.
-    pub(super) fn find(
+    /// Finds the section of `frame` among those that the read completed. `later` are the frames behind it in this read.
+    /// The frame is queued if its section is still incomplete.
+    pub(super) fn match_section(
         &mut self,
         connection: u32,
         frame: &FrameFacts,
-        sections: &mut Vec<Section>,
+        sections: &mut Vec<HeaderSection>,
         (later, events): (&[FrameFacts], &[ClientEvent]),
-    ) -> Head {
-        let of_stream = |section: &Section| Some(section.stream) == frame.stream;
+    ) -> HeadersState {
+        let of_stream = |section: &HeaderSection| Some(section.stream) == frame.stream;
         if let Some(index) = sections.iter().position(of_stream) {
-            return Head::Complete(sections.remove(index));
+            return HeadersState::Complete(sections.remove(index));
         }
-        let is_over = events.iter().any(|event| ends(event, frame.stream));
+        let is_over = events.iter().any(|event| ends_stream(event, frame.stream));
         if is_over || later.iter().any(|later| follows(later, frame)) {
-            return Head::Void;
+            return HeadersState::Missing;
         }
-        self.awaited.push((connection, *frame));
-        Head::Awaited
+        self.pending.push((connection, *frame));
+        HeadersState::Pending
     }
 }
 
-/// Whether a frame is HEADERS that were received.
-pub(super) fn is_received_head(frame: &FrameFacts) -> bool {
+/// Whether a frame is a received HEADERS frame.
+pub(super) fn is_received_headers(frame: &FrameFacts) -> bool {
     is_received(frame, "HEADERS")
 }
 
@@ -120,8 +125,8 @@ fn is_received(frame: &FrameFacts, name: &str) -> bool {
     frame.way == Way::Received && frame_name(frame.layer, frame.kind) == Some(name)
 }
 
-/// Whether `later` can only come when the section of `frame` is complete: over HTTP/2 anything but its CONTINUATION (RFC
-/// 9113, section 4.3), over HTTP/3 the next frame of its stream.
+/// Whether `later` can arrive only after the section of `frame` is complete: over HTTP/2 any frame but its CONTINUATION
+/// (RFC 9113, section 4.3), over HTTP/3 the next frame of its stream.
 fn follows(later: &FrameFacts, frame: &FrameFacts) -> bool {
     let is_of_both = later.way == Way::Received && later.layer == frame.layer;
     is_of_both
@@ -131,8 +136,8 @@ fn follows(later: &FrameFacts, frame: &FrameFacts) -> bool {
         }
 }
 
-/// Whether nothing more comes on that stream.
-fn ends(event: &ClientEvent, of: Option<u64>) -> bool {
+/// Whether nothing more can arrive on that stream.
+fn ends_stream(event: &ClientEvent, of: Option<u64>) -> bool {
     let stream = match event {
         ClientEvent::StreamReset { stream, .. }
         | ClientEvent::ResponseRefused { stream, .. }

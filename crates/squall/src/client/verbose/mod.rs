@@ -1,10 +1,11 @@
-//! What `-v` prints: everything that a connection sends and receives, as it happens, in the layout of `nghttp -v`.
+//! The output of `-v`: everything that a connection sends and receives, as it happens, in the layout of `nghttp -v`.
 //!
-//! Times count from the start of the command. Frames of HTTP/2 look as nghttp shows them, but for the data of PING and
-//! GOAWAY and the amount of padding, which nobody keeps; those of HTTP/3 and QUIC are given in the same way, and of HTTP/1.1
-//! the heads and the sizes of bodies. What a request over HTTP/2 and HTTP/3 says is not read from the wire: it is known by
-//! the stream that it goes on. Where there may be several connections, each line that begins something says of which it
-//! is, as nghttpd does, by the number in the records. `heads` finds what HEADERS say.
+//! Times count from the start of the command. HTTP/2 frames look as in nghttp, except that the data of PING and GOAWAY
+//! and the amount of padding are missing, because squall does not keep them. Frames of HTTP/3 and QUIC are printed in
+//! the same style; for HTTP/1.1, message heads and body sizes are printed. The fields of an HTTP/2 or HTTP/3 request
+//! are not decoded from the wire: the request is known by its stream. If there may be several connections, every line
+//! that starts an entry begins with the connection's number in the records, as in nghttpd. `heads` finds the fields of
+//! received HEADERS.
 
 mod heads;
 
@@ -15,47 +16,48 @@ use std::sync::Arc;
 use squall_base::record::{FrameFacts, FrameLayer, SideCounts, Way, frame_name};
 use squall_base::{Duration, Time};
 use squall_http::trace::{self, Beginning, Details, INDENT, Trace};
-use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request, StreamId, h3};
-use squall_stations::client::{Observer, Seen};
+use squall_http::{ClientEvent, Field, Http2Announcements, Inbox, Request, StreamId, h3};
+use squall_stations::client::{Observation, Observer};
 
-use heads::{Head, Heads, is_received_head};
+use heads::{HeadersState, HeadersTracker, is_received_headers};
 
-/// The flag of HTTP/2's HEADERS (RFC 9113, section 6.2).
+/// HTTP/2's END_STREAM flag of HEADERS (RFC 9113, section 6.2).
 const END_STREAM: u8 = 0x1;
 
-/// That of SETTINGS (section 6.5).
+/// The ACK flag of SETTINGS (section 6.5).
 const ACK: u8 = 0x1;
 
-/// Whether lines say of which connection they are.
+/// What the lines that start an entry begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// There is one.
-    Alone,
-    ByNumber,
+pub(crate) enum LinePrefix {
+    /// Nothing, because there is only one connection.
+    None,
+    /// The number of the connection.
+    Connection,
 }
 
-/// Prints to `out`.
-pub(crate) struct Verbose {
+/// Prints the events of connections to `out`.
+pub(crate) struct VerbosePrinter {
     out: Box<dyn Write + Send>,
     start: Time,
-    naming: Naming,
-    /// What may be asked for, in the order of the load's requests.
+    line_prefix: LinePrefix,
+    /// All requests of the load, in order.
     requests: Vec<Arc<Request>>,
-    heads: Heads,
-    page: Page,
+    headers: HeadersTracker,
+    buffer: OutputBuffer,
 }
 
-/// What one call prints, with one write, since other threads print as well.
+/// The output of one call, written at once because other threads print too.
 #[derive(Default)]
-struct Page {
+struct OutputBuffer {
     text: String,
-    /// What begins a line that begins something.
+    /// Prefix of every line that starts an entry.
     prefix: String,
     at: Duration,
 }
 
-impl Page {
-    /// One line or several; those that go on with something are indented.
+impl OutputBuffer {
+    /// Adds one or more lines; continuation lines are indented and get no prefix.
     fn line(&mut self, text: impl Display) {
         for line in text.to_string().lines() {
             if !line.starts_with(INDENT) {
@@ -66,7 +68,7 @@ impl Page {
         }
     }
 
-    /// A line that begins with the time.
+    /// Adds a line that begins with the time.
     fn event(&mut self, text: impl Display) {
         let clock = trace::clock(self.at);
         self.line(format_args!("{clock} {text}"));
@@ -80,76 +82,78 @@ impl Page {
     }
 }
 
-impl Verbose {
+impl VerbosePrinter {
     pub(crate) fn new(
         out: Box<dyn Write + Send>,
         start: Time,
-        naming: Naming,
+        line_prefix: LinePrefix,
         requests: Vec<Arc<Request>>,
-    ) -> Verbose {
-        Verbose {
+    ) -> VerbosePrinter {
+        VerbosePrinter {
             out,
             start,
-            naming,
+            line_prefix,
             requests,
-            heads: Heads::default(),
-            page: Page::default(),
+            headers: HeadersTracker::default(),
+            buffer: OutputBuffer::default(),
         }
     }
 
-    /// Begins to print what a connection did.
+    /// Begins the output for an event of a connection.
     fn begin(&mut self, now: Time, connection: u32) {
-        self.page.at = now.since(self.start);
-        self.page.prefix.clear();
-        if self.naming == Naming::ByNumber {
-            let _ = write!(self.page.prefix, "[id={connection}] ");
+        self.buffer.at = now.since(self.start);
+        self.buffer.prefix.clear();
+        if self.line_prefix == LinePrefix::Connection {
+            let _ = write!(self.buffer.prefix, "[id={connection}] ");
         }
     }
 
-    /// Prints it. A terminal that is gone ends no measurement.
+    /// Prints the output. Errors are ignored: a closed terminal must not end a measurement.
     fn end(&mut self) {
-        let _ = self.out.write_all(self.page.text.as_bytes());
+        let _ = self.out.write_all(self.buffer.text.as_bytes());
         let _ = self.out.flush();
-        self.page.text.clear();
+        self.buffer.text.clear();
     }
 
-    /// The request of that number.
+    /// The request with that number.
     fn request(&self, what: Option<u32>) -> Option<&Request> {
         self.requests.get(what? as usize).map(Arc::as_ref)
     }
 
-    /// HEADERS that were received, and what they say if that is known.
-    fn received_head(&mut self, frame: &FrameFacts, head: Head) {
-        let section = match head {
-            Head::Awaited => return,
-            Head::Void => None,
-            Head::Complete(section) => Some(section),
+    /// Prints received HEADERS, with their fields if known.
+    fn received_headers(&mut self, frame: &FrameFacts, state: HeadersState) {
+        let section = match state {
+            HeadersState::Pending => return,
+            HeadersState::Missing => None,
+            HeadersState::Complete(section) => Some(section),
         };
         let fields = section.as_ref().map_or(&[][..], |section| &section.fields);
         let is_first = section.as_ref().is_some_and(|section| section.is_first);
-        let at = self.page.at;
+        let at = self.buffer.at;
         if frame.layer == FrameLayer::Http2 {
             let details = Details {
                 fields,
                 begins: is_first.then_some(Beginning::Response),
                 ..Details::default()
             };
-            return self.page.line(Trace { at, frame, details });
+            return self.buffer.line(Trace { at, frame, details });
         }
         let stream = frame.stream.unwrap_or_default();
         for field in fields {
             let field = trace::line(field);
-            (self.page).event(format_args!("recv (stream_id={stream}) {field}"));
+            (self.buffer).event(format_args!("recv (stream_id={stream}) {field}"));
         }
-        self.page.event(other_frame(frame));
+        self.buffer.event(other_frame(frame));
         if is_first {
-            (self.page).line(format_args!("{INDENT}; First response header"));
+            (self.buffer).line(format_args!("{INDENT}; First response header"));
         }
     }
 
-    /// A frame of HTTP/2, but for HEADERS that were received. `settings` is what it says if it is SETTINGS.
+    /// Prints an HTTP/2 frame other than received HEADERS. `settings` are the entries of a SETTINGS frame.
     fn frame(&mut self, frame: &FrameFacts, settings: &[(u16, u32)], what: Option<u32>) {
-        let request = self.request(what).filter(|request| begins(frame, request));
+        let request = self
+            .request(what)
+            .filter(|request| is_request_head(frame, request));
         let sent = request.map_or_else(Vec::new, Request::sent_fields);
         let none = Details::default();
         let details = match (frame.way, frame_name(frame.layer, frame.kind)) {
@@ -159,41 +163,41 @@ impl Verbose {
                 begins: (!sent.is_empty()).then_some(Beginning::Stream),
                 ..none
             },
-            // A client takes no streams of the server's.
+            // A client accepts no streams from the server.
             (Way::Sent, Some("GOAWAY")) => Details {
                 last_stream: Some(0),
                 ..none
             },
             _ => none,
         };
-        let at = self.page.at;
-        self.page.line(Trace { at, frame, details });
+        let at = self.buffer.at;
+        self.buffer.line(Trace { at, frame, details });
     }
 
-    /// GOAWAY of HTTP/2 that was received.
+    /// Prints a received HTTP/2 GOAWAY.
     fn received_goaway(&mut self, frame: &FrameFacts, inbox: &Inbox<ClientEvent>) {
         let details = Details {
             last_stream: last_stream(inbox),
             ..Details::default()
         };
-        let at = self.page.at;
-        self.page.line(Trace { at, frame, details });
+        let at = self.buffer.at;
+        self.buffer.line(Trace { at, frame, details });
     }
 
-    /// A frame of QUIC, or of HTTP/3 but for HEADERS that were received.
+    /// Prints a frame of QUIC, or of HTTP/3 other than received HEADERS.
     fn other_frame(
         &mut self,
         frame: &FrameFacts,
-        announced: Option<&h3::Announced>,
+        announced: Option<&h3::Announcements>,
         what: Option<u32>,
     ) {
-        self.page.event(other_frame(frame));
+        self.buffer.event(other_frame(frame));
         let name = frame_name(frame.layer, frame.kind).filter(|_| frame.layer == FrameLayer::Http3);
         match (name, frame.way, announced) {
             (Some("HEADERS"), Way::Sent, _) if frame.offset == Some(0) => {
                 let fields = (self.request(what)).map_or_else(Vec::new, Request::sent_fields);
-                (self.page).line(format_args!("{INDENT}; Open new stream"));
-                self.page.fields(&fields);
+                (self.buffer).line(format_args!("{INDENT}; Open new stream"));
+                self.buffer.fields(&fields);
             }
             (Some("SETTINGS"), Way::Sent, Some(announced)) => self.settings(&announced.sent),
             (Some("SETTINGS"), Way::Received, Some(announced)) => {
@@ -203,73 +207,75 @@ impl Verbose {
         }
     }
 
-    /// Of HTTP/3.
+    /// Prints the entries of HTTP/3 SETTINGS.
     fn settings(&mut self, settings: &[(u64, u64)]) {
-        let page = &mut self.page;
-        page.line(format_args!("{INDENT}(niv={})", settings.len()));
+        let buffer = &mut self.buffer;
+        buffer.line(format_args!("{INDENT}(niv={})", settings.len()));
         for (id, value) in settings {
             let name = h3::setting_name(*id).unwrap_or("UNKNOWN");
-            page.line(format_args!("{INDENT}[{name}(0x{id:02x}):{value}]"));
+            buffer.line(format_args!("{INDENT}[{name}(0x{id:02x}):{value}]"));
         }
     }
 
-    /// HTTP/1.1 has no frames: its heads and bodies stand for them.
-    fn message(&mut self, event: &ClientEvent, seen: &mut Seen<'_>) {
+    /// HTTP/1.1 has no frames: prints message heads and bodies instead.
+    fn message(&mut self, event: &ClientEvent, seen: &mut Observation<'_>) {
         match event {
             ClientEvent::RequestFirstByteWritten { stream, .. } => {
-                let request = self.request((seen.asked)(*stream));
+                let request = self.request((seen.request_index)(*stream));
                 let head = request.and_then(|request| (seen.sent_head)(request));
                 let head = String::from_utf8_lossy(head.as_deref().unwrap_or_default());
                 let mut lines = head.trim_ascii_end().lines();
                 let first = lines.next().unwrap_or_default();
-                self.page.event(format_args!("send {first}"));
+                self.buffer.event(format_args!("send {first}"));
                 for line in lines {
-                    self.page.line(format_args!("{INDENT}{line}"));
+                    self.buffer.line(format_args!("{INDENT}{line}"));
                 }
             }
             ClientEvent::RequestWritten { end, .. } => {
-                (self.page).event(format_args!("send end of request <offset={end}>"));
+                (self.buffer).event(format_args!("send end of request <offset={end}>"));
             }
             ClientEvent::Interim { status, fields, .. }
             | ClientEvent::ResponseHeaders { status, fields, .. } => {
-                self.page.event(format_args!("recv HTTP/1.1 {status}"));
-                self.page.fields(fields);
+                self.buffer.event(format_args!("recv HTTP/1.1 {status}"));
+                self.buffer.fields(fields);
             }
             ClientEvent::ResponseBody { len, .. } => {
-                (self.page).event(format_args!("recv body <length={len}>"));
+                (self.buffer).event(format_args!("recv body <length={len}>"));
             }
             ClientEvent::ResponseEnd { stream, end } => {
                 let trailers = seen.inbox.trailers.iter().find(|(of, _)| of == stream);
                 if let Some((_, trailers)) = trailers {
-                    self.page.event("recv trailers");
-                    self.page.fields(trailers);
+                    self.buffer.event("recv trailers");
+                    self.buffer.fields(trailers);
                 }
-                (self.page).event(format_args!("recv end of response <offset={end}>"));
+                (self.buffer).event(format_args!("recv end of response <offset={end}>"));
             }
             _ => {}
         }
     }
 
-    /// All frames of one read or write.
-    fn frames(&mut self, seen: &mut Seen<'_>) {
+    /// Prints all frames of one read or write.
+    fn frames(&mut self, seen: &mut Observation<'_>) {
         let (connection, inbox) = (seen.connection, seen.inbox);
-        let mut sections = self.heads.sections(connection, inbox);
-        let mut frames = self.heads.take_awaited(connection);
+        let mut sections = self.headers.sections(connection, inbox);
+        let mut frames = self.headers.take_pending(connection);
         frames.extend(&inbox.frames);
         let announced = seen.announced.unwrap_or_default();
         for (index, frame) in frames.iter().enumerate() {
             let later = &frames[index + 1..];
-            if is_received_head(frame) {
-                let news = (later, &inbox.events[..]);
-                let head = self.heads.find(connection, frame, &mut sections, news);
-                self.received_head(frame, head);
+            if is_received_headers(frame) {
+                let rest_of_read = (later, &inbox.events[..]);
+                let state =
+                    self.headers
+                        .match_section(connection, frame, &mut sections, rest_of_read);
+                self.received_headers(frame, state);
                 continue;
             }
-            if self.heads.hold(connection, frame) {
+            if self.headers.queue_continuation(connection, frame) {
                 continue;
             }
             let stream = frame.stream.map(StreamId);
-            let what = stream.and_then(|stream| (seen.asked)(stream));
+            let what = stream.and_then(|stream| (seen.request_index)(stream));
             if frame.layer != FrameLayer::Http2 {
                 self.other_frame(frame, seen.announced_http3.as_ref(), what);
             } else if is_received_goaway(frame) {
@@ -281,26 +287,26 @@ impl Verbose {
     }
 }
 
-impl Observer for Verbose {
+impl Observer for VerbosePrinter {
     fn connected(&mut self, now: Time, connection: u32) {
         self.begin(now, connection);
-        self.page.event("Connected");
+        self.buffer.event("Connected");
         self.end();
     }
 
     fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
         self.begin(now, connection);
         let alpn = alpn.unwrap_or(SideCounts::NO_ALPN);
-        (self.page).event(format_args!("The negotiated protocol: {alpn}"));
+        (self.buffer).event(format_args!("The negotiated protocol: {alpn}"));
         self.end();
     }
 
-    fn observe(&mut self, mut seen: Seen<'_>) {
+    fn observe(&mut self, mut seen: Observation<'_>) {
         self.begin(seen.now, seen.connection);
         let inbox = seen.inbox;
         let is_switch = |event: &ClientEvent| matches!(event, ClientEvent::Switched { .. });
         if inbox.events.iter().any(is_switch) {
-            self.page.event("recv HTTP/1.1 101");
+            self.buffer.event("recv HTTP/1.1 101");
         }
         self.frames(&mut seen);
         let has_frames = seen.announced.is_some() || seen.announced_http3.is_some();
@@ -313,15 +319,16 @@ impl Observer for Verbose {
     }
 }
 
-/// Whether HEADERS that were sent are the request's own: those that end the stream of one with a body are trailers.
-fn begins(frame: &FrameFacts, request: &Request) -> bool {
+/// Whether sent HEADERS are the request's head: HEADERS that end the stream of a request with a body are trailers.
+fn is_request_head(frame: &FrameFacts, request: &Request) -> bool {
     frame.flags & END_STREAM == 0 || request.body().is_empty()
 }
 
-/// What SETTINGS say, if they are not too many: those behind them on the same way are among the `later` frames.
+/// The entries of a SETTINGS frame; empty if not all of them were kept. SETTINGS among the `later` frames in the same
+/// direction hold the more recent announcements.
 fn entries<'a>(
     frame: &FrameFacts,
-    announced: &Http2Announced<'a>,
+    announced: &Http2Announcements<'a>,
     later: &[FrameFacts],
 ) -> &'a [(u16, u32)] {
     let recent = match frame.way {
@@ -353,7 +360,7 @@ fn last_stream(inbox: &Inbox<ClientEvent>) -> Option<u32> {
     })
 }
 
-/// A frame of HTTP/3 or QUIC in the same layout.
+/// Formats a frame of HTTP/3 or QUIC in nghttp's style.
 fn other_frame(frame: &FrameFacts) -> String {
     let way = match frame.way {
         Way::Sent => "send",

@@ -1,7 +1,7 @@
-//! `squall explain` of a capture that `squall import pcap` has read.
+//! `squall explain` for a capture that `squall import pcap` has read.
 //!
-//! What the ways beyond the capture's point did is squall-analysis `capture`'s, the words are squall-report's; here is only
-//! which folders are such, which requests are meant, and how it is printed.
+//! squall-analysis (`capture`) interprets the parts of the path beyond the capture point, squall-report formats the
+//! text. This module recognises such folders, selects requests and prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use squall_analysis::capture::{Capture, Recorded, RoundTrips};
+use squall_analysis::capture::{Capture, CaptureTables, RoundTrips};
 use squall_analysis::explain::{Explanation, Moment, slowest};
 use squall_base::Duration;
 use squall_record::{read_exchanges, read_frames, read_json, read_packets, read_requests};
@@ -17,9 +17,9 @@ use squall_report::explain as words;
 
 use super::Arguments;
 use crate::output::print;
-use crate::{BadInput, Ending};
+use crate::{BadInput, CommandOutcome};
 
-/// The tables that causes are made of.
+/// The tables that causes are derived from.
 const TABLES: [&str; 4] = [
     "requests.parquet",
     "exchanges.parquet",
@@ -27,13 +27,13 @@ const TABLES: [&str; 4] = [
     "packets.parquet",
 ];
 
-/// The folder of an imported capture, with all of its tables.
+/// The folder of an imported capture, with all its tables.
 pub(super) struct Import {
     root: PathBuf,
     summary: Summary,
 }
 
-/// What is needed of import.json.
+/// The parts of import.json that are needed.
 #[derive(Deserialize)]
 struct Summary {
     capture: PathBuf,
@@ -42,11 +42,11 @@ struct Summary {
 }
 
 impl Import {
-    /// `None` if the folder is not one of an import.
+    /// Opens the folder; `None` if it is not that of an import.
     pub(super) fn of(root: &Path) -> Result<Option<Import>> {
         let summary = root.join("import.json");
         let has = |name: &&str| root.join(name).is_file();
-        // Before there was a summary, an import had these two tables and nothing else.
+        // Imports made before there was a summary had these two tables and nothing else.
         let is_old = ["exchanges.parquet", "frames.parquet"].iter().all(has)
             && !["trial.json", "requests.parquet"].iter().any(has);
         if !summary.is_file() && !is_old {
@@ -67,9 +67,9 @@ impl Import {
         }))
     }
 
-    fn read(&self) -> Result<Recorded> {
+    fn read(&self) -> Result<CaptureTables> {
         let [requests, exchanges, frames, packets] = TABLES.map(|name| self.root.join(name));
-        Ok(Recorded {
+        Ok(CaptureTables {
             requests: read_requests(requests)?,
             exchanges: read_exchanges(exchanges)?,
             frames: read_frames(frames)?,
@@ -78,31 +78,31 @@ impl Import {
     }
 }
 
-/// What is printed with --json.
+/// The output of --json.
 #[derive(Serialize)]
-struct Told<'a> {
+struct CaptureExplanation<'a> {
     capture: &'a Path,
-    /// The capture's first packet.
+    /// The time of the capture's first packet.
     epoch_unix_ns: u64,
-    /// What all other times have more than those of the tables: the capture's first packet is at this time.
+    /// Offset between all other times here and those of the tables: the time of the capture's first packet.
     origin_ns: Duration,
     points: u32,
-    connections: Vec<Ways>,
+    connections: Vec<ConnectionRoundTrips>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     requests: Vec<Explanation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     moment: Option<Moment>,
 }
 
-/// The least round trips between the capture's point and the ends of a connection.
+/// The shortest round trips between the capture point and the ends of a connection.
 #[derive(Serialize)]
-struct Ways {
+struct ConnectionRoundTrips {
     connection: u32,
     #[serde(flatten)]
     round_trips: RoundTrips,
 }
 
-pub(super) fn run(arguments: &Arguments, import: &Import) -> Result<Ending> {
+pub(super) fn run(arguments: &Arguments, import: &Import) -> Result<CommandOutcome> {
     let names_cell = arguments.variant.is_some() || arguments.condition.is_some();
     if names_cell || arguments.repetition.is_some() {
         return Err(BadInput::new(format!(
@@ -121,22 +121,22 @@ pub(super) fn run(arguments: &Arguments, import: &Import) -> Result<Ending> {
         (Some(request), None) => (one_request(&capture, import, request)?, None),
         (None, None) => (slowest_of(&capture, import, arguments.worst)?, None),
     };
-    let told = Told {
+    let output = CaptureExplanation {
         capture: &import.summary.capture,
         epoch_unix_ns: import.summary.epoch_unix_ns,
         origin_ns: capture.origin(),
         points: import.summary.points,
-        connections: ways(&capture, &requests, moment.as_ref()),
+        connections: connection_round_trips(&capture, &requests, moment.as_ref()),
         requests,
         moment,
     };
-    show(&told, arguments)?;
-    Ok(Ending::Fine)
+    show(&output, arguments)?;
+    Ok(CommandOutcome::Success)
 }
 
 fn one_request(capture: &Capture, import: &Import, request: u64) -> Result<Vec<Explanation>> {
-    let told = capture.explain(&BTreeSet::from([request]));
-    if told.is_empty() {
+    let explanations = capture.explain(&BTreeSet::from([request]));
+    if explanations.is_empty() {
         let has = match capture.requests().last() {
             Some(last) => format!("it has 0 to {}", last.request),
             None => "it has none".to_owned(),
@@ -147,7 +147,7 @@ fn one_request(capture: &Capture, import: &Import, request: u64) -> Result<Vec<E
         ))
         .into());
     }
-    Ok(told)
+    Ok(explanations)
 }
 
 fn one_moment(
@@ -180,46 +180,52 @@ fn slowest_of(capture: &Capture, import: &Import, count: usize) -> Result<Vec<Ex
         ))
         .into());
     }
-    let places: BTreeMap<u64, usize> = slowest.iter().map(|row| row.request).zip(0..).collect();
-    let mut told = capture.explain(&places.keys().copied().collect());
-    told.sort_by_key(|it| places.get(&it.request).copied());
-    Ok(told)
+    let ranks: BTreeMap<u64, usize> = slowest.iter().map(|row| row.request).zip(0..).collect();
+    let mut explanations = capture.explain(&ranks.keys().copied().collect());
+    explanations.sort_by_key(|it| ranks.get(&it.request).copied());
+    Ok(explanations)
 }
 
-fn ways(capture: &Capture, requests: &[Explanation], moment: Option<&Moment>) -> Vec<Ways> {
+fn connection_round_trips(
+    capture: &Capture,
+    requests: &[Explanation],
+    moment: Option<&Moment>,
+) -> Vec<ConnectionRoundTrips> {
     let of_requests = requests.iter().filter_map(|it| it.connection);
     let of_moment = moment.into_iter().flat_map(|it| &it.connections);
     let of_moment = of_moment.map(|it| it.connection);
     let connections: BTreeSet<u32> = of_requests.chain(of_moment).collect();
-    let ways = connections.into_iter().map(|connection| Ways {
-        connection,
-        round_trips: capture.round_trips(connection),
-    });
-    ways.collect()
+    let rows = connections
+        .into_iter()
+        .map(|connection| ConnectionRoundTrips {
+            connection,
+            round_trips: capture.round_trips(connection),
+        });
+    rows.collect()
 }
 
-fn show(told: &Told<'_>, arguments: &Arguments) -> Result<()> {
+fn show(output: &CaptureExplanation<'_>, arguments: &Arguments) -> Result<()> {
     if arguments.output.json {
-        let json = serde_json::to_string_pretty(&[told])
+        let json = serde_json::to_string_pretty(&[output])
             .context("cannot write the explanation as JSON")?;
         return print(format_args!("{json}\n"));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    let scene = words::Scene::of_capture(told.origin_ns);
-    let mut text = words::capture_heading(&told.capture.display().to_string(), colour);
+    let context = words::ExplanationContext::of_capture(output.origin_ns);
+    let mut text = words::capture_heading(&output.capture.display().to_string(), colour);
     text.push('\n');
     text.push_str(words::CAPTURE_NOTE);
-    for ways in &told.connections {
-        let RoundTrips { client, server } = ways.round_trips;
-        text.push_str(&words::round_trips(ways.connection, client, server));
+    for row in &output.connections {
+        let RoundTrips { client, server } = row.round_trips;
+        text.push_str(&words::round_trips(row.connection, client, server));
     }
-    for explanation in &told.requests {
+    for explanation in &output.requests {
         text.push('\n');
-        text.push_str(&words::request(&scene, explanation, colour));
+        text.push_str(&words::request(&context, explanation, colour));
     }
-    if let Some(moment) = &told.moment {
+    if let Some(moment) = &output.moment {
         text.push('\n');
-        text.push_str(&words::moment(&scene, moment, colour));
+        text.push_str(&words::moment(&context, moment, colour));
     }
     print(format_args!("{text}"))
 }

@@ -1,7 +1,7 @@
 //! `squall explain`: the slowest requests of a run with their timelines, one request, or one moment.
 //!
-//! It finds the trials and reads their tables; what they tell is squall-analysis' `explain`, the words are
-//! squall-report's. Trials are read one after the other.
+//! This module finds the trials and reads their tables. squall-analysis (`explain`) interprets them, squall-report
+//! formats the text. Trials are read one at a time.
 
 mod import;
 
@@ -22,9 +22,9 @@ use squall_record::{
 };
 use squall_report::explain as words;
 
-use super::report::Output;
-use crate::output::{print, talk};
-use crate::{BadInput, Ending};
+use super::report::OutputFlags;
+use crate::output::{eprint, print};
+use crate::{BadInput, CommandOutcome};
 use import::Import;
 
 #[derive(Debug, clap::Args)]
@@ -36,20 +36,20 @@ use import::Import;
     squall import pcap capture.pcapng --key-log keys.log -o record && squall explain record"
 )]
 pub(crate) struct Arguments {
-    /// The folder of a run, of one of its trials, or of an imported capture
+    /// Folder of a run, of one of its trials, or of an imported capture
     run: PathBuf,
-    /// The request, by its place in the schedule, or by the order of first bytes in a capture; without it the slowest of each
-    /// cell, or of the capture
+    /// Number of a request: its place in the schedule or, in a capture, the order of first bytes [default: the slowest
+    /// of each cell, or of the capture]
     #[arg(conflicts_with = "at")]
     request: Option<u64>,
-    /// What happened at this time, counted from the first arrival of the load as in the report's plots, such as 12.3s; of a
-    /// capture from its first packet
+    /// Show what happened at this time, such as 12.3s. It counts from the load's first arrival, as in the report's
+    /// plots; in a capture, from its first packet
     #[arg(long, value_name = "TIME")]
     at: Option<Duration>,
-    /// With --at: how far before and after it drops are shown
+    /// With --at: show drops within this time before and after
     #[arg(long, value_name = "TIME", default_value = "50ms", requires = "at")]
     around: Duration,
-    /// How many requests of each cell (variant and condition), the slowest of its measured ones
+    /// How many of the slowest measured requests to show per cell (variant and condition)
     #[arg(long, value_name = "COUNT", default_value_t = 3, conflicts_with_all = ["request", "at"])]
     worst: usize,
     /// Only trials of this variant
@@ -58,29 +58,29 @@ pub(crate) struct Arguments {
     /// Only trials under this condition, or with these parts of it, such as "loss 3%" or "delay 25ms, loss 3%"
     #[arg(long, value_name = "CONDITION")]
     condition: Option<String>,
-    /// Only this repetition, from 1
+    /// Only this repetition, counted from 1
     #[arg(long, value_name = "NUMBER")]
     repetition: Option<u32>,
     #[command(flatten)]
-    output: Output,
+    output: OutputFlags,
 }
 
-/// A trial that was chosen.
-struct Chosen {
+/// A selected trial.
+struct SelectedTrial {
     folder: TrialFolder,
     record: TrialRecord,
 }
 
-/// What is printed with --json: one entry for each trial with something to say.
+/// The output of --json: one entry for each trial that has results.
 #[derive(Serialize)]
-struct Told<'a> {
+struct TrialExplanation<'a> {
     trial: String,
     variant: &'a str,
     condition: String,
-    /// From 1.
+    /// Counted from 1.
     repetition: u32,
     valid: bool,
-    /// The first arrival of the load, from the trial's epoch.
+    /// The first arrival of the load, counted from the trial's epoch.
     load_start_ns: Duration,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     requests: Vec<Explanation>,
@@ -88,53 +88,57 @@ struct Told<'a> {
     moment: Option<Moment>,
 }
 
-impl<'a> Told<'a> {
-    fn of(chosen: &'a Chosen) -> Told<'a> {
-        let trial = &chosen.record.trial;
-        Told {
+impl<'a> TrialExplanation<'a> {
+    fn of(selected: &'a SelectedTrial) -> TrialExplanation<'a> {
+        let trial = &selected.record.trial;
+        TrialExplanation {
             trial: trial.folder(),
             variant: &trial.variant.name,
             condition: trial.condition.to_string(),
             repetition: trial.repetition + 1,
-            valid: is_valid(&chosen.record),
-            load_start_ns: chosen.record.load_start,
+            valid: is_valid(&selected.record),
+            load_start_ns: selected.record.load_start,
             requests: Vec::new(),
             moment: None,
         }
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let Some(folder) = Import::of(&arguments.run)? {
         return import::run(arguments, &folder);
     }
-    let chosen = choose(arguments)?;
-    let told = match (arguments.request, arguments.at) {
-        (Some(request), _) => vec![one_request(only(&chosen, arguments)?, request)?],
-        (None, Some(at)) => vec![one_moment(only(&chosen, arguments)?, at, arguments.around)?],
-        (None, None) => slowest_of_cells(&chosen, arguments.worst)?,
+    let selected = select_trials(arguments)?;
+    let entries = match (arguments.request, arguments.at) {
+        (Some(request), _) => vec![one_request(only_trial(&selected, arguments)?, request)?],
+        (None, Some(at)) => vec![one_moment(
+            only_trial(&selected, arguments)?,
+            at,
+            arguments.around,
+        )?],
+        (None, None) => slowest_of_cells(&selected, arguments.worst)?,
     };
-    show(&chosen, &told, arguments)?;
-    Ok(Ending::Fine)
+    show(&selected, &entries, arguments)?;
+    Ok(CommandOutcome::Success)
 }
 
-/// The trials that the arguments name.
-fn choose(arguments: &Arguments) -> Result<Vec<Chosen>> {
-    let mut chosen = Vec::new();
+/// The trials that the arguments select.
+fn select_trials(arguments: &Arguments) -> Result<Vec<SelectedTrial>> {
+    let mut selected = Vec::new();
     for folder in folders(&arguments.run)? {
         let record = folder.read_record()?;
-        if is_meant(&record.trial, arguments) {
-            chosen.push(Chosen { folder, record });
+        if is_selected(&record.trial, arguments) {
+            selected.push(SelectedTrial { folder, record });
         }
     }
-    if chosen.is_empty() {
+    if selected.is_empty() {
         return Err(BadInput::new(format!(
             "no complete trial of {} is of that variant, condition and repetition; `squall report {0}` lists them",
             arguments.run.display()
         ))
         .into());
     }
-    Ok(chosen)
+    Ok(selected)
 }
 
 fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
@@ -158,7 +162,7 @@ fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
     Ok(trials)
 }
 
-fn is_meant(trial: &Trial, arguments: &Arguments) -> bool {
+fn is_selected(trial: &Trial, arguments: &Arguments) -> bool {
     let has_parts = |wanted: &String| {
         let condition = trial.condition.to_string();
         let parts: BTreeSet<&str> = condition.split(',').map(str::trim).collect();
@@ -174,13 +178,16 @@ fn is_meant(trial: &Trial, arguments: &Arguments) -> bool {
             .is_none_or(|number| number == trial.repetition + 1)
 }
 
-/// The one trial that a request or a moment must be of.
-fn only<'a>(chosen: &'a [Chosen], arguments: &Arguments) -> Result<&'a Chosen> {
-    if let [one] = chosen {
+/// The single selected trial, which a request or a moment needs.
+fn only_trial<'a>(
+    selected: &'a [SelectedTrial],
+    arguments: &Arguments,
+) -> Result<&'a SelectedTrial> {
+    if let [one] = selected {
         return Ok(one);
     }
     const SHOWN: usize = 12;
-    let names = chosen.iter().take(SHOWN).map(|it| {
+    let names = selected.iter().take(SHOWN).map(|it| {
         let trial = &it.record.trial;
         let (variant, condition) = (&trial.variant.name, &trial.condition);
         format!(
@@ -190,14 +197,14 @@ fn only<'a>(chosen: &'a [Chosen], arguments: &Arguments) -> Result<&'a Chosen> {
         )
     });
     let names: String = names.collect();
-    let more = match chosen.len().saturating_sub(SHOWN) {
+    let more = match selected.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!("\n  and {more} more"),
     };
     Err(BadInput::new(format!(
         "{} trials are meant, and each has its own requests and time; say which one with --variant, --condition and \
          --repetition, or name its folder below {}/trials:{names}{more}",
-        chosen.len(),
+        selected.len(),
         arguments.run.display(),
     ))
     .into())
@@ -207,18 +214,18 @@ fn is_valid(record: &TrialRecord) -> bool {
     record.health.validity == Validity::Valid
 }
 
-/// The path of a trial whose causes are known; else why they are not.
-fn path_of(chosen: &Chosen) -> Result<PathShape, String> {
-    if !chosen.folder.causes().is_file() {
+/// The path of a trial, or the reason why its causes are unknown.
+fn path_shape(selected: &SelectedTrial) -> Result<PathShape, String> {
+    if !selected.folder.causes().is_file() {
         return Err(
             "it has no causes.parquet: an older squall made it, or the file was removed".to_owned(),
         );
     }
-    Ok(PathShape::of(&chosen.record.trial.variant))
+    Ok(PathShape::of(&selected.record.trial.variant))
 }
 
 /// All tables of a trial in memory.
-struct Rows {
+struct LoadedTables {
     requests: Vec<RequestRecord>,
     exchanges: Vec<squall_base::record::ExchangeRecord>,
     frames: Vec<squall_base::record::FrameRecord>,
@@ -226,9 +233,9 @@ struct Rows {
     sockets: Vec<squall_base::record::SocketRecord>,
 }
 
-impl Rows {
-    fn read(folder: &TrialFolder) -> Result<Rows> {
-        Ok(Rows {
+impl LoadedTables {
+    fn read(folder: &TrialFolder) -> Result<LoadedTables> {
+        Ok(LoadedTables {
             requests: read_requests(folder.requests())?,
             exchanges: read_exchanges(folder.exchanges())?,
             frames: read_frames(folder.frames())?,
@@ -248,10 +255,10 @@ impl Rows {
     }
 }
 
-fn one_request(chosen: &Chosen, request: u64) -> Result<Told<'_>> {
-    let path = path_of(chosen).map_err(|why| no_causes(chosen, &why))?;
-    let rows = Rows::read(&chosen.folder)?;
-    let explanations = explained(chosen, &rows, &path, &BTreeSet::from([request]))?;
+fn one_request(selected: &SelectedTrial, request: u64) -> Result<TrialExplanation<'_>> {
+    let path = path_shape(selected).map_err(|why| no_causes(selected, &why))?;
+    let rows = LoadedTables::read(&selected.folder)?;
+    let explanations = explain_requests(selected, &rows, &path, &BTreeSet::from([request]))?;
     if explanations.is_empty() {
         let last = rows.requests.iter().map(|row| row.request).max();
         let has = last.map_or_else(
@@ -260,32 +267,32 @@ fn one_request(chosen: &Chosen, request: u64) -> Result<Told<'_>> {
         );
         return Err(BadInput::new(format!(
             "{} has no request {request}; {has}",
-            chosen.folder.root().display()
+            selected.folder.root().display()
         ))
         .into());
     }
-    Ok(Told {
+    Ok(TrialExplanation {
         requests: explanations,
-        ..Told::of(chosen)
+        ..TrialExplanation::of(selected)
     })
 }
 
-fn no_causes(chosen: &Chosen, why: &str) -> anyhow::Error {
+fn no_causes(selected: &SelectedTrial, why: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "cannot explain requests of {}: {why}; --at TIME shows what the link did",
-        chosen.folder.root().display()
+        selected.folder.root().display()
     )
 }
 
-/// Explains these requests, and says so if causes.parquet has it otherwise.
-fn explained(
-    chosen: &Chosen,
-    rows: &Rows,
+/// Explains these requests, and prints a notice if causes.parquet disagrees.
+fn explain_requests(
+    selected: &SelectedTrial,
+    rows: &LoadedTables,
     path: &PathShape,
     requests: &BTreeSet<u64>,
 ) -> Result<Vec<Explanation>> {
     let explanations = explain(&rows.tables(), path, requests);
-    let written = read_causes(chosen.folder.causes())?;
+    let written = read_causes(selected.folder.causes())?;
     let written: BTreeMap<u64, &CausesRecord> = (written.iter().filter(|row| row.is_in_total()))
         .map(|row| (row.request, row))
         .collect();
@@ -302,132 +309,145 @@ fn explained(
         .filter(|it| agrees(it) != Some(true))
         .count();
     if others > 0 {
-        talk(format_args!(
+        eprint(format_args!(
             "{}: causes.parquet has other causes for {others} of these requests: it was made by another squall, or \
              altered; shown is what this squall finds in the other tables\n",
-            chosen.folder.root().display()
+            selected.folder.root().display()
         ));
     }
     Ok(explanations)
 }
 
-fn one_moment(chosen: &Chosen, at: Duration, around: Duration) -> Result<Told<'_>> {
-    let load = &chosen.record.trial.load;
+fn one_moment(
+    selected: &SelectedTrial,
+    at: Duration,
+    around: Duration,
+) -> Result<TrialExplanation<'_>> {
+    let load = &selected.record.trial.load;
     let span = load.warmup + load.duration + load.drain;
     if at > span {
         return Err(BadInput::new(format!(
             "{at} is after the end of {}: its load and drain lasted {span}",
-            chosen.folder.root().display()
+            selected.folder.root().display()
         ))
         .into());
     }
-    let path = path_of(chosen);
+    let path = path_shape(selected);
     if let Err(why) = &path {
-        talk(format_args!(
+        eprint(format_args!(
             "what requests waited for is not known: {why}\n"
         ));
     }
-    let rows = Rows::read(&chosen.folder)?;
-    let at = Time::from_nanos(chosen.record.load_start.as_nanos()) + at;
-    Ok(Told {
+    let rows = LoadedTables::read(&selected.folder)?;
+    let at = Time::from_nanos(selected.record.load_start.as_nanos()) + at;
+    Ok(TrialExplanation {
         moment: Some(moment(&rows.tables(), path.ok().as_ref(), at, around)),
-        ..Told::of(chosen)
+        ..TrialExplanation::of(selected)
     })
 }
 
-/// A cell's slowest requests: latency and number, and in which of the chosen trials.
-type Slowest = Vec<(Duration, u64, usize)>;
+/// The slowest requests of a cell: latency, number, and index of the selected trial.
+type SlowestRequests = Vec<(Duration, u64, usize)>;
 
-/// The slowest requests of each cell, over its valid trials, or over all if none is valid.
-fn slowest_of_cells(chosen: &[Chosen], count: usize) -> Result<Vec<Told<'_>>> {
+/// The slowest requests of each cell, over its valid trials, or over all trials if none is valid.
+fn slowest_of_cells(selected: &[SelectedTrial], count: usize) -> Result<Vec<TrialExplanation<'_>>> {
     let mut cells: Vec<(&Trial, Vec<usize>)> = Vec::new();
-    for (place, it) in chosen.iter().enumerate() {
+    for (index, it) in selected.iter().enumerate() {
         let trial = &it.record.trial;
         let is_same = |(other, _): &&mut (&Trial, Vec<usize>)| {
             other.variant.name == trial.variant.name && other.condition == trial.condition
         };
         match cells.iter_mut().find(is_same) {
-            Some((_, places)) => places.push(place),
-            None => cells.push((trial, vec![place])),
+            Some((_, indices)) => indices.push(index),
+            None => cells.push((trial, vec![index])),
         }
     }
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     let mut unknown = Vec::new();
-    for (_, places) in cells {
-        if let Err(why) = path_of(&chosen[places[0]]) {
-            unknown.push((places[0], why));
+    for (_, indices) in cells {
+        if let Err(why) = path_shape(&selected[indices[0]]) {
+            unknown.push((indices[0], why));
             continue;
         }
-        told.extend(slowest_of_cell(chosen, places, count)?);
+        entries.extend(slowest_of_cell(selected, indices, count)?);
     }
-    for (place, why) in &unknown {
-        let name = &chosen[*place].record.trial.variant.name;
-        talk(format_args!(
+    for (index, why) in &unknown {
+        let name = &selected[*index].record.trial.variant.name;
+        eprint(format_args!(
             "requests of {name} cannot be explained: {why}\n"
         ));
     }
     match unknown.first() {
-        Some((place, why)) if told.is_empty() => Err(no_causes(&chosen[*place], why)),
-        _ => Ok(told),
+        Some((index, why)) if entries.is_empty() => Err(no_causes(&selected[*index], why)),
+        _ => Ok(entries),
     }
 }
 
-fn slowest_of_cell(chosen: &[Chosen], places: Vec<usize>, count: usize) -> Result<Vec<Told<'_>>> {
-    let valid: Vec<usize> = places
+fn slowest_of_cell(
+    selected: &[SelectedTrial],
+    indices: Vec<usize>,
+    count: usize,
+) -> Result<Vec<TrialExplanation<'_>>> {
+    let valid: Vec<usize> = indices
         .iter()
         .copied()
-        .filter(|&place| is_valid(&chosen[place].record))
+        .filter(|&index| is_valid(&selected[index].record))
         .collect();
-    let places = if valid.is_empty() { places } else { valid };
-    let mut found: Slowest = Vec::new();
-    for place in places {
-        let requests = read_requests(chosen[place].folder.requests())?;
+    let indices = if valid.is_empty() { indices } else { valid };
+    let mut found: SlowestRequests = Vec::new();
+    for index in indices {
+        let requests = read_requests(selected[index].folder.requests())?;
         let of_trial = slowest(&requests, count);
         found.extend(
             of_trial
                 .iter()
-                .map(|row| (row.response_time(), row.request, place)),
+                .map(|row| (row.response_time(), row.request, index)),
         );
     }
-    found.sort_by_key(|(latency, request, place)| (std::cmp::Reverse(*latency), *place, *request));
+    found.sort_by_key(|(latency, request, index)| (std::cmp::Reverse(*latency), *index, *request));
     found.truncate(count);
     let mut by_trial: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for (_, request, place) in found {
-        by_trial.entry(place).or_default().insert(request);
+    for (_, request, index) in found {
+        by_trial.entry(index).or_default().insert(request);
     }
-    let mut told = Vec::new();
-    for (place, requests) in by_trial {
-        let it = &chosen[place];
-        let path = path_of(it).map_err(|why| no_causes(it, &why))?;
-        let mut explanations = explained(it, &Rows::read(&it.folder)?, &path, &requests)?;
+    let mut entries = Vec::new();
+    for (index, requests) in by_trial {
+        let it = &selected[index];
+        let path = path_shape(it).map_err(|why| no_causes(it, &why))?;
+        let mut explanations =
+            explain_requests(it, &LoadedTables::read(&it.folder)?, &path, &requests)?;
         explanations.sort_by_key(|it| (std::cmp::Reverse(it.latency), it.request));
-        told.push(Told {
+        entries.push(TrialExplanation {
             requests: explanations,
-            ..Told::of(it)
+            ..TrialExplanation::of(it)
         });
     }
-    Ok(told)
+    Ok(entries)
 }
 
-fn show(chosen: &[Chosen], told: &[Told<'_>], arguments: &Arguments) -> Result<()> {
+fn show(
+    selected: &[SelectedTrial],
+    entries: &[TrialExplanation<'_>],
+    arguments: &Arguments,
+) -> Result<()> {
     if arguments.output.json {
-        let json =
-            serde_json::to_string_pretty(told).context("cannot write the explanation as JSON")?;
+        let json = serde_json::to_string_pretty(entries)
+            .context("cannot write the explanation as JSON")?;
         return print(format_args!("{json}\n"));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
     let mut text = String::new();
-    for it in told {
-        let of_trial = chosen
+    for it in entries {
+        let of_trial = selected
             .iter()
-            .find(|chosen| chosen.record.trial.folder() == it.trial);
-        let Some(Chosen { record, .. }) = of_trial else {
+            .find(|selected| selected.record.trial.folder() == it.trial);
+        let Some(SelectedTrial { record, .. }) = of_trial else {
             continue;
         };
         if !text.is_empty() {
             text.push('\n');
         }
-        let scene = words::Scene::of_trial(record);
+        let context = words::ExplanationContext::of_trial(record);
         text.push_str(&words::heading(record, colour));
         text.push('\n');
         if !it.valid {
@@ -435,11 +455,11 @@ fn show(chosen: &[Chosen], told: &[Told<'_>], arguments: &Arguments) -> Result<(
         }
         for explanation in &it.requests {
             text.push('\n');
-            text.push_str(&words::request(&scene, explanation, colour));
+            text.push_str(&words::request(&context, explanation, colour));
         }
         if let Some(moment) = &it.moment {
             text.push('\n');
-            text.push_str(&words::moment(&scene, moment, colour));
+            text.push_str(&words::moment(&context, moment, colour));
         }
     }
     print(format_args!("{text}"))

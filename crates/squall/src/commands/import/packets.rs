@@ -1,8 +1,8 @@
-//! The packets of a capture's connections, as rows of packets.parquet.
+//! Writes the packets of a capture's connections as rows of packets.parquet.
 //!
-//! A row says what was seen: the packet's header, when it passed the capture's point, and of which connection it is, which
-//! stands in the place of the flow. It arrived and was delivered at that one time; what the ways beyond the point did with
-//! it is not written here. Packets of no connection have no row.
+//! A row has what was seen: the packet's header, when it passed the capture point, and its connection, in place of the
+//! flow. It counts as having arrived and been delivered at that one time; what happened to it beyond the capture point
+//! is not recorded here. Packets that belong to no connection have no row.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Result;
 use squall_base::Duration;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
-use squall_observe::{ConnectionRecord, SeenPacket, TcpFacts, wire_facts};
+use squall_observe::{ConnectionRecord, ObservedPacket, TcpHeader, packet_headers};
 use squall_record::PacketWriter;
 
 const FIN: u8 = 0x01;
@@ -20,30 +20,31 @@ const RST: u8 = 0x04;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Rows that are written at once.
+/// Rows per write.
 const ROWS_A_CHUNK: usize = 4096;
 
-/// The table.
+/// The table of packets.
 pub(super) struct PacketTable<'a> {
     writer: PacketWriter,
     rows: Vec<PacketRecord>,
     connections: BTreeMap<u32, Flow<'a>>,
-    /// Packets so far, those of no connection too.
+    /// Number of packets so far, including those of no connection.
     count: u64,
 }
 
-/// A connection and what its packets have said so far.
+/// A connection, and what its packets have shown so far.
 struct Flow<'a> {
     connection: &'a ConnectionRecord,
     /// The shifts of the SYNs' window scale options, by direction.
     shifts: [Option<u8>; 2],
-    /// Packets by direction and class.
+    /// Number of packets by direction and class.
     counts: [[u32; PacketClass::ALL.len()]; 2],
 }
 
 impl Flow<'_> {
-    /// The window in bytes. It is scaled if both SYNs had the option, and never in a SYN (RFC 7323, section 2.2).
-    fn window_bytes(&mut self, direction: Direction, tcp: &TcpFacts) -> u32 {
+    /// The receive window in bytes. It is scaled if both SYNs had the option, and never in a SYN (RFC 7323, section
+    /// 2.2).
+    fn window_bytes(&mut self, direction: Direction, tcp: &TcpHeader) -> u32 {
         let window = u32::from(tcp.window);
         let place = direction as usize;
         if tcp.flags & SYN != 0 {
@@ -79,8 +80,12 @@ impl<'a> PacketTable<'a> {
         })
     }
 
-    /// Takes the next packet, in the order of time, with the number of its connection.
-    pub(super) fn add(&mut self, packet: &SeenPacket<'_>, connection: Option<u32>) -> Result<()> {
+    /// Adds the next packet, in time order, with the number of its connection.
+    pub(super) fn add(
+        &mut self,
+        packet: &ObservedPacket<'_>,
+        connection: Option<u32>,
+    ) -> Result<()> {
         let index = self.count;
         self.count += 1;
         let flow = connection.and_then(|number| self.connections.get_mut(&number));
@@ -100,17 +105,17 @@ impl<'a> PacketTable<'a> {
     }
 }
 
-fn row(flow: &mut Flow<'_>, index: u64, packet: &SeenPacket<'_>) -> Option<PacketRecord> {
-    let facts = wire_facts(packet.bytes)?;
-    let direction = if facts.source == flow.connection.server {
+fn row(flow: &mut Flow<'_>, index: u64, packet: &ObservedPacket<'_>) -> Option<PacketRecord> {
+    let headers = packet_headers(packet.bytes)?;
+    let direction = if headers.source == flow.connection.server {
         Direction::Down
     } else {
-        // A client of QUIC may change its address.
+        // A QUIC client may change its address.
         Direction::Up
     };
-    let class = facts.tcp.as_ref().map_or(PacketClass::Other, class);
+    let class = headers.tcp.as_ref().map_or(PacketClass::Other, class);
     let at_most = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX);
-    let tcp = facts.tcp.as_ref();
+    let tcp = headers.tcp.as_ref();
     Some(PacketRecord {
         index,
         direction,
@@ -118,7 +123,7 @@ fn row(flow: &mut Flow<'_>, index: u64, packet: &SeenPacket<'_>) -> Option<Packe
         client_port: flow.connection.client.port(),
         class,
         class_index: flow.class_index(direction, class),
-        length: at_most(facts.length),
+        length: at_most(headers.length),
         protocol: if tcp.is_some() { TCP } else { UDP },
         seq: tcp.map_or(0, |tcp| tcp.seq),
         ack: tcp.map_or(0, |tcp| tcp.ack),
@@ -139,7 +144,7 @@ fn row(flow: &mut Flow<'_>, index: u64, packet: &SeenPacket<'_>) -> Option<Packe
     })
 }
 
-fn class(tcp: &TcpFacts) -> PacketClass {
+fn class(tcp: &TcpHeader) -> PacketClass {
     match tcp.flags {
         flags if flags & SYN != 0 => PacketClass::Syn,
         _ if tcp.payload_bytes > 0 => PacketClass::Data,

@@ -1,9 +1,10 @@
-//! `squall import pcap`: the exchanges, requests, frames and packets of a capture, as the tables that a run has.
+//! `squall import pcap`: converts a capture into the tables of a run: exchanges, requests, frames and packets.
 //!
-//! What the packets say is squall-observe's, what the file's format is squall-record's. A capture has one point, so the
-//! rows of both sides have its times; nothing here estimates what lies beyond it (squall-analysis `capture` does). The
-//! file is read three times: for its secrets and its earliest time, for connections, exchanges and frames, and, when it
-//! is known whose client is where, for the table of packets (`packets`). `requests` makes requests of exchanges.
+//! squall-observe interprets packets, squall-record reads the file format. A capture is taken at one point, so the rows
+//! of both sides have its times; nothing here estimates what lies beyond it (squall-analysis `capture` does). The file
+//! is read three times: for its secrets and its earliest time; for connections, exchanges and frames; and, once it is
+//! known which end of each connection is the client, for the table of packets (`packets`). `requests` derives requests
+//! from exchanges.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -14,21 +15,21 @@ use serde::Serialize;
 use squall_base::record::{Direction, ExchangeRecord, Side};
 use squall_base::{Duration, Time};
 use squall_observe::{
-    Checksums, ConnectionRecord, InArrivalOrder, Observations, Observer, PacketCounts, Secrets,
-    SeenPacket, Transport,
+    Checksums, ConnectionRecord, Observations, ObservedPacket, Observer, PacketCounts,
+    ReorderBuffer, Secrets, Transport,
 };
 use squall_record::capture::{CaptureEntry, CaptureReader};
 use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, write_json};
 
 use super::packets::PacketTable;
-use super::requests::{Numbered, number_requests};
-use crate::output::{self, talk};
-use crate::{BadInput, Ending};
+use super::requests::{NumberedExchanges, number_requests};
+use crate::output::{self, eprint};
+use crate::{BadInput, CommandOutcome};
 
-/// How far packets of a capture may be from the order of their times: several devices and processors write to it.
+/// How far packets of a capture may be out of time order: several devices and processors write to it.
 const DISORDER: Duration = Duration::from_secs(1);
 
-/// Rows that are written at once.
+/// Rows per write.
 const ROWS_A_CHUNK: usize = 4096;
 
 #[derive(Debug, clap::Args)]
@@ -39,12 +40,12 @@ const ROWS_A_CHUNK: usize = 4096;
         waited for."
 )]
 pub(super) struct Arguments {
-    /// The capture
+    /// The capture file
     capture: PathBuf,
-    /// The folder for the tables and import.json; without it, the capture's name without its ending
+    /// Folder for the tables and import.json [default: the capture's name without its extension]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Secrets of TLS, as SSLKEYLOGFILE gets them; may be repeated
+    /// TLS secrets in SSLKEYLOGFILE format (may be repeated)
     #[arg(long, value_name = "FILE")]
     key_log: Vec<PathBuf>,
     /// Print the connections as JSON
@@ -52,21 +53,21 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// The file beside the tables that has what `--json` prints.
+/// The file with the output of `--json`, next to the tables.
 const SUMMARY: &str = "import.json";
 
-/// What a capture came to.
+/// The summary of an imported capture.
 #[derive(Debug, Default, Serialize)]
-struct Imported {
+struct ImportSummary {
     capture: PathBuf,
     folder: PathBuf,
-    /// What the tables' times count from.
+    /// The origin of the tables' times.
     epoch_unix_ns: u64,
-    /// At how many points of the path packets were seen.
+    /// The number of points of the path where packets were captured.
     points: u32,
-    /// Whether the file ends within a packet.
+    /// Whether the file ends in the middle of a packet.
     is_cut: bool,
-    /// Frames without IP, and without a time.
+    /// Captured frames without IP or without a time.
     frames_without_ip: u64,
     packets: PacketCounts,
     exchanges: u64,
@@ -75,9 +76,9 @@ struct Imported {
     connections: Vec<ConnectionRecord>,
 }
 
-/// What the first reading finds.
+/// The results of the first reading.
 #[derive(Debug, Default)]
-struct Found {
+struct CaptureSurvey {
     secrets: Vec<String>,
     earliest_unix_ns: Option<u64>,
     frames_without_ip: u64,
@@ -85,27 +86,27 @@ struct Found {
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
-    let found = survey(&arguments.capture)?;
+pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let survey = survey(&arguments.capture)?;
     let mut observer = Observer::new(Checksums::Ignored, Secrets::Complete);
     let mut rows = Observations::default();
     for path in &arguments.key_log {
         let text = fs::read(path)
             .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
         if observer.add_keys(&String::from_utf8_lossy(&text), &mut rows) == 0 {
-            talk(format_args!("{} has no secrets of TLS\n", path.display()));
+            eprint(format_args!("{} has no secrets of TLS\n", path.display()));
         }
     }
-    for secrets in &found.secrets {
+    for secrets in &survey.secrets {
         observer.add_keys(secrets, &mut rows);
     }
     let folder = folder(arguments)?;
-    let epoch_unix_ns = found.earliest_unix_ns.unwrap_or(0);
+    let epoch_unix_ns = survey.earliest_unix_ns.unwrap_or(0);
     let mut tables = Tables::create(&folder)?;
-    // Of each packet, in order.
+    // The connection of each packet, in order.
     let mut connections_of: Vec<Option<u32>> = Vec::new();
     each_packet(&arguments.capture, epoch_unix_ns, |packet| {
-        connections_of.push(observer.see(packet, &mut rows));
+        connections_of.push(observer.observe(packet, &mut rows));
         tables.take(&mut rows, ROWS_A_CHUNK)
     })?;
     let packets = observer.finish(&mut rows);
@@ -119,30 +120,30 @@ pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
         table.add(packet, connections_of.next().flatten())
     })?;
     table.finish()?;
-    let imported = Imported {
+    let summary = ImportSummary {
         capture: arguments.capture.clone(),
         folder,
         epoch_unix_ns,
         points: 1,
-        is_cut: found.is_cut,
-        frames_without_ip: found.frames_without_ip,
+        is_cut: survey.is_cut,
+        frames_without_ip: survey.frames_without_ip,
         packets,
         ..tables.finish()?
     };
-    write_json(imported.folder.join(SUMMARY), &imported)?;
-    report(&imported, arguments.json)?;
-    Ok(Ending::Fine)
+    write_json(summary.folder.join(SUMMARY), &summary)?;
+    report(&summary, arguments.json)?;
+    Ok(CommandOutcome::Success)
 }
 
-/// Calls `on_packet` with each packet of a capture, in the order of their times.
+/// Calls `on_packet` with each packet of a capture, in time order.
 fn each_packet(
     capture: &Path,
     epoch_unix_ns: u64,
-    mut on_packet: impl FnMut(&SeenPacket<'_>) -> Result<()>,
+    mut on_packet: impl FnMut(&ObservedPacket<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut order = InArrivalOrder::default();
+    let mut order = ReorderBuffer::default();
     let mut failure = Ok(());
-    let mut see = |packet: &SeenPacket<'_>| {
+    let mut deliver = |packet: &ObservedPacket<'_>| {
         if failure.is_ok() {
             failure = on_packet(packet);
         }
@@ -158,13 +159,13 @@ fn each_packet(
         let now = Time::from_nanos(time_unix_ns.saturating_sub(epoch_unix_ns));
         order.push(now, Some(now), direction(&bytes), bytes);
         let complete = Time::from_nanos(now.as_nanos().saturating_sub(DISORDER.as_nanos()));
-        order.hand_on(complete, &mut see);
+        order.deliver_until(complete, &mut deliver);
     })?;
-    order.finish(see);
+    order.finish(deliver);
     failure
 }
 
-/// Calls `on_entry` with everything in a capture; says whether it was cut short.
+/// Calls `on_entry` with everything in a capture; returns whether the file was cut short.
 fn read(path: &Path, mut on_entry: impl FnMut(CaptureEntry)) -> Result<bool, BadInput> {
     let wrong =
         |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
@@ -174,28 +175,28 @@ fn read(path: &Path, mut on_entry: impl FnMut(CaptureEntry)) -> Result<bool, Bad
     while let Some(entry) = capture.next_entry().map_err(|error| wrong(&error))? {
         on_entry(entry);
     }
-    Ok(capture.was_cut())
+    Ok(capture.is_truncated())
 }
 
-fn survey(path: &Path) -> Result<Found, BadInput> {
-    let mut found = Found::default();
+fn survey(path: &Path) -> Result<CaptureSurvey, BadInput> {
+    let mut survey = CaptureSurvey::default();
     let is_cut = read(path, |entry| match entry {
         CaptureEntry::Packet { time_unix_ns, .. } => {
-            let earliest = found.earliest_unix_ns.get_or_insert(time_unix_ns);
+            let earliest = survey.earliest_unix_ns.get_or_insert(time_unix_ns);
             *earliest = (*earliest).min(time_unix_ns);
         }
-        CaptureEntry::Secrets(text) => found.secrets.push(text),
-        CaptureEntry::Other => found.frames_without_ip += 1,
+        CaptureEntry::Secrets(text) => survey.secrets.push(text),
+        CaptureEntry::Other => survey.frames_without_ip += 1,
     })?;
-    Ok(Found { is_cut, ..found })
+    Ok(CaptureSurvey { is_cut, ..survey })
 }
 
-/// One direction for what goes from the lower address and port, the other for what comes from there: the observer finds
-/// out who the client is. Addresses are compared where IP has them, ports where TCP and UDP do.
+/// A preliminary direction: up for packets from the lower address and port, down for the others. The observer works out
+/// which end is the client. Addresses and ports are read at their usual offsets in IP, TCP and UDP.
 fn direction(packet: &[u8]) -> Direction {
     let (addresses, header) = match packet.first().map(|first| first >> 4) {
         Some(4) => (packet.get(12..20), usize::from(packet[0] & 0x0f) * 4),
-        // Behind extension headers the addresses alone decide, unless they are the same.
+        // With IPv6 extension headers only the addresses count, unless they are equal.
         _ => (packet.get(8..40), 40),
     };
     let ends = |bytes: Option<&[u8]>| -> (Vec<u8>, Vec<u8>) {
@@ -212,7 +213,7 @@ fn direction(packet: &[u8]) -> Direction {
     }
 }
 
-/// The folder of the tables, which must not have such tables yet.
+/// The folder for the tables. It must not contain any of them yet.
 fn folder(arguments: &Arguments) -> Result<PathBuf> {
     let folder = match &arguments.output {
         Some(folder) => folder.clone(),
@@ -252,9 +253,9 @@ fn folder(arguments: &Arguments) -> Result<PathBuf> {
 struct Tables {
     folder: PathBuf,
     frames: FrameWriter,
-    /// Kept until the order of their first bytes is known.
+    /// Kept until the order of their first bytes is known, which numbers them.
     exchanges: Vec<ExchangeRecord>,
-    /// One of each connection: both sides' records are the same but for the side.
+    /// One per connection: the records of both sides differ only in the side.
     connections: Vec<ConnectionRecord>,
 }
 
@@ -268,7 +269,7 @@ impl Tables {
         })
     }
 
-    /// Takes the rows, once there are more of one kind than this.
+    /// Takes the rows once any kind has more than `more_than` of them.
     fn take(&mut self, rows: &mut Observations, more_than: usize) -> Result<()> {
         let kinds = [
             rows.exchanges.len(),
@@ -286,9 +287,9 @@ impl Tables {
         Ok(())
     }
 
-    /// Writes what is left; the summary has these counts and connections, and nothing else yet.
-    fn finish(self) -> Result<Imported> {
-        let Numbered {
+    /// Writes the remaining rows. The returned summary has only these counts and connections.
+    fn finish(self) -> Result<ImportSummary> {
+        let NumberedExchanges {
             exchanges,
             requests,
         } = number_requests(self.exchanges, &self.connections);
@@ -297,55 +298,55 @@ impl Tables {
         let exchanges = table.finish()?;
         let mut table = RequestWriter::create(self.folder.join("requests.parquet"))?;
         table.append(&requests)?;
-        Ok(Imported {
+        Ok(ImportSummary {
             exchanges,
             requests: table.finish()?,
             frames: self.frames.finish()?,
             connections: self.connections,
-            ..Imported::default()
+            ..ImportSummary::default()
         })
     }
 }
 
-fn report(imported: &Imported, as_json: bool) -> Result<()> {
-    if imported.is_cut {
-        talk("the capture ends within a packet: it was cut short\n");
+fn report(summary: &ImportSummary, as_json: bool) -> Result<()> {
+    if summary.is_cut {
+        eprint("the capture ends within a packet: it was cut short\n");
     }
-    if imported.packets.out_of_order > 0 {
-        talk(format_args!(
+    if summary.packets.out_of_order > 0 {
+        eprint(format_args!(
             "{} packets are more than {DISORDER} out of order; `reordercap` sorts a capture\n",
-            imported.packets.out_of_order
+            summary.packets.out_of_order
         ));
     }
     if as_json {
         let text =
-            serde_json::to_string_pretty(imported).context("cannot express the summary as JSON")?;
+            serde_json::to_string_pretty(summary).context("cannot express the summary as JSON")?;
         return output::print(format_args!("{text}\n"));
     }
     let mut text = String::new();
-    for connection in &imported.connections {
+    for connection in &summary.connections {
         text += &line(connection);
     }
-    let counts = &imported.packets;
+    let counts = &summary.packets;
     text += &format!(
         "{} packets of TCP, {} of UDP, {} others, {} fragments, {} unreadable; {} connections\n{} rows of exchanges and {} of \
          frames, half of them of either side, and {} requests, in {folder}\nThe capture has one point: both sides have its \
          times.\n`squall explain {folder}` says what the slowest requests waited for.\n",
         counts.tcp,
         counts.udp,
-        counts.others + imported.frames_without_ip,
+        counts.others + summary.frames_without_ip,
         counts.fragments,
         counts.unreadable,
-        imported.connections.len(),
-        imported.exchanges,
-        imported.frames,
-        imported.requests,
-        folder = imported.folder.display()
+        summary.connections.len(),
+        summary.exchanges,
+        summary.frames,
+        summary.requests,
+        folder = summary.folder.display()
     );
     output::print(text)
 }
 
-/// A connection in a line or two.
+/// One or two lines of text about a connection.
 fn line(connection: &ConnectionRecord) -> String {
     let spoken = match (connection.protocol, connection.transport) {
         (Some(protocol), _) => protocol.name(),
@@ -370,7 +371,7 @@ fn line(connection: &ConnectionRecord) -> String {
     }
     if let Some(tls) = &connection.tls {
         let name = tls.server_name.as_deref().unwrap_or("no name");
-        // A name comes from a stranger, and goes to a terminal.
+        // The name comes from an untrusted client and goes to a terminal.
         let name: String = name
             .chars()
             .map(|c| if c.is_control() { '.' } else { c })

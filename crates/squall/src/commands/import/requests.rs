@@ -1,7 +1,8 @@
-//! Requests of a capture's exchanges: one for each, in the order of their first bytes.
+//! Derives requests from a capture's exchanges, in the order of their first bytes.
 //!
-//! A capture shows no schedule and no generator, so a request is wanted, taken up and given its place on a connection
-//! when its first byte is seen: nothing before that is known. It reads no packet and writes no table.
+//! A capture shows neither schedule nor generator, so a request counts as intended, taken up and assigned to its
+//! connection when its first byte is seen: nothing before that is known. This module reads no packets and writes no
+//! tables.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +10,18 @@ use squall_base::Time;
 use squall_base::record::{ExchangeRecord, Outcome, Phase, RequestRecord, Side};
 use squall_observe::{ConnectionRecord, Ending};
 
-/// Exchanges that name their requests, and those.
-pub(super) struct Numbered {
+/// Exchanges with the numbers of their requests, and the requests.
+pub(super) struct NumberedExchanges {
     pub(super) exchanges: Vec<ExchangeRecord>,
     pub(super) requests: Vec<RequestRecord>,
 }
 
-/// Numbers the exchanges of which the first byte was seen, and makes a request of each. The exchanges' own numbers, which
-/// are of the load that made them, are given up.
+/// Numbers the exchanges whose first byte was seen, and derives a request from each. The exchanges' earlier numbers,
+/// which are those of the load that made them, are dropped.
 pub(super) fn number_requests(
     mut exchanges: Vec<ExchangeRecord>,
     connections: &[ConnectionRecord],
-) -> Numbered {
+) -> NumberedExchanges {
     let connections: BTreeMap<u32, &ConnectionRecord> =
         connections.iter().map(|it| (it.connection, it)).collect();
     let begun = exchanges.iter().filter(|row| row.side == Side::Client);
@@ -41,7 +42,7 @@ pub(super) fn number_requests(
         }
     }
     requests.sort_by_key(|row| row.request);
-    Numbered {
+    NumberedExchanges {
         exchanges,
         requests,
     }
@@ -50,7 +51,7 @@ pub(super) fn number_requests(
 fn request(row: &ExchangeRecord, connection: Option<&ConnectionRecord>) -> Option<RequestRecord> {
     let first = row.request_first?;
     let (outcome, end) = ending(row, first, connection);
-    // What came before its first byte was not the request's.
+    // Times before its first byte are capped there, because an earlier handshake was not for this request.
     let before = |time: Option<Time>| Some(time.unwrap_or(first).min(first));
     let is_secure = row.protocol.is_secure();
     Some(RequestRecord {
@@ -79,7 +80,7 @@ fn request(row: &ExchangeRecord, connection: Option<&ConnectionRecord>) -> Optio
     })
 }
 
-/// What became of it, and when it was over. Of one that its connection cut off that is when the connection was last seen.
+/// The outcome and end of a request. If the connection cut it off, its end is when the connection was last seen.
 fn ending(
     row: &ExchangeRecord,
     first: Time,
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_exchange_is_over_with_what_was_last_seen_of_it() {
+    fn reset_exchange_ends_when_it_was_last_seen() {
         let reset = ExchangeRecord {
             reset: Some(8),
             ..row(0, 1, Some(10), Some(40))

@@ -1,6 +1,6 @@
-//! What `squall load` can be told.
+//! The flags of `squall load`.
 //!
-//! Only the flags and what clap can check of them; what they mean together is in `plan`.
+//! Only the flags and the checks that clap can do; `plan` combines them into a load.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ use squall_analysis::Threshold;
 use squall_base::Duration;
 use squall_base::plan::{PoolOrder, SAMPLE_EVERY_AT_LEAST, Speed, Stages, ThinkTime};
 
-use super::words::{Gaps, Http, Output, RateFlag, some_time};
-use crate::awake::Idle;
-use crate::client::{ConnectionFlags, RequestFlags, Warm, pool_orders};
+use super::words::{Http, OutputFile, RateFlag, SpacingFlag, positive_time};
+use crate::awake::IdleProcessors;
+use crate::client::{ConnectionFlags, RequestFlags, WarmCount, pool_orders};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     pub(super) windows: WindowBits,
     #[command(flatten)]
     pub(super) outputs: Outputs,
-    /// What to ask for; of several, each as often as --weights says
+    /// URLs to request; --weights sets the share of each
     #[arg(value_name = "URL")]
     pub(super) urls: Vec<String>,
 }
@@ -47,58 +47,60 @@ pub(crate) struct Arguments {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "How much")]
 pub(super) struct Amount {
-    /// Requests in all (of a page: pages); with -D as many as the time allows
+    /// Total number of requests, or of pages; with -D, whichever limit comes first [default: 1, unlimited with -D]
     #[arg(short = 'n', long, value_name = "COUNT", conflicts_with_all = ["stages", "script"], value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) requests: Option<u64>,
-    /// Connections; of scripts and pages, those of each user (6 for HTTP/1.1, else 1, as browsers have)
+    /// Number of connections; for scripts and pages, per user [default: 1; for HTTP/1.1 one per user, or 6 for scripts
+    /// and pages]
     #[arg(short = 'c', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(super) connections: Option<u32>,
-    /// Requests at once on each connection; HTTP/1.1 has one
+    /// Concurrent requests per connection; always 1 for HTTP/1.1 [default: 1 for closed loads without --users,
+    /// otherwise unlimited]
     #[arg(short = 'm', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) streams: Option<u32>,
-    /// How long requests are begun
+    /// How long to send requests, not counting the warm-up
     #[arg(short = 'D', long, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
-    /// Load before the measurement begins, in no statistic
+    /// Run the load for this long before measuring; these requests count in no statistic
     #[arg(long, value_name = "TIME")]
     pub(super) warm_up_time: Option<Duration>,
-    /// How long answers are waited for when the load is over; who has none by then counts as unfinished. With 0 nobody
-    /// is waited for, and that is no failure
+    /// How long to wait for outstanding responses after the load ends; the rest count as unfinished. 0 means do not
+    /// wait, and is not an error
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) drain: Duration,
-    /// Give a load without -D up when none of its requests has ended for so long: those that are open count as unfinished
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = some_time)]
+    /// Without -D: stop if no request completes for this long; open requests then count as unfinished
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = positive_time)]
     pub(super) give_up: Duration,
-    /// Threads; without it as many as the machine can spare, of which at most one for each connection, and one if
-    /// --on-demand or --order is about connections that users share: each thread has its part of them
+    /// Threads, each with its share of the connections [default: half of the processors, at most one per connection or
+    /// user; 1 with --on-demand or --order on shared connections]
     #[arg(short = 't', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) threads: Option<u32>,
-    /// Open a connection only when a request finds none free, at most -c; without it there are -c of them, whatever is
-    /// free. Scripts and pages do so anyway
+    /// Open a connection only if a request finds none free, up to -c [default: open all -c connections]. Scripts and
+    /// pages always do this
     #[arg(long, requires = "connections")]
     pub(super) on_demand: bool,
-    /// Open connections when a request needs one, not before the load: as --warm=0
+    /// Open connections when they are first needed, not before the load; same as --warm=0
     #[arg(long)]
     pub(super) cold: bool,
-    /// Open so many of the connections before the load, or all; without it all, but with --on-demand and for each user
-    /// of scripts and pages none
+    /// Open this many connections before the load, or `all` [default: all; 0 with --on-demand and for scripts and
+    /// pages]
     #[arg(
         long, value_name = "COUNT", conflicts_with = "cold", num_args = 0..=1, require_equals = true,
         default_missing_value = "all"
     )]
-    pub(super) warm: Option<Warm>,
-    /// Which of the connections that can take a request gets it; without it least_busy (docs/RECIPES.md)
+    pub(super) warm: Option<WarmCount>,
+    /// How to choose among the connections that can take a request (docs/RECIPES.md) [default: least_busy]
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     pub(super) order: Option<PoolOrder>,
-    /// Watch the clock instead of sleeping when a request is due so soon; takes a processor for each thread, and is not
-    /// done unless one more is left. Without it 60us as far as it takes a tenth of a processor; 0 not at all
+    /// Busy-wait instead of sleeping if a request is due within this time; 0 disables it. Needs a processor per thread
+    /// and one more, otherwise it is disabled [default: 60us, using at most a tenth of a processor]
     #[arg(long, value_name = "TIME")]
     pub(super) spin: Option<Duration>,
-    /// What idle processors do while the load runs; without it closed loads keep them awake, and others unless this is a
-    /// virtual machine, if that is allowed
+    /// Whether idle processors stay awake during the load [default: awake if permitted; asleep for open loads, scripts
+    /// and pages in a virtual machine]
     #[arg(long, value_enum, value_name = "STATE")]
-    pub(super) idle_processors: Option<Idle>,
-    /// Decides what is random
+    pub(super) idle_processors: Option<IdleProcessors>,
+    /// Seed for all random choices
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     pub(super) seed: u64,
 }
@@ -106,46 +108,50 @@ pub(super) struct Amount {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When")]
 pub(super) struct Shape {
-    /// Requests at this rate over all connections, such as 1000 or 90/m, whatever becomes of them (an open load)
+    /// Send requests at this rate over all connections, such as 1000 or 90/m, whether or not responses keep up (an open
+    /// loop)
     #[arg(long, value_name = "RATE", conflicts_with_all = ["stages", "script", "page", "tiles", "hold"])]
     pub(super) rate: Option<RateFlag>,
-    /// Rates over time: `RATE TIME` and ramps `RATE..RATE TIME`, with commas; `0 5s` is a pause
+    /// Change the rate over time: `RATE TIME` or ramps `RATE..RATE TIME`, separated by commas; `0 5s` is a pause
     #[arg(long, value_name = "STAGES", conflicts_with_all = ["duration", "script", "page", "tiles", "hold"])]
     pub(super) stages: Option<Stages>,
-    /// How requests follow each other at that rate
+    /// How requests are spaced at that rate
     #[arg(long, value_name = "SPACING", default_value = "constant")]
-    pub(super) arrivals: Gaps,
-    /// Users, each with one request at a time; of scripts and pages, each with connections of its own
+    pub(super) arrivals: SpacingFlag,
+    /// Number of users, each with one request at a time; for scripts and pages, each with its own connections [default:
+    /// -c times -m; 1 for scripts and pages]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) users: Option<u32>,
-    /// What a user waits between an answer and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
+    /// How long a user waits between a response and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub(super) think: ThinkTime,
-    /// Start the users over this time; of a script, each so long after the one before (10ms for 91 users: over 0.9 s)
+    /// Spread the start of the users over this time; for a script, the delay between one user's start and the next
+    /// (10ms for 91 users: over 0.9 s)
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub(super) stagger: Duration,
-    /// Replay a script of `squall import`, each user all of it, at its times
+    /// Replay a script from `squall import` at its recorded times; each user replays all of it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "tiles", "hold"])]
     pub(super) script: Option<PathBuf>,
-    /// How much faster a script is replayed
+    /// Replay the script this many times faster
     #[arg(long, value_name = "FACTOR", default_value = "1x")]
     pub(super) speed: Speed,
-    /// Ask for the targets of this file of vegeta's (`METHOD URL`, or JSON lines)
+    /// Request the targets in this vegeta file (`METHOD URL`, or JSON lines)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "page", "tiles", "hold"])]
     pub(super) targets: Option<PathBuf>,
-    /// How often each of several URLs is asked for, relative to the others, such as 3,1
+    /// Relative share of each URL, such as 3,1 [default: equal shares]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub(super) weights: Vec<u32>,
-    /// Load a page as browsers do: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md)
+    /// Load a page as a browser does: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tiles", "hold"])]
     pub(super) page: Option<PathBuf>,
-    /// Load the URL and then so many tiles of a large image at once
+    /// Load the URL, then this many tiles of a large image at once
     #[arg(long, value_name = "COUNT", conflicts_with = "hold", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) tiles: Option<u32>,
-    /// What a tile's URL is, with {} for its number; without it the page's URL
+    /// URL of the tiles, with {} for the tile's number [default: the page's URL]
     #[arg(long, value_name = "URL", requires = "tiles")]
     pub(super) tile: Option<String>,
-    /// Ask for the URL, which its server answers late, and 10 ms later for this one: is it answered first?
+    /// Request the URL, which must respond slowly, and 10 ms later this one: reports whether it has to wait
+    /// (head-of-line blocking)
     #[arg(long, value_name = "URL")]
     pub(super) hold: Option<String>,
 }
@@ -153,16 +159,16 @@ pub(super) struct Shape {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Comparison")]
 pub(super) struct Comparison {
-    /// The version of HTTP; several, such as 1.1,2,3, are run in turns and compared; auto asks the server whether it has
-    /// HTTP/3 (alt-svc). Without it ALPN decides for https, and it is 1.1 for http
+    /// HTTP version. Several, such as 1.1,2,3, run in turns and are compared; auto uses HTTP/3 if the server advertises
+    /// it (alt-svc) [default: for https as ALPN negotiates, for http 1.1]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     pub(super) http: Vec<Http>,
-    /// How often each of several versions is run
+    /// How often to run each version of a comparison
     #[arg(long, value_name = "COUNT", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rounds: u32,
 }
 
-/// h2load's way to set windows.
+/// Window flags in the style of h2load.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "The connection")]
 pub(super) struct WindowBits {
@@ -177,44 +183,44 @@ pub(super) struct WindowBits {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Outputs (docs/RECORD.md)")]
 pub(super) struct Outputs {
-    /// Exit with code 99 if this does not hold, such as 'p(99)<50' (ms) or 'errors:rate<0.01' (may be repeated)
+    /// Exit with code 99 if this condition fails, such as 'p(99)<50' (ms) or 'errors:rate<0.01' (may be repeated)
     #[arg(long, value_name = "CONDITION")]
     pub(super) threshold: Vec<Threshold>,
-    /// Write a row for each request to this file, whose ending says how: parquet, csv, vegeta, h2load, hgrm, hlog (may
-    /// be repeated)
+    /// Write one row per request to this file; the extension sets the format: parquet, csv, vegeta, h2load, hgrm, hlog
+    /// (may be repeated)
     #[arg(long, value_name = "FILE")]
-    pub(super) output: Vec<Output>,
-    /// Write the figures of the end as JSON to this file; `-` is stdout, in place of the text
+    pub(super) output: Vec<OutputFile>,
+    /// Write the results as JSON to this file; `-` writes them to stdout instead of the text
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<String>,
-    /// Write a row for each exchange, with its bytes on the connection, to this file (Parquet)
+    /// Write one row per exchange, with its bytes on the connection, to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     pub(super) exchanges_to: Option<PathBuf>,
-    /// Write a row for each frame of HTTP/2, HTTP/3 and QUIC to this file (Parquet)
+    /// Write one row per frame of HTTP/2, HTTP/3 and QUIC to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     pub(super) frames_to: Option<PathBuf>,
-    /// Write samples of TCP_INFO and of QUIC's paths to this file (Parquet)
+    /// Write samples of TCP_INFO and of QUIC paths to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     pub(super) sockets_to: Option<PathBuf>,
-    /// How often sockets are sampled, at least 1ms
+    /// Interval between samples of sockets, at least 1ms
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = sampling)]
     pub(super) sample_every: Duration,
-    /// Print what is sent and received, as it happens
+    /// Print everything sent and received, as it happens
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Show nothing while it runs
+    /// Show no progress while the load runs
     #[arg(short, long)]
     pub(super) quiet: bool,
 }
 
 impl Outputs {
-    /// Whether nothing is shown of the load while it runs.
+    /// Whether no progress is shown while the load runs.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet || self.verbose
     }
 }
 
-/// How often sockets are sampled.
+/// Parses the sampling interval of sockets.
 fn sampling(text: &str) -> Result<Duration, String> {
     let every: Duration = text.parse().map_err(|error| format!("{error}"))?;
     if every < SAMPLE_EVERY_AT_LEAST {

@@ -1,209 +1,214 @@
-//! Who writes the rows of a load: its clients, in the time that they would sleep through, or a thread when rows pile up.
+//! Writes the rows of a load: either its clients, in time that they would otherwise spend asleep, or a thread when rows
+//! pile up.
 //!
-//! To fall asleep and be woken up costs a client several microseconds, more than to write the rows of the requests that
-//! were answered meanwhile; and a thread that writes on a client's processor is interrupted by every answer that comes.
-//! So a client that has nothing to do writes a few rows or presses a page of a column, looks for answers, and does a bit
-//! more. What takes long, as to hand a row group to the disk does, it leaves to the thread, and so it does with what it
-//! has no time for. What is written, and where to, is `tables`' business.
+//! Falling asleep and waking up costs a client several microseconds, more than writing the rows of the requests that
+//! were answered meanwhile. A thread that writes on a client's processor, in turn, is interrupted by every response. So
+//! an idle client writes a few rows or compresses one page of a column, looks for responses, and then does a bit more.
+//! It leaves longer work to the thread, such as flushing a row group to disk, and also the rows that it has no time
+//! for. `tables` decides what is written, and where.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use anyhow::Result;
-use squall_stations::rows::{Chunk, LookedIn, Pile, RowReceiver, SpareTime};
+use squall_stations::rows::{Chunk, RowBacklog, RowPoll, RowReceiver, SpareTime};
 
-/// Rows of a step that writes rows: at most 150,000 instructions (every fourth packs a block of each column), about 10 us.
+/// Rows written per step: at most 150,000 instructions (every fourth step packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;
 
-/// How long writing may take.
+/// How long a write may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// Some microseconds: a client does it, between two answers.
-    Quick,
-    /// As long as it takes.
-    Patient,
+pub(super) enum TimeBudget {
+    /// A few microseconds: done by a client between two responses.
+    Brief,
+    /// Any length of time: done by the thread.
+    Unlimited,
 }
 
-/// What a clerk has done.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Did {
-    /// Written so many rows, from the first on.
+pub(super) enum WriteResult {
+    /// Wrote this many rows, starting with the first.
     Wrote(usize),
-    /// Something that is to be done before more rows can be written.
+    /// Did work that is necessary before more rows can be written.
     Prepared,
-    /// Nothing: it takes long.
+    /// Did nothing, because it would take too long.
     Nothing,
 }
 
-/// Writes rows of one table.
-pub(super) trait Clerk<R>: Send {
-    /// Writes `rows`, of which there are some: patiently all, quickly what takes some microseconds.
-    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<Did>;
+/// Writes the rows of one table.
+pub(super) trait RowWriter<R>: Send {
+    /// Writes `rows`, which is not empty. Writes all of them if `Unlimited`, and what takes a few microseconds if
+    /// `Brief`.
+    fn write(&mut self, rows: &mut [R], budget: TimeBudget) -> Result<WriteResult>;
 
-    /// Whether it ever writes quickly.
-    fn can_be_quick(&self) -> bool;
+    /// Whether it can ever write with the budget `Brief`.
+    fn can_write_briefly(&self) -> bool;
 
-    /// Writes the end.
+    /// Completes the table.
     fn finish(self) -> Result<()>;
 }
 
-/// The rows of a table that are not written yet, and who can write them; one at a time.
-pub(super) struct Desk<R, C> {
-    pile: Pile<R>,
-    work: Mutex<Work<R, C>>,
+/// The unwritten rows of a table, and the writer of them. Only one thread writes at a time.
+pub(super) struct SharedWriter<R, W> {
+    backlog: RowBacklog<R>,
+    state: Mutex<WriterState<R, W>>,
 }
 
-enum Work<R, C> {
-    Open(Open<R, C>),
-    /// It is done, or nothing more can be written: whoever sends rows then loses them.
-    Over(Result<()>),
+enum WriterState<R, W> {
+    Open(OpenWriter<R, W>),
+    /// It is complete or has failed: rows sent from now on are lost.
+    Closed(Result<()>),
 }
 
-struct Open<R, C> {
+struct OpenWriter<R, W> {
     queue: RowReceiver<R>,
-    /// The rows that are being written, and how many of them were.
+    /// The chunk being written, and how many of its rows are written.
     chunk: Option<(Chunk<R>, usize)>,
-    clerk: C,
+    writer: W,
 }
 
-/// What came of a step.
+/// The result of a step.
 enum Step {
     /// Something was done.
     Worked,
-    /// There is nothing to do, or not now.
+    /// There is nothing to do, or nothing that can be done now.
     Nothing,
     Ended,
 }
 
-impl<R: Send + 'static, C: Clerk<R> + 'static> Desk<R, C> {
-    pub(super) fn new(queue: RowReceiver<R>, clerk: C) -> Arc<Desk<R, C>> {
-        Arc::new(Desk {
-            pile: queue.pile(),
-            work: Mutex::new(Work::Open(Open {
+impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
+    pub(super) fn new(queue: RowReceiver<R>, writer: W) -> Arc<SharedWriter<R, W>> {
+        Arc::new(SharedWriter {
+            backlog: queue.backlog(),
+            state: Mutex::new(WriterState::Open(OpenWriter {
                 queue,
                 chunk: None,
-                clerk,
+                writer,
             })),
         })
     }
 
-    /// Writes what nobody else does, on the calling thread, until all senders are gone and everything is written.
-    pub(super) fn tend(&self) -> Result<()> {
-        if let Work::Open(open) = &*self.lock() {
-            open.queue.ring_up(thread::current());
+    /// Writes, on the calling thread, whatever the clients leave over. Returns when all senders are gone and everything
+    /// is written.
+    pub(super) fn run(&self) -> Result<()> {
+        if let WriterState::Open(open) = &*self.lock() {
+            open.queue.set_wake_thread(thread::current());
         }
         loop {
-            let mut work = self.lock();
-            let may_rest = match work.step(Pace::Patient) {
-                // A thread that went on would keep the clients from it: it has the lock whenever they look in.
-                Step::Worked => self.pile.can_wait() && work.can_be_quick(),
+            let mut state = self.lock();
+            let may_rest = match state.step(TimeBudget::Unlimited) {
+                // If the thread went on, clients could not help: it would hold the lock whenever they try.
+                Step::Worked => self.backlog.can_wait() && state.can_write_briefly(),
                 Step::Nothing => true,
-                Step::Ended => return work.finish(),
+                Step::Ended => return state.finish(),
             };
             if may_rest {
-                drop(work);
+                drop(state);
                 thread::park();
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Work<R, C>> {
-        // Who panics here ends the load: whatever it has left behind is not looked at.
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, WriterState<R, W>> {
+        // A panic here ends the load, so the state it leaves behind is never used.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<R: Send, C: Clerk<R>> SpareTime for Desk<R, C> {
+impl<R: Send, W: RowWriter<R>> SpareTime for SharedWriter<R, W> {
     fn has_work(&self) -> bool {
-        !self.pile.is_empty()
+        !self.backlog.is_empty()
     }
 
     fn work(&self) -> bool {
-        match self.work.try_lock() {
-            Ok(mut work) => match work.step(Pace::Quick) {
+        match self.state.try_lock() {
+            Ok(mut state) => match state.step(TimeBudget::Brief) {
                 Step::Worked => true,
                 Step::Nothing | Step::Ended => {
-                    // What is there is the thread's.
-                    self.pile.ring();
+                    // The rest is left to the thread.
+                    self.backlog.wake();
                     false
                 }
             },
-            // The thread is at it, or has panicked, which it says itself.
+            // The thread is writing, or has panicked, which it reports itself.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => false,
         }
     }
 
-    fn presses(&self) -> bool {
-        self.pile.presses()
+    fn is_urgent(&self) -> bool {
+        self.backlog.is_urgent()
     }
 }
 
-impl<R, C: Clerk<R>> Work<R, C> {
-    fn step(&mut self, pace: Pace) -> Step {
-        let Work::Open(open) = self else {
+impl<R, W: RowWriter<R>> WriterState<R, W> {
+    fn step(&mut self, budget: TimeBudget) -> Step {
+        let WriterState::Open(open) = self else {
             return Step::Ended;
         };
-        open.step(pace).unwrap_or_else(|error| {
-            *self = Work::Over(Err(error));
+        open.step(budget).unwrap_or_else(|error| {
+            *self = WriterState::Closed(Err(error));
             Step::Ended
         })
     }
 
-    fn can_be_quick(&self) -> bool {
-        matches!(self, Work::Open(open) if open.clerk.can_be_quick())
+    fn can_write_briefly(&self) -> bool {
+        matches!(self, WriterState::Open(open) if open.writer.can_write_briefly())
     }
 
     fn finish(&mut self) -> Result<()> {
-        match std::mem::replace(self, Work::Over(Ok(()))) {
-            Work::Open(open) => open.clerk.finish(),
-            Work::Over(result) => result,
+        match std::mem::replace(self, WriterState::Closed(Ok(()))) {
+            WriterState::Open(open) => open.writer.finish(),
+            WriterState::Closed(result) => result,
         }
     }
 }
 
-impl<R, C: Clerk<R>> Open<R, C> {
-    fn step(&mut self, pace: Pace) -> Result<Step> {
+impl<R, W: RowWriter<R>> OpenWriter<R, W> {
+    fn step(&mut self, budget: TimeBudget) -> Result<Step> {
         let (mut chunk, from) = match self.chunk.take() {
-            Some(begun) => begun,
-            None => match self.queue.look_in() {
-                LookedIn::Rows(chunk) => (chunk, 0),
-                LookedIn::Nothing => return Ok(Step::Nothing),
-                LookedIn::Ended => return Ok(Step::Ended),
+            Some(started) => started,
+            None => match self.queue.poll() {
+                RowPoll::Rows(chunk) => (chunk, 0),
+                RowPoll::Nothing => return Ok(Step::Nothing),
+                RowPoll::Ended => return Ok(Step::Ended),
             },
         };
-        let to = match pace {
-            Pace::Quick => chunk.len().min(from + STEP_ROWS),
-            Pace::Patient => chunk.len(),
+        let to = match budget {
+            TimeBudget::Brief => chunk.len().min(from + STEP_ROWS),
+            TimeBudget::Unlimited => chunk.len(),
         };
-        let did = self.clerk.write(&mut chunk[from..to], pace)?;
-        let now_at = match did {
-            Did::Wrote(rows) => from + rows,
-            Did::Prepared | Did::Nothing => from,
+        let result = self.writer.write(&mut chunk[from..to], budget)?;
+        let now_at = match result {
+            WriteResult::Wrote(rows) => from + rows,
+            WriteResult::Prepared | WriteResult::Nothing => from,
         };
         if now_at < chunk.len() {
             self.chunk = Some((chunk, now_at));
         }
-        Ok(match did {
-            Did::Wrote(_) | Did::Prepared => Step::Worked,
-            Did::Nothing => Step::Nothing,
+        Ok(match result {
+            WriteResult::Wrote(_) | WriteResult::Prepared => Step::Worked,
+            WriteResult::Nothing => Step::Nothing,
         })
     }
 }
 
-/// All desks of a load.
-pub(super) struct Desks(pub(super) Vec<Arc<dyn SpareTime>>);
+/// All the shared writers of a load.
+pub(super) struct SharedWriters(pub(super) Vec<Arc<dyn SpareTime>>);
 
-impl SpareTime for Desks {
+impl SpareTime for SharedWriters {
     fn has_work(&self) -> bool {
-        self.0.iter().any(|desk| desk.has_work())
+        self.0.iter().any(|shared| shared.has_work())
     }
 
     fn work(&self) -> bool {
-        self.0.iter().any(|desk| desk.has_work() && desk.work())
+        self.0
+            .iter()
+            .any(|shared| shared.has_work() && shared.work())
     }
 
-    fn presses(&self) -> bool {
-        self.0.iter().any(|desk| desk.presses())
+    fn is_urgent(&self) -> bool {
+        self.0.iter().any(|shared| shared.is_urgent())
     }
 }
 
@@ -211,41 +216,41 @@ impl SpareTime for Desks {
 mod tests {
     use std::sync::mpsc;
 
-    use squall_stations::rows::{Bell, Capacity, queue};
+    use squall_stations::rows::{Capacity, WakePolicy, queue};
 
     use super::*;
 
-    /// Tells what it writes, and at which pace.
-    struct Teller {
-        told: mpsc::Sender<(u32, Pace)>,
-        is_quick: bool,
+    /// Reports the rows it writes, and with which budget.
+    struct RecordingWriter {
+        written: mpsc::Sender<(u32, TimeBudget)>,
+        can_write_briefly: bool,
         is_prepared: bool,
         fails_at: Option<u32>,
     }
 
-    impl Clerk<u32> for Teller {
-        fn write(&mut self, rows: &mut [u32], pace: Pace) -> Result<Did> {
-            if pace == Pace::Quick && !self.is_quick {
-                return Ok(Did::Nothing);
+    impl RowWriter<u32> for RecordingWriter {
+        fn write(&mut self, rows: &mut [u32], budget: TimeBudget) -> Result<WriteResult> {
+            if budget == TimeBudget::Brief && !self.can_write_briefly {
+                return Ok(WriteResult::Nothing);
             }
-            // Quickly a part of the rows, after a step for each part.
-            self.is_prepared = pace == Pace::Quick && !self.is_prepared;
+            // With the budget `Brief`, writes part of the rows, after one preparation step per part.
+            self.is_prepared = budget == TimeBudget::Brief && !self.is_prepared;
             if self.is_prepared {
-                return Ok(Did::Prepared);
+                return Ok(WriteResult::Prepared);
             }
-            let count = match pace {
-                Pace::Quick => rows.len().min(50),
-                Pace::Patient => rows.len(),
+            let count = match budget {
+                TimeBudget::Brief => rows.len().min(50),
+                TimeBudget::Unlimited => rows.len(),
             };
             for row in &rows[..count] {
                 anyhow::ensure!(self.fails_at != Some(*row), "no room for {row}");
-                self.told.send((*row, pace))?;
+                self.written.send((*row, budget))?;
             }
-            Ok(Did::Wrote(count))
+            Ok(WriteResult::Wrote(count))
         }
 
-        fn can_be_quick(&self) -> bool {
-            self.is_quick
+        fn can_write_briefly(&self) -> bool {
+            self.can_write_briefly
         }
 
         fn finish(self) -> Result<()> {
@@ -253,115 +258,121 @@ mod tests {
         }
     }
 
-    fn teller(is_quick: bool) -> (Teller, mpsc::Receiver<(u32, Pace)>) {
-        let (told, heard) = mpsc::channel();
-        let teller = Teller {
-            told,
-            is_quick,
+    fn recording_writer(
+        can_write_briefly: bool,
+    ) -> (RecordingWriter, mpsc::Receiver<(u32, TimeBudget)>) {
+        let (written, rows_written) = mpsc::channel();
+        let writer = RecordingWriter {
+            written,
+            can_write_briefly,
             is_prepared: false,
             fails_at: None,
         };
-        (teller, heard)
+        (writer, rows_written)
     }
 
-    /// Sends 1,000,000 rows, in chunks; `meanwhile` is told how many were sent. Gives at which paces they were written.
-    fn send_rows(bell: Bell, meanwhile: impl Fn(&dyn SpareTime, u32)) -> Vec<Pace> {
-        let (teller, heard) = teller(true);
-        let (sender, rows) = queue(Capacity::Bounded(bell));
-        let desk = Desk::new(rows, teller);
-        let tending = desk.clone();
-        let thread = thread::spawn(move || tending.tend());
+    /// Sends 1,000,000 rows in chunks and calls `between_chunks` with the number of each chunk. Returns the budget with
+    /// which each row was written.
+    fn send_rows(
+        wake_policy: WakePolicy,
+        between_chunks: impl Fn(&dyn SpareTime, u32),
+    ) -> Vec<TimeBudget> {
+        let (writer, rows_written) = recording_writer(true);
+        let (sender, rows) = queue(Capacity::Bounded(wake_policy));
+        let shared = SharedWriter::new(rows, writer);
+        let background = shared.clone();
+        let thread = thread::spawn(move || background.run());
         let mut chunk = Vec::new();
         for n in 0..1_000_000 {
             chunk.push(n);
             if chunk.len() == 500 {
                 sender.send(&mut chunk);
-                meanwhile(&*desk, n / 500);
+                between_chunks(&*shared, n / 500);
             }
         }
         drop(sender);
         thread.join().expect("it ends").expect("it is written");
-        assert!(!desk.has_work());
-        drop(desk);
-        let (rows, paces): (Vec<u32>, Vec<Pace>) = heard.into_iter().unzip();
+        assert!(!shared.has_work());
+        drop(shared);
+        let (rows, budgets): (Vec<u32>, Vec<TimeBudget>) = rows_written.into_iter().unzip();
         assert!(rows.into_iter().eq(0..1_000_000));
-        paces
+        budgets
     }
 
     #[test]
-    fn every_row_is_written_once_and_in_order_whoever_does_it() {
-        for bell in [Bell::Early, Bell::Late] {
-            // Sometimes there is time to do all of it, sometimes for a step, and mostly for nothing.
-            let paces = send_rows(bell, |desk, chunks| match chunks % 16 {
-                0 => while desk.has_work() && desk.work() {},
-                1..4 => drop(desk.work()),
+    fn rows_are_written_once_and_in_order_by_clients_and_thread_together() {
+        for wake_policy in [WakePolicy::Early, WakePolicy::Late] {
+            // Sometimes there is time for all of it, sometimes for one step, and mostly for nothing.
+            let budgets = send_rows(wake_policy, |shared, chunks| match chunks % 16 {
+                0 => while shared.has_work() && shared.work() {},
+                1..4 => drop(shared.work()),
                 _ => {}
             });
-            assert!(paces.contains(&Pace::Quick));
+            assert!(budgets.contains(&TimeBudget::Brief));
         }
     }
 
     #[test]
-    fn every_row_is_written_by_the_thread_if_nobody_looks_in() {
-        for bell in [Bell::Early, Bell::Late] {
-            let paces = send_rows(bell, |_, _| {});
-            assert!(!paces.contains(&Pace::Quick));
+    fn thread_writes_every_row_if_no_client_helps() {
+        for wake_policy in [WakePolicy::Early, WakePolicy::Late] {
+            let budgets = send_rows(wake_policy, |_, _| {});
+            assert!(!budgets.contains(&TimeBudget::Brief));
         }
     }
 
     #[test]
-    fn what_is_not_quick_is_left_to_the_thread_at_once() {
-        let (teller, heard) = teller(false);
-        let (sender, rows) = queue(Capacity::Bounded(Bell::Early));
-        let desk = Desk::new(rows, teller);
-        let tending = desk.clone();
-        let thread = thread::spawn(move || tending.tend());
+    fn clerk_that_cannot_be_quick_leaves_rows_to_the_thread() {
+        let (writer, rows_written) = recording_writer(false);
+        let (sender, rows) = queue(Capacity::Bounded(WakePolicy::Early));
+        let shared = SharedWriter::new(rows, writer);
+        let background = shared.clone();
+        let thread = thread::spawn(move || background.run());
         sender.send(&mut vec![7]);
-        while desk.has_work() {
-            assert!(!desk.work());
+        while shared.has_work() {
+            assert!(!shared.work());
             thread::yield_now();
         }
-        assert_eq!(heard.recv(), Ok((7, Pace::Patient)));
+        assert_eq!(rows_written.recv(), Ok((7, TimeBudget::Unlimited)));
         drop(sender);
         thread.join().expect("it ends").expect("it is written");
     }
 
     #[test]
-    fn what_piles_up_presses_where_its_thread_has_no_processor() {
-        for bell in [Bell::Early, Bell::Late] {
-            let (teller, _heard) = teller(true);
-            let (sender, rows) = queue(Capacity::Bounded(bell));
-            let desk = Desk::new(rows, teller);
+    fn backlog_is_urgent_only_without_a_spare_processor() {
+        for wake_policy in [WakePolicy::Early, WakePolicy::Late] {
+            let (writer, _rows_written) = recording_writer(true);
+            let (sender, rows) = queue(Capacity::Bounded(wake_policy));
+            let shared = SharedWriter::new(rows, writer);
             sender.send(&mut vec![1]);
-            assert!(desk.has_work() && !desk.presses(), "a little");
+            assert!(shared.has_work() && !shared.is_urgent(), "a little");
             for n in 0..10 {
                 sender.send(&mut vec![n]);
             }
-            assert_eq!(desk.presses(), bell == Bell::Late);
-            while desk.presses() {
-                assert!(desk.work());
+            assert_eq!(shared.is_urgent(), wake_policy == WakePolicy::Late);
+            while shared.is_urgent() {
+                assert!(shared.work());
             }
-            assert!(desk.has_work(), "a little is left");
+            assert!(shared.has_work(), "a little is left");
         }
     }
 
     #[test]
-    fn an_error_is_told_at_the_end_and_rows_after_it_are_lost() {
-        let (mut teller, heard) = teller(true);
-        teller.fails_at = Some(3);
-        let (sender, rows) = queue(Capacity::Bounded(Bell::Early));
-        let desk = Desk::new(rows, teller);
+    fn write_error_is_returned_at_the_end_and_later_rows_are_lost() {
+        let (mut writer, rows_written) = recording_writer(true);
+        writer.fails_at = Some(3);
+        let (sender, rows) = queue(Capacity::Bounded(WakePolicy::Early));
+        let shared = SharedWriter::new(rows, writer);
         sender.send(&mut vec![1, 2]);
         sender.send(&mut vec![3]);
-        assert!(desk.work() && desk.work());
-        assert!(desk.work() && !desk.work(), "it has failed");
+        assert!(shared.work() && shared.work());
+        assert!(shared.work() && !shared.work(), "it has failed");
         for _ in 0..1_000 {
             sender.send(&mut vec![4]);
         }
         drop(sender);
-        let error = desk.tend().expect_err("no room");
+        let error = shared.run().expect_err("no room");
         assert_eq!(error.to_string(), "no room for 3");
-        drop(desk);
-        assert_eq!(heard.into_iter().count(), 2);
+        drop(shared);
+        assert_eq!(rows_written.into_iter().count(), 2);
     }
 }

@@ -1,6 +1,6 @@
-//! What is said at the end of a load: the summary or JSON, thresholds, and the exit code.
+//! The end of a load: the summary or JSON, thresholds, and the exit code.
 //!
-//! The figures are squall-analysis's, their text is squall-report's.
+//! squall-analysis computes the figures, squall-report formats them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -10,64 +10,64 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use squall_analysis::load::{
-    Causes, Generator, LoadTotals, PageTotals, Punctuality, Round, VariantRounds,
+    Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, VariantRounds,
 };
-use squall_analysis::{Latency, Percentile, Quantile, Source};
+use squall_analysis::{Latency, Percentile, Quantile, ThresholdSource};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Time};
-use squall_report::load::{ComparisonJson, Finished, LoadJson, comparison, summary};
+use squall_report::load::{ComparisonJson, FinishedLoad, LoadJson, comparison, summary};
 
 use super::arguments::Arguments;
-use super::screen::look;
-use crate::{Ending, THRESHOLD_FAILED, interrupt, output, pages};
+use super::screen::text_format;
+use crate::{CommandOutcome, THRESHOLD_FAILED, interrupt, output, pages};
 
-/// What a run came to.
-pub(super) struct Ran {
+/// The result of one run.
+pub(super) struct LoadResult {
     pub(super) totals: LoadTotals,
-    /// When the load was over, from the epoch.
+    /// When the load ended, counted from the epoch.
     pub(super) end: Time,
     pub(super) counts: SideCounts,
     pub(super) machine_errors: BTreeMap<String, u64>,
-    /// What held up what it sent.
-    pub(super) causes: Causes,
-    /// Of a load of pages.
+    /// What delayed its requests.
+    pub(super) causes: SendLimits,
+    /// Totals of the pages, for a load of pages.
     pub(super) pages: Option<PageTotals>,
-    /// Of `--hold`: how long answers took, with what they answer.
+    /// For `--hold`: response times, each with the number of its request.
     pub(super) answers: Vec<(u32, Duration)>,
     pub(super) threads: u32,
-    /// Where its requests went.
+    /// The addresses that requests were sent to.
     pub(super) addresses: BTreeSet<SocketAddr>,
-    /// Processor time of the busiest client's thread while the load ran, as a share of its length.
+    /// Processor time of the busiest client's thread during the load, as a share of the load's length.
     pub(super) cpu_percent: f64,
-    /// What the machine did to all of them.
+    /// Delays that the machine caused to the clients.
     pub(super) punctuality: Punctuality,
-    /// Requests of the schedule, or those that were begun.
+    /// The number of requests in the schedule, or of those started.
     pub(super) requests: u64,
-    /// Requests a second that the schedule wanted.
+    /// Requests per second that the schedule asked for.
     pub(super) rate_asked_per_s: Option<f64>,
-    /// Whether a client waited in vain for `--give-up`.
+    /// Whether a client stopped because of `--give-up`.
     pub(super) gave_up: bool,
 }
 
-/// What thresholds are held against.
-struct Measured<'a> {
-    ran: &'a Ran,
+/// The figures that thresholds are checked against.
+struct LoadSource<'a> {
+    result: &'a LoadResult,
 }
 
-impl Source for Measured<'_> {
+impl ThresholdSource for LoadSource<'_> {
     fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
         let quantile = f64::from(percentile.per_million()) / 1e6;
         match of {
-            Latency::ResponseTime => self.ran.totals.response_quantile(quantile),
+            Latency::ResponseTime => self.result.totals.response_quantile(quantile),
             Latency::ServiceTime => {
-                let service = self.ran.totals.service();
+                let service = self.result.totals.service();
                 service.quantile(quantile).map(Quantile::Exact)
             }
         }
     }
 
     fn mean(&self, of: Latency) -> Option<Quantile> {
-        self.known(of, self.latencies(of).mean())
+        self.adjusted(of, self.latencies(of).mean())
     }
 
     fn min(&self, of: Latency) -> Option<Quantile> {
@@ -75,33 +75,33 @@ impl Source for Measured<'_> {
     }
 
     fn max(&self, of: Latency) -> Option<Quantile> {
-        self.known(of, self.latencies(of).max())
+        self.adjusted(of, self.latencies(of).max())
     }
 
     fn requests(&self) -> u64 {
-        self.ran.totals.requests()
+        self.result.totals.requests()
     }
 
     fn requests_per_s(&self) -> Option<f64> {
-        self.ran.totals.achieved_per_s(self.ran.end)
+        self.result.totals.achieved_per_s(self.result.end)
     }
 
     fn errors(&self) -> u64 {
-        self.ran.totals.failed()
+        self.result.totals.failed()
     }
 }
 
-impl Measured<'_> {
+impl LoadSource<'_> {
     fn latencies(&self, of: Latency) -> &squall_analysis::load::Latencies {
         match of {
-            Latency::ResponseTime => self.ran.totals.response(),
-            Latency::ServiceTime => self.ran.totals.service(),
+            Latency::ResponseTime => self.result.totals.response(),
+            Latency::ServiceTime => self.result.totals.service(),
         }
     }
 
-    /// What all requests together say: failed ones have no end, unfinished ones only a lower bound.
-    fn known(&self, of: Latency, value: Option<Duration>) -> Option<Quantile> {
-        let totals = &self.ran.totals;
+    /// Adjusts a figure over all requests: failed requests never end, and unfinished ones have only a lower bound.
+    fn adjusted(&self, of: Latency, value: Option<Duration>) -> Option<Quantile> {
+        let totals = &self.result.totals;
         match value {
             _ if of == Latency::ResponseTime && totals.failed() > 0 => Some(Quantile::Never),
             Some(value) if of == Latency::ResponseTime && totals.censored() > 0 => {
@@ -113,9 +113,9 @@ impl Measured<'_> {
     }
 }
 
-impl Ran {
-    fn finished(&self) -> Finished<'_> {
-        Finished {
+impl LoadResult {
+    fn finished(&self) -> FinishedLoad<'_> {
+        FinishedLoad {
             end: self.end,
             totals: &self.totals,
             counts: &self.counts,
@@ -130,15 +130,15 @@ impl Ran {
         }
     }
 
-    /// Whom it asked, and with how many threads.
-    fn whereabouts(&self) -> String {
+    /// The addresses that requests were sent to, and the number of threads.
+    fn addresses_and_threads(&self) -> String {
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
         format!("asked {}\nthreads {}\n", addresses.join(", "), self.threads)
     }
 
-    /// Whether everybody was answered. Who was not within the time that answers are waited for has failed as much as
-    /// one who was refused; only if nothing is waited for, what is under way at the end is nobody's failure.
-    fn is_fine(&self, arguments: &Arguments) -> bool {
+    /// Whether every request was answered. A request without a response at the end of the drain counts as failed, like
+    /// a refused one. Without a drain, requests in flight at the end are not failures.
+    fn is_success(&self, arguments: &Arguments) -> bool {
         let totals = &self.totals;
         let all_answered = totals.censored() == 0 || arguments.amount.drain.is_zero();
         totals.failed() == 0
@@ -148,79 +148,82 @@ impl Ran {
     }
 }
 
-/// Says what one run came to.
-pub(super) fn conclude(arguments: &Arguments, ran: &Ran) -> Result<Ending> {
-    let finished = ran.finished();
-    let look = look(std::io::stdout().is_terminal());
-    let (sentences, all_hold) = thresholds(arguments, ran);
-    let mut text = summary(&finished, &look);
-    text += &held_line(ran);
+/// Prints the result of one run.
+pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<CommandOutcome> {
+    let finished = result.finished();
+    let format = text_format(std::io::stdout().is_terminal());
+    let (sentences, all_hold) = thresholds(arguments, result);
+    let mut text = summary(&finished, &format);
+    text += &held_line(result);
     text += &sentences;
-    if ran.gave_up {
-        let vainly = arguments.amount.give_up;
+    if result.gave_up {
+        let waited = arguments.amount.give_up;
         text +=
-            &format!("given up: none of the open requests had ended for {vainly} (--give-up)\n");
+            &format!("given up: none of the open requests had ended for {waited} (--give-up)\n");
     }
-    text += &ran.whereabouts();
-    write(arguments, text, || figures(arguments, ran))?;
+    text += &result.addresses_and_threads();
+    write(arguments, text, || figures(arguments, result))?;
     Ok(match () {
-        () if interrupt::is_requested() => Ending::Interrupted,
-        () if !all_hold => Ending::Code(THRESHOLD_FAILED),
-        () if ran.is_fine(arguments) => Ending::Fine,
-        () => Ending::Code(crate::FAILED),
+        () if interrupt::is_requested() => CommandOutcome::Interrupted,
+        () if !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
+        () if result.is_success(arguments) => CommandOutcome::Success,
+        () => CommandOutcome::Code(crate::FAILED),
     })
 }
 
-/// Says what the rounds of several variants came to.
+/// Prints the results of the rounds of several variants.
 pub(super) fn conclude_comparison(
     arguments: &Arguments,
-    variants: &[(String, Vec<Ran>)],
-) -> Result<Ending> {
-    let look = look(std::io::stdout().is_terminal());
-    let (mut text, mut all_hold, mut is_fine) = (String::new(), true, true);
+    variants: &[(String, Vec<LoadResult>)],
+) -> Result<CommandOutcome> {
+    let format = text_format(std::io::stdout().is_terminal());
+    let (mut text, mut all_hold, mut is_success) = (String::new(), true, true);
     let mut rounds = Vec::new();
-    for (name, ran) in variants {
-        let Some(last) = ran.last() else { continue };
-        text += &format!("--- {name}, last of {} rounds\n", ran.len());
-        text += &summary(&last.finished(), &look);
+    for (name, results) in variants {
+        let Some(last) = results.last() else { continue };
+        text += &format!("--- {name}, last of {} rounds\n", results.len());
+        text += &summary(&last.finished(), &format);
         text += &held_line(last);
-        text += &last.whereabouts();
-        for (round, ran) in (1..).zip(ran) {
-            let (said, holds) = thresholds(arguments, ran);
+        text += &last.addresses_and_threads();
+        for (round, result) in (1..).zip(results) {
+            let (said, holds) = thresholds(arguments, result);
             text.extend(said.lines().map(|line| format!("round {round}: {line}\n")));
             all_hold &= holds;
-            is_fine &= ran.is_fine(arguments);
+            is_success &= result.is_success(arguments);
         }
         text.push('\n');
         rounds.push(VariantRounds {
             name: name.clone(),
-            rounds: (ran.iter().map(|ran| Round::of(&ran.totals, ran.end))).collect(),
+            rounds: (results
+                .iter()
+                .map(|result| Round::of(&result.totals, result.end)))
+            .collect(),
         });
     }
-    text += &comparison(&rounds, &look);
+    text += &comparison(&rounds, &format);
     write(arguments, text, || {
         let mut runs = Vec::new();
-        for (name, ran) in variants {
-            for ran in ran {
-                runs.push(json!({ "variant": name, "figures": figures(arguments, ran)? }));
+        for (name, results) in variants {
+            for result in results {
+                runs.push(json!({ "variant": name, "figures": figures(arguments, result)? }));
             }
         }
         Ok(json!({ "comparison": ComparisonJson::of(&rounds), "runs": runs }))
     })?;
     Ok(match () {
-        () if interrupt::is_requested() => Ending::Interrupted,
-        () if !all_hold => Ending::Code(THRESHOLD_FAILED),
-        () if is_fine => Ending::Fine,
-        () => Ending::Code(crate::FAILED),
+        () if interrupt::is_requested() => CommandOutcome::Interrupted,
+        () if !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
+        () if is_success => CommandOutcome::Success,
+        () => CommandOutcome::Code(crate::FAILED),
     })
 }
 
-/// One sentence for each threshold, and whether all hold.
-fn thresholds(arguments: &Arguments, ran: &Ran) -> (String, bool) {
-    let measured = Measured { ran };
+/// One sentence for each threshold, and whether all of them hold.
+fn thresholds(arguments: &Arguments, result: &LoadResult) -> (String, bool) {
+    let source = LoadSource { result };
     let (mut text, mut all_hold) = (String::new(), true);
     for threshold in &arguments.outputs.threshold {
-        let checked = threshold.check(&measured);
+        let checked = threshold.check(&source);
         all_hold &= checked.holds;
         text += &checked.sentence(threshold);
         text.push('\n');
@@ -228,13 +231,13 @@ fn thresholds(arguments: &Arguments, ran: &Ran) -> (String, bool) {
     (text, all_hold)
 }
 
-/// Everything that is known of a run, for programs.
-fn figures(arguments: &Arguments, ran: &Ran) -> Result<Value> {
-    let mut figures = serde_json::to_value(LoadJson::of(&ran.finished()))?;
-    let measured = Measured { ran };
+/// All figures of a run, as JSON.
+fn figures(arguments: &Arguments, result: &LoadResult) -> Result<Value> {
+    let mut figures = serde_json::to_value(LoadJson::of(&result.finished()))?;
+    let source = LoadSource { result };
     let thresholds: Vec<Value> = (arguments.outputs.threshold.iter())
         .map(|threshold| {
-            let checked = threshold.check(&measured);
+            let checked = threshold.check(&source);
             json!({
                 "condition": threshold.to_string(),
                 "holds": checked.holds,
@@ -243,17 +246,17 @@ fn figures(arguments: &Arguments, ran: &Ran) -> Result<Value> {
         })
         .collect();
     figures["thresholds"] = thresholds.into();
-    figures["threads"] = ran.threads.into();
-    figures["addresses"] = json!(ran.addresses);
+    figures["threads"] = result.threads.into();
+    figures["addresses"] = json!(result.addresses);
     Ok(figures)
 }
 
-/// Whether a request waited for a held one, if that was asked: a line.
-fn held_line(ran: &Ran) -> String {
-    pages::held(&ran.answers).map_or_else(String::new, |said| said + "\n")
+/// For `--hold`: a line that says whether the second request had to wait for the first.
+fn held_line(result: &LoadResult) -> String {
+    pages::held(&result.answers).map_or_else(String::new, |said| said + "\n")
 }
 
-/// Writes text to stdout and JSON where it is wanted.
+/// Writes the text to stdout, and JSON where it was requested.
 fn write(
     arguments: &Arguments,
     text: String,

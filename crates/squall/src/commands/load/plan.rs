@@ -1,6 +1,6 @@
-//! From flags to a load: whom it asks for what, when, and over which connections.
+//! Turns flags into a load: targets, requests, schedule and connections.
 //!
-//! Everything that can be wrong with the flags together is found here, before anything is sent.
+//! Conflicts between flags are found here, before anything is sent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use squall_base::plan::{
     Version, Warmup, Workload, browser_connections,
 };
 use squall_http::Body;
-use squall_stations::client::{Asked, Target, Upload};
+use squall_stations::client::{Target, TargetedRequest, Upload};
 
 use super::arguments::Arguments;
 use super::words::Http;
 use crate::BadInput;
-use crate::client::{Payload, Place, Prepared, Reach, Trusting, check_upload};
+use crate::client::{AddressBook, HttpUrl, Payload, PreparedRequest, TlsCredentials, check_upload};
 use crate::recordings::{self, read_page};
 
 /// One variant of a load, ready to run.
@@ -28,12 +28,12 @@ pub(super) struct Plan {
     pub(super) is_strict: bool,
     pub(super) side: SideSettings,
     pub(super) targets: Vec<Target>,
-    /// Where each of them is.
-    pub(super) places: Vec<Place>,
-    pub(super) requests: Vec<Asked>,
-    /// Of each of them, where its body comes from if it is not in memory.
+    /// The URL of each target.
+    pub(super) target_urls: Vec<HttpUrl>,
+    pub(super) requests: Vec<TargetedRequest>,
+    /// The source of each request's body, if it is not in memory.
     pub(super) uploads: Vec<Option<Arc<Upload>>>,
-    /// Method and URL of each of them.
+    /// The method and URL of each request.
     pub(super) names: Vec<(String, String)>,
     pub(super) workload: Workload,
     pub(super) connections: Connections,
@@ -42,65 +42,66 @@ pub(super) struct Plan {
     pub(super) threads: u32,
 }
 
-/// The requests of a load and whom they are for, while they are gathered.
-struct Catalogue<'a> {
+/// The requests and targets of a load, while they are collected.
+struct PlanBuilder<'a> {
     arguments: &'a Arguments,
     http: Option<Http>,
     spoken: (Protocol, bool),
     side: SideSettings,
-    base: Option<Place>,
-    reach: &'a mut Reach,
-    /// Of each target.
-    places: Vec<Place>,
+    base: Option<HttpUrl>,
+    address_book: &'a mut AddressBook,
+    /// The URL of each target.
+    target_urls: Vec<HttpUrl>,
     targets: Vec<Target>,
-    requests: Vec<Asked>,
+    requests: Vec<TargetedRequest>,
     uploads: Vec<Option<Arc<Upload>>>,
     files: BTreeMap<PathBuf, Payload>,
     names: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// What the flags say, for one version of HTTP. Whom it asks is found by `reach`.
+    /// The plan for one version of HTTP; `address_book` chooses the addresses.
     pub(super) fn new(
         arguments: &Arguments,
         http: Option<Http>,
-        reach: &mut Reach,
+        address_book: &mut AddressBook,
     ) -> Result<Plan> {
         check(arguments)?;
         let script = read_script(arguments)?;
         let vegeta = read_targets(arguments)?;
         let first = match (arguments.urls.first(), &script, vegeta.first()) {
-            (Some(url), ..) => Place::parse(url)?,
+            (Some(url), ..) => HttpUrl::parse(url)?,
             (None, Some(script), _) if !script.requests.is_empty() => {
-                Place::parse(&script.requests[0].url)?
+                HttpUrl::parse(&script.requests[0].url)?
             }
-            (None, _, Some(request)) => Place::parse(&request.url)?,
+            (None, _, Some(request)) => HttpUrl::parse(&request.url)?,
             _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
         };
         let spoken = arguments.connection.protocol(http, first.scheme)?;
-        let may = (arguments.connection).may_speak(&arguments.comparison.http, first.scheme)?;
-        let windows = windows(arguments, &may)?;
-        let side = (arguments.connection).settings_with(spoken.0, &may, &windows)?;
-        let mut catalogue = Catalogue {
+        let possible =
+            (arguments.connection).possible_protocols(&arguments.comparison.http, first.scheme)?;
+        let windows = windows(arguments, &possible)?;
+        let side = (arguments.connection).settings_with(spoken.0, &possible, &windows)?;
+        let mut builder = PlanBuilder {
             arguments,
             http,
             spoken,
             side,
             base: arguments.urls.first().map(|_| first),
-            reach,
-            places: Vec::new(),
+            address_book,
+            target_urls: Vec::new(),
             targets: Vec::new(),
             requests: Vec::new(),
             uploads: Vec::new(),
             files: BTreeMap::new(),
             names: Vec::new(),
         };
-        let warm = catalogue.warm()?;
+        let warm = builder.warm()?;
         let workload = match script {
-            Some(script) => catalogue.script(script)?,
-            None => catalogue.workload(&vegeta)?,
+            Some(script) => builder.script(script)?,
+            None => builder.workload(&vegeta)?,
         };
-        Ok(catalogue.into_plan(workload, warm))
+        Ok(builder.into_plan(workload, warm))
     }
 }
 
@@ -136,9 +137,16 @@ fn check(arguments: &Arguments) -> Result<(), BadInput> {
     Err(BadInput::new(said))
 }
 
-/// The settings that `-w` and `-W` stand for, in whatever may be spoken, each with the flag.
-fn windows(arguments: &Arguments, may: &[Protocol]) -> Result<Vec<(String, String)>, BadInput> {
-    let speaks = |version| may.iter().any(|protocol| protocol.version() == version);
+/// The settings that `-w` and `-W` stand for, for every protocol that may be spoken, each with its flag.
+fn windows(
+    arguments: &Arguments,
+    possible: &[Protocol],
+) -> Result<Vec<(String, String)>, BadInput> {
+    let speaks = |version| {
+        possible
+            .iter()
+            .any(|protocol| protocol.version() == version)
+    };
     let tables = [(Version::Http2, "http2"), (Version::Http3, "http3")];
     let mut found = Vec::new();
     for (letter, bits, key) in [
@@ -179,56 +187,57 @@ fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
     }
 }
 
-impl Catalogue<'_> {
-    /// The place of a URL, which may be a path on the server of the first URL.
-    fn place(&self, url: &str) -> Result<Place> {
-        let mut place = match &self.base {
-            Some(base) if url.starts_with('/') => base.with_target(url),
-            _ => Place::parse(url)?,
+impl PlanBuilder<'_> {
+    /// Parses a URL. It may be a path on the server of the first URL.
+    fn parse_url(&self, text: &str) -> Result<HttpUrl> {
+        let mut url = match &self.base {
+            Some(base) if text.starts_with('/') => base.with_target(text),
+            _ => HttpUrl::parse(text)?,
         };
-        place.alternative = self.reach.alternative(&place.authority).cloned();
-        Ok(place)
+        url.alternative = self.address_book.alternative(&url.authority).cloned();
+        Ok(url)
     }
 
-    fn add(&mut self, method: &str, place: &Place, prepared: Prepared) -> Result<u32> {
-        let Prepared { request, upload } = prepared;
+    fn add(&mut self, method: &str, url: &HttpUrl, prepared: PreparedRequest) -> Result<u32> {
+        let PreparedRequest { request, upload } = prepared;
         check_upload(&self.arguments.connection, upload.is_some())?;
         let is_known =
-            |known: &Place| (known.scheme, &known.authority) == (place.scheme, &place.authority);
-        let target = match self.places.iter().position(is_known) {
+            |known: &HttpUrl| (known.scheme, &known.authority) == (url.scheme, &url.authority);
+        let target = match self.target_urls.iter().position(is_known) {
             Some(target) => target,
             None => {
                 let flags = &self.arguments.connection;
-                let spoken = flags.protocol(self.http, place.scheme)?;
+                let spoken = flags.protocol(self.http, url.scheme)?;
                 if spoken.0 != self.spoken.0 {
                     let said = "all URLs of a load are http, or all are https";
                     return Err(BadInput::new(said).into());
                 }
-                let target = Trusting::target(flags, place, spoken, &self.side, self.reach)?;
+                let target =
+                    TlsCredentials::target(flags, url, spoken, &self.side, self.address_book)?;
                 self.targets.push(target);
-                self.places.push(place.clone());
-                self.places.len() - 1
+                self.target_urls.push(url.clone());
+                self.target_urls.len() - 1
             }
         };
-        self.names.push((method.to_owned(), place.url()));
+        self.names.push((method.to_owned(), url.to_text()));
         self.uploads.push(upload);
-        self.requests.push(Asked {
+        self.requests.push(TargetedRequest {
             request,
             target: target as u32,
         });
         Ok(self.requests.len() as u32 - 1)
     }
 
-    /// Adds what the flags of the request say, for a URL.
+    /// Adds the request that the flags describe, for a URL.
     fn add_url(&mut self, url: &str) -> Result<u32> {
-        let place = self.place(url)?;
-        let request = self.arguments.request.request(&place)?;
-        self.add(self.arguments.request.method(), &place, request)
+        let url = self.parse_url(url)?;
+        let request = self.arguments.request.request(&url)?;
+        self.add(self.arguments.request.method(), &url, request)
     }
 
     /// Adds a request that a file describes.
     fn add_described(&mut self, described: &ScriptRequest, folder: &Path) -> Result<u32> {
-        let place = self.place(&described.url)?;
+        let url = self.parse_url(&described.url)?;
         let payload = match &described.body {
             ScriptBody::Empty => Body::EMPTY.into(),
             ScriptBody::Text(text) => Body::from(text.clone().into_bytes()).into(),
@@ -236,11 +245,11 @@ impl Catalogue<'_> {
             ScriptBody::Size(size) => Payload::generated(*size)?,
         };
         let (method, headers) = (&described.method, &described.headers);
-        let prepared = (self.arguments.request).request_of(method, &place, headers, payload)?;
-        self.add(method, &place, prepared)
+        let prepared = (self.arguments.request).request_of(method, &url, headers, payload)?;
+        self.add(method, &url, prepared)
     }
 
-    /// The content of a file, which several requests of a script may send.
+    /// The content of a file. Several requests of a script may share it.
     fn file(&mut self, path: PathBuf) -> Result<Payload> {
         if let Some(known) = self.files.get(&path) {
             return Ok(known.clone());
@@ -287,9 +296,10 @@ impl Catalogue<'_> {
         for url in &self.arguments.urls {
             self.add_url(url)?;
         }
-        let weights = match shape.weights.is_empty() {
-            true => vec![1; self.requests.len()],
-            false => shape.weights.clone(),
+        let weights = if shape.weights.is_empty() {
+            vec![1; self.requests.len()]
+        } else {
+            shape.weights.clone()
         };
         let mix = Mix::new(weights).ok_or_else(|| BadInput::new("all --weights are 0"))?;
         self.open_or_closed(mix)
@@ -301,7 +311,7 @@ impl Catalogue<'_> {
         let stages = match (&shape.rate, &shape.stages) {
             (_, Some(stages)) => Some(stages.clone()),
             (Some(rate), None) => {
-                // As long as so many requests take: the first of the next second is not one of them.
+                // The load lasts as long as this many requests take. The next one would be due at its end.
                 let length = match (amount.duration, amount.requests) {
                     (Some(duration), None) => warmup + duration,
                     (None, Some(count)) => rate.0.offset_of(count),
@@ -395,7 +405,7 @@ impl Catalogue<'_> {
         (self.arguments.amount.warm_up_time).unwrap_or(Duration::ZERO)
     }
 
-    /// How long requests are begun, the warm-up included.
+    /// How long requests are started, including the warm-up.
     fn duration(&self) -> Option<Duration> {
         let duration = self.arguments.amount.duration?;
         Some(self.warmup() + duration)
@@ -406,21 +416,21 @@ impl Catalogue<'_> {
         let is_browser = shape.page.is_some() || shape.tiles.is_some() || shape.script.is_some();
         let usual = match self.spoken.0.version() {
             version if is_browser => browser_connections(version),
-            // Without multiplexing a user needs a connection; whether the server multiplexes is asked on one.
+            // Without multiplexing each user needs a connection. `--hold` tests multiplexing, on a single one.
             Version::Http1 if shape.hold.is_none() => shape.users.unwrap_or(1),
             _ => 1,
         };
         self.arguments.amount.connections.unwrap_or(usual)
     }
 
-    /// How many connections are opened before the load, if that is said.
+    /// How many connections to open before the load, if the flags set it.
     fn warm(&self) -> Result<Option<u32>, BadInput> {
         let most = self.connections();
         let warm = self.arguments.amount.warm;
-        warm.map(|warm| warm.of(most, "-c")).transpose()
+        warm.map(|warm| warm.resolve(most, "-c")).transpose()
     }
 
-    /// Requests at once on a connection, where that is the load.
+    /// Concurrent requests per connection, for closed loads.
     fn streams(&self) -> u32 {
         self.arguments.amount.streams.unwrap_or(1)
     }
@@ -430,9 +440,10 @@ impl Catalogue<'_> {
         let count = self.connections();
         let amount = &self.arguments.amount;
         let is_on_demand = pool_per_user || amount.on_demand;
-        let connections = match is_on_demand {
-            true => Connections::OnDemand { at_most: count },
-            false => Connections::Fixed(count),
+        let connections = if is_on_demand {
+            Connections::OnDemand { at_most: count }
+        } else {
+            Connections::Fixed(count)
         };
         let warm = match warm {
             _ if amount.cold => 0,
@@ -442,7 +453,7 @@ impl Catalogue<'_> {
         };
         let is_closed = matches!(workload, Workload::Closed(_));
         let by_default = is_closed && self.arguments.shape.users.is_none();
-        // What is free, and whose turn it is, is known within a thread.
+        // Each thread knows only its own connections, so these flags need a single pool.
         let is_one_pool = !pool_per_user && (amount.on_demand || amount.order.is_some());
         let asked = amount.threads.or(is_one_pool.then_some(1));
         let threads = threads(asked, &workload, count);
@@ -451,7 +462,7 @@ impl Catalogue<'_> {
             is_strict: self.spoken.1,
             side: self.side,
             targets: self.targets,
-            places: self.places,
+            target_urls: self.target_urls,
             requests: self.requests,
             uploads: self.uploads,
             names: self.names,
@@ -471,8 +482,8 @@ impl Catalogue<'_> {
     }
 }
 
-/// As many threads as the machine can spare: half of its processors, so that a server on it has some too, and never one
-/// without a connection or a user of its own.
+/// The number of threads: by default half of the processors, so that a server on the same machine has some too. Never
+/// more than there are connections or users.
 fn threads(asked: Option<u32>, workload: &Workload, connections: u32) -> u32 {
     let spare = || {
         let all = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);

@@ -1,40 +1,40 @@
-//! What a person sees while a load runs: a screen on a terminal, elsewhere a line now and then. All of it on stderr.
+//! The progress display of a running load, on stderr: a screen on a terminal, otherwise a line every few seconds.
 //!
-//! It looks at gauges and sums; what is drawn is squall-report's.
+//! It reads gauges and sums; squall-report formats them.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use squall_analysis::load::{Generator, Interval};
+use squall_analysis::load::{Generator, IntervalFigures};
 use squall_base::plan::Workload;
 use squall_base::record::Phase;
 use squall_base::{Duration, Rate, Time};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, process};
 use squall_report::Colour;
-use squall_report::load::{Glyphs, Live, Look, line, screen};
+use squall_report::load::{Glyphs, LiveLoad, TextFormat, line, screen};
 use squall_stations::client::{Gauge, GaugeReading};
 
 use super::arguments::Arguments;
 use super::plan::Plan;
-use super::tables::{Epoch, Shared};
-use crate::output::talk;
+use super::tables::{Epoch, SharedSums};
+use crate::output::eprint;
 
-/// How often a terminal is redrawn, and how often a line is written elsewhere.
+/// How often a terminal is redrawn, and how often a line is printed otherwise.
 const REDRAW_EVERY: Duration = Duration::from_millis(500);
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// How often it is seen that the load is over.
+/// How often to check whether the load is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How texts of `squall load` look on this stream.
-pub(super) fn look(is_terminal: bool) -> Look {
+/// Width, colour and glyphs for the output of `squall load` on this stream.
+pub(super) fn text_format(is_terminal: bool) -> TextFormat {
     let has_utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
         .is_none_or(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"));
     let wants_colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
-    Look {
+    TextFormat {
         width: process::terminal_width()
             .filter(|_| is_terminal)
             .unwrap_or(100),
@@ -99,7 +99,12 @@ impl Screen {
     }
 
     /// Shows the load until all clients have ended.
-    pub(super) fn watch<T>(&self, clients: &[JoinHandle<T>], shared: &Shared, stop: &StopSignal) {
+    pub(super) fn watch<T>(
+        &self,
+        clients: &[JoinHandle<T>],
+        shared: &SharedSums,
+        stop: &StopSignal,
+    ) {
         let every = if self.is_terminal {
             REDRAW_EVERY
         } else {
@@ -120,16 +125,16 @@ impl Screen {
             seen = now;
         }
         if drawn > 0 {
-            // The summary takes the place of the screen.
-            talk(format_args!("\x1b[{drawn}A\x1b[J"));
+            // The summary replaces the screen.
+            eprint(format_args!("\x1b[{drawn}A\x1b[J"));
         }
     }
 
     fn draw(
         &self,
         now: Time,
-        interval: &Interval,
-        shared: &Shared,
+        interval: &IntervalFigures,
+        shared: &SharedSums,
         drawn: &mut usize,
         stop: &StopSignal,
     ) {
@@ -141,7 +146,7 @@ impl Screen {
         }
         let elapsed = now.since(self.start);
         let sums = shared.lock();
-        let live = Live {
+        let live = LiveLoad {
             now: now.relative_to(self.epoch.time),
             elapsed,
             duration: self.duration,
@@ -164,19 +169,20 @@ impl Screen {
             },
         };
         if !self.is_terminal {
-            talk(format_args!("{}: {}\n", self.title, line(&live)));
+            eprint(format_args!("{}: {}\n", self.title, line(&live)));
             return;
         }
-        let mut lines = screen(&live, &look(true));
-        lines.push(match stop.is_requested() {
-            true => "ending".to_owned(),
-            false => format!("{}; Ctrl-C ends it early", self.title),
+        let mut lines = screen(&live, &text_format(true));
+        lines.push(if stop.is_requested() {
+            "ending".to_owned()
+        } else {
+            format!("{}; Ctrl-C ends it early", self.title)
         });
         let up = match *drawn {
             0 => String::new(),
             lines => format!("\x1b[{lines}A\x1b[J"),
         };
         *drawn = lines.len();
-        talk(format_args!("{up}{}\n", lines.join("\n")));
+        eprint(format_args!("{up}{}\n", lines.join("\n")));
     }
 }

@@ -1,7 +1,7 @@
-//! What is written while a load runs: tables, other formats, and the sums of which the end is made.
+//! What is written while a load runs: tables, other formats, and the sums behind the final results.
 //!
-//! Each table has a desk of its own (`desk`), so that the clients never wait for a disk; all files of requests share one.
-//! Times count from an epoch before the first connection.
+//! Each table has its own shared writer (`desk`), so that clients never wait for a disk; all files of requests share
+//! one. Times count from an epoch before the first connection.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,27 +10,27 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_analysis::load::{Interval, LoadInterval, LoadTotals, Window};
+use squall_analysis::load::{IntervalFigures, IntervalTotals, LoadTotals, MeasuredPhase};
 use squall_base::record::RequestRecord;
 use squall_base::{Duration, Time};
 use squall_linux::{clock, scheduling};
 use squall_record::export::{
-    Asked, CsvExport, H2loadExport, IntervalLogExport, PercentileExport, VegetaExport,
+    CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
 };
 use squall_record::{
     ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
 use squall_stations::LogSinks;
-use squall_stations::rows::{self, Bell, Capacity, RowSender, SpareTime};
+use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
 
 use super::arguments::Outputs;
-use super::desk::{Clerk, Desk, Desks, Did, Pace};
-use super::words::{Format, Output};
+use super::desk::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
+use super::words::{Format, OutputFile};
 
-/// Method and URL of each of a load's requests.
-pub(super) type Names = &'static [(String, String)];
+/// The method and URL of each request of a load.
+pub(super) type RequestNames = &'static [(String, String)];
 
-/// The origin of all times that are written, by both clocks.
+/// The origin of all recorded times, by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
     pub(super) time: Time,
@@ -46,36 +46,36 @@ impl Epoch {
     }
 }
 
-/// The sums so far, which the screen reads while they grow.
+/// Running sums, which the screen reads while the load runs.
 pub(super) struct Sums {
     pub(super) totals: LoadTotals,
-    interval: Option<LoadInterval>,
-    /// How long answers took, with what they answer: kept for `--hold`, which asks for two things only.
+    interval: Option<IntervalTotals>,
+    /// Response times, each with the number of its request. Kept only for `--hold`, which has just two requests.
     answers: Option<Vec<(u32, Duration)>>,
 }
 
 impl Sums {
-    /// What came since the last look, which was `length` ago; `None` if nobody was to look.
-    pub(super) fn take_interval(&mut self, length: Duration) -> Option<Interval> {
+    /// The sums since the last call, which was `length` ago; `None` if the load is not watched.
+    pub(super) fn take_interval(&mut self, length: Duration) -> Option<IntervalFigures> {
         Some(self.interval.as_mut()?.take(length))
     }
 }
 
-/// The sums, shared; unset until the load has started.
+/// The shared sums; unset until the load has started.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedSums {
     sums: Arc<OnceLock<Mutex<Sums>>>,
-    /// Whether somebody looks at the load while it runs.
+    /// Whether the screen watches the load.
     is_watched: bool,
     keeps_answers: bool,
 }
 
-impl Shared {
-    /// The load has started: its measured phase is this, counted from the epoch.
-    pub(super) fn begin(&self, window: Window) {
+impl SharedSums {
+    /// Starts the sums of a load with this measured phase, counted from the epoch.
+    pub(super) fn begin(&self, phase: MeasuredPhase) {
         let sums = Sums {
-            totals: LoadTotals::new(window),
-            interval: self.is_watched.then(LoadInterval::default),
+            totals: LoadTotals::new(phase),
+            interval: self.is_watched.then(IntervalTotals::default),
             answers: self.keeps_answers.then(Vec::new),
         };
         let _ = self.sums.set(Mutex::new(sums));
@@ -87,8 +87,8 @@ impl Shared {
         sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sums, if the load has started and nobody else looks at them just now.
-    fn lock_at_once(&self) -> Option<MutexGuard<'_, Sums>> {
+    /// The sums, if the load has started and they are not locked.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Sums>> {
         match self.sums.get()?.try_lock() {
             Ok(sums) => Some(sums),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -98,49 +98,50 @@ impl Shared {
 }
 
 /// A thread that writes records.
-type Writer = JoinHandle<Result<()>>;
+type TableThread = JoinHandle<Result<()>>;
 
-/// Everything that is being written.
+/// All files being written.
 pub(super) struct Tables {
-    requests: Writer,
-    others: Vec<Writer>,
-    pub(super) shared: Shared,
-    /// What clients can do for them.
-    pub(super) spare: Arc<dyn SpareTime>,
+    requests: TableThread,
+    others: Vec<TableThread>,
+    pub(super) shared: SharedSums,
+    /// Work that clients can do in their spare time.
+    pub(super) spare_time: Arc<dyn SpareTime>,
 }
 
 impl Tables {
-    /// Begins the files that were asked for. `tag` is put into their names, if there are several loads. `clients` is on
-    /// how many threads they are.
+    /// Creates the requested files. `tag` is added to their names if there are several loads. `clients` is the number
+    /// of client threads.
     pub(super) fn begin(
         outputs: &Outputs,
         tag: Option<&str>,
-        names: Names,
+        names: RequestNames,
         keeps_answers: bool,
         (clients, epoch): (u32, Epoch),
     ) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
         let mut files = Vec::new();
         for output in &outputs.output {
-            files.push(RowsFile::create(output, tag, names, epoch)?);
+            files.push(RequestFile::create(output, tag, names, epoch)?);
         }
-        let shared = Shared {
+        let shared = SharedSums {
             sums: Arc::new(OnceLock::new()),
             is_watched: !outputs.is_quiet(),
             keeps_answers,
         };
-        let mut desks = NewDesks {
-            bell: match scheduling::processors() > clients as usize {
-                true => Bell::Early,
-                false => Bell::Late,
+        let mut setup = WriterSetup {
+            wake_policy: if scheduling::processors() > clients as usize {
+                WakePolicy::Early
+            } else {
+                WakePolicy::Late
             },
-            desks: Vec::new(),
+            writers: Vec::new(),
         };
-        let clerk = RequestClerk {
+        let request_files = RequestFiles {
             files,
             epoch: epoch.time,
             shared: shared.clone(),
         };
-        let (sender, requests) = desk(clerk, &mut desks)?;
+        let (sender, requests) = shared_writer(request_files, &mut setup)?;
         let mut others = Vec::new();
         let to = |path: &Option<PathBuf>| path.as_ref().map(|path| tagged(path, tag));
         let log = LogSinks {
@@ -148,19 +149,19 @@ impl Tables {
                 to(&outputs.exchanges_to),
                 ExchangeWriter::create,
                 move |row| row.count_from(epoch.time),
-                (&mut others, &mut desks),
+                (&mut others, &mut setup),
             )?,
             frames: table(
                 to(&outputs.frames_to),
                 FrameWriter::create,
                 move |row| row.count_from(epoch.time),
-                (&mut others, &mut desks),
+                (&mut others, &mut setup),
             )?,
             sockets: table(
                 to(&outputs.sockets_to),
                 SocketWriter::create,
                 move |row| row.count_from(epoch.time),
-                (&mut others, &mut desks),
+                (&mut others, &mut setup),
             )?,
             ..LogSinks::default()
         };
@@ -168,12 +169,12 @@ impl Tables {
             requests,
             others,
             shared,
-            spare: Arc::new(Desks(desks.desks)),
+            spare_time: Arc::new(SharedWriters(setup.writers)),
         };
         Ok((sender, log, tables))
     }
 
-    /// Waits until everything is written, which it is when all senders are gone.
+    /// Waits until everything is written, after all senders are gone.
     pub(super) fn finish(self) -> Result<(LoadTotals, Vec<(u32, Duration)>)> {
         let panicked = |_| anyhow!("a thread that writes records panicked");
         for table in self.others {
@@ -186,27 +187,27 @@ impl Tables {
     }
 }
 
-/// Writes all files of requests, and sums them up.
-struct RequestClerk {
-    files: Vec<RowsFile>,
+/// Writes all request files, and adds the requests to the sums.
+struct RequestFiles {
+    files: Vec<RequestFile>,
     epoch: Time,
-    shared: Shared,
+    shared: SharedSums,
 }
 
-impl Clerk<RequestRecord> for RequestClerk {
-    fn write(&mut self, rows: &mut [RequestRecord], pace: Pace) -> Result<Did> {
-        let (rows, mut sums) = match pace {
-            Pace::Patient => (rows, self.shared.lock()),
-            Pace::Quick if !self.can_be_quick() => return Ok(Did::Nothing),
-            Pace::Quick => {
-                let rooms = self.files.iter().map(RowsFile::room);
+impl RowWriter<RequestRecord> for RequestFiles {
+    fn write(&mut self, rows: &mut [RequestRecord], budget: TimeBudget) -> Result<WriteResult> {
+        let (rows, mut sums) = match budget {
+            TimeBudget::Unlimited => (rows, self.shared.lock()),
+            TimeBudget::Brief if !self.can_write_briefly() => return Ok(WriteResult::Nothing),
+            TimeBudget::Brief => {
+                let rooms = self.files.iter().map(RequestFile::room);
                 let room = rooms.fold(rows.len(), usize::min);
                 if room == 0 {
                     return self.prepare();
                 }
-                match self.shared.lock_at_once() {
+                match self.shared.try_lock() {
                     Some(sums) => (&mut rows[..room], sums),
-                    None => return Ok(Did::Nothing),
+                    None => return Ok(WriteResult::Nothing),
                 }
             }
         };
@@ -224,55 +225,56 @@ impl Clerk<RequestRecord> for RequestClerk {
         for file in &mut self.files {
             file.append(rows)?;
         }
-        Ok(Did::Wrote(rows.len()))
+        Ok(WriteResult::Wrote(rows.len()))
     }
 
-    fn can_be_quick(&self) -> bool {
-        self.files.iter().all(RowsFile::is_quick)
+    fn can_write_briefly(&self) -> bool {
+        self.files.iter().all(RequestFile::can_write_briefly)
     }
 
     fn finish(self) -> Result<()> {
-        self.files.into_iter().try_for_each(RowsFile::finish)
+        self.files.into_iter().try_for_each(RequestFile::finish)
     }
 }
 
-impl RequestClerk {
-    /// A step for the first file that can make room with one.
-    fn prepare(&mut self) -> Result<Did> {
+impl RequestFiles {
+    /// Does one preparation step for the first file that needs and allows one.
+    fn prepare(&mut self) -> Result<WriteResult> {
         for file in &mut self.files {
-            if file.room() == 0 && file.press_some()? {
-                return Ok(Did::Prepared);
+            if file.room() == 0 && file.compress_some()? {
+                return Ok(WriteResult::Prepared);
             }
         }
-        Ok(Did::Nothing)
+        Ok(WriteResult::Nothing)
     }
 }
 
-/// Writes any other table.
-struct TableClerk<R: TableRow, F> {
+/// Writes one of the other tables.
+struct TableFile<R: TableRow, F> {
     writer: TableWriter<R>,
-    relative: F,
+    make_relative: F,
 }
 
-impl<R: TableRow + Send, F: Fn(&mut R) + Send> Clerk<R> for TableClerk<R, F> {
-    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<Did> {
-        let room = match pace {
-            Pace::Patient => rows.len(),
-            Pace::Quick => rows.len().min(self.writer.room()),
+impl<R: TableRow + Send, F: Fn(&mut R) + Send> RowWriter<R> for TableFile<R, F> {
+    fn write(&mut self, rows: &mut [R], budget: TimeBudget) -> Result<WriteResult> {
+        let room = match budget {
+            TimeBudget::Unlimited => rows.len(),
+            TimeBudget::Brief => rows.len().min(self.writer.room()),
         };
         if room == 0 {
-            return Ok(match self.writer.press_some()? {
-                true => Did::Prepared,
-                false => Did::Nothing,
+            return Ok(if self.writer.compress_some()? {
+                WriteResult::Prepared
+            } else {
+                WriteResult::Nothing
             });
         }
         let rows = &mut rows[..room];
-        rows.iter_mut().for_each(&self.relative);
+        rows.iter_mut().for_each(&self.make_relative);
         self.writer.append(rows)?;
-        Ok(Did::Wrote(room))
+        Ok(WriteResult::Wrote(room))
     }
 
-    fn can_be_quick(&self) -> bool {
+    fn can_write_briefly(&self) -> bool {
         true
     }
 
@@ -283,94 +285,100 @@ impl<R: TableRow + Send, F: Fn(&mut R) + Send> Clerk<R> for TableClerk<R, F> {
 }
 
 /// One file of requests.
-enum RowsFile {
+enum RequestFile {
     Parquet(Box<RequestWriter>),
     Csv(CsvExport<BufWriter<File>>),
-    Vegeta(Box<VegetaExport<BufWriter<File>, Asks>>),
+    Vegeta(Box<VegetaExport<BufWriter<File>, RequestLookup>>),
     H2load(H2loadExport<BufWriter<File>>),
     Hgrm(Box<PercentileExport<BufWriter<File>>>),
     Hlog(Box<IntervalLogExport<BufWriter<File>>>),
 }
 
-/// Says what a row asked for.
-type Asks = Box<dyn Fn(&RequestRecord) -> Asked<'static> + Send>;
+/// Returns the method and URL of a row.
+type RequestLookup = Box<dyn Fn(&RequestRecord) -> RequestLine<'static> + Send>;
 
-impl RowsFile {
-    fn create(output: &Output, tag: Option<&str>, names: Names, epoch: Epoch) -> Result<RowsFile> {
+impl RequestFile {
+    fn create(
+        output: &OutputFile,
+        tag: Option<&str>,
+        names: RequestNames,
+        epoch: Epoch,
+    ) -> Result<RequestFile> {
         let path = tagged(&output.path, tag);
         if output.format == Format::Parquet {
-            return Ok(RowsFile::Parquet(Box::new(RequestWriter::create(path)?)));
+            return Ok(RequestFile::Parquet(Box::new(RequestWriter::create(path)?)));
         }
         let file =
             File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let writer = BufWriter::new(file);
         let unix_ns = epoch.unix_ns;
         Ok(match output.format {
-            Format::Parquet | Format::Csv => RowsFile::Csv(CsvExport::new(writer)),
-            Format::H2load => RowsFile::H2load(H2loadExport::new(writer, unix_ns)),
-            Format::Hgrm => RowsFile::Hgrm(Box::new(PercentileExport::new(writer))),
-            Format::Hlog => RowsFile::Hlog(Box::new(IntervalLogExport::new(writer, unix_ns))),
+            Format::Parquet | Format::Csv => RequestFile::Csv(CsvExport::new(writer)),
+            Format::H2load => RequestFile::H2load(H2loadExport::new(writer, unix_ns)),
+            Format::Hgrm => RequestFile::Hgrm(Box::new(PercentileExport::new(writer))),
+            Format::Hlog => RequestFile::Hlog(Box::new(IntervalLogExport::new(writer, unix_ns))),
             Format::Vegeta => {
-                let asks: Asks = Box::new(move |row: &RequestRecord| {
+                let lookup: RequestLookup = Box::new(move |row: &RequestRecord| {
                     let (method, url) = &names[row.what as usize];
-                    Asked { method, url }
+                    RequestLine { method, url }
                 });
                 let name = tag.unwrap_or("squall");
-                RowsFile::Vegeta(Box::new(VegetaExport::new(writer, unix_ns, name, asks)))
+                RequestFile::Vegeta(Box::new(VegetaExport::new(writer, unix_ns, name, lookup)))
             }
         })
     }
 
-    /// Whether it is written in steps of some microseconds: the others write text to the disk, whenever their buffer is full.
-    fn is_quick(&self) -> bool {
-        matches!(self, RowsFile::Parquet(_))
+    /// Whether it can be written in steps of a few microseconds. The text formats cannot, because they write to disk
+    /// whenever their buffer is full.
+    fn can_write_briefly(&self) -> bool {
+        matches!(self, RequestFile::Parquet(_))
     }
 
-    /// Rows that can be appended in some microseconds.
+    /// Number of rows that can be appended within a few microseconds.
     fn room(&self) -> usize {
         match self {
-            RowsFile::Parquet(file) => file.room(),
+            RequestFile::Parquet(file) => file.room(),
             _ => 0,
         }
     }
 
-    /// A step of what is to be done before there is room. Gives whether it has done one.
-    fn press_some(&mut self) -> Result<bool> {
+    /// Does one step of the work that is necessary before there is room. Returns whether it did one.
+    fn compress_some(&mut self) -> Result<bool> {
         match self {
-            RowsFile::Parquet(file) => Ok(file.press_some()?),
+            RequestFile::Parquet(file) => Ok(file.compress_some()?),
             _ => Ok(false),
         }
     }
 
     fn append(&mut self, rows: &[RequestRecord]) -> Result<()> {
         match self {
-            RowsFile::Parquet(file) => file.append(rows)?,
-            RowsFile::Csv(file) => file.append(rows)?,
-            RowsFile::Vegeta(file) => file.append(rows)?,
-            RowsFile::H2load(file) => file.append(rows)?,
-            RowsFile::Hgrm(file) => file.append(rows)?,
-            RowsFile::Hlog(file) => file.append(rows)?,
+            RequestFile::Parquet(file) => file.append(rows)?,
+            RequestFile::Csv(file) => file.append(rows)?,
+            RequestFile::Vegeta(file) => file.append(rows)?,
+            RequestFile::H2load(file) => file.append(rows)?,
+            RequestFile::Hgrm(file) => file.append(rows)?,
+            RequestFile::Hlog(file) => file.append(rows)?,
         }
         Ok(())
     }
 
     fn finish(self) -> Result<()> {
         let mut writer = match self {
-            RowsFile::Parquet(file) => {
+            RequestFile::Parquet(file) => {
                 file.finish()?;
                 return Ok(());
             }
-            RowsFile::Csv(file) => file.finish()?,
-            RowsFile::Vegeta(file) => file.finish()?,
-            RowsFile::H2load(file) => file.finish()?,
-            RowsFile::Hgrm(file) => file.finish()?,
-            RowsFile::Hlog(file) => file.finish()?,
+            RequestFile::Csv(file) => file.finish()?,
+            RequestFile::Vegeta(file) => file.finish()?,
+            RequestFile::H2load(file) => file.finish()?,
+            RequestFile::Hgrm(file) => file.finish()?,
+            RequestFile::Hlog(file) => file.finish()?,
         };
         writer.flush().context("cannot write requests")
     }
 }
 
-/// The file of one of several loads: `a.csv` of `h2-1` is `a-h2-1.csv`.
+/// The file name for one of several loads: `a.csv` becomes `a-h2-1.csv` for the tag `h2-1`.
 fn tagged(path: &Path, tag: Option<&str>) -> PathBuf {
     let Some(tag) = tag else {
         return path.to_path_buf();
@@ -380,37 +388,43 @@ fn tagged(path: &Path, tag: Option<&str>) -> PathBuf {
     path.with_file_name(format!("{stem}-{tag}.{ending}"))
 }
 
-/// Begins one table, if it is wanted.
+/// Creates one table, if requested.
 fn table<R: TableRow + Send + 'static>(
     path: Option<PathBuf>,
     create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
-    relative: impl Fn(&mut R) + Send + 'static,
-    (threads, desks): (&mut Vec<Writer>, &mut NewDesks),
+    make_relative: impl Fn(&mut R) + Send + 'static,
+    (threads, setup): (&mut Vec<TableThread>, &mut WriterSetup),
 ) -> Result<Option<RowSender<R>>> {
     let Some(path) = path else {
         return Ok(None);
     };
     let writer = create(path)?;
-    let (sender, thread) = desk(TableClerk { writer, relative }, desks)?;
+    let (sender, thread) = shared_writer(
+        TableFile {
+            writer,
+            make_relative,
+        },
+        setup,
+    )?;
     threads.push(thread);
     Ok(Some(sender))
 }
 
-/// The desks of a load, while they are set up.
-struct NewDesks {
-    bell: Bell,
-    desks: Vec<Arc<dyn SpareTime>>,
+/// The shared writers of a load during setup.
+struct WriterSetup {
+    wake_policy: WakePolicy,
+    writers: Vec<Arc<dyn SpareTime>>,
 }
 
-/// A desk for a table, and the thread that tends it.
-fn desk<R: Send + 'static>(
-    clerk: impl Clerk<R> + 'static,
-    desks: &mut NewDesks,
-) -> Result<(RowSender<R>, Writer)> {
-    let (sender, queue) = rows::queue(Capacity::Bounded(desks.bell));
-    let desk = Desk::new(queue, clerk);
-    desks.desks.push(desk.clone());
-    Ok((sender, in_background(move || desk.tend())?))
+/// Creates a shared writer for a table, and starts its thread.
+fn shared_writer<R: Send + 'static>(
+    writer: impl RowWriter<R> + 'static,
+    setup: &mut WriterSetup,
+) -> Result<(RowSender<R>, TableThread)> {
+    let (sender, queue) = rows::queue(Capacity::Bounded(setup.wake_policy));
+    let writer = SharedWriter::new(queue, writer);
+    setup.writers.push(writer.clone());
+    Ok((sender, in_background(move || writer.run())?))
 }
 
 fn in_background<T: Send + 'static>(
@@ -425,9 +439,13 @@ fn in_background<T: Send + 'static>(
         .context("cannot start a thread that writes records")
 }
 
-/// When the measured phase of a load is that started at `start`, both counted from the epoch.
-pub(super) fn window(start: Time, warmup: Duration, length: Option<Duration>) -> Window {
-    Window {
+/// The measured phase of a load that started at `start`; all times count from the epoch.
+pub(super) fn measured_phase(
+    start: Time,
+    warmup: Duration,
+    length: Option<Duration>,
+) -> MeasuredPhase {
+    MeasuredPhase {
         from: start + warmup,
         to: length.map(|length| start + length),
     }

@@ -1,6 +1,6 @@
-//! One run of one variant of a load: its clients, each on a thread, and what they report together.
+//! One run of one variant of a load: its clients, each on its own thread, and their combined report.
 //!
-//! What is shown meanwhile is in `screen`, what is written in `tables`.
+//! `screen` shows progress meanwhile; `tables` writes the records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,34 +8,35 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_analysis::load::{
-    BodyCauses, Causes, LoadTotals, LongestLag, Punctuality, QuicCauses, TcpCauses, TcpTimes,
+    BodySendLimits, LoadTotals, LongestLag, Punctuality, QuicLosses, SendLimits, TcpSendLimits,
+    TcpTimes,
 };
 use squall_base::plan::{Connections, Stages, Warmup, Workload};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Rate, Time};
-use squall_http::Wants;
+use squall_http::InboxOptions;
 use squall_linux::clock;
 use squall_linux::machine::ProcessorTimes;
 use squall_linux::stop::StopSignal;
 use squall_load::{PageEnd, Share};
 use squall_stations::LogSinks;
 use squall_stations::client::{
-    self, Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartLine,
+    self, Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartBarrier,
 };
 
 use super::arguments::Arguments;
-use super::ending::Ran;
+use super::ending::LoadResult;
 use super::plan::Plan;
 use super::screen::Screen;
-use super::tables::{self, Epoch, Names, Tables};
-use crate::awake::{self, Measured};
-use crate::client::spin::{self, Granted};
-use crate::client::{Naming, Verbose};
+use super::tables::{self, Epoch, RequestNames, Tables};
+use crate::awake::{self, MeasurementKind};
+use crate::client::spin::{self, SpinGrant};
+use crate::client::{LinePrefix, VerbosePrinter};
 use crate::key_log::KeyLog;
-use crate::output::talk;
+use crate::output::eprint;
 use crate::pages;
 
-/// From all clients being ready to the first request, where nobody may be late for it.
+/// Time between all clients being ready and the first request, so that no client is late for it.
 const START_AFTER: Duration = Duration::from_millis(10);
 
 /// Runs a variant once.
@@ -45,12 +46,15 @@ pub(super) fn run(
     name: &str,
     tag: Option<&str>,
     stop: &StopSignal,
-) -> Result<Ran> {
-    // Before the first connection, which is measured too.
-    let awake = awake::keep(arguments.amount.idle_processors, measured(&plan.workload))?;
+) -> Result<LoadResult> {
+    // Before the first connection, because it is measured too.
+    let awake = awake::keep(
+        arguments.amount.idle_processors,
+        measurement_kind(&plan.workload),
+    )?;
     let epoch = Epoch::now();
-    // They live as long as the process: files name them to its end.
-    let names: Names = plan.names.clone().leak();
+    // Leaked, because files refer to them until the process ends.
+    let names: RequestNames = plan.names.clone().leak();
     let (requests, log, tables) = Tables::begin(
         &arguments.outputs,
         tag,
@@ -58,8 +62,8 @@ pub(super) fn run(
         arguments.shape.hold.is_some(),
         (plan.threads, epoch),
     )?;
-    if let Some(said) = spin(arguments, plan).said {
-        talk(format_args!("{said}\n"));
+    if let Some(message) = spin(arguments, plan).message {
+        eprint(format_args!("{message}\n"));
     }
     let keys = KeyLog::open(arguments.connection.key_log.as_deref())?;
     let log = LogSinks {
@@ -67,7 +71,7 @@ pub(super) fn run(
         ..log
     };
     let (pages_sender, ended_pages) = std::sync::mpsc::channel();
-    let mut places = StartLine::places(plan.threads as usize + 1);
+    let mut places = StartBarrier::places(plan.threads as usize + 1);
     let own_place = places.pop().context("a place was made for this thread")?;
     let gauges: Vec<Arc<Gauge>> = (0..plan.threads).map(|_| Arc::default()).collect();
     let failed = StopSignal::new()?;
@@ -78,9 +82,9 @@ pub(super) fn run(
             log: log.clone(),
             observer: observer(arguments, plan, epoch),
             gauge: Some(gauge.clone()),
-            start_line: Some(place),
+            start_barrier: Some(place),
             pages: Some(pages_sender.clone()),
-            spare_time: Some(tables.spare.clone()),
+            spare_time: Some(tables.spare_time.clone()),
             ..ClientSinks::new(requests.clone())
         };
         let settings = settings(arguments, plan, share);
@@ -92,8 +96,8 @@ pub(super) fn run(
     drop((requests, log, pages_sender));
     let start = own_place.wait(|| clock::now() + START_AFTER);
     let lengths = lengths(&plan.workload);
-    let window = tables::window(start.relative_to(epoch.time), lengths.0, lengths.1);
-    tables.shared.begin(window);
+    let phase = tables::measured_phase(start.relative_to(epoch.time), lengths.0, lengths.1);
+    tables.shared.begin(phase);
     let screen = Screen::new(arguments, plan, name, (start, epoch), gauges, lengths);
     let mut reports = Vec::new();
     let before = ProcessorTimes::read();
@@ -109,36 +113,36 @@ pub(super) fn run(
         keys.finish()?;
     }
     let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
-    let mut ran = together(reports, totals, &ended_pages, plan, epoch);
-    ran.answers = answers;
-    ran.punctuality.stolen = stolen;
-    ran.punctuality.processors_awake = awake.is_some();
-    Ok(ran)
+    let mut result = combine(reports, totals, &ended_pages, plan, epoch);
+    result.answers = answers;
+    result.punctuality.stolen_share = stolen;
+    result.punctuality.has_awake_processors = awake.is_some();
+    Ok(result)
 }
 
-fn measured(workload: &Workload) -> Measured {
+fn measurement_kind(workload: &Workload) -> MeasurementKind {
     match workload {
-        Workload::Closed(_) => Measured::AsFastAsItGoes,
-        _ => Measured::OnTime,
+        Workload::Closed(_) => MeasurementKind::Throughput,
+        _ => MeasurementKind::Timed,
     }
 }
 
-/// Who prints what is sent and received, if that is wanted.
+/// The observer that prints what is sent and received, if requested.
 fn observer(arguments: &Arguments, plan: &Plan, epoch: Epoch) -> Option<Box<dyn Observer>> {
     arguments.outputs.verbose.then(|| {
         let requests = plan.requests.iter().map(|asked| asked.request.clone());
         let stderr = Box::new(std::io::stderr());
         let start = epoch.time;
-        Box::new(Verbose::new(
+        Box::new(VerbosePrinter::new(
             stderr,
             start,
-            Naming::ByNumber,
+            LinePrefix::Connection,
             requests.collect(),
         )) as _
     })
 }
 
-/// Starts a client on a thread of its own. If it fails, the others give up.
+/// Starts a client on its own thread. If it fails, the others stop.
 fn start(client: Client, failed: StopSignal) -> Result<JoinHandle<Result<ClientReport>>> {
     thread::Builder::new()
         .name("squall-client".to_owned())
@@ -147,7 +151,7 @@ fn start(client: Client, failed: StopSignal) -> Result<JoinHandle<Result<ClientR
 }
 
 fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings {
-    // Connections that all share are dealt out to the threads like requests.
+    // Connections shared by all users are divided among the threads, like requests.
     let own = |count| share.count(count).max(1);
     let mut pool = plan.pool;
     let connections = match plan.connections {
@@ -175,23 +179,23 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
         requests: plan.requests.clone(),
         traces: false,
         spin: spin(arguments, plan).spin,
-        observed: Wants {
+        observed: InboxOptions {
             fields: arguments.outputs.verbose,
             bodies: false,
             frames: arguments.outputs.verbose,
         },
         sample_every: arguments.outputs.sample_every,
-        patience: Some(arguments.amount.give_up),
+        stall_timeout: Some(arguments.amount.give_up),
     }
 }
 
-/// Whether each of its threads watches the clock.
-fn spin(arguments: &Arguments, plan: &Plan) -> Granted {
+/// Whether each thread may spin on the clock.
+fn spin(arguments: &Arguments, plan: &Plan) -> SpinGrant {
     let asked = arguments.amount.spin.map_or(spin::USUAL, Spin::always);
-    spin::within(asked, plan.threads)
+    spin::grant(asked, plan.threads)
 }
 
-/// Warm-up, and how long the whole load is, if that is known.
+/// The warm-up time, and the length of the whole load if known.
 fn lengths(workload: &Workload) -> (Duration, Option<Duration>) {
     let time = |warmup: Warmup| match warmup {
         Warmup::Time(time) => time,
@@ -205,14 +209,14 @@ fn lengths(workload: &Workload) -> (Duration, Option<Duration>) {
     }
 }
 
-fn together(
+fn combine(
     reports: Vec<ClientReport>,
     totals: LoadTotals,
     ended_pages: &[PageEnd],
     plan: &Plan,
     epoch: Epoch,
-) -> Ran {
-    let mut ran = Ran {
+) -> LoadResult {
+    let mut result = LoadResult {
         totals,
         end: Time::ZERO,
         counts: SideCounts::default(),
@@ -231,35 +235,35 @@ fn together(
     let mut punctuality = client::Punctuality::default();
     let mut unfinished_pages = Vec::new();
     for report in reports {
-        ran.end = ran.end.max(report.load_end.relative_to(epoch.time));
-        ran.counts.add(&report.counts);
-        ran.requests += report.requests;
-        ran.gave_up |= report.gave_up;
+        result.end = result.end.max(report.load_end.relative_to(epoch.time));
+        result.counts.add(&report.counts);
+        result.requests += report.requests;
+        result.gave_up |= report.gave_up;
         unfinished_pages.extend(report.unfinished_pages);
         punctuality.merge(&report.punctuality);
         let length = report.load_end.since(report.load_start).as_secs_f64();
         let share = report.processor_time.as_secs_f64() / length.max(1e-9);
-        ran.cpu_percent = ran.cpu_percent.max(100.0 * share);
+        result.cpu_percent = result.cpu_percent.max(100.0 * share);
         for (said, count) in report.machine_errors {
-            *ran.machine_errors.entry(said).or_default() += count;
+            *result.machine_errors.entry(said).or_default() += count;
         }
     }
-    ran.punctuality = summed_up(&punctuality);
+    result.punctuality = summarise_punctuality(&punctuality);
     if let Workload::Pages(_) = &plan.workload {
-        ran.pages = Some(pages::totals(ended_pages, &unfinished_pages));
+        result.pages = Some(pages::totals(ended_pages, &unfinished_pages));
     }
     if let Workload::Open(load) = &plan.workload {
-        ran.rate_asked_per_s = mean_rate_per_s(&load.stages);
+        result.rate_asked_per_s = mean_rate_per_s(&load.stages);
     }
-    ran
+    result
 }
 
-/// What the machine did to the threads of all clients.
-fn summed_up(of: &client::Punctuality) -> Punctuality {
+/// Combines the delays that the machine caused to the threads of all clients.
+fn summarise_punctuality(of: &client::Punctuality) -> Punctuality {
     let longest = of.longest.map(|longest| LongestLag {
         lag: longest.lag,
         machine: longest.machine,
-        in_line: longest.in_line,
+        run_queue_delay: longest.run_queue_delay,
     });
     let share = of.machine.as_secs_f64() / of.lag.as_secs_f64();
     Punctuality {
@@ -267,19 +271,19 @@ fn summed_up(of: &client::Punctuality) -> Punctuality {
         share_of_lag: (!of.lag.is_zero()).then_some(share),
         own_lag: of.own_lag.lateness(),
         longest,
-        stolen: None,
-        processors_awake: false,
+        stolen_share: None,
+        has_awake_processors: false,
     }
 }
 
-/// What the hypervisor took of the time of all processors.
+/// The share of all processors' time that the hypervisor took.
 fn share_stolen(times: ProcessorTimes) -> f64 {
     let all = times.busy + times.idle + times.steal;
     times.steal as f64 / all.max(1) as f64
 }
 
-/// What held up all clients together.
-fn causes(reports: &[ClientReport]) -> Causes {
+/// Causes of delay, summed over all clients.
+fn causes(reports: &[ClientReport]) -> SendLimits {
     let sum_of = |part: &dyn Fn(&ClientReport) -> Duration| {
         (reports.iter()).fold(Duration::ZERO, |sum, report| sum + part(report))
     };
@@ -289,13 +293,13 @@ fn causes(reports: &[ClientReport]) -> Causes {
         receive_window: sum_of(&|report| report.causes.tcp.receive_window),
         send_buffer: sum_of(&|report| report.causes.tcp.send_buffer),
     };
-    let quic = QuicCauses {
+    let quic = QuicLosses {
         connections: count(&|report| report.causes.quic.connections),
         packets: count(&|report| report.causes.quic.packets),
         lost: count(&|report| report.causes.quic.lost),
     };
-    Causes {
-        tcp: TcpCauses::of(
+    SendLimits {
+        tcp: TcpSendLimits::of(
             count(&|report| report.causes.tcp.connections),
             sum_of(&|report| report.causes.tcp.open),
             times,
@@ -305,7 +309,7 @@ fn causes(reports: &[ClientReport]) -> Causes {
             ),
         ),
         quic: (quic.connections > 0).then_some(quic),
-        http2_bodies: BodyCauses::of(
+        http2_bodies: BodySendLimits::of(
             count(&|report| report.causes.windows.bodies),
             sum_of(&|report| report.causes.windows.sending),
             sum_of(&|report| report.causes.windows.stream),
@@ -314,7 +318,7 @@ fn causes(reports: &[ClientReport]) -> Causes {
     }
 }
 
-/// What the stages ask for together, up to the last of them that asks for anything.
+/// The mean rate of all stages; trailing pauses do not count.
 fn mean_rate_per_s(stages: &Stages) -> Option<f64> {
     let (mut requests, mut seconds, mut pause) = (0.0, 0.0, 0.0);
     for stage in stages.as_slice() {

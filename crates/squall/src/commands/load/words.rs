@@ -1,7 +1,7 @@
-//! The words of `squall load`'s flags: rates, versions, kinds of files. Those of stages and think times, which recipes have
-//! too, are squall-base's.
+//! Parsers for the values of `squall load`'s flags: rates, versions, file formats. Stages and think times are
+//! squall-base's, because recipes use them too.
 //!
-//! Each is parsed once, here; an error says what was expected.
+//! Each value is parsed once, here; errors say what was expected.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use squall_base::{Duration, Rate};
 
 pub(super) use crate::client::Http;
 
-/// `1000`, `1000/s`, `90/m`.
+/// A rate: `1000`, `1000/s` or `90/m`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateFlag(pub(super) Rate);
 
@@ -19,17 +19,18 @@ impl FromStr for RateFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<RateFlag, String> {
-        let whole = match text.contains('/') {
-            true => text.to_owned(),
-            false => format!("{text}/s"),
+        let whole = if text.contains('/') {
+            text.to_owned()
+        } else {
+            format!("{text}/s")
         };
         let said = |error| format!("{error}; a bare number is a rate per second");
         whole.parse().map(RateFlag).map_err(said)
     }
 }
 
-/// A time that is not 0.
-pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+/// Parses a time greater than 0.
+pub(super) fn positive_time(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
         Ok(time) => Ok(time),
@@ -37,32 +38,32 @@ pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// How requests of an open load follow each other.
+/// Spacing of requests in an open load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Gaps {
-    /// Evenly
+pub(super) enum SpacingFlag {
+    /// Evenly spaced
     Constant,
-    /// As those of many independent people do
+    /// Random, like the requests of many independent users
     Poisson,
 }
 
-impl From<Gaps> for Spacing {
-    fn from(gaps: Gaps) -> Spacing {
-        match gaps {
-            Gaps::Constant => Spacing::Constant,
-            Gaps::Poisson => Spacing::Poisson,
+impl From<SpacingFlag> for Spacing {
+    fn from(flag: SpacingFlag) -> Spacing {
+        match flag {
+            SpacingFlag::Constant => Spacing::Constant,
+            SpacingFlag::Poisson => Spacing::Poisson,
         }
     }
 }
 
-/// A file for rows of requests, and how they are written.
+/// An output file for request rows, and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Output {
+pub(super) struct OutputFile {
     pub(super) path: PathBuf,
     pub(super) format: Format,
 }
 
-/// How rows of requests are written.
+/// Format of request rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Parquet,
@@ -73,10 +74,10 @@ pub(super) enum Format {
     Hlog,
 }
 
-impl FromStr for Output {
+impl FromStr for OutputFile {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Output, String> {
+    fn from_str(text: &str) -> Result<OutputFile, String> {
         let path = PathBuf::from(text);
         let format = match path.extension().and_then(|ending| ending.to_str()) {
             Some("parquet") => Format::Parquet,
@@ -92,7 +93,7 @@ impl FromStr for Output {
                 );
             }
         };
-        Ok(Output { path, format })
+        Ok(OutputFile { path, format })
     }
 }
 
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_per_second_unless_they_say_otherwise() {
+    fn rate_without_unit_is_per_second() {
         let rate = |text: &str| text.parse::<RateFlag>().map(|rate| rate.0.to_string());
         assert_eq!(rate("1000"), rate("1000/s"));
         assert_ne!(rate("90/m"), rate("90"));

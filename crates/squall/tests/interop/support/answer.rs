@@ -1,4 +1,4 @@
-//! A request that a client is told to make, and what came back.
+//! A request for a client to send, and the response.
 
 /// The URL, and what differs from a plain GET.
 #[derive(Clone, Copy)]
@@ -33,9 +33,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a client got.
+/// The response that a client received.
 pub(crate) struct Answer {
-    /// Which client was asked for what: told where a check fails.
+    /// Client, method and URL, printed when a check fails.
     pub(crate) asked: String,
     pub(crate) status: u16,
     /// "1.1", "2" or "3".
@@ -44,7 +44,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Checks all three. Bodies may be too long to be printed whole.
+    /// Checks all three. The message shows only the start of the body, which may be very long.
     pub(crate) fn check(&self, status: u16, version: &str, body: &[u8]) {
         let found = (self.status, self.version.as_str(), self.body.len());
         let start = String::from_utf8_lossy(&self.body[..self.body.len().min(200)]);

@@ -1,4 +1,4 @@
-//! Caddy (Go's net/http and quic-go) as a server of files and as a proxy, with all five HTTPs on both sides.
+//! Caddy (Go's net/http and quic-go) as a file server and as a proxy, with all five HTTP variants on both sides.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, Upstream, documents, folder};
 
-/// Serves these files; `/protocol` answers with the version of the request: "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0".
+/// Serves these files; `/protocol` responds with the version of the request: "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0".
 pub(crate) fn start(files: &[(&str, &[u8])]) -> Peer {
     launch(files, None, file_server)
 }
 
-/// The same, where TLS takes clients with this certificate only.
+/// Like [`start`], with TLS that accepts only clients with this certificate.
 pub(crate) fn start_asking(files: &[(&str, &[u8])], client: &Certificate) -> Peer {
     launch(files, Some(client), file_server)
 }
@@ -28,7 +28,7 @@ fn file_server(documents: &str) -> Value {
     ])
 }
 
-/// In front of this upstream.
+/// Starts Caddy as a proxy in front of this upstream.
 pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     let version = match upstream.http {
         Http::H1 | Http::H1s => "1.1",
@@ -60,7 +60,7 @@ fn launch(
     let documents = documents(folder.path()).display().to_string();
     let routes = routes(&documents);
     let no_automatic_https = json!({ "disable": true });
-    // Any name is fine, as for the others.
+    // Accept any server name, as the other peers do.
     let mut policy = json!({ "fallback_sni": HOST });
     if let Some(client) = client {
         policy["client_authentication"] = json!({
@@ -78,8 +78,8 @@ fn launch(
             "http": { "servers": {
                 "plain": {
                     "listen": [format!("127.0.0.1:{plain}")],
-                    // Else it gives up on a request over HTTP/1.1 that is answered while its body comes (Go's
-                    // http.ResponseController.EnableFullDuplex).
+                    // Otherwise it abandons an HTTP/1.1 request that is responded to while its body is still arriving
+                    // (Go's http.ResponseController.EnableFullDuplex).
                     "enable_full_duplex": true,
                     "protocols": ["h1", "h2c"],
                     "automatic_https": no_automatic_https,
@@ -91,7 +91,8 @@ fn launch(
                     "protocols": ["h1", "h2", "h3"],
                     "automatic_https": no_automatic_https,
                     "tls_connection_policies": [policy],
-                    // Else it wants a name of those who show a certificate, and addresses are none.
+                    // Otherwise it demands a server name from clients with a certificate, and an IP address is not sent
+                    // as one.
                     "strict_sni_host": false,
                     "routes": routes,
                 },

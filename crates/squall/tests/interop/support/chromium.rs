@@ -1,5 +1,5 @@
-//! Headless Chromium: opens a page of ours over HTTP/1.1, HTTP/2 or HTTP/3, whose script fetches more, all at once,
-//! and says what came and how.
+//! Headless Chromium: opens a page of ours over HTTP/1.1, HTTP/2 or HTTP/3. The page's script fetches more in parallel
+//! and reports the results.
 
 use std::net::SocketAddrV4;
 
@@ -11,10 +11,10 @@ use super::certificate::{Certificate, HOST};
 use super::content::checksum;
 use super::program::{command, run};
 
-/// What the page's script tells.
+/// The report of the page's script.
 #[derive(Deserialize)]
 pub(crate) struct Visit {
-    /// With which the page itself came: `Http::alpn`.
+    /// The protocol of the page itself, as in `Http::alpn`.
     pub(crate) protocol: String,
     /// In the order of the page's paths.
     pub(crate) resources: Vec<Resource>,
@@ -29,12 +29,12 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// What is expected of a body that comes whole.
+    /// The expected resource for a body that arrives whole.
     pub(crate) fn whole(http: Http, body: &[u8]) -> Resource {
         Resource::answered(http, 200, body)
     }
 
-    /// What is expected of an answer that comes whole.
+    /// The expected resource for a response with this status and body.
     pub(crate) fn answered(http: Http, status: u16, body: &[u8]) -> Resource {
         Resource {
             status,
@@ -45,8 +45,8 @@ impl Resource {
     }
 }
 
-/// A page that fetches these paths, and sends to those with a second one behind them what is there (`/upload /large`); the
-/// server under test must serve it.
+/// A page that fetches these paths. An entry of two paths (`/upload /large`) uploads the content of the second path to
+/// the first. The server under test must serve the page.
 pub(crate) fn page(paths: &[&str]) -> Vec<u8> {
     let paths = serde_json::to_string(paths).expect("strings");
     include_str!("chromium.html")
@@ -54,7 +54,7 @@ pub(crate) fn page(paths: &[&str]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Opens the page at this path. Chromium speaks no HTTP/2 without TLS.
+/// Opens the page at this path. Chromium speaks HTTP/2 only over TLS.
 pub(crate) fn visit(
     http: Http,
     address: SocketAddrV4,
@@ -77,14 +77,14 @@ pub(crate) fn visit(
             "--no-proxy-server",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        // What it leaves behind there goes with the profile.
+        // Files that it leaves behind go with the profile.
         .env("TMPDIR", profile.path())
         .arg(format!(
             "--ignore-certificate-errors-spki-list={}",
             certificate.public_key_sha256()
         ))
         .arg(format!("--host-resolver-rules=MAP {HOST} 127.0.0.1"))
-        // The page is dumped when it has nothing more to wait for; this clock stands still while it fetches.
+        // The page is dumped once nothing is outstanding; the virtual clock stands still during fetches.
         .args(["--virtual-time-budget=30000", "--dump-dom"]);
     let port = address.port();
     match http {

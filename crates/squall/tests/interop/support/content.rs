@@ -1,10 +1,10 @@
-//! Bodies that differ wherever one could go wrong, and a checksum that a page's script can work out too.
+//! Test bodies in which any misplaced byte shows, and a checksum that a page's script can also compute.
 
 use std::sync::LazyLock;
 
-/// Bytes without a period, the same for the same length; other lengths are other bytes from the start.
+/// Non-repeating bytes that depend only on the length; bodies of different lengths differ from the start.
 pub(crate) fn content(len: usize) -> Vec<u8> {
-    // xorshift64 (Marsaglia 2003); never zero.
+    // xorshift64 (Marsaglia 2003); the state is never zero.
     let mut state = 0x9E37_79B9_7F4A_7C15 ^ (len as u64);
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
@@ -17,13 +17,13 @@ pub(crate) fn content(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// More than any window or buffer on the way, and made once.
+/// Larger than any window or buffer on the path. Generated once.
 pub(crate) fn large() -> &'static [u8] {
     static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| content(65_000_000));
     &LARGE
 }
 
-/// FNV-1a of 32 bits (draft-eastlake-fnv), as in chromium.html.
+/// 32-bit FNV-1a (draft-eastlake-fnv), as in chromium.html.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)

@@ -8,13 +8,13 @@ use super::Http;
 use super::answer::{Answer, Request};
 use super::program::{PATIENCE, command, run};
 
-/// Fetches with this HTTP and no other.
+/// Fetches with this HTTP version only.
 pub(crate) fn fetch(http: Http, request: &Request) -> Answer {
     fetch_with(&[flag(http)], request).0
 }
 
-/// The same with these fields in the request, and the path as it is. With the answer comes its head, as HTTP/1.1 would have
-/// it.
+/// Like [`fetch`], with additional header fields and the path sent unchanged. Also returns the response head in
+/// HTTP/1.1 form.
 pub(crate) fn fetch_with_head(http: Http, request: &Request, fields: &[&str]) -> (Answer, String) {
     let mut flags = vec![flag(http), "--path-as-is"];
     flags.extend(fields.iter().flat_map(|field| ["--header", field]));
@@ -23,7 +23,7 @@ pub(crate) fn fetch_with_head(http: Http, request: &Request, fields: &[&str]) ->
     }
     let (mut answer, head) = fetch_with(&flags, request);
     if request.method == "HEAD" {
-        // Where a body would be curl writes the head once more.
+        // curl writes the head again in place of a body.
         assert_eq!(answer.body, head.as_bytes(), "{}", answer.asked);
         answer.body.clear();
     }
@@ -39,7 +39,7 @@ fn flag(http: Http) -> &'static str {
     }
 }
 
-/// Asks for `Upgrade: h2c` on a cleartext connection (RFC 7540 §3.2, gone from RFC 9113) and takes what it gets.
+/// Offers `Upgrade: h2c` on a cleartext connection (RFC 7540 §3.2, gone from RFC 9113) and accepts either outcome.
 pub(crate) fn fetch_by_upgrade(request: &Request) -> Answer {
     fetch_with(&["--http2"], request).0
 }
@@ -85,7 +85,8 @@ fn fetch_with(flags: &[&str], request: &Request) -> (Answer, String) {
     (answer, head)
 }
 
-/// From a line with status and version, and the file with the body, which curl does not make if it is empty.
+/// Builds an answer from the line with status and version and the body file, which curl does not create for an empty
+/// body.
 pub(super) fn parse(asked: String, line: &str, received: &Path) -> Answer {
     let (status, version) = line.trim().split_once(' ').expect("status and version");
     Answer {

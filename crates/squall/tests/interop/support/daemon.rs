@@ -1,6 +1,6 @@
 //! A program that runs until it is dropped, and the ports that it listens on.
 //!
-//! Each peer is one process (no masters with workers), so that ending it by its process id ends all of it.
+//! Each peer is one process (no masters with workers), so killing its process id ends all of it.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::program::PATIENCE;
 
-/// A port of loopback that must be bound before the daemon counts as started.
+/// A loopback port that must be bound before the daemon counts as started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Port {
     Tcp(u16),
@@ -40,10 +40,10 @@ impl Port {
     }
 }
 
-/// A port that is free for both TCP and UDP now, and that no other call returns.
+/// A port that is currently free for both TCP and UDP, and that no other call returns.
 ///
-/// It is below the kernel's ephemeral ports (32768 on, ip_local_port_range), so no client takes it before the
-/// server does. Programs that run at the same time begin in different places.
+/// It is below the kernel's ephemeral ports (32768 on, ip_local_port_range), so no client takes it before the server
+/// does. Test processes that run concurrently start at different offsets.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
@@ -60,14 +60,14 @@ pub(crate) fn free_port() -> u16 {
     panic!("no port is free");
 }
 
-/// Ended by its process id when dropped; its log is shown if the test has failed.
+/// Killed by its process id on drop; its log is printed if the test has failed.
 pub(crate) struct Daemon {
     child: Child,
     log: PathBuf,
 }
 
 impl Daemon {
-    /// Starts it in this folder and waits until it listens on all its ports. What it says goes to `log`.
+    /// Starts it in this folder and waits until it listens on all its ports. Its output goes to `log`.
     pub(crate) fn start(folder: &Path, log: &str, command: &mut Command, ports: &[Port]) -> Daemon {
         let log = folder.join(log);
         let out = File::create(&log).expect("a log");
@@ -99,7 +99,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {

@@ -1,4 +1,4 @@
-//! Envoy as a proxy, with all five HTTPs on both sides (nghttp2 or its own oghttp2, and Google's QUIC).
+//! Envoy as a proxy, with all five HTTP variants on both sides (nghttp2 or its own oghttp2, and Google's QUIC).
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, Upstream, folder};
 
-/// In front of this upstream: ports of their own for HTTP/1.1 and HTTP/2 without TLS, one for both with TLS, and
-/// HTTP/3 on the UDP port of the same number.
+/// Starts Envoy in front of this upstream: separate ports for cleartext HTTP/1.1 and HTTP/2, one port for both with
+/// TLS, and HTTP/3 on the UDP port of the same number.
 pub(crate) fn start(upstream: Upstream) -> Peer {
     let (folder, certificate) = folder(&[]);
     let [h1, h2c, tls] = [free_port(), free_port(), free_port()];
@@ -23,7 +23,7 @@ pub(crate) fn start(upstream: Upstream) -> Peer {
         ],
         "clusters": [cluster(upstream, &certificate)],
     } });
-    // Envoy tells the format by the ending.
+    // Envoy infers the format from the file extension.
     std::fs::write(folder.path().join("envoy.json"), configuration.to_string())
         .expect("the configuration");
     let mut envoy = command("envoy");
@@ -57,7 +57,7 @@ pub(crate) fn start(upstream: Upstream) -> Peer {
     }
 }
 
-/// A message inside an Any, which names its type.
+/// Wraps a message in an Any, which names its type.
 fn any(kind: &str, mut message: Value) -> Value {
     message["@type"] = json!(format!("type.googleapis.com/envoy.{kind}"));
     message
@@ -74,7 +74,7 @@ fn filters(name: &str, codec: &str) -> Value {
         "route_config": { "virtual_hosts": [{
             "name": "all",
             "domains": ["*"],
-            // No limit of time: a slow link may be between.
+            // No timeout: the link may be slow.
             "routes": [{ "match": { "prefix": "/" }, "route": { "cluster": "upstream", "timeout": "0s" } }],
         }] },
         "http_filters": [{ "name": "envoy.filters.http.router", "typed_config": router }],
@@ -123,8 +123,8 @@ fn quic_listener(port: u16, certificate: &Certificate) -> Value {
         "address": { "socket_address": address },
         "udp_listener_config": {
             "quic_options": {},
-            // Unless it prefers to, it reads into 1,500 bytes what the kernel has put together (it sets UDP_GRO even
-            // so), and loses all that a client of this machine sends at once (UDP_SEGMENT). Seen of 1.40.
+            // Without this, Envoy 1.40 reads datagrams that the kernel has coalesced (it sets UDP_GRO anyway) into a
+            // 1,500-byte buffer, and loses whatever a local client sends in one call (UDP_SEGMENT).
             "downstream_socket_config": { "prefer_gro": true },
         },
         "filter_chains": [{
@@ -146,7 +146,7 @@ fn cluster(upstream: Upstream, certificate: &Certificate) -> Value {
         "extensions.upstreams.http.v3.HttpProtocolOptions",
         json!({ "explicit_http_config": { version: {} } }),
     );
-    // Above the default of 1024, which binds in tests with many requests at a time.
+    // Raises the default of 1024, which limits tests with many concurrent requests.
     let most = json!({ "max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000 });
     let mut cluster = json!({
         "name": "upstream",
@@ -164,7 +164,7 @@ fn cluster(upstream: Upstream, certificate: &Certificate) -> Value {
     cluster
 }
 
-/// Any certificate will do. QUIC wants to be told what it could be checked against even so.
+/// Any certificate is accepted, but QUIC still requires a trusted CA.
 fn upstream_transport(http: Http, certificate: &Certificate) -> Value {
     let mut common = json!({ "validation_context": {
         "trust_chain_verification": "ACCEPT_UNTRUSTED",
@@ -187,6 +187,6 @@ fn upstream_transport(http: Http, certificate: &Certificate) -> Value {
         "extensions.transport_sockets.quic.v3.QuicUpstreamTransport",
         json!({ "upstream_tls_context": context }),
     );
-    // For this one alone the name counts.
+    // Envoy selects this transport socket by name; the names of the others are arbitrary.
     json!({ "name": "envoy.transport_sockets.quic", "typed_config": context })
 }

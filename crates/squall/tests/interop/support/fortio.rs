@@ -1,5 +1,4 @@
-//! fortio: Go's net/http with golang.org/x/net/http2 as it is without a word of configuration, as a server and as a
-//! client.
+//! fortio: Go's net/http with golang.org/x/net/http2 in its default configuration, as a server and as a client.
 
 use std::net::SocketAddrV4;
 use std::process::Output;
@@ -8,7 +7,7 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::{attempt, command};
 use super::{Http, Peer, folder};
 
-/// Its server, which echoes. One port in the clear, for HTTP/1.1 and HTTP/2.
+/// Starts its server, which echoes. One cleartext port for HTTP/1.1 and HTTP/2.
 pub(crate) fn start() -> Peer {
     let (folder, certificate) = folder(&[]);
     let port = free_port();
@@ -27,7 +26,7 @@ pub(crate) fn start() -> Peer {
     }
 }
 
-/// Asks once, by Go's own client, with prior knowledge of HTTP/2; whatever comes of it.
+/// Sends one request with Go's own client and prior knowledge of HTTP/2. The request may fail.
 pub(crate) fn ask_over_http2(address: SocketAddrV4) -> Output {
     let mut fortio = command("fortio");
     fortio.args(["curl", "-h2", "-stdclient", "-timeout", "20s"]);

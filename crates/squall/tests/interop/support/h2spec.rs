@@ -1,20 +1,20 @@
-//! h2spec: a client that breaks the rules of HTTP/2 on purpose and judges what the server makes of it.
+//! h2spec: a client that breaks the rules of HTTP/2 on purpose and judges the server's reaction.
 
 use std::net::SocketAddrV4;
 
 use super::Http;
 use super::program::{attempt, command};
 
-/// What h2spec found.
+/// Results of an h2spec run.
 pub(crate) struct Conformance {
     pub(crate) passed: u32,
     pub(crate) failed: u32,
-    /// All that it printed: names each case that failed, with expected and actual.
+    /// The full output: names each failed case, with expected and actual.
     pub(crate) report: String,
 }
 
 impl Conformance {
-    /// The cases that failed, as h2spec takes them behind the name of a suite: "5.1/8".
+    /// The failed cases, as h2spec accepts them after a suite's name: "5.1/8".
     pub(crate) fn failures(&self) -> Vec<String> {
         let (_, failures) = self.report.split_once("Failures:").unwrap_or_default();
         let mut section = "";
@@ -34,8 +34,8 @@ impl Conformance {
     }
 }
 
-/// Runs these sections of it ("generic", "http2/5.1", "hpack"; none for all) against a server of HTTP/2, which it asks
-/// for `path`. A server that keeps silent costs `seconds` for each case.
+/// Runs these sections ("generic", "http2/5.1", "hpack"; an empty list runs all) against an HTTP/2 server, requesting
+/// `path`. Each case that waits for a silent server takes `seconds`.
 pub(crate) fn check(
     http: Http,
     address: SocketAddrV4,
@@ -61,7 +61,7 @@ pub(crate) fn check(
         .args(["--path", path])
         .args(["--timeout", &seconds.to_string()])
         .args(sections);
-    // It fails if one case fails, which is for the caller to judge.
+    // h2spec fails if one case fails; the caller decides whether that matters.
     let report = String::from_utf8_lossy(&attempt(&mut h2spec).stdout).into_owned();
     // "146 tests, 145 passed, 1 skipped, 0 failed"
     let line = report.lines().rev().find(|line| line.contains(" tests, "));

@@ -4,9 +4,9 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, Upstream, folder};
 
-/// In front of this upstream, which speaks anything but HTTP/3.
+/// Starts HAProxy in front of this upstream, which may speak anything but HTTP/3.
 ///
-/// From an HTTP/2 upstream to an HTTP/1.1 client it passes the status without a reason: `HTTP/1.1 200 `.
+/// From an HTTP/2 upstream to an HTTP/1.1 client it sends a status line without a reason phrase: `HTTP/1.1 200 `.
 pub(crate) fn start(upstream: Upstream) -> Peer {
     let (folder, certificate) = folder(&[]);
     let [h1, h2c, tls] = [free_port(), free_port(), free_port()];
@@ -17,7 +17,7 @@ pub(crate) fn start(upstream: Upstream) -> Peer {
         Http::H2 => "ssl verify none alpn h2",
         Http::H3 => panic!("HAProxy 2.6 speaks no HTTP/3 to an upstream"),
     };
-    // It wants the certificate and its key in one file.
+    // HAProxy expects the certificate and its key in one file.
     let pem = [&certificate.certificate, &certificate.key]
         .map(|file| std::fs::read(file).expect("a PEM file"));
     std::fs::write(folder.path().join("both.pem"), pem.concat()).expect("a PEM file");
@@ -41,7 +41,7 @@ backend back
     );
     std::fs::write(folder.path().join("haproxy.cfg"), configuration).expect("the configuration");
     let mut haproxy = command("haproxy");
-    // One process, in the foreground.
+    // Run as one process, in the foreground.
     haproxy.args(["-db", "-f", "haproxy.cfg"]);
     let ports = [Port::Tcp(h1), Port::Tcp(h2c), Port::Tcp(tls)];
     let daemon = Daemon::start(folder.path(), "haproxy.log", &mut haproxy, &ports);

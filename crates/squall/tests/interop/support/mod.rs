@@ -1,10 +1,10 @@
-//! Real servers, proxies and clients on loopback: each started in a folder of its own with a configuration made
-//! here, waited for until it answers, and ended with the value that stands for it.
+//! Real servers, proxies and clients on loopback. Each starts in its own folder with a configuration written here, is
+//! waited for until it responds, and is killed when its value is dropped.
 //!
-//! Where a test needs a program, it asks `have` first. The programs come from scripts/peers. All but `squall` is
-//! deliberately without squall: what these peers do to each other is the yardstick for what squall must do with them.
-//! Servers and proxies: nginx, caddy, haproxy, envoy, nghttp2, fortio. Clients: curl, pycurl, fortio, nghttp2, wrk,
-//! h2spec, openssl, chromium.
+//! A test that needs a program calls `have` first. The programs come from scripts/peers. Everything but `squall` is
+//! deliberately written without squall: how these peers behave with each other is the yardstick for squall. Servers and
+//! proxies: nginx, caddy, haproxy, envoy, nghttp2, fortio. Clients: curl, pycurl, fortio, nghttp2, wrk, h2spec,
+//! openssl, chromium.
 
 pub(crate) mod answer;
 pub(crate) mod caddy;
@@ -34,7 +34,7 @@ use tempfile::TempDir;
 use certificate::Certificate;
 use daemon::Daemon;
 
-/// The HTTPs that squall speaks, by squall's names for them.
+/// The HTTP versions that squall speaks, by squall's names for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Http {
     H1,
@@ -47,7 +47,7 @@ pub(crate) enum Http {
 impl Http {
     pub(crate) const ALL: [Http; 5] = [Http::H1, Http::H1s, Http::H2c, Http::H2, Http::H3];
 
-    /// As in `squall fetch --http NAME` and `squall serve --NAME`.
+    /// The name in `squall fetch --http NAME` and `squall serve --NAME`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Http::H1 => "h1",
@@ -62,7 +62,7 @@ impl Http {
         !matches!(self, Http::H1 | Http::H2c)
     }
 
-    /// The version as curl writes it.
+    /// The version as printed by curl.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Http::H1 | Http::H1s => "1.1",
@@ -71,7 +71,7 @@ impl Http {
         }
     }
 
-    /// The version as a browser's nextHopProtocol has it: the ALPN identifier.
+    /// The version as in a browser's nextHopProtocol: the ALPN identifier.
     pub(crate) fn alpn(self) -> &'static str {
         match self {
             Http::H1 | Http::H1s => "http/1.1",
@@ -86,20 +86,20 @@ impl Http {
     }
 }
 
-/// Where a proxy passes requests on to, and what it speaks there.
+/// Where a proxy forwards requests to, and the HTTP version it speaks there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upstream {
     pub(crate) http: Http,
     pub(crate) address: SocketAddrV4,
 }
 
-/// A server or proxy that answers on loopback, until it is dropped.
+/// A server or proxy that responds on loopback until it is dropped.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
-    /// What it uses for TLS.
+    /// The certificate that it uses for TLS.
     pub(crate) certificate: Certificate,
     ports: Vec<(Http, u16)>,
-    // Ended before the folder goes.
+    // Declared before `folder`, so they end before it is removed.
     _daemons: Vec<Daemon>,
     folder: TempDir,
 }
@@ -115,12 +115,12 @@ impl Peer {
         SocketAddrV4::new(Ipv4Addr::LOCALHOST, *port)
     }
 
-    /// Where to fetch this absolute path with this HTTP.
+    /// The URL of this absolute path with this HTTP version.
     pub(crate) fn url(&self, http: Http, path: &str) -> String {
         http.url(self.address(http), path)
     }
 
-    /// As the upstream of a proxy.
+    /// This peer as the upstream of a proxy.
     pub(crate) fn upstream(&self, http: Http) -> Upstream {
         Upstream {
             http,
@@ -128,12 +128,12 @@ impl Peer {
         }
     }
 
-    /// Where a server has the files that it serves, and puts those that it is sent.
+    /// Where a server keeps the files that it serves and stores uploads.
     pub(crate) fn documents(&self) -> PathBuf {
         documents(self.folder.path())
     }
 
-    /// With each of these it answers.
+    /// The HTTP versions that it speaks.
     pub(crate) fn spoken(&self) -> impl Iterator<Item = Http> {
         Http::ALL.into_iter().filter(|http| self.speaks(*http))
     }
@@ -143,7 +143,7 @@ fn documents(folder: &Path) -> PathBuf {
     folder.join("documents")
 }
 
-/// A new folder for a peer, with a certificate and these files to serve.
+/// Creates a folder for a peer, with a certificate and these files to serve.
 fn folder(files: &[(&str, &[u8])]) -> (TempDir, Certificate) {
     let folder = TempDir::new().expect("a temporary folder");
     let documents = documents(folder.path());

@@ -1,4 +1,4 @@
-//! nghttp2's own programs: nghttpd the server, nghttpx the proxy, nghttp and h2load the clients.
+//! nghttp2's own programs: the server nghttpd, the proxy nghttpx, and the clients nghttp and h2load.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::{command, run};
 use super::{Http, Peer, Upstream, folder};
 
-/// nghttpd, which speaks HTTP/2 only: serves these files, and sends back the body of a POST or PUT.
+/// Starts nghttpd, which speaks only HTTP/2. It serves these files and echoes the body of a POST or PUT.
 pub(crate) fn start_server(files: &[(&str, &[u8])]) -> Peer {
     let (folder, certificate) = folder(files);
     let start = |log: &str, port: u16, tls: bool| {
@@ -41,8 +41,8 @@ pub(crate) fn start_server(files: &[(&str, &[u8])]) -> Peer {
     }
 }
 
-/// nghttpx in front of this upstream, which speaks anything but HTTP/3. One cleartext port for HTTP/1.1, HTTP/2 and the
-/// upgrade between them, one for TLS.
+/// Starts nghttpx in front of this upstream, which may speak anything but HTTP/3. One cleartext port serves HTTP/1.1,
+/// HTTP/2 and the upgrade between them; another port serves TLS.
 pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     let (folder, certificate) = folder(&[]);
     let [plain, tls] = [free_port(), free_port()];
@@ -85,18 +85,18 @@ pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     }
 }
 
-/// The body that nghttp gets over HTTP/2, by prior knowledge or by ALPN as the URL says. It fails unless an answer
-/// comes, but takes one with any status.
+/// The body that nghttp receives over HTTP/2, by prior knowledge or ALPN depending on the URL. Fails without a
+/// response, but accepts any status.
 pub(crate) fn fetch(request: &Request) -> Vec<u8> {
     nghttp(&[], request)
 }
 
-/// The same by `Upgrade: h2c` (RFC 7540 §3.2).
+/// Like [`fetch`], by `Upgrade: h2c` (RFC 7540 §3.2).
 pub(crate) fn fetch_by_upgrade(request: &Request) -> Vec<u8> {
     nghttp(&["--upgrade"], request)
 }
 
-/// The frames of one exchange, both ways, as nghttp prints them.
+/// The frames of one exchange in both directions, as printed by nghttp.
 pub(crate) fn frames(request: &Request) -> String {
     let printed = nghttp(&["--verbose", "--null-out"], request);
     String::from_utf8_lossy(&printed).into_owned()
@@ -117,26 +117,26 @@ fn nghttp(flags: &[&str], request: &Request) -> Vec<u8> {
     run(nghttp.arg(request.url)).stdout
 }
 
-/// What h2load is to do.
+/// Parameters of an h2load run.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) requests: u32,
     pub(crate) connections: u32,
-    /// At a time on each connection; pipelined over HTTP/1.1.
+    /// Concurrent requests per connection; pipelined over HTTP/1.1.
     pub(crate) parallel: u32,
 }
 
-/// What h2load counted.
+/// The counts that h2load reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loaded {
-    /// Requests that were answered with a status of 200 to 399.
+pub(crate) struct LoadCounts {
+    /// Responses with a status of 200 to 399.
     pub(crate) succeeded: u64,
-    /// Bytes of the answers' bodies.
+    /// Total bytes of response bodies.
     pub(crate) data_bytes: u64,
 }
 
-/// Runs h2load against a URL, with that body in each request.
-pub(crate) fn load(http: Http, url: &str, load: Load, body: Option<&[u8]>) -> Loaded {
+/// Runs h2load against a URL and sends `body` with each request.
+pub(crate) fn load(http: Http, url: &str, load: Load, body: Option<&[u8]>) -> LoadCounts {
     let folder = TempDir::new().expect("a temporary folder");
     let mut h2load = command("h2load");
     h2load.args(match http {
@@ -154,11 +154,11 @@ pub(crate) fn load(http: Http, url: &str, load: Load, body: Option<&[u8]>) -> Lo
         std::fs::write(&sent, body).expect("the body is written");
         h2load.arg(format!("--data={}", sent.display()));
     }
-    counted(h2load.arg(url))
+    run_and_count(h2load.arg(url))
 }
 
-/// From "requests: 100 total, 100 started, 100 done, 100 succeeded, ..." and "traffic: ..., 1.00MB (1048576) data".
-fn counted(command: &mut Command) -> Loaded {
+/// Parses "requests: 100 total, 100 started, 100 done, 100 succeeded, ..." and "traffic: ..., 1.00MB (1048576) data".
+fn run_and_count(command: &mut Command) -> LoadCounts {
     let printed = run(command).stdout;
     let printed = String::from_utf8_lossy(&printed);
     let count = |kind: &str, what: &str| {
@@ -169,7 +169,7 @@ fn counted(command: &mut Command) -> Loaded {
     };
     let found =
         |kind, what| count(kind, what).unwrap_or_else(|| panic!("no count of{what} in: {printed}"));
-    Loaded {
+    LoadCounts {
         succeeded: found("requests: ", " succeeded"),
         data_bytes: found("traffic: ", " data"),
     }

@@ -1,5 +1,5 @@
-//! nginx 1.22 as a server: files, and uploads with PUT. No HTTP/3, and HTTP/2 to no upstream; for that there is nginx
-//! 1.31 as a proxy.
+//! nginx 1.22 as a server of files that accepts uploads with PUT. It speaks neither HTTP/3 nor HTTP/2 to an upstream;
+//! for the latter there is nginx 1.31 as a proxy.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, Upstream, folder};
 
-/// Serves these files; PUT writes one (`Peer::documents`). `/early` answers 200 before it has read a request's body,
-/// which over HTTP/2 ends in RST_STREAM(NO_ERROR) (RFC 9113 §8.1).
+/// Serves these files; PUT writes one (`Peer::documents`). `/early` responds with 200 before it has read the request
+/// body, which over HTTP/2 ends in RST_STREAM(NO_ERROR) (RFC 9113 §8.1).
 pub(crate) fn start(files: &[(&str, &[u8])]) -> Peer {
     launch(files, "")
 }
 
-/// The same, where TLS takes clients with this certificate only.
+/// Like [`start`], with TLS that accepts only clients with this certificate.
 pub(crate) fn start_asking(files: &[(&str, &[u8])], client: &Certificate) -> Peer {
     let trusted = client.certificate.display();
     launch(
@@ -23,7 +23,7 @@ pub(crate) fn start_asking(files: &[(&str, &[u8])], client: &Certificate) -> Pee
     )
 }
 
-/// The same, with this Alt-Svc field in each answer (RFC 7838).
+/// Like [`start`], with this Alt-Svc field in each response (RFC 7838).
 pub(crate) fn start_telling(files: &[(&str, &[u8])], alt_svc: &str) -> Peer {
     launch(files, &format!("add_header alt-svc \"{alt_svc}\" always;"))
 }
@@ -31,7 +31,7 @@ pub(crate) fn start_telling(files: &[(&str, &[u8])], alt_svc: &str) -> Peer {
 fn launch(files: &[(&str, &[u8])], directives: &str) -> Peer {
     let (folder, certificate) = folder(files);
     let [h1, h2c, tls] = [free_port(), free_port(), free_port()];
-    // HTTP/2 without TLS takes a port of its own in this version.
+    // In this version cleartext HTTP/2 needs a separate port.
     let server = format!(
         "listen 127.0.0.1:{h1};
          listen 127.0.0.1:{h2c} http2;
@@ -64,7 +64,7 @@ fn launch(files: &[(&str, &[u8])], directives: &str) -> Peer {
     }
 }
 
-/// nginx 1.31 with HTTP/1.1 in front of an upstream that speaks HTTP/2 without TLS.
+/// nginx 1.31, which accepts HTTP/1.1, in front of an upstream that speaks HTTP/2 without TLS.
 pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     assert_eq!(upstream.http, Http::H2c, "what it is configured for here");
     let (folder, certificate) = folder(&[]);
@@ -87,7 +87,7 @@ pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     }
 }
 
-/// One process with one server, as the user who runs the tests.
+/// Starts one process with one server, as the user running the tests.
 fn daemon(program: &str, folder: &Path, server: &str, ports: &[u16]) -> Daemon {
     let configuration = format!(
         "daemon off;

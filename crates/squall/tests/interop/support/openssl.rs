@@ -1,4 +1,4 @@
-//! openssl's own client, which tells what TLS agrees on with a server, and its server.
+//! openssl's client, which prints what TLS negotiated with a server, and its server.
 
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -10,8 +10,8 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::{command, run};
 use super::{Http, Peer, folder};
 
-/// openssl's server with these files below /documents. A body goes to the end of the connection: close_notify, behind
-/// which TCP stays open for the client's.
+/// Starts openssl's server with these files under /documents. A response body ends with the connection: the server
+/// sends close_notify, and TCP stays open for the client's.
 pub(crate) fn start_server(files: &[(&str, &[u8])]) -> Peer {
     let (folder, certificate) = folder(files);
     let port = free_port();
@@ -31,20 +31,20 @@ pub(crate) fn start_server(files: &[(&str, &[u8])]) -> Peer {
     }
 }
 
-/// Whether the server takes the offer of this protocol in TLS (ALPN, RFC 7301).
+/// Whether the server accepts this protocol in ALPN (RFC 7301).
 pub(crate) fn accepts_alpn(address: SocketAddrV4, protocol: &str) -> bool {
     let flags = ["-alpn", protocol];
     connect(address, &flags, "").contains(&format!("ALPN protocol: {protocol}"))
 }
 
-/// Asks a server of HTTP/1.1 twice over this version of TLS ("1.2" or "1.3"), the second time with the session that it
-/// gave; what openssl printed of both.
+/// Fetches twice from an HTTP/1.1 server over this TLS version ("1.2" or "1.3"), resuming the first session the second
+/// time. Returns openssl's output of both.
 pub(crate) fn fetch_twice(address: SocketAddrV4, version: &str, path: &str) -> [String; 2] {
     let folder = TempDir::new().expect("a temporary folder");
     let session = folder.path().join("session");
     let session = session.to_str().expect("a path of letters");
     let version = format!("-tls{}", version.replace('.', "_"));
-    // The session of TLS 1.3 comes after the handshake: so it is kept up until the server ends it.
+    // TLS 1.3 delivers the session after the handshake, so the connection is kept open until the server closes it.
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     let kept = |flag| connect(address, &[&version, "-ign_eof", flag, session], &request);
     let first = kept("-sess_out");

@@ -1,4 +1,4 @@
-//! Finding the programs, and running one to its end within a limit of time.
+//! Locates the programs, and runs one to its end within a time limit.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,25 +12,25 @@ use tempfile::TempDir;
 /// Longer than anything here takes on a busy machine with two cores.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether the programs of a test are there. If not, it says so loudly, and fails where every test must run.
+/// Whether the programs that a test needs are installed. If not, prints a notice, or fails where every test must run.
 pub(crate) fn have(programs: &[&str]) -> bool {
     let Some(missing) = programs.iter().find(|program| find(program).is_none()) else {
         return true;
     };
     let said = format!("skipped: this test needs {missing}; scripts/peers installs it");
     assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
-    // Not eprintln!, which the test harness would keep to itself.
+    // Not eprintln!, whose output the test harness captures.
     let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
     false
 }
 
-/// A command of this program, which must be there. "pycurl" is the Python that has it, "nginx-mainline" the nginx that
-/// speaks HTTP/2 to upstreams.
+/// A command for this program, which must be installed. "pycurl" is the Python that has pycurl, "nginx-mainline" the
+/// nginx that speaks HTTP/2 to upstreams.
 pub(crate) fn command(program: &str) -> Command {
     Command::new(find(program).unwrap_or_else(|| panic!("`have` is asked for {program} first")))
 }
 
-/// First in the folder of scripts/peers, then in PATH, then where Debian has its servers.
+/// Looks in the folder of scripts/peers, then in PATH, then where Debian installs servers.
 fn find(program: &str) -> Option<PathBuf> {
     if program == "pycurl" {
         return is_program(peers().join("python/bin/python3"));
@@ -49,7 +49,7 @@ fn is_program(path: PathBuf) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// The same folder as in scripts/peers: $SQUALL_PEERS, else peers in cargo's target folder.
+/// The folder that scripts/peers uses: $SQUALL_PEERS, otherwise peers in cargo's target folder.
 fn peers() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
@@ -58,7 +58,7 @@ fn peers() -> PathBuf {
     }
 }
 
-/// Runs a program that must succeed within `PATIENCE`; what it printed.
+/// Runs a program that must succeed within `PATIENCE`. Returns its output.
 pub(crate) fn run(command: &mut Command) -> Output {
     let output = attempt(command);
     assert!(
@@ -71,9 +71,9 @@ pub(crate) fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a program that may fail, and is ended after `PATIENCE`.
+/// Runs a program that may fail, and kills it after `PATIENCE`.
 pub(crate) fn attempt(command: &mut Command) -> Output {
-    // Into files: a pipe could be held open by what the program leaves behind.
+    // Output goes to files, because a leftover child process could hold a pipe open.
     let folder = TempDir::new().expect("a temporary folder");
     let file = |name: &str| File::create(folder.path().join(name)).expect("a file");
     let mut child = command

@@ -1,4 +1,4 @@
-//! pycurl, for its libcurl with HTTP/3 (ngtcp2 and nghttp3): a client that is neither squall's nor Chromium's QUIC.
+//! pycurl, for its libcurl with HTTP/3 (ngtcp2 and nghttp3): a client whose QUIC is neither squall's nor Chromium's.
 
 use std::path::Path;
 
@@ -8,23 +8,23 @@ use super::answer::{Answer, Request};
 use super::curl;
 use super::program::{PATIENCE, command, run};
 
-/// Fetches over HTTP/3 and nothing else.
+/// Fetches over HTTP/3 only.
 pub(crate) fn fetch(request: &Request) -> Answer {
     fetch_times(request, 1).remove(0)
 }
 
-/// The same with these fields in the request, and the path as it is. With the answer comes its head.
+/// Like [`fetch`], with additional header fields and the path sent unchanged. Also returns the response head.
 pub(crate) fn fetch_with_head(request: &Request, fields: &[&str]) -> (Answer, String) {
     ask(request, fields, 1, None).remove(0)
 }
 
-/// The same request so many times in parallel, over one connection.
+/// Sends the request `times` times in parallel, over one connection.
 pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
     let answers = ask(request, &[], times, None).into_iter();
     answers.map(|(answer, _)| answer).collect()
 }
 
-/// The same, with the secrets of the connection written to a key log (`SSLKEYLOGFILE`).
+/// Like [`fetch_times`], and writes the connection's secrets to a key log (`SSLKEYLOGFILE`).
 pub(crate) fn fetch_with_key_log(request: &Request, times: usize, keys: &Path) -> Vec<Answer> {
     let answers = ask(request, &[], times, Some(keys)).into_iter();
     answers.map(|(answer, _)| answer).collect()

@@ -1,4 +1,4 @@
-//! squall itself, as the binary that people run: `squall serve` and `squall proxy` as peers, `squall fetch` and `squall load`
+//! squall itself, as the released binary: `squall serve` and `squall proxy` as peers, `squall fetch` and `squall load`
 //! as clients.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::daemon::{Daemon, Port, free_port};
 use super::program::{PATIENCE, attempt};
 use super::{Http, Peer, Upstream, documents, folder};
 
-/// `squall serve` with these flags, and each HTTP on a port of its own. It writes `access_log`.
+/// `squall serve` with these flags, each HTTP version on a separate port. It writes an access log.
 pub(crate) fn serve(flags: &[&str]) -> Peer {
     start("serve", &[], |_| {
         flags.iter().map(|&flag| flag.to_owned()).collect()
@@ -27,7 +27,7 @@ pub(crate) fn serve_files(files: &[(&str, &[u8])]) -> Peer {
     })
 }
 
-/// `squall proxy` in front of this upstream with HTTP/1.1, and each HTTP on a port of its own.
+/// `squall proxy` in front of this HTTP/1.1 upstream, each HTTP version on a separate port.
 pub(crate) fn proxy(upstream: Upstream) -> Peer {
     assert_eq!(upstream.http, Http::H1, "what it is configured for here");
     start("proxy", &[], |_| {
@@ -64,8 +64,8 @@ fn start(subcommand: &str, files: &[(&str, &[u8])], flags: impl Fn(&Path) -> Vec
 
 const ACCESS_LOG: &str = "access.log";
 
-/// The lines of the server's access log that say `last`, and those before: once there is one, for the log is written
-/// whenever the server has nothing else to do.
+/// Waits until the server's access log contains `last`, and returns its lines. The server writes the log only when
+/// idle, so the line may be late.
 pub(crate) fn access_log_until(server: &Peer, last: &str) -> Vec<String> {
     let path = server.folder.path().join(ACCESS_LOG);
     let give_up = Instant::now() + PATIENCE;
@@ -79,45 +79,44 @@ pub(crate) fn access_log_until(server: &Peer, last: &str) -> Vec<String> {
     }
 }
 
-/// The line of the access log that says this.
+/// The access log line that contains `what`.
 pub(crate) fn access_line(server: &Peer, what: &str) -> String {
     let log = access_log_until(server, what);
     let line = log.into_iter().find(|line| line.contains(what));
     line.expect("it was waited for")
 }
 
-/// A command of squall that has ended.
+/// A squall command that has exited.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
-    /// What it said on stderr.
-    pub(crate) said: String,
-    /// What was run.
+    pub(crate) stderr: String,
+    /// The command line.
     command: String,
 }
 
-/// `squall fetch` with this HTTP and no other, from a peer with any certificate.
-pub(crate) fn fetch(http: Http, request: &Request, flags: &[&str]) -> Ended {
+/// `squall fetch` with this HTTP version only, accepting any certificate.
+pub(crate) fn fetch(http: Http, request: &Request, flags: &[&str]) -> CommandOutput {
     fetch_trusting(http, request, &[&["--insecure"], flags].concat())
 }
 
-/// `squall fetch` that asks for HTTP/2 by `Upgrade: h2c` (RFC 7540 §3.2), and tells what it sends and receives.
-pub(crate) fn fetch_by_upgrade(request: &Request) -> Ended {
+/// `squall fetch` that offers `Upgrade: h2c` (RFC 7540 §3.2), with verbose output.
+pub(crate) fn fetch_by_upgrade(request: &Request) -> CommandOutput {
     let mut squall = command();
     squall.args(["fetch", "--timeout=50s", "--upgrade", "-v"]);
     finish(squall.arg(request.url))
 }
 
-/// `squall fetch` with the HTTP that the peer has to offer.
-pub(crate) fn fetch_automatic(request: &Request) -> Ended {
+/// `squall fetch` with the HTTP version that the peer offers.
+pub(crate) fn fetch_automatic(request: &Request) -> CommandOutput {
     let mut squall = command();
     squall.args(["fetch", "--timeout=50s", "--insecure", "--http", "auto"]);
     finish(squall.arg(request.url))
 }
 
-/// `squall fetch` from a peer with a certificate that counts, unless the flags say otherwise.
-pub(crate) fn fetch_trusting(http: Http, request: &Request, flags: &[&str]) -> Ended {
+/// `squall fetch` that verifies the certificate, unless the flags say otherwise.
+pub(crate) fn fetch_trusting(http: Http, request: &Request, flags: &[&str]) -> CommandOutput {
     let folder = TempDir::new().expect("a temporary folder");
     let mut squall = command();
     squall
@@ -132,8 +131,9 @@ pub(crate) fn fetch_trusting(http: Http, request: &Request, flags: &[&str]) -> E
     finish(squall.arg(request.url))
 }
 
-/// `squall load`: so many GET requests over four connections, over HTTP/2 and HTTP/3 up to 16 at a time on each.
-pub(crate) fn load(http: Http, url: &str, requests: u32) -> Ended {
+/// `squall load`: this number of GET requests over four connections, with up to 16 in flight on each over HTTP/2 and
+/// HTTP/3.
+pub(crate) fn load(http: Http, url: &str, requests: u32) -> CommandOutput {
     let mut squall = command();
     squall
         .args(["load", "--insecure", "--http", http.name()])
@@ -142,8 +142,8 @@ pub(crate) fn load(http: Http, url: &str, requests: u32) -> Ended {
     finish(squall.arg(url))
 }
 
-/// `squall load` with these flags, from a peer with any certificate.
-pub(crate) fn load_with(flags: &[&str], url: &str) -> Ended {
+/// `squall load` with these flags, accepting any certificate.
+pub(crate) fn load_with(flags: &[&str], url: &str) -> CommandOutput {
     finish(command().args(["load", "--insecure"]).args(flags).arg(url))
 }
 
@@ -153,48 +153,48 @@ fn command() -> Command {
     squall
 }
 
-fn finish(command: &mut Command) -> Ended {
+fn finish(command: &mut Command) -> CommandOutput {
     let Output {
         status,
         stdout,
         stderr,
     } = attempt(command);
-    Ended {
+    CommandOutput {
         code: status.code(),
         stdout,
-        said: String::from_utf8_lossy(&stderr).into_owned(),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
         command: format!("{command:?}"),
     }
 }
 
-impl Ended {
-    /// Checks that it got this body, whole.
+impl CommandOutput {
+    /// Checks that it received exactly this body.
     pub(crate) fn check(&self, body: &[u8]) {
-        let Ended {
+        let CommandOutput {
             code,
             stdout,
-            said,
+            stderr,
             command,
         } = self;
-        assert_eq!(*code, Some(0), "{command}: {said}");
+        assert_eq!(*code, Some(0), "{command}: {stderr}");
         assert_eq!(
             stdout.len(),
             body.len(),
-            "length of the body of {command}: {said}"
+            "length of the body of {command}: {stderr}"
         );
         assert!(stdout == body, "another body of {command}");
     }
 
-    /// Checks that it failed, and said this.
-    pub(crate) fn check_failed(&self, said: &str) {
+    /// Checks that it failed and printed `message`.
+    pub(crate) fn check_failed(&self, message: &str) {
         assert_eq!(self.code, Some(1), "{self:?}");
-        assert!(self.said.contains(said), "no {said:?} in {self:?}");
+        assert!(self.stderr.contains(message), "no {message:?} in {self:?}");
     }
 
-    /// Checks that all requests of a load succeeded, over this HTTP.
+    /// Checks that all requests of a load succeeded over this HTTP version.
     pub(crate) fn check_load(&self, http: Http, requests: u32) {
         let printed = String::from_utf8_lossy(&self.stdout);
-        let told = || format!("{}: {printed}{}", self.command, self.said);
+        let told = || format!("{}: {printed}{}", self.command, self.stderr);
         assert_eq!(self.code, Some(0), "{}", told());
         let line = format!("{requests} succeeded (100 %)");
         let is_said = |found: &str| found.replace(',', "") == line;

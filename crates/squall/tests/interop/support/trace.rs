@@ -1,18 +1,18 @@
-//! What `nghttp -v` and `squall fetch -v` print of HTTP/2's frames, read back.
+//! Parses the HTTP/2 frames that `nghttp -v` and `squall fetch -v` print.
 
-/// A frame.
+/// An HTTP/2 frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     is_sent: bool,
     name: String,
     pub(crate) stream: u32,
-    /// Of its payload, in bytes.
+    /// Payload length in bytes.
     pub(crate) length: u64,
-    /// The lines below the first: flags, settings, an increment.
+    /// The indented lines below the first: flags, settings, an increment.
     details: Vec<String>,
 }
 
-/// The frames of such a text, in order:
+/// The frames in such a text, in order:
 ///
 /// ```text
 /// [  0.001] recv SETTINGS frame <length=12, flags=0x00, stream_id=0>
@@ -70,7 +70,7 @@ impl Frame {
         line.split_once(':')?.1.strip_suffix(']')?.parse().ok()
     }
 
-    /// Of a WINDOW_UPDATE.
+    /// The increment of a WINDOW_UPDATE.
     pub(crate) fn increment(&self) -> u64 {
         let told = self.details.iter().find_map(|line| {
             let value = line.strip_prefix("(window_size_increment=")?;

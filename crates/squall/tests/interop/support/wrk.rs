@@ -1,11 +1,12 @@
-//! wrk: HTTP/1.1 as fast as the server answers, over connections that stay open.
+//! wrk: HTTP/1.1 as fast as the server responds, over connections that stay open.
 
 use std::net::SocketAddrV4;
 
 use super::Http;
 use super::program::{command, run};
 
-/// Asks for a path for one second over so many connections; how many answers came, all with a status of 200 to 399.
+/// Requests a path for one second over `connections` connections. Returns the number of responses; all must have a
+/// status of 200 to 399.
 pub(crate) fn load(address: SocketAddrV4, path: &str, connections: u32) -> u64 {
     let mut wrk = command("wrk");
     wrk.args([
