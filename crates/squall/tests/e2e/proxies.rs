@@ -167,7 +167,7 @@ fn small_and_empty_responses_pass_over_every_protocol_pair() {
 }
 
 #[test]
-fn slow_reader_does_not_fill_the_proxys_memory() {
+fn slow_reader_does_not_fill_the_memory_of_the_proxy() {
     let _seat = seat();
     let server = Serving::start(&KINDS, &[]);
     for back in KINDS {

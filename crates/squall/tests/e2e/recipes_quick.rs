@@ -25,6 +25,9 @@ use crate::support::{
 /// Fewer pairs of trials prove nothing, whatever they show: by chance alone, all of five point the same way in 6 % of
 /// runs.
 const PAIRS_OF_A_PROOF: usize = 6;
+/// The largest own error of a pair on an idle machine: 544 us of lag, 11 us of lateness and 469 us of wake-up for each of
+/// its two trials (docs/METHOD.md, "Our own error"). A valid trial may have more, which can hide a small difference.
+const IDLE_OWN_ERROR_NS: f64 = 2.0 * 1_024e3;
 
 /// The results of a bundled recipe's quick profile.
 struct Shown {
@@ -90,12 +93,18 @@ impl Shown {
         primary.expect("the primary comparison")
     }
 
-    /// Whether other work on the machine disturbed all trials of a cell, or so many that the others cannot prove
-    /// anything.
+    /// Whether other work on the machine disturbed all trials of a cell, or so many that nothing is proven by the
+    /// others.
     fn is_disturbed(&self) -> bool {
         let leading = self.leading();
+        let pairs = leading.pairs.iter();
+        let calm_pairs = pairs
+            .filter(|pair| pair.own_error <= IDLE_OWN_ERROR_NS)
+            .count();
+        let disturbed_pairs = leading.invalid_pairs as usize + leading.pairs.len() - calm_pairs;
         let mut cells = (self.summary.conditions.iter()).flat_map(|condition| &condition.cells);
-        (leading.invalid_pairs > 0 && leading.pairs.len() < PAIRS_OF_A_PROOF)
+        let is_proven = matches!(leading.finding, Difference::Higher | Difference::Lower);
+        (!is_proven && disturbed_pairs > 0 && calm_pairs < PAIRS_OF_A_PROOF)
             || cells.any(|cell| cell.trials.iter().all(|trial| !trial.is_valid()))
     }
 
