@@ -23,7 +23,7 @@ prerequisites: ## check what the build needs, install what is missing
 peers: ## check what else the tests need, install what is missing
 	@scripts/peers
 
-demo: prerequisites ## build squall and answer a real question: 90 seconds after the build
+demo: prerequisites ## build squall and answer a real question: at most 90 seconds after the build
 	cargo build --release -p squall $(CARGO_FLAGS)
 	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick --stations embedded
 

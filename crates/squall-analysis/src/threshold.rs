@@ -153,7 +153,7 @@ pub enum Certainty {
     Exact,
     /// This value or more: unfinished requests hide how much more.
     LowerBound,
-    /// Infinite: so many requests failed that the number would be one of theirs.
+    /// Infinite: the percentile falls among the failed requests.
     Endless,
     /// It was not measured, or there are too few requests for it.
     Unmeasured,

@@ -292,7 +292,7 @@ impl<E: Engine> Layers<E> {
     }
 }
 
-/// Returns the engine, creating the one that ALPN selected if there is none yet.
+/// Returns the engine. The first call creates the one that ALPN selected.
 fn engine_or_new<'e, E: Engine>(
     engine: &'e mut Option<E>,
     secured: &tls::HandshakeOutcome,

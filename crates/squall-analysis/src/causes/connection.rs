@@ -279,8 +279,9 @@ impl Connections {
     }
 }
 
-/// Connections in the order of their first packets, put into the order of the client's numbers. `first_sent` has when each
-/// number of QUIC's sent its first frame, in the order of these times. If it does not have all connections, the order stays.
+/// Sorts connections, which come in the order of their first packets, by the client's numbers. `first_sent` has the times
+/// at which QUIC connections sent their first frames, and their numbers, in the order of these times. If a connection is
+/// missing from it, the order stays.
 fn by_number(all: Vec<StartedConnection>, first_sent: &[(u64, u32)]) -> Vec<StartedConnection> {
     let is_of_all = first_sent.len() == all.len();
     if !is_of_all

@@ -167,7 +167,8 @@ impl Inputs {
         self.path.sort();
     }
 
-    /// When a side's connections of QUIC sent their first frames, with its numbers for them, in the order of these times.
+    /// The times at which a side's QUIC connections sent their first frames, and its numbers for them, in the order of these
+    /// times.
     pub(super) fn first_sent(&mut self, side: Side) -> Vec<(u64, u32)> {
         let logs = self.sides[side as usize].iter_mut();
         let times = logs.filter_map(|(number, log)| Some((log.first_sent()?, number)));

@@ -1,4 +1,4 @@
-//! The load of a trial: who sends requests, what triggers them, and for how long. A client's workload is made from it.
+//! The load of a trial: the source of its requests, what triggers them, and for how long. A client's workload is made from it.
 //!
 //! Everything is decided here except the seed, which belongs to the trial. The requests themselves are in the plan's
 //! list; a load refers to them by place. squall-recipe maps a recipe's keys to these values.
@@ -19,7 +19,7 @@ const LOAD_SALT: u64 = u64::from_be_bytes(*b"the load");
 /// The load of a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Who sends requests, and what triggers them.
+    /// The source of the requests, and what triggers them.
     pub kind: LoadKind,
     /// Time before the measurement begins: its requests are recorded, but are not part of any statistic.
     pub warmup: Duration,

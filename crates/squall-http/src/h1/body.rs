@@ -28,7 +28,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The body to expect; `None` if there is none.
+    /// The expected body; `None` for a message without one.
     pub(super) fn of(framing: Framing) -> Option<Body> {
         match framing {
             Framing::Empty => None,

@@ -244,7 +244,7 @@ pub(super) fn parse_response(
 /// there are as many CRs as LFs.
 fn check_line_ends(head: &[u8]) -> Result<(), ConnectionError> {
     // The counters are bytes, so that the compiler can process 16 or more at a time. They cannot differ by 256, because
-    // so many lines would be too many fields.
+    // a head with that many lines exceeds the limit on fields.
     let count = |byte| {
         let add = |count: u8, &b: &u8| count.wrapping_add(u8::from(b == byte));
         head.iter().fold(0, add)

@@ -168,7 +168,7 @@ impl Client {
         self.state()
     }
 
-    /// Fills `batch` with output; false if there is none now. The marks in `inbox` belong to the batch: their time is
+    /// Fills `batch` with output; false if nothing is to be sent. The marks in `inbox` belong to the batch: their time is
     /// when it leaves, [`Batch::delay`] after `now`. Until then, further calls return false.
     pub fn output(
         &mut self,

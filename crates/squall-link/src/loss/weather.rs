@@ -5,8 +5,8 @@
 //! took effect, the weather is the same. Bursts driven by packets are `burst`.
 //!
 //! Spells are not drawn one after the other: catching up with hours of silence in a weather of microseconds would stop the
-//! link. Instead time is divided into cells so long that the states at their ends are independent (their correlation is
-//! below the resolution of a draw). Within a cell the state in the middle is drawn, given those at the ends, then the state
+//! link. Instead, time is divided into long cells. The states at their ends are independent, because their correlation is
+//! below the resolution of a draw. Within a cell the state in the middle is drawn, given those at the ends, then the state
 //! in the middle of the relevant half, and so on: a Markov chain's bridge, with the chain's exact distribution. So the
 //! state at any time costs the same few draws. It is Lévy's construction of Brownian motion, for a chain of two states.
 

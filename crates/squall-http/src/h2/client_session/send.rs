@@ -77,7 +77,7 @@ fn put(out: &mut Vec<u8>, kind: FrameKind, flags: u8, stream: u32, payload: &[u8
 }
 
 impl<H: Handler> ClientSession<H> {
-    /// Appends the next frame that can be sent now and returns its size; 0 if there is none.
+    /// Appends the next frame that can be sent now and returns its size; 0 if nothing can be sent.
     pub(super) fn write(&mut self, out: &mut Vec<u8>) -> Result<usize, Error> {
         let start = out.len();
         while out.len() == start && self.write_next(out)? {}
@@ -201,7 +201,7 @@ impl<H: Handler> ClientSession<H> {
         }
     }
 
-    /// Writes a DATA frame of the next stream in turn; returns false if there is none.
+    /// Writes a DATA frame of the next stream in turn; returns false if no stream can send.
     fn write_data(&mut self, out: &mut Vec<u8>) -> bool {
         if self.to_send.0 <= 0 {
             return false;
