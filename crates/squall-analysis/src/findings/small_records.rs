@@ -11,15 +11,16 @@ use super::{CostShare, Detection, Detector, Evidence, Whole};
 pub(super) const DETECTOR: Detector = Detector {
     name: "small_records",
     title: "Small TLS records",
-    explanation: "Large bodies went out in records of about a packet each, by a fixed small size or because records \
-                  start small on connections that are fresh or were idle. Each record costs 22 bytes and more on the \
-                  wire and one pass of the cipher at both ends.",
+    explanation: "Large bodies, or their first megabyte, went out in records of about a packet each, by a fixed small \
+                  size or because records start small on connections that are fresh or were idle. Each record costs 22 \
+                  bytes and more on the wire and one pass of the cipher at both ends.",
     detect,
 };
 
-/// A packet's payload and a half. Fixed or dynamic small records (1,186 to 1,378 bytes in Go, nghttpx and h2o) stay below
-/// it; 4 KiB (nginx's smallest advice) does not.
-const MEAN_RECORD_AT_MOST: u64 = 2_190;
+/// Small records have 1,186 to 1,378 bytes in Go, nghttpx and h2o. nghttpx sends 1 MiB of them after each second of silence:
+/// a body of up to 4 MB stays below this mean even if the rest is in full records. Records of 4 KiB, nginx's smallest
+/// advice, have 4,118 bytes on the wire.
+const MEAN_RECORD_BELOW: u64 = 4_096;
 /// At least a tenth of the large messages.
 const OF_MESSAGES_AT_LEAST: f64 = 0.1;
 const MEGABYTE: f64 = 1e6;
@@ -29,7 +30,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut requests, mut at) = (BTreeSet::new(), None);
     for message in &case.records.message_records {
         messages += 1;
-        if message.wire_bytes > MEAN_RECORD_AT_MOST * message.records {
+        // The last record has what is left.
+        if message.wire_bytes >= MEAN_RECORD_BELOW * (message.records - 1) {
             continue;
         }
         small += 1;
@@ -121,6 +123,14 @@ mod tests {
         assert!(is_near(finding.share.part, 0.1));
         assert_eq!(finding.fixes[0].station, "server");
         assert_eq!(finding.evidence.requests.len(), 10);
+    }
+
+    /// As nghttpx sends a video segment on a connection that was idle: 1 MiB in records of 1,300 bytes, then full ones.
+    #[test]
+    fn body_that_begins_with_a_megabyte_of_small_records_is_found() {
+        let (small, full) = (1_322 * 807, 16_406 * 161);
+        let finding = responses(small + full, 807 + 161).finding("small_records");
+        assert!(is_near(finding.unwrap().share.part, 0.1));
     }
 
     #[test]

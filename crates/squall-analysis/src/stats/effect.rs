@@ -10,7 +10,7 @@
 //! Statistics", Statistics and Probability Letters 4, 1986. A difference of two medians has no such interval, and a
 //! bootstrap makes one that is too wide: the median of a few values drawn with replacement scatters up to 1.17 times as
 //! much as it should. Unpaired runs therefore get Welch's interval of the difference of the means, the figure that the
-//! permutation test uses (`sign_flip`). `tests/coverage.rs` simulates the coverage of both.
+//! permutation test uses (`sign_flip`). `tests/integration/coverage.rs` simulates the coverage of both.
 
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 

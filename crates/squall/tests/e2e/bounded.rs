@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{bench, peak_kib};
+use crate::support::{peak_kib, seat};
 
 /// A client that has exited.
 pub(crate) struct ClientOutput {
@@ -55,9 +55,9 @@ pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str)
     }
 }
 
-/// Checks up to `at_once` cases in parallel, each in its own folder, and holds the bench for all of them.
+/// Checks up to `at_once` cases in parallel, each in its own folder.
 pub(crate) fn check_each<T: Sync>(cases: &[T], at_once: usize, check: impl Fn(&T, &Path) + Sync) {
-    let _bench = bench();
+    let _seat = seat();
     for some in cases.chunks(at_once) {
         thread::scope(|scope| {
             for case in some {

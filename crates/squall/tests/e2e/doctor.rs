@@ -6,7 +6,7 @@ use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
-use crate::support::{bench, have, is_root, squall, stderr, stdout};
+use crate::support::{bench, have, is_root, seat, squall, stderr, stdout};
 
 const CHECKS: [&str; 20] = [
     "kernel",
@@ -45,7 +45,7 @@ fn parse(json: &str) -> Vec<Value> {
 
 #[test]
 fn every_check_has_a_line_in_the_table() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let output = squall(home.path())
         .arg("doctor")
@@ -73,7 +73,7 @@ fn every_check_has_a_line_in_the_table() {
 
 #[test]
 fn json_has_the_same_checks() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let output = squall(home.path())
         .args(["doctor", "--json"])

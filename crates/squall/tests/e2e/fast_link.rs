@@ -20,7 +20,7 @@ use squall_linux::tun::Offload;
 use tempfile::TempDir;
 
 use crate::bare_link::{ADDRESS, BareLink, EndedLink};
-use crate::support::{bench, is_root, squall, stderr};
+use crate::support::{is_root, seat, squall, stderr};
 
 const LOSS: f64 = 0.01;
 const BYTES: usize = 16 << 20;
@@ -120,7 +120,7 @@ fn each_segment_of_a_super_packet_has_its_own_fate() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let Bulk {
         ended,
         retransmitted,
@@ -208,7 +208,7 @@ fn same_seed_drops_the_same_segments_of_super_packets() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     type Fates = BTreeMap<(Direction, PacketClass, u64), Fate>;
     let fates = |seed| -> Fates {
         let packets = bulk(lossy(), seed).ended.packets.into_iter();
@@ -241,7 +241,7 @@ fn flipped_bit_reaches_the_receivers_checksum_and_no_further() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let lane = LaneSettings {
         loss: Loss::default(),
         corrupt: one_percent(),
@@ -265,7 +265,7 @@ fn datagrams_of_one_super_packet_arrive_separately() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     const SIZE: u16 = 1200;
     let link = BareLink::start(LaneSettings::default(), 1, Offload::Segments);
     let bind = |host: &Host, address| {
@@ -302,7 +302,7 @@ fn datagrams_of_one_super_packet_arrive_separately() {
 
 #[test]
 fn summary_states_the_offload_used() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (flags, offload) in [(&["--fast"][..], "segments"), (&[], "none")] {
         let output = squall(home.path())

@@ -13,7 +13,7 @@ use squall_http::tls::{self, Session, Trust};
 use squall_http::{ClientEvent, Inbox, InboxOptions, h3};
 
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::bench;
+use crate::support::seat;
 
 /// The memory limit for a server, in KiB. An idle server takes 17 MiB. The worst HTTP/1.1 attack is 1,024 queued
 /// responses (`h1::MAX_PIPELINED`) on each of two connections, none of which holds its body before its turn: 12 MiB.
@@ -248,7 +248,7 @@ fn check_memory(serving: &Serving, name: &str) {
 
 #[test]
 fn server_withstands_http1_floods() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     withstand(&http1_attacks(), serving, |serving| {
         Wire::plain(serving.address("h1"))
@@ -257,7 +257,7 @@ fn server_withstands_http1_floods() {
 
 #[test]
 fn server_withstands_http2_floods() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h2c"], &[]);
     withstand(&http2_attacks(), serving, |serving| {
         Wire::plain(serving.address("h2c"))
@@ -266,7 +266,7 @@ fn server_withstands_http2_floods() {
 
 #[test]
 fn server_withstands_http2_floods_over_tls() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h2"], &[]);
     withstand(&http2_attacks(), serving, |serving| {
         Wire::secure(serving.address("h2"))
@@ -290,7 +290,7 @@ const ALL: [&str; 6] = ["h1", "h1s", "h2c", "h2", "https", "h3"];
 
 #[test]
 fn server_withstands_garbage_on_every_listener() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&ALL, &[]);
     let bytes = garbage(100_000);
     for kind in ["h1", "h1s", "h2c", "h2", "https"] {
@@ -316,7 +316,7 @@ fn server_withstands_garbage_on_every_listener() {
 
 #[test]
 fn server_withstands_aborted_tls_handshakes() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&ALL, &[]);
     let context = tls::ClientContext::new(&TlsSettings::default(), &["h2"], &Trust::Anyone);
     let session = Session::client(&context.expect("a context"), None).expect("a session");
@@ -341,7 +341,7 @@ fn server_withstands_aborted_tls_handshakes() {
 /// QUIC connections that send only the first flight.
 #[test]
 fn server_withstands_abandoned_quic_handshakes() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let local = socket.local_addr().expect("an address");
@@ -371,7 +371,7 @@ fn server_withstands_abandoned_quic_handshakes() {
 /// Clients that send an occasional byte block no other client, and time out no later than silent ones.
 #[test]
 fn slow_clients_time_out() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h2c", "h2"], &["--idle-timeout", "2s"]);
     let slow = |address: SocketAddr, opening: &[u8], piece: &[u8]| {
         let mut stream = connect(address);
@@ -450,7 +450,7 @@ fn slow_clients_time_out() {
 /// A client that keeps its side open does not keep the connection alive.
 #[test]
 fn server_closes_on_a_rejected_client_that_stays_connected() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     let mut stream = connect(serving.address("h1"));
     stream.write_all(b"rubbish\r\n\r\n").expect("it reads");

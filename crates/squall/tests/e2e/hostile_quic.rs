@@ -10,7 +10,7 @@ use quiche::Shutdown;
 use crate::hostile_quic_rules::{AUTHORITY, PATH, POST, SCHEME, headers};
 use crate::raw_quic::{ENDLESS_HEADERS, GET, RawClient};
 use crate::serving::Serving;
-use crate::support::{bench, seat};
+use crate::support::seat;
 
 /// The memory limit for a server, in KiB. An idle server takes 14 MiB. The worst case is 200 unfinished heads of 60,000
 /// bytes: 12 MiB.
@@ -85,7 +85,7 @@ fn ask_and_reset(client: &mut RawClient, done: &mut u64, fin: bool) {
 
 #[test]
 fn server_withstands_http3_floods() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let to_the_end = ("endless HEADERS", u64::MAX);
     let ended = withstand(to_the_end, &serving, WINDOW, |client, done| {
@@ -176,7 +176,7 @@ fn cancelled_responses_return_their_streams_and_window() {
 fn pings_do_not_keep_a_stalled_connection_open() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const SLOW: Duration = Duration::from_secs(6);
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &["--idle-timeout", "2s", "--body", "1MiB"]);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -219,7 +219,7 @@ fn ping(client: &mut RawClient) {
 
 #[test]
 fn proxy_closes_idle_connections_despite_pings() {
-    let _bench = bench();
+    let _seat = seat();
     let upstream = Serving::start(&["h1"], &[]);
     let to = format!("http://{}", upstream.address("h1"));
     let flags = ["--to", &to, "--idle-timeout", "500ms"];

@@ -15,7 +15,7 @@ use crate::hostile_quic::{MOST_KIB, withstand};
 use crate::hostile_quic_rules::{AUTHORITY, POST, SCHEME, field, frame, headers};
 use crate::raw_quic::{GET, RawClient};
 use crate::serving::Serving;
-use crate::support::{bench, seat};
+use crate::support::seat;
 
 const WINDOW: u64 = 1 << 20;
 
@@ -98,7 +98,7 @@ fn send_whole(client: &mut RawClient, stream: u64, frame: &[u8], done: &mut u64)
 
 #[test]
 fn server_withstands_floods_of_reserved_frames_and_streams() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &[]);
     let ended = withstand(
         ("on the control stream", 20_000),

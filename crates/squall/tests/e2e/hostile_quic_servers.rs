@@ -19,7 +19,7 @@ use crate::hostile_servers::{HALF_DATA_3, HEADERS_3, MOST, MOST_KIB};
 use crate::raw_quic::Refusal::{self, OfConnection, OfStream};
 use crate::raw_quic::Then::{Closes, EndsTheStream, KeepsSilent, ResetsTheStream};
 use crate::raw_quic::{CONTROL, RawServer, Then};
-use crate::support::{bench, squall};
+use crate::support::{seat, squall};
 
 /// The number of servers that run in parallel.
 const AT_ONCE: usize = 8;
@@ -279,7 +279,7 @@ const BODY: &[u8] = &{
 
 #[test]
 fn body_in_one_byte_frames_arrives_whole() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = RawServer::new(CONTROL, &[HEADERS_3, BODY], EndsTheStream);
     let (address, refusals) = server.start_listening(home.path());

@@ -17,13 +17,13 @@ use tempfile::TempDir;
 use crate::bare_tls::{BareTls, server_context};
 use crate::bounded;
 use crate::hostile_servers::{MOST, MOST_KIB, RESET, SETTINGS};
-use crate::support::{bench, squall};
+use crate::support::{seat, squall};
 
 const REQUESTS: usize = 200;
 
 #[test]
 fn each_of_many_resets_is_recorded_as_an_outcome() {
-    let _bench = bench();
+    let _seat = seat();
     let tls = server_context(TlsVersion::Tls13, "h2");
     check("http", start(None));
     check("https", start(Some(tls)));

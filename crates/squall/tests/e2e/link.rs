@@ -17,7 +17,7 @@ use squall_base::record::Fate;
 use squall_record::read_packets;
 use tempfile::TempDir;
 
-use crate::support::{bench, have, squall, stderr, stdout};
+use crate::support::{have, seat, squall, stderr, stdout};
 
 /// Runs `squall link` with these arguments in a temporary folder.
 fn link(home: &TempDir, arguments: &[&str]) -> Output {
@@ -58,7 +58,7 @@ fn local_service_is_reachable_across_the_link() {
     if !have(&["curl"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nhello\n";
     let port = serve_on_loopback(answer).to_string();
@@ -104,7 +104,7 @@ fn datagrams_are_forwarded_in_both_directions() {
     if !have(&["python3"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let service = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = service.local_addr().expect("its address").port();
     service
@@ -145,7 +145,7 @@ fn far_program_serves_the_near_one_and_exit_codes_are_passed_on() {
     if !have(&["curl", "python3"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     fs::write(home.path().join("index.html"), "far away\n").expect("a file");
     let serve = ["--serve", "python3 -m http.server 80 2>/dev/null"];
@@ -195,7 +195,7 @@ fn same_seed_drops_the_same_packets_and_table_capture_and_summary_agree() {
     if !have(&["python3"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let script = datagrams(500);
     let dropped = |seed: &str, name: &str| -> Vec<u64> {
@@ -275,7 +275,7 @@ fn schedule_changes_the_running_link() {
     if !have(&["python3"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     fs::write(
         home.path().join("night.txt"),
@@ -316,7 +316,7 @@ fn connections_of_any_program_use_the_configured_congestion_control() {
     if !have(&["python3"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let script = "import socket\nl=socket.create_server(('198.18.0.1',0))\n\
         s=socket.socket()\ns.settimeout(5)\n\
         s.connect(('server',80))\nprint(s.getsockopt(socket.IPPROTO_TCP,13,16).split(b'\\0')[0].decode())";
@@ -389,7 +389,7 @@ fn signals_end_the_link_and_leave_no_process() {
     if !have(&["python3"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     for (signal, to_group, word) in [
         (Signal::SIGKILL, false, "1101"),
         (Signal::SIGTERM, false, "1102"),

@@ -18,7 +18,7 @@ use squall_record::{read_exchanges, read_frames, read_requests, read_sockets};
 use tempfile::TempDir;
 
 use crate::served::{EVERY_PROTOCOL, Serving, ask, speaking, write_body};
-use crate::support::{bench, squall, stderr, stdout};
+use crate::support::{seat, squall, stderr, stdout};
 
 const REQUESTS: usize = 2_000;
 /// The client's connection preface, which precedes all of its frames (RFC 9113, section 3.4).
@@ -247,7 +247,7 @@ fn check_tcp_counts(sample: &SocketSample, sent: u64, received: u64) {
 
 #[test]
 fn http1_messages_fill_the_tcp_payload_without_gaps() {
-    let _bench = bench();
+    let _seat = seat();
     let tables = load(Protocol::H1);
     assert!(tables.frames.is_empty(), "HTTP/1.1 has no frames");
     let samples = tables.last_samples();
@@ -306,7 +306,7 @@ fn check_ranges_are_frames(tables: &Tables) {
 
 #[test]
 fn cleartext_http2_frames_fill_the_tcp_payload_without_gaps() {
-    let _bench = bench();
+    let _seat = seat();
     let tables = load(Protocol::H2c);
     check_ranges_are_frames(&tables);
     let samples = tables.last_samples();
@@ -323,7 +323,7 @@ fn cleartext_http2_frames_fill_the_tcp_payload_without_gaps() {
 
 #[test]
 fn tls_records_carry_every_byte_in_order() {
-    let _bench = bench();
+    let _seat = seat();
     for protocol in [Protocol::H1s, Protocol::H2] {
         let tables = load(protocol);
         let samples = tables.last_samples();
@@ -403,7 +403,7 @@ fn check_records(extents: &[Extent], on_wire: u64) {
 
 #[test]
 fn http3_lies_in_stream_frames_with_increasing_packet_numbers() {
-    let _bench = bench();
+    let _seat = seat();
     let tables = load(Protocol::H3);
     for (connection, sample) in tables.last_samples() {
         assert!(
@@ -480,7 +480,7 @@ fn check_packets_grow(tables: &Tables) {
 
 #[test]
 fn times_of_frames_and_samples_are_in_order_and_within_the_load() {
-    let _bench = bench();
+    let _seat = seat();
     for protocol in [Protocol::H2c, Protocol::H3] {
         let tables = load(protocol);
         let end = tables.requests.iter().map(|request| request.end).max();
@@ -510,7 +510,7 @@ fn times_of_frames_and_samples_are_in_order_and_within_the_load() {
 
 #[test]
 fn ctrl_c_makes_load_report_its_measurements_and_serve_its_counts() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let child = squall(home.path())
@@ -561,7 +561,7 @@ fn ctrl_c_makes_load_report_its_measurements_and_serve_its_counts() {
 
 #[test]
 fn load_without_responses_stops_after_give_up() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
     for protocol in [Protocol::H1, Protocol::H2c] {
@@ -584,7 +584,7 @@ fn load_without_responses_stops_after_give_up() {
 
 #[test]
 fn failures_are_counted_and_reported() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1) + "/?status=503";

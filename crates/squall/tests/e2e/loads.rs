@@ -18,7 +18,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving, ask};
-use crate::support::{bench, may_keep_awake, squall, stderr, stdout};
+use crate::support::{bench, may_keep_awake, seat, squall, stderr, stdout};
 
 /// Runs `squall load` and reads the request records that it wrote.
 fn load(
@@ -87,7 +87,7 @@ fn stall_shows_in_every_latency_that_it_affects() {
 fn script_is_replayed_at_its_times() {
     const STEPS: u64 = 300;
     const CLIENTS: u64 = 20;
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
@@ -148,7 +148,7 @@ fn script_is_replayed_at_its_times() {
 /// Users of scripts and pages open connections on demand, unless --warm opens all of them in advance.
 #[test]
 fn warm_users_have_their_connections_before_the_load() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
@@ -177,7 +177,7 @@ fn warm_users_have_their_connections_before_the_load() {
 
 #[test]
 fn held_response_delays_others_only_without_multiplexing() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
     for (protocol, verdict) in [
@@ -193,7 +193,7 @@ fn held_response_delays_others_only_without_multiplexing() {
 
 #[test]
 fn pages_request_tiles_after_their_document_has_arrived() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
@@ -246,7 +246,7 @@ fn pages_request_tiles_after_their_document_has_arrived() {
 
 #[test]
 fn processors_are_kept_awake_where_allowed_and_wanted() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
@@ -280,7 +280,7 @@ fn processors_are_kept_awake_where_allowed_and_wanted() {
 
 #[test]
 fn thresholds_decide_the_exit_code() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1) + "/?delay=20ms";
@@ -303,7 +303,7 @@ fn thresholds_decide_the_exit_code() {
 
 #[test]
 fn http_versions_are_compared_in_alternating_rounds() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--https", "0", "--h3", "0"]);
     let port = server.address("https").port();
@@ -339,7 +339,7 @@ fn http_versions_are_compared_in_alternating_rounds() {
 
 #[test]
 fn rows_are_written_in_every_format() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let names = ["a.csv", "a.vegeta", "a.h2load", "a.hgrm", "a.hlog"];
@@ -372,7 +372,7 @@ fn rows_are_written_in_every_format() {
 
 #[test]
 fn form_is_uploaded_as_by_a_browser() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("large.pdf"), vec![b'%'; 5_000_000]).expect("a file");
     let server = Serving::start(home.path(), &["--h2c", "0", "--sink"]);
@@ -390,7 +390,7 @@ fn form_is_uploaded_as_by_a_browser() {
 /// A server that dies midway, one that is not there, an unknown host name, and a server with another one's certificate.
 #[test]
 fn failures_are_counted_by_kind() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h2", "0"]);
     let url = server.url(Protocol::H1);

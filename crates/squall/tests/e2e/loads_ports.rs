@@ -7,7 +7,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_record::read_requests;
 use tempfile::TempDir;
 
-use crate::support::{bench, have, is_root, stderr, stdout};
+use crate::support::{have, is_root, seat, stderr, stdout};
 
 /// The number of local ports.
 const PORTS: usize = 60;
@@ -69,7 +69,7 @@ fn requests_without_a_local_port_are_counted_and_the_load_continues() {
     if !is_root() || !have(&["unshare", "ip"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let open = [
         "--rate", "100", "-D", "2s", "-c", "1000", "--cold", "-t", "1",
@@ -89,7 +89,7 @@ fn one_connection_per_request_exhausts_the_local_ports() {
     if !is_root() || !have(&["unshare", "ip"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let arguments = [
         "--set",

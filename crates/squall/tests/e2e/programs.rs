@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use crate::paths::processes_below;
 use crate::support::{
-    bench, check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe,
-    squall, stderr,
+    check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe, seat, squall,
+    stderr,
 };
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
@@ -56,7 +56,7 @@ fn pinned_programs_and_their_children_stay_on_their_processors() {
     if !have(&["nginx", "haproxy", "h2load"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let path = "path = \"client(h2load) -h1-> haproxy ~h1~> many\"\nconnections = 4\n";
     let pinned = format!("[[variant]]\nname = \"pinned\"\n{path}pinned = true\n");
@@ -103,7 +103,7 @@ fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     if !have(&["nginx"]) || usable.len() < 2 {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let variant =
         "[[variant]]\nname = \"strays\"\npath = \"client ~h1~> many\"\npinned = [\"many\"]\n";
@@ -134,7 +134,7 @@ fn program_settings_show_on_the_wire() {
     if !have(&["nginx", "envoy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let variant = |name: &str, program: &str, settings: &str| {
         format!(
             "[[variant]]\nname = \"{name}\"\npath = \"client ~h2c~> {program}\"\nserver.http2 = {settings}\n"

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::bare_tls::{BareTls, CUTS, Cut, End};
 use crate::proxies::{KINDS, fetch, proxy};
 use crate::serving::{Serving, connect};
-use crate::support::{bench, stderr};
+use crate::support::{seat, stderr};
 use crate::truncated_clients::{UPLOADS, Upload, has_succeeded};
 use crate::truncated_servers::{BODIES, Body, is_whole, start};
 
@@ -96,7 +96,7 @@ fn check_upstream(body: Body, cut: Cut) {
 
 #[test]
 fn truncated_upstream_response_looks_complete_to_no_client() {
-    let _bench = bench();
+    let _seat = seat();
     for cut in CUTS {
         thread::scope(|scope| {
             for body in BODIES {
@@ -118,7 +118,7 @@ fn hear_as_of_old(stream: &mut TcpStream) -> (Vec<u8>, bool) {
 /// An HTTP/1.0 client can recognise the end of a response only by the end of the connection.
 #[test]
 fn http10_client_sees_a_clean_end_only_if_the_upstream_ended_cleanly() {
-    let _bench = bench();
+    let _seat = seat();
     for body in BODIES {
         for cut in [
             Cut::Fin,
@@ -164,7 +164,7 @@ fn http10_client_sees_a_clean_end_only_if_the_upstream_ended_cleanly() {
 /// and must not end like complete ones.
 #[test]
 fn http10_client_that_half_closes_gets_no_complete_response() {
-    let _bench = bench();
+    let _seat = seat();
     for body in BODIES.iter().filter(|body| body.name != "a length") {
         let name = body.name;
         let upstream = start(*body, Cut::HalfRecordAndSilence, TlsVersion::Tls13);
@@ -191,7 +191,7 @@ fn http10_client_that_half_closes_gets_no_complete_response() {
 /// TCP after it cannot be distinguished from a client that has gone.
 #[test]
 fn client_that_sends_close_notify_still_gets_its_response() {
-    let _bench = bench();
+    let _seat = seat();
     let server = Serving::start(&["h1", "h2"], &[]);
     for back in ["h1", "h2"] {
         for front in ["h1s", "h2"] {
@@ -261,7 +261,7 @@ fn cut_upload(proxy: &Serving, upload: &Upload, cut: Cut) {
 
 #[test]
 fn truncated_upload_looks_complete_to_no_upstream() {
-    let _bench = bench();
+    let _seat = seat();
     for back in ["h1", "h1s", "h2", "h3"] {
         let home = TempDir::new().expect("a temporary folder");
         let log = home.path().join("server.log");

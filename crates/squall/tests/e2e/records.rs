@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::capture::{Capture, tls_fields};
 use crate::served::{Serving, ask, write_body};
-use crate::support::{bench, have, is_root, stderr};
+use crate::support::{have, is_root, seat, stderr};
 
 /// The inner content type and the tag of AES-GCM (RFC 8446, section 5.2).
 const TLS13_BYTES: u64 = 1 + 16;
@@ -276,7 +276,7 @@ fn upload_of_65_mb_keeps_the_configured_record_size() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     for (size, setting, (command, arguments)) in [
         (16 * KIB, "tls.records=16KiB", FETCH),
         (4 * KIB, "tls.records=4KiB", LOAD),
@@ -300,7 +300,7 @@ fn data_records_have_exactly_the_configured_size() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     for (size, setting) in [
         (16 * KIB, "tls.records=16KiB"),
         (4 * KIB, "tls.records=4KiB"),
@@ -321,7 +321,7 @@ fn tls12_records_have_the_configured_size() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let settings = [
         "tls.records=4KiB",
         "tls.max_version=1.2",
@@ -342,7 +342,7 @@ fn dynamic_records_switch_to_large_ones_once() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     for protocol in [Protocol::H1s, Protocol::H2] {
         let records = transfer(protocol, &[DYNAMIC]).records(TLS13_BYTES);
         for side in [&records.client, &records.server] {
@@ -378,7 +378,7 @@ fn dynamic_records_start_small_again_after_idle_time() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     // The server's delay lets both sides go idle between two exchanges on one connection.
     for (delay, warmups) in [("0ms", 1), ("600ms", 2)] {
         let query = format!("size=300KiB&delay={delay}");
@@ -409,7 +409,7 @@ fn presets_size_records_as_their_programs_do() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     for preset in ["nghttpx", "h2o", "go", "nginx"] {
         let records = find_preset(preset, Side::Server)
             .expect("it is one")

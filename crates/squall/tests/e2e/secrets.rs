@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::capture::{Capture, fields, tls_fields};
 use crate::served::{Serving, ask, write_body};
-use crate::support::{bench, have, is_root, stderr};
+use crate::support::{have, is_root, seat, stderr};
 
 /// The DATA frame type (RFC 9113, section 6.1).
 const DATA: u64 = 0x0;
@@ -123,7 +123,7 @@ fn tshark_decrypts_http2_and_finds_the_recorded_frames() {
     if !is_root() || !have(&["dumpcap", "tshark"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let both = load(Protocol::H2, &[]);
     let (file, keys) = (&both.file, both.keys());
     let rows = tls_fields(
@@ -182,7 +182,7 @@ fn tshark_decrypts_quic_and_finds_the_recorded_frames() {
     if !is_root() || !have(&["dumpcap", "tshark"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     // With GSO the capture holds several datagrams as one, of which tshark reads only the first.
     let both = load(Protocol::H3, &["--set", "http3.gso=false"]);
     let more = ["-d", &format!("udp.port=={},quic", both.port)];
@@ -232,7 +232,7 @@ fn link_capture_includes_the_tls_secrets_of_its_programs() {
     if !is_root() || !have(&["curl", "tshark"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let squall = env!("CARGO_BIN_EXE_squall");
     let serve = format!("{squall} serve --h2 198.18.0.2:8443 --body 3000");

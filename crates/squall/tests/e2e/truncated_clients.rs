@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::bare_tls::{BareTls, CUTS, Cut, End};
 use crate::serving::{Serving, connect};
-use crate::support::bench;
+use crate::support::seat;
 
 /// The server's idle timeout, and the time by which an idle client must be disconnected: the server checks once a
 /// second.
@@ -113,7 +113,7 @@ fn cut_off(serving: &Serving, upload: &Upload, cut: Cut, version: TlsVersion) {
 
 #[test]
 fn partial_upload_is_never_taken_for_a_whole_one() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let log = home.path().join("access.log");
     let log = log.to_str().expect("UTF-8");
@@ -169,7 +169,7 @@ fn check_log(log: &str) {
 #[test]
 fn echo_of_a_partial_body_does_not_end_like_a_complete_response() {
     const ASK: &[u8] = b"POST / HTTP/1.0\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc";
-    let _bench = bench();
+    let _seat = seat();
     let serving = serving(&["--echo"]);
     for cut in [
         Cut::Fin,
@@ -224,7 +224,7 @@ fn given_up_after(address: SocketAddr, sent: &[u8]) -> Duration {
 
 #[test]
 fn stalled_handshakes_time_out() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = serving(&[]);
     let tls = TlsSettings::default();
     let context = ClientContext::new(&tls, &["h2", "http/1.1"], &Trust::Anyone);
@@ -256,7 +256,7 @@ fn stalled_handshakes_time_out() {
 /// Each half record makes the server keep the buffer of a whole one.
 #[test]
 fn many_half_records_time_out_without_using_much_memory() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = serving(&[]);
     let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
     // Nearly a full record, of which only the first half is sent.

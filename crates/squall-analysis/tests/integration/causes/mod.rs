@@ -1,0 +1,14 @@
+//! Attribution of hand-made records, for which the truth is known: every cause, every protocol, every ending.
+//!
+//! `world` makes the records. Real trials are tested in `real_trials.rs`.
+
+mod alone;
+mod endings;
+mod explained;
+mod handshakes;
+mod hops;
+mod laws;
+mod multiplexed;
+mod quic;
+mod repairs;
+mod world;

@@ -1,0 +1,23 @@
+//! Statistics, verdicts, summaries and causes of hand-made records, for which the truth is known.
+//!
+//! `support` makes plans and trials. Trials that really ran are in `real_trials.rs`, a binary of its own because it needs
+//! the machine to itself.
+
+mod a_a;
+mod causes;
+mod censoring;
+mod change;
+mod columns;
+mod coverage;
+#[path = "../../../../fuzz/src/drive_thresholds.rs"]
+#[allow(unreachable_pub)] // public for the fuzz targets, which are another crate
+mod drive_thresholds;
+mod garbage;
+#[path = "../../../squall-record/tests/integration/rows/mod.rs"]
+mod rows;
+mod statistics;
+mod summary;
+mod support;
+mod target_times;
+mod threshold;
+mod verdict;

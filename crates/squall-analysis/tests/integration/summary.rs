@@ -1,0 +1,222 @@
+//! From records to a run's summary: what counts, what is left out, and which warnings there are.
+
+// In tests, a panic reports the failure.
+#![allow(clippy::unwrap_used)]
+
+use squall_analysis::{Quantile, RunSummary, TrialStats, summarise, trial_stats};
+use squall_base::Duration;
+use squall_base::record::{Outcome, Phase, RequestRecord, Validity};
+
+use crate::support::{ms, plan, record, request, trials};
+
+fn stats(requests: &[RequestRecord]) -> TrialStats {
+    trial_stats(&record(&plan(1).trials[0]), requests)
+}
+
+#[test]
+fn only_the_measured_phase_counts() {
+    let mut requests: Vec<_> = (0..200).map(|n| request(n, 5, Outcome::Answered)).collect();
+    for slow in &mut requests[..50] {
+        *slow = RequestRecord {
+            phase: Phase::Warmup,
+            user: 0,
+            what: 0,
+            ..request(slow.request, 900, Outcome::Answered)
+        };
+    }
+    let stats = stats(&requests);
+    assert_eq!((stats.asked, stats.answered), (150, 150));
+    assert_eq!(stats.max, Some(Quantile::Exact(ms(5))));
+    assert_eq!(stats.service_median, Some(Quantile::Exact(ms(3))));
+}
+
+#[test]
+fn own_error_is_the_sum_of_the_p99_9s_of_generator_and_link() {
+    // The 99.9th percentiles: 40 us of the generator, 20 us of the link's wake-up, 30 us each way.
+    assert_eq!(stats(&[]).own_error, Duration::from_micros(120));
+}
+
+#[test]
+fn failed_and_unfinished_requests_stay_in_the_sample() {
+    let mut requests: Vec<_> = (0..394)
+        .map(|n| request(n, n + 1, Outcome::Answered))
+        .collect();
+    requests.push(request(394, 500, Outcome::Censored));
+    requests.extend((395..399).map(|n| request(n, 2, Outcome::StreamReset)));
+    requests.push(RequestRecord {
+        status: Some(503),
+        ..request(399, 2, Outcome::Answered)
+    });
+    let stats = stats(&requests);
+    assert_eq!(
+        (stats.asked, stats.answered, stats.failed, stats.censored),
+        (400, 394, 5, 1)
+    );
+    assert_eq!(stats.median, Some(Quantile::Exact(ms(200))));
+    assert_eq!(stats.p95, Some(Quantile::Exact(ms(380))));
+    assert_eq!(stats.p99, Some(Quantile::Never));
+    assert_eq!(stats.max, Some(Quantile::Never));
+    assert!(matches!(stats.mean, Some(Quantile::AtLeast(_))));
+}
+
+#[test]
+fn tail_percentiles_need_enough_requests() {
+    let tail = |count| {
+        let requests: Vec<_> = (0..count)
+            .map(|n| request(n, 5, Outcome::Answered))
+            .collect();
+        let stats = stats(&requests);
+        assert_eq!(stats.median, Some(Quantile::Exact(ms(5))));
+        (stats.p95.is_some(), stats.p99.is_some())
+    };
+    assert_eq!(tail(71), (false, false));
+    assert_eq!(tail(72), (true, false));
+    assert_eq!(tail(367), (true, false));
+    assert_eq!(tail(368), (true, true));
+}
+
+#[test]
+fn cell_has_the_median_and_range_of_its_valid_trials() {
+    let plan = plan(4);
+    let p99 = |ms_| Quantile::Exact(ms(ms_));
+    let mut trials = trials(&plan, &[1, 30, 10, 20].map(|n| (p99(n), p99(n))));
+    trials[0].validity = Validity::Invalid {
+        reasons: vec!["the link was late".to_owned()],
+    };
+    let summary = summarise(&plan, trials);
+    let cell = &summary.conditions[0].cells[0];
+    let spread = cell.p99.unwrap();
+    assert_eq!(
+        [spread.low, spread.median, spread.high],
+        [10, 20, 30].map(p99)
+    );
+    assert_eq!(
+        (cell.trials.len(), cell.valid_trials().count(), cell.asked),
+        (4, 3, 1200)
+    );
+}
+
+#[test]
+fn summary_round_trips_through_json() {
+    let plan = plan(3);
+    let p99s = [
+        (Quantile::Never, Quantile::AtLeast(ms(3))),
+        (Quantile::Exact(ms(1)), Quantile::Exact(ms(2))),
+        (Quantile::Exact(ms(1)), Quantile::Never),
+    ];
+    for count in 0..=3 {
+        let mut trials = trials(&plan, &p99s[..count]);
+        if let Some(first) = trials.first_mut() {
+            first.failed = 1;
+        }
+        let summary = summarise(&plan, trials);
+        let text = serde_json::to_string(&summary).unwrap();
+        assert_eq!(serde_json::from_str::<RunSummary>(&text).unwrap(), summary);
+    }
+}
+
+#[test]
+fn every_warning_ends_in_advice() {
+    let plan = plan(3);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 2]);
+    trials[0].validity = Validity::Invalid {
+        reasons: vec!["the link was late".to_owned()],
+    };
+    trials[1].congestion_control_used = vec!["reno".to_owned()];
+    trials[1].attempt = 3;
+    trials[2].p99 = None;
+    trials[3].failed = 4;
+    let warnings: Vec<String> = summarise(&plan, trials)
+        .warnings
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "2 of 6 trials have no record. Finish the run with `squall run --resume RUN`.",
+            "Trial 0000-h1-10ms-3p-r0 is invalid and left out: the link was late. Repeat it with `squall run \
+             --resume RUN`.",
+            "1 of 4 trials was repeated because it was disturbed (h1: 0, h2c x1: 1). If they fall on one variant, \
+             it may be what disturbs this machine, and only its calmest trials are left: lower the rate. Else leave \
+             the machine idle while squall runs.",
+            "h2c x1 asked for cubic, but its sockets had reno. Load the kernel's module for cubic, or allow it to \
+             unprivileged users (net.ipv4.tcp_allowed_congestion_control).",
+            "h2c x1: 4 of 800 requests failed. They count as never answered; the error column of the trials' request \
+             records says what happened.",
+            "A trial has only 400 requests: p99 needs 368 and p95 needs 72. Make the load longer or its rate higher.",
+            "A comparison rests on only 1 pair; with 1 comparison it takes 6 that all agree to bring chance below 5 %. Repeat each \
+             cell 6 times.",
+        ]
+    );
+}
+
+#[test]
+fn warnings_about_one_trial_are_in_the_singular() {
+    let plan = plan(6);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    trials.pop();
+    trials[0].attempt = 2;
+    let warnings = summarise(&plan, trials).warnings;
+    let starts = [
+        "1 of 12 trials has no record. ",
+        "1 of 11 trials was repeated because it was disturbed (",
+    ];
+    for (warning, start) in warnings.iter().zip(starts) {
+        assert!(warning.to_string().starts_with(start), "{warning}");
+    }
+}
+
+#[test]
+fn conditions_without_trials_are_listed_in_one_line() {
+    let plan = plan(1);
+    let p99 = Quantile::Exact(ms(1));
+    let untried = |p99s: &[_]| summarise(&plan, trials(&plan, p99s)).untried();
+    assert_eq!(untried(&[]).unwrap(), "No trials yet: delay 10ms, loss 3%");
+    assert_eq!(untried(&[(p99, p99)]), None);
+}
+
+#[test]
+fn too_few_pairs_cause_a_warning() {
+    let p99 = Quantile::Exact(ms(1));
+    let warning = |pairs: u32| {
+        let plan = plan(pairs);
+        let trials = trials(&plan, &vec![(p99, p99); pairs as usize]);
+        summarise(&plan, trials)
+            .warnings
+            .first()
+            .map(ToString::to_string)
+    };
+    assert_eq!(
+        warning(3).unwrap(),
+        "A comparison rests on only 3 pairs; with 1 comparison it takes 6 that all agree to bring chance below 5 %. \
+         Repeat each cell 6 times."
+    );
+    assert_eq!(warning(6), None);
+}
+
+#[test]
+fn repeated_trials_are_counted_by_variant() {
+    let plan = plan(6);
+    let p99 = Quantile::Exact(ms(1));
+    let warnings = |attempts: &[u32]| -> Vec<String> {
+        let mut trials = trials(&plan, &[(p99, p99); 6]);
+        for (trial, &attempt) in trials.iter_mut().zip(attempts) {
+            trial.attempt = attempt;
+        }
+        let summary = summarise(&plan, trials);
+        summary.warnings.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(warnings(&[1; 12]), Vec::<String>::new());
+    let [warning] = &warnings(&[2, 1, 3, 1, 2])[..] else {
+        panic!("one warning tells all repeats");
+    };
+    assert!(
+        warning.starts_with(
+            "3 of 12 trials were repeated because they were disturbed (h1: 3, h2c x1: 0). "
+        ),
+        "{warning}"
+    );
+}

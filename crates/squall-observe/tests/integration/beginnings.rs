@@ -1,0 +1,239 @@
+//! Connections whose beginning is special: HTTP/1.1 that upgrades to HTTP/2, connections that were open before the
+//! first packet, and traces in the first request.
+//!
+//! Reused addresses are in `ports_again.rs`.
+
+use squall_base::Time;
+use squall_base::plan::Protocol;
+use squall_base::record::{Direction, Side};
+use squall_base::traceparent::traceparent;
+use squall_observe::{
+    Checksums, Observations, ObservedPacket, Observer, OpaqueReason, Secrets, Transport,
+    flow_endpoints,
+};
+
+use crate::support::{ACK, Endpoints, KeyArrival, LinkPacket, SYN, observe};
+
+/// The RST flag (RFC 9293, section 3.1).
+const RST: u8 = 0x04;
+
+const ENDS: Endpoints = Endpoints {
+    is_ipv6: false,
+    first: [1_000, 2_000],
+};
+
+/// One packet per write, in order, after a handshake if `with_syn` is set.
+fn packets(writes: &[(Direction, &[u8])], with_syn: bool) -> Vec<LinkPacket> {
+    let mut sent = [0_u64; 2];
+    let mut packets = Vec::new();
+    let mut push = |direction: Direction, payload: &[u8], flags: u8, sent: &mut [u64; 2]| {
+        let time = 10 * (packets.len() as u64 + 1);
+        let offset = sent[direction as usize];
+        let acked = sent[direction.opposite() as usize];
+        sent[direction as usize] += payload.len() as u64;
+        packets.push(LinkPacket {
+            direction,
+            time_in: time,
+            release: Some(time + 1),
+            bytes: ENDS.packet(direction, offset, payload, acked, flags),
+            range: offset..offset + payload.len() as u64,
+        });
+    };
+    if with_syn {
+        push(Direction::Up, &[], SYN, &mut sent);
+        push(Direction::Down, &[], SYN | ACK, &mut sent);
+    }
+    for (direction, payload) in writes {
+        push(*direction, payload, ACK, &mut sent);
+    }
+    packets
+}
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+
+#[test]
+fn h2c_upgrade_continues_as_stream_1() {
+    let ask: &[u8] =
+        b"GET / HTTP/1.1\r\nhost: a\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n\
+        http2-settings: \r\n\r\n";
+    let switch: &[u8] = b"HTTP/1.1 101 \r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
+    // SETTINGS, then `:status: 200` (RFC 7541, appendix A) and two bytes of DATA on stream 1.
+    let answer: &[u8] =
+        b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\x01\0\0\0\x01hi";
+    let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let both = [switch, answer].concat();
+    let writes = [
+        (Direction::Up, ask),
+        (Direction::Down, &both),
+        (Direction::Up, preface),
+    ];
+    let (rows, connections) = observe(&packets(&writes, true), "", KeyArrival::First);
+    assert_eq!(rows.exchanges.len(), 2);
+    for row in &rows.exchanges {
+        assert_eq!(
+            (row.stream, row.protocol, row.status),
+            (1, Protocol::H2c, Some(200))
+        );
+        let request = row.request_extent.expect("all of the request");
+        assert_eq!((request.start, request.end), (0, ask.len() as u64));
+        let response = row.response_extent.expect("all of the response");
+        let (start, end) = (switch.len() as u64 + 9, both.len() as u64);
+        assert_eq!((response.start, response.end), (start, end));
+        assert_eq!(row.response_body_bytes, 2);
+    }
+    // SETTINGS of both, HEADERS and DATA, at both ends.
+    assert_eq!(rows.frames.len(), 8);
+    assert!(
+        connections
+            .iter()
+            .all(|connection| connection.opaque.is_none())
+    );
+}
+
+#[test]
+fn connection_joined_midway_is_read_from_the_next_request() {
+    // The end of a response whose beginning was not captured, then two exchanges.
+    let writes = [
+        (Direction::Down, &b"the end of something"[..]),
+        (Direction::Up, REQUEST),
+        (Direction::Down, RESPONSE),
+        (Direction::Up, REQUEST),
+        (Direction::Down, RESPONSE),
+    ];
+    let (rows, connections) = observe(&packets(&writes, false), "", KeyArrival::First);
+    for side in Side::ALL {
+        let found: Vec<_> = rows
+            .exchanges
+            .iter()
+            .filter(|row| row.side == side)
+            .collect();
+        assert_eq!(found.len(), 2, "{side:?}");
+        assert!(
+            found
+                .iter()
+                .all(|row| row.status == Some(200) && row.response_body_bytes == 2)
+        );
+        // On the wire, nothing precedes the first request; 20 unread bytes precede the first response.
+        assert_eq!(
+            found[0].request_extent.and_then(|extent| extent.wire_start),
+            Some(0)
+        );
+        assert_eq!(
+            found[0]
+                .response_extent
+                .and_then(|extent| extent.wire_start),
+            Some(20)
+        );
+    }
+    for connection in connections {
+        assert!(connection.began_before && connection.opaque.is_none());
+        assert_eq!(connection.client.port(), 40_000);
+    }
+}
+
+#[test]
+fn connection_joined_midway_without_a_request_stays_opaque() {
+    let writes = [
+        (Direction::Up, &b"\0\0\x04\0\0\0\0\0\x01abcd"[..]),
+        (Direction::Down, RESPONSE),
+    ];
+    let (rows, connections) = observe(&packets(&writes, false), "", KeyArrival::First);
+    assert!(rows.exchanges.is_empty() && rows.frames.is_empty());
+    for connection in connections {
+        assert_eq!(connection.opaque, Some(OpaqueReason::BeganBefore));
+        assert_eq!(connection.from_server.bytes, RESPONSE.len() as u64);
+    }
+}
+
+#[test]
+fn connection_is_found_by_its_addresses_from_its_first_packet_until_after_its_end() {
+    let writes = [(Direction::Up, REQUEST), (Direction::Down, RESPONSE)];
+    let mut all = packets(&writes, true);
+    let reset = ENDS.packet(Direction::Up, REQUEST.len() as u64, &[], 0, RST);
+    let first = flow_endpoints(&all[0].bytes).expect("a packet of TCP");
+    assert!(first.is_syn && first.transport == Transport::Tcp);
+    let answer = flow_endpoints(&all[1].bytes).expect("a packet of TCP");
+    assert!(!answer.is_syn, "a SYN that acknowledges another");
+    assert_eq!(
+        (answer.source, answer.destination),
+        (first.destination, first.source)
+    );
+    let last = all.last().expect("there are packets").time_in + 10;
+    all.push(LinkPacket {
+        direction: Direction::Up,
+        time_in: last,
+        release: Some(last),
+        bytes: reset,
+        range: 0..0,
+    });
+    let mut observer = Observer::new(Checksums::Ignored, Secrets::Complete);
+    let mut rows = Observations::default();
+    assert_eq!(observer.connection(first.source, first.destination), None);
+    for sent in &all {
+        let packet = ObservedPacket {
+            time_in: Time::from_nanos(sent.time_in),
+            release: sent.release.map(Time::from_nanos),
+            direction: sent.direction,
+            bytes: &sent.bytes,
+        };
+        observer.observe(&packet, &mut rows);
+        assert_eq!(
+            observer.connection(first.destination, first.source),
+            Some(0)
+        );
+    }
+    assert!(!rows.connections.is_empty(), "it was reset");
+    assert!(rows.exchanges.iter().all(|row| row.connection == 0));
+}
+
+/// An HTTP/2 header section with these fields, in a HEADERS frame that ends stream 1 (RFC 7541, section 6.2.2).
+fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = vec![0x82, 0x86, 0x84];
+    for (name, value) in fields {
+        for text in [name, value] {
+            if text == name {
+                block.push(0);
+            }
+            block.push(text.len() as u8);
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    let mut frame = vec![0, 0, block.len() as u8, 1, 0x5, 0, 0, 0, 1];
+    frame.extend(block);
+    frame
+}
+
+#[test]
+fn traceparent_names_the_request_of_an_exchange() {
+    let value = traceparent(0x2a);
+    let http1 = format!("GET / HTTP/1.1\r\nhost: a\r\nTraceparent: {value}\r\n\r\n");
+    let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let answer: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88";
+    let name = "traceparent";
+    let http2 = |fields: &[(&str, &str)]| [preface, &headers(fields)].concat();
+    let other = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for (request, response, expected) in [
+        (http1.into_bytes(), RESPONSE, Some(0x2a)),
+        (REQUEST.to_vec(), RESPONSE, None),
+        (http2(&[(name, &value)]), answer, Some(0x2a)),
+        (http2(&[(name, &value), (name, &value)]), answer, None),
+        (http2(&[(name, other)]), answer, None),
+        (http2(&[]), answer, None),
+    ] {
+        let writes = [(Direction::Up, &request[..]), (Direction::Down, response)];
+        let (rows, _) = observe(&packets(&writes, true), "", KeyArrival::First);
+        assert_eq!(rows.exchanges.len(), 2);
+        for row in &rows.exchanges {
+            assert_eq!(row.request, expected, "{row:?}");
+            let nanos = |time: Option<Time>| time.map(Time::as_nanos);
+            let beginning = &row.beginning;
+            let began = (nanos(beginning.opened), nanos(beginning.connected));
+            match row.side {
+                // The SYN, and the SYN-ACK.
+                Side::Client => assert_eq!(began, (Some(10), Some(21))),
+                Side::Server => assert_eq!(began, (None, None)),
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Tables, captures and the formats of other programs: what is written is read back, and damaged files are refused.
+//!
+//! `rows` makes arbitrary rows, `common` the packets of a steady flow.
+
+mod captures;
+mod causes;
+mod columns;
+mod common;
+#[path = "../../../../fuzz/src/drive_import.rs"]
+#[allow(unreachable_pub)] // public for the fuzz targets, which are another crate
+mod drive_import;
+mod export;
+mod foreign_bytes;
+mod import;
+mod import_garbage;
+mod packing;
+mod pcapng;
+mod round_trip;
+mod rows;

@@ -1,0 +1,10 @@
+//! The terminal's text against kept examples, and the report in a real browser.
+//!
+//! `support` makes the runs and drives Chromium.
+
+mod browser;
+mod causes;
+mod explain;
+mod support;
+mod terminal;
+mod zoom;

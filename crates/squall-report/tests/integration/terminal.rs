@@ -1,0 +1,253 @@
+//! The terminal report as a whole: its layout, its width, and what never reaches a terminal.
+
+// In tests, a panic reports the failure.
+#![allow(clippy::unwrap_used)]
+
+use squall_analysis::{Threshold, TrialReadings, TrialSource};
+use squall_base::Duration;
+use squall_base::plan::{LoadKind, Page, PageNode, PageQuestion, ThinkTime, Urgency, Users};
+use squall_base::record::{Outcome, Validity};
+use squall_report::{Colour, Detail, changes, terminal};
+
+use crate::support::run::{Run, Size, run, spoil};
+
+#[test]
+fn run_is_printed_as_tables_verdicts_and_warnings() {
+    let mut run = run(&["h1", "h2c x1", "h2c x8"], Size::SMALL);
+    for (record, requests) in run.records.iter_mut().skip(7).step_by(9) {
+        spoil(requests, 1000, 12, Outcome::Censored);
+        spoil(requests, 1001, 300, Outcome::ConnectionClosed);
+        record.health.rate_achieved_per_s *= 0.7;
+    }
+    run.records[5].0.health.validity = Validity::Invalid {
+        reasons: vec!["the link was up to 3 ms late".to_owned()],
+    };
+    run.records[6].0.attempt = 2;
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
+}
+
+/// Turns the load of a run into pages of a single request each.
+fn of_pages(mut run: Run) -> Run {
+    let node = PageNode {
+        what: 0,
+        after: None,
+        delay: Duration::ZERO,
+        urgency: Urgency::default(),
+    };
+    for (record, _) in &mut run.records {
+        record.trial.load.kind = LoadKind::Pages {
+            page: Page::new(vec![node]).unwrap(),
+            users: Users {
+                count: 1,
+                think: ThinkTime::default(),
+                starts_over: Duration::ZERO,
+            },
+            pages: None,
+            question: PageQuestion::PageTime,
+        };
+    }
+    run
+}
+
+#[test]
+fn page_times_are_printed_below_the_table_of_a_load_of_pages() {
+    let mut run = of_pages(run(&["h1", "h2c x1"], Size::SMALL));
+    let (_, requests) = &mut run.records[0];
+    spoil(requests, 1000, 1, Outcome::Censored);
+    spoil(requests, 1001, 2, Outcome::ConnectionClosed);
+    let summary = run.summary();
+    let cell = &summary.conditions[0].cells[0];
+    let pages = cell.pages.unwrap();
+    // A page of one request takes as long as the request.
+    assert_eq!(
+        (pages.median, pages.p99),
+        (
+            cell.median.map(without_interval),
+            cell.p99.map(without_interval)
+        )
+    );
+    assert_eq!(
+        (pages.failed, pages.unfinished),
+        (cell.failed, cell.censored)
+    );
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let said = format!(
+        "; {} pages loaded, ",
+        squall_analysis::figure::count(pages.loaded)
+    );
+    let line = text.lines().find(|line| line.contains(&said)).unwrap();
+    assert!(
+        line.starts_with("  h1: page time mean ") && line.contains(" ms, p90 "),
+        "{line}"
+    );
+    let failed = format!(
+        "{} with a failed request, {} unfinished",
+        pages.failed, pages.unfinished
+    );
+    assert!(line.ends_with(&failed), "{line}");
+    let page = squall_report::html(&summary, &[], &[]);
+    assert!(page.contains("<caption>Page time in ms"), "{page}");
+}
+
+#[test]
+fn measures_without_a_column_are_printed_below_the_table() {
+    let mut run = run(&["h1", "h2c x1"], Size::SMALL);
+    let names = ["response time p99", "transfer time p50", "connections"];
+    run.plan.measures = names.iter().map(|name| name.parse().unwrap()).collect();
+    let summary = run.summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let said = text.lines().filter(|line| {
+        line.contains(": median transfer time ") && line.contains(" ms, number of connections ")
+    });
+    let cells = summary.conditions.iter().map(|it| it.cells.len());
+    assert_eq!(said.count(), cells.sum::<usize>(), "{text}");
+    let page = squall_report::html(&summary, &[], &[]);
+    assert!(page.contains("<caption>Other measures"), "{page}");
+    assert!(page.contains("<th scope=\"col\">median transfer time</th>"));
+}
+
+fn without_interval<T>(spread: squall_analysis::Spread<T>) -> squall_analysis::Spread<T> {
+    squall_analysis::Spread {
+        interval: None,
+        ..spread
+    }
+}
+
+#[test]
+fn conditions_without_trials_are_only_named() {
+    let mut run = run(&["h1", "h2c x1"], Size::SMALL);
+    run.records.truncate(1);
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    assert_eq!(text.matches("\n  in ms ").count(), 1, "{text}");
+    let untried = "No trials yet: delay 25ms, loss 1%; delay 25ms, loss 3%\n\nWarning: 11 of 12 trials have no record.";
+    assert!(text.contains(untried), "{text}");
+    run.records.clear();
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    assert!(!text.contains("n/a"), "{text}");
+}
+
+#[test]
+fn rates_above_a_thousand_keep_their_columns() {
+    let size = Size {
+        rate_per_s: 12_000,
+        warmup_s: 0,
+        duration_s: 1,
+        repetitions: 1,
+    };
+    let text = terminal(
+        &run(&["h1", "h2c x1"], size).summary(),
+        100,
+        Colour::Plain,
+        Detail::Usual,
+    );
+    let mut lines = text.lines().skip_while(|line| !line.contains("rate/s"));
+    let titles = lines.next().unwrap();
+    let row = lines.next().unwrap();
+    assert!(row.ends_with("  12,000"), "{row}");
+    assert_eq!(row.chars().count(), titles.chars().count());
+}
+
+#[test]
+fn sentences_wrap_at_the_width() {
+    let run = run(&["h1", "h2c x1"], Size::SMALL);
+    for width in [60, 80, 120] {
+        let text = terminal(&run.summary(), width, Colour::Plain, Detail::Usual);
+        let sentences = text.lines().filter(|line| line.contains("p99 was"));
+        assert!(sentences.clone().count() > 0);
+        assert!(
+            sentences.clone().all(|line| line.chars().count() <= width),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn control_characters_in_names_do_not_reach_the_terminal() {
+    let run = run(&["h1", "evil\u{1b}[2J\u{7}\nname"], Size::SMALL);
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
+    assert!(text.contains("evil\u{fffd}[2J"), "{text}");
+}
+
+#[test]
+fn colours_are_printed_only_if_asked_for_and_do_not_change_the_text() {
+    let run = run(&["h1", "h2c x1"], Size::SMALL);
+    let plain = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    let coloured = terminal(&run.summary(), 100, Colour::Ansi, Detail::Usual);
+    let mut stripped = coloured.clone();
+    for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m"] {
+        stripped = stripped.replace(code, "");
+    }
+    assert_ne!(coloured, plain);
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn six_trials_have_intervals_and_an_answer() {
+    let size = Size {
+        repetitions: 6,
+        ..Size::SMALL
+    };
+    let run = run(&["h1", "h2c x1"], size);
+    let mut summary = run.summary();
+    let threshold: Threshold = "p(99)<100".parse().unwrap();
+    let readings: Vec<TrialReadings> = run
+        .records
+        .iter()
+        .map(|(record, requests)| TrialReadings {
+            folder: record.trial.folder(),
+            readings: vec![threshold.measure.read(&TrialSource::of(record, requests))],
+        })
+        .collect();
+    summary.check_thresholds(&[threshold], &readings);
+    let text = terminal(&summary, 140, Colour::Plain, Detail::Usual);
+    let answer = summary.answer.as_ref().unwrap();
+    let first = text.replace("\n  ", " ");
+    assert!(first.starts_with(&answer.sentence), "{text}");
+    let brief = terminal(&summary, 140, Colour::Plain, Detail::Brief);
+    assert!(brief.contains(&answer.how_sure), "{brief}");
+    assert!(
+        text.starts_with(&brief) && brief.lines().count() < 6,
+        "{brief}"
+    );
+    let full = terminal(&summary, 140, Colour::Plain, Detail::Full);
+    let also = &answer.also[0];
+    assert!(full.contains(also) && !text.contains(also), "{full}");
+    let p99 = summary.conditions[2].cells[0].p99.unwrap();
+    let interval = p99.interval.unwrap();
+    let words = [interval.low, interval.high].map(squall_analysis::figure::quantile);
+    assert!(text.contains(&words.join("–")), "{text}");
+    assert!(
+        text.contains("h1 at delay 25ms, loss 0%: p(99)<100: holds, 50.7 ms\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("h1 at delay 25ms, loss 3%: p(99)<100: FAILED, "),
+        "{text}"
+    );
+    assert_eq!(summary.thresholds.len(), 6);
+    // Narrow tables leave out columns, the least important first, and never the p99.
+    let narrow = terminal(&summary, 80, Colour::Plain, Detail::Usual);
+    let titles = narrow.lines().find(|line| line.contains("rate/s")).unwrap();
+    assert!(
+        titles.contains("p99") && !titles.contains("IQR"),
+        "{titles}"
+    );
+    assert!(titles.chars().count() <= 80, "{titles}");
+}
+
+#[test]
+fn two_runs_are_printed_as_tables_of_changes() {
+    let before = run(&["h1", "evil\u{1b}[2J"], Size::SMALL).summary();
+    let after = run(&["h1", "h3"], Size::SMALL).summary();
+    let text = changes(&squall_analysis::change::changes(&before, &after));
+    assert!(text.contains("\nh1, delay 25ms, loss 3%\n"), "{text}");
+    assert!(text.contains("2 pairs of the same seeds"), "{text}");
+    assert!(text.contains("within our own error"), "{text}");
+    assert!(
+        text.contains("\nNot compared:\n  h3 at delay 25ms, loss 0%, only after\n"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'));
+}
