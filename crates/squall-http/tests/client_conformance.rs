@@ -13,7 +13,7 @@ use common::request;
 use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_http::h2::Client;
-use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId};
+use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, StreamId};
 
 /// How the client reacts.
 #[derive(Clone, Debug, PartialEq, Eq)]

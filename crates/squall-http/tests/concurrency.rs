@@ -8,7 +8,7 @@ use common::{Answers, Pair, request, whole_client_story};
 use squall_base::plan::{Http2Settings, Protocol};
 use squall_http::frames::{FrameKind, FrameWalker};
 use squall_http::h2::{Client, Server};
-use squall_http::{ClientEvent, Inbox, SubmitError};
+use squall_http::{ClientEvent, Engine, Inbox, SubmitError};
 
 fn limited_to(streams: u32) -> Http2Settings {
     Http2Settings {
@@ -113,6 +113,7 @@ fn a_response_frees_its_stream_slot() {
     pair.settle();
     assert!(!pair.client.is_ready());
     pair.server
+        .streams()
         .respond(streams[1], &pair.response.clone())
         .unwrap();
     pair.settle();
@@ -121,7 +122,10 @@ fn a_response_frees_its_stream_slot() {
     let third = pair.submit(&request);
     for stream in [streams[0], third] {
         pair.settle();
-        pair.server.respond(stream, &pair.response.clone()).unwrap();
+        pair.server
+            .streams()
+            .respond(stream, &pair.response.clone())
+            .unwrap();
     }
     pair.settle();
     assert_eq!(

@@ -13,7 +13,7 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Server;
-use squall_http::{ConnectionError, Inbox, ServerEvent};
+use squall_http::{ConnectionError, Engine, Inbox, ServerEvent};
 
 /// How the server reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

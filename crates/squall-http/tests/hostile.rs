@@ -9,7 +9,7 @@ use common::{request, response};
 use squall_base::plan::{Http2Settings, WindowUpdates};
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
-use squall_http::{ClientEvent, ConnectionError, Inbox, ServerEvent, StreamId};
+use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, ServerEvent, StreamId};
 use squall_nghttp2::Error;
 
 /// Upper bound on buffered output: the limit of `output`, and the same again for a GOAWAY.

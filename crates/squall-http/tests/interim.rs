@@ -8,7 +8,7 @@ mod common;
 use common::h2::H2Pair;
 use common::{request, response};
 use squall_base::plan::{Http1Settings, Http2Settings};
-use squall_http::{ClientEvent, Field, Inbox, Interim, StreamId, h1};
+use squall_http::{ClientEvent, Engine, Field, Inbox, Interim, StreamId, h1};
 
 /// More than a client that reads ever has queued.
 const MANY: usize = 10_000;

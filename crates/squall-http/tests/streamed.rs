@@ -8,7 +8,7 @@ use common::h2::{H2Pair, streamed_request, streamed_response};
 use common::{request, response};
 use proptest::prelude::*;
 use squall_base::plan::{Http2Settings, WindowUpdates};
-use squall_http::{ClientEvent, ServerEvent, StreamId};
+use squall_http::{ClientEvent, Engine, ServerEvent, StreamId, StreamIo};
 
 const CANCEL: u64 = 8;
 

@@ -12,7 +12,7 @@ use squall_base::record::{FrameFacts, Way};
 use squall_base::{Bytes, Side};
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
-use squall_http::{ClientEvent, Inbox, ServerEvent, StreamId};
+use squall_http::{ClientEvent, Engine, Inbox, ServerEvent, StreamId, StreamIo};
 
 const CANCEL: u64 = 8;
 

@@ -148,7 +148,8 @@ impl Connection {
         } else {
             None
         };
-        let stream = self.transport.submit(traced.as_ref().unwrap_or(template))?;
+        let request_to_send = traced.as_ref().unwrap_or(template);
+        let stream = self.transport.streams().submit(request_to_send)?;
         request.connection = Some(self.number);
         request.stream = Some(stream.0);
         request.connected = self.connected;
@@ -344,7 +345,7 @@ impl Connection {
                 self.transport.cancel(stream);
                 continue;
             }
-            match upload.feed(&mut self.transport, shared.buffers.stream()) {
+            match upload.feed(&mut self.transport.streams(), shared.buffers.stream()) {
                 UploadProgress::Partial => index += 1,
                 UploadProgress::Complete => {
                     self.active_uploads.swap_remove(index);

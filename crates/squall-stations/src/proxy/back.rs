@@ -8,7 +8,7 @@ use squall_base::Time;
 use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
 use squall_base::record::{Beginning, Side};
 use squall_http::{
-    ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, Streams, Trailers, h3,
+    ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, StreamIo, Streams, Trailers, h3,
 };
 use squall_linux::clock;
 use squall_linux::reactor::ReadyEvent;
@@ -327,7 +327,7 @@ impl Backs {
             return;
         }
         if let Some(connection) = self.connection_mut(at) {
-            connection.transport.consume(stream, n);
+            connection.transport.streams().consume(stream, n);
             self.touch(at);
         }
     }
@@ -355,7 +355,7 @@ impl Backs {
         let Some(connection) = self.connection_mut(at) else {
             return 0;
         };
-        let taken = connection.transport.send_body(stream, bytes);
+        let taken = connection.transport.streams().send_body(stream, bytes);
         // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
         if taken > 0 {
             self.touch(at);
@@ -365,9 +365,10 @@ impl Backs {
 
     pub(super) fn end_body(&mut self, at: BackKey, stream: StreamId, trailers: Option<&Trailers>) {
         if let Some(connection) = self.connection_mut(at) {
+            let mut streams = connection.transport.streams();
             match trailers {
-                None => connection.transport.end_body(stream),
-                Some(trailers) => connection.transport.end_body_with(stream, trailers),
+                None => streams.end_body(stream),
+                Some(trailers) => streams.end_body_with(stream, trailers),
             }
             self.touch(at);
         }
@@ -386,7 +387,7 @@ impl Backs {
             Version::Http2 => Some(0x8),
             Version::Http3 => Some(h3::code::REQUEST_CANCELLED),
         };
-        connection.transport.reset(stream, code.unwrap_or(0));
+        (connection.transport.streams()).reset(stream, code.unwrap_or(0));
         self.touch(at);
         code
     }

@@ -455,7 +455,7 @@ impl Core {
         let Some(request) = &exchange.request else {
             return Ok(());
         };
-        let stream = connection.transport.submit(request)?;
+        let stream = connection.transport.streams().submit(request)?;
         connection.streams.insert(stream, key);
         connection.submitted += 1;
         exchange.back = BackState::Sent { at, stream };

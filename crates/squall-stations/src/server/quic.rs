@@ -4,17 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::{Duration, Time};
 use squall_http::h3;
 use squall_http::tls::Identity;
-use squall_http::{Inbox, InboxOptions, Response, ServerEvent, StreamId};
+use squall_http::{Inbox, InboxOptions, ServerEvent};
 use squall_linux::clock;
 use squall_linux::reactor::Reactor;
 
-use super::exchanges::{ExchangeOwner, Responder, ServerExchanges, Service};
+use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::Buffers;
 use crate::error::StationError;
 use crate::quic::{Handshake, QuicEndpoint};
@@ -33,12 +32,6 @@ struct QuicPeer {
     last_progress: Time,
     /// Bytes of responses that its windows had let pass at the last check.
     sent_bytes: u64,
-}
-
-/// The engine, for one of its connections.
-struct ConnectionEngine<'a> {
-    engine: &'a mut h3::Server,
-    connection: u32,
 }
 
 impl QuicListener {
@@ -105,9 +98,8 @@ impl QuicListener {
         let now = clock::now();
         for (&connection, peer) in &mut self.peers {
             if peer.exchanges.next_due().is_some_and(|due| due <= now) {
-                let engine = &mut self.endpoint.engine;
-                peer.exchanges
-                    .respond_delayed(now, &mut ConnectionEngine { engine, connection });
+                let mut streams = self.endpoint.engine.streams(connection);
+                peer.exchanges.respond_delayed(now, &mut streams);
             }
         }
     }
@@ -120,8 +112,7 @@ impl QuicListener {
             more = endpoint.write(|engine, connection, inbox| {
                 if let Some(peer) = peers.get_mut(&connection) {
                     peer.apply(connection, engine, inbox, clock::now(), service);
-                    peer.exchanges
-                        .stream(&mut ConnectionEngine { engine, connection });
+                    peer.exchanges.stream(&mut engine.streams(connection));
                 }
             });
         }
@@ -207,34 +198,6 @@ impl QuicPeer {
         let answers = self
             .exchanges
             .apply(inbox, now, owner, |_, _| None, service);
-        self.exchanges
-            .respond(answers, now, &mut ConnectionEngine { engine, connection });
-    }
-}
-
-impl Responder for ConnectionEngine<'_> {
-    fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
-        // Fails only if the client has cancelled, or is gone.
-        let _ = self.engine.respond(self.connection, stream, response);
-    }
-
-    fn body_room(&self, stream: StreamId) -> usize {
-        self.engine.body_room(self.connection, stream)
-    }
-
-    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.engine.send_body(self.connection, stream, bytes)
-    }
-
-    fn end_body(&mut self, stream: StreamId) {
-        self.engine.end_body(self.connection, stream);
-    }
-
-    fn consume(&mut self, stream: StreamId, n: u64) {
-        self.engine.consume(self.connection, stream, n);
-    }
-
-    fn reset(&mut self, stream: StreamId, code: u64) {
-        self.engine.reset(self.connection, stream, code);
+        (self.exchanges).respond(answers, now, &mut engine.streams(connection));
     }
 }

@@ -2,18 +2,15 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
-use squall_http::{
-    CreateError, Inbox, InboxOptions, Response, ServerConnection, ServerEvent, StreamId, tls,
-};
+use squall_http::{CreateError, Inbox, InboxOptions, ServerConnection, ServerEvent, tls};
 use squall_linux::clock;
 use squall_linux::reactor::ReadyEvent;
 use squall_linux::socket;
 
-use super::exchanges::{ExchangeOwner, Responder, ServerExchanges, Service};
+use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::log;
 
 /// Reads of one connection before others get their turn: 1 MiB.
@@ -129,7 +126,7 @@ impl Peer {
         }
         if self.exchanges.next_due().is_some() {
             let now = clock::now();
-            self.exchanges.respond_delayed(now, &mut self.engine);
+            (self.exchanges).respond_delayed(now, &mut self.engine.streams());
         }
         // Lingering discards what arrives after the end.
         self.has_unread |= !self.is_ending && ready.is_some_and(|ready| ready.readable);
@@ -269,7 +266,7 @@ impl Peer {
         let answers = self
             .exchanges
             .apply(&mut self.inbox, now, owner, locate, service);
-        self.exchanges.respond(answers, now, &mut self.engine);
+        (self.exchanges).respond(answers, now, &mut self.engine.streams());
     }
 
     fn owner(&self) -> ExchangeOwner {
@@ -284,7 +281,7 @@ impl Peer {
         self.has_unwritten = false;
         for _ in 0..WRITES_A_TURN {
             if self.exchanges.is_streaming() {
-                self.exchanges.stream(&mut self.engine);
+                self.exchanges.stream(&mut self.engine.streams());
             }
             let output = self.engine.output(clock::now());
             if output.is_empty() {
@@ -355,32 +352,5 @@ impl Peer {
     /// Closes with a reset, as at the end of a load, so that nothing stays in the kernel.
     pub(super) fn close_abruptly(self) {
         socket::close_abruptly(self.stream);
-    }
-}
-
-impl Responder for ServerConnection {
-    fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
-        // Fails only if the client has reset the stream meanwhile.
-        let _ = ServerConnection::respond(self, stream, response);
-    }
-
-    fn body_room(&self, stream: StreamId) -> usize {
-        ServerConnection::body_room(self, stream)
-    }
-
-    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        ServerConnection::send_body(self, stream, bytes)
-    }
-
-    fn end_body(&mut self, stream: StreamId) {
-        ServerConnection::end_body(self, stream);
-    }
-
-    fn consume(&mut self, stream: StreamId, n: u64) {
-        ServerConnection::consume(self, stream, n);
-    }
-
-    fn reset(&mut self, stream: StreamId, code: u64) {
-        ServerConnection::reset(self, stream, code);
     }
 }

@@ -7,14 +7,13 @@ mod quic;
 mod tcp;
 
 use std::io;
-use std::sync::Arc;
 
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{SideCounts, Way};
 use squall_base::{Duration, Time};
 use squall_http::{
-    ClientEvent, ConnectionError, CreateError, Http2Announcements, Inbox, InboxOptions, Request,
-    StreamId, SubmitError, Trailers, WireExtent, h3,
+    ClientEvent, ClientStreams, ConnectionError, CreateError, Http2Announcements, Inbox,
+    InboxOptions, Request, StreamId, StreamIo, WireExtent, h3,
 };
 use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, ReadyEvent};
@@ -132,23 +131,9 @@ impl Transport {
         either!(self, inner => inner.write(inbox))
     }
 
-    pub(crate) fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
-        either!(self, inner => inner.engine.submit(request))
-    }
-
-    /// How many bytes of a streamed body would be accepted now; 0 also if the stream is gone.
-    pub(crate) fn body_room(&self, stream: StreamId) -> usize {
-        either!(self, inner => inner.engine.body_room(stream))
-    }
-
-    /// Accepts bytes of a streamed body. Returns how many.
-    pub(crate) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        either!(self, inner => inner.engine.send_body(stream, bytes))
-    }
-
-    /// Ends a streamed body.
-    pub(crate) fn end_body(&mut self, stream: StreamId) {
-        either!(self, inner => inner.engine.end_body(stream));
+    /// Its streams.
+    pub(crate) fn streams(&mut self) -> ClientStreams<'_> {
+        either!(self, inner => inner.engine.streams())
     }
 
     /// Whether a stream can be cancelled without its connection.
@@ -161,10 +146,11 @@ impl Transport {
 
     /// Cancels a stream, where [`Transport::has_streams`]: with CANCEL or H3_REQUEST_CANCELLED.
     pub(crate) fn cancel(&mut self, stream: StreamId) {
-        match self {
-            Transport::Tcp(tcp) => tcp.engine.reset(stream, HTTP2_CANCEL),
-            Transport::Quic(quic) => quic.engine.reset(stream, h3::code::REQUEST_CANCELLED),
-        }
+        let code = match self {
+            Transport::Tcp(_) => HTTP2_CANCEL,
+            Transport::Quic(_) => h3::code::REQUEST_CANCELLED,
+        };
+        self.streams().reset(stream, code);
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -173,7 +159,11 @@ impl Transport {
 
     /// Serialises what was submitted. Returns whether another request may share its write.
     pub(crate) fn gather(&mut self) -> bool {
-        either!(self, inner => inner.engine.gather())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.gather(),
+            // Streams only delay each other through the congestion window.
+            Transport::Quic(quic) => quic.engine.is_ready(),
+        }
     }
 
     /// Whether everything from the server that requests depend on has arrived.
@@ -196,19 +186,6 @@ impl Transport {
     /// From now on bodies count against the server's windows until they are consumed.
     pub(crate) fn set_manual_consumption(&mut self) {
         either!(self, inner => inner.engine.set_manual_consumption());
-    }
-
-    pub(crate) fn consume(&mut self, stream: StreamId, n: u64) {
-        either!(self, inner => inner.engine.consume(stream, n));
-    }
-
-    pub(crate) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        either!(self, inner => inner.engine.end_body_with(stream, trailers));
-    }
-
-    /// Resets an exchange; over HTTP/1.1 the whole connection.
-    pub(crate) fn reset(&mut self, stream: StreamId, code: u64) {
-        either!(self, inner => inner.engine.reset(stream, code));
     }
 
     /// The protocol actually spoken, once it is decided.

@@ -207,7 +207,7 @@ mod tests {
 
     use squall_base::plan::SideSettings;
     use squall_http::tls::Identity;
-    use squall_http::{Body, Request, Response, Scheme, ServerEvent, StreamId};
+    use squall_http::{Body, Request, Response, Scheme, ServerEvent, StreamId, StreamIo};
 
     use super::*;
     use crate::client::Target;
@@ -234,7 +234,10 @@ mod tests {
                 if let ServerEvent::RequestHead { stream, method, .. } = event
                     && method == "GET"
                 {
-                    engine.respond(connection, *stream, &answer).unwrap();
+                    engine
+                        .streams(connection)
+                        .respond(*stream, &answer)
+                        .unwrap();
                 }
             }
         }) {}
