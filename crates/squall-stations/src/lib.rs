@@ -5,6 +5,7 @@
 //! moves bytes and takes the times. Hosts, links and records belong to the caller. Start at [`client::Client`],
 //! [`server::Server`] and [`proxy::Proxy`].
 
+mod accept;
 mod buffers;
 pub mod client;
 mod error;
@@ -12,7 +13,6 @@ mod exchange;
 mod held;
 mod log;
 pub mod proxy;
-mod quic;
 pub mod rows;
 pub mod server;
 #[cfg(test)]

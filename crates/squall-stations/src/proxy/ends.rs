@@ -296,7 +296,7 @@ impl Core {
 
 fn address(fronts: &mut super::front::Fronts, at: FrontKey) -> Option<std::net::SocketAddr> {
     match at {
-        FrontKey::Tcp(id) => fronts.tcp_mut(id).map(|front| front.address),
+        FrontKey::Tcp(id) => fronts.tcp_mut(id).map(|front| front.tcp.address),
         FrontKey::Quic {
             listener,
             connection,

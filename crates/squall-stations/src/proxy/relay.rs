@@ -173,7 +173,7 @@ impl Core {
 
     fn locate_front(&mut self, at: FrontKey, way: Way, offset: u64) -> Option<WireExtent> {
         match at {
-            FrontKey::Tcp(id) => self.fronts.tcp_mut(id)?.engine.locate(way, offset),
+            FrontKey::Tcp(id) => self.fronts.tcp_mut(id)?.tcp.engine.locate(way, offset),
             // The frames table shows which packets carried which bytes of a stream.
             FrontKey::Quic { .. } => None,
         }

@@ -65,9 +65,9 @@ impl Core {
             }
             return;
         }
-        front.expects_end |= ready.ended;
+        front.tcp.expects_end |= ready.ended;
         if ready.readable {
-            front.has_unread = true;
+            front.tcp.has_unread = true;
             self.read_front(id);
         }
         if ready.writable {
@@ -86,7 +86,7 @@ impl Core {
             }
             let (now, outcome) = front.read(self.buffers.stream(), &mut self.front_inbox);
             if let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() {
-                front.note_established(&mut self.fronts.log);
+                front.tcp.note_established(&mut self.fronts.log);
             }
             self.apply_front_inbox(at, now);
             match outcome {
@@ -114,7 +114,7 @@ impl Core {
         if let FrontKey::Tcp(id) = at
             && !inbox.frames.is_empty()
         {
-            let number = self.fronts.tcp_mut(id).map_or(0, |front| front.number);
+            let number = self.fronts.tcp_mut(id).map_or(0, |front| front.tcp.number);
             self.fronts.log.record_frames(number, now, &inbox.frames);
         }
         let Inbox {
@@ -138,7 +138,7 @@ impl Core {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
-        front.is_ending = true;
+        front.tcp.is_ending = true;
         let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
         let was_serving = !open.is_empty();
@@ -148,11 +148,11 @@ impl Core {
         };
         if !was_serving {
             // Pending output, such as the end of TLS, is still written.
-            front.engine.close();
+            front.tcp.engine.close();
             while let Ok(Some(_)) = front.write(&mut self.front_inbox) {}
             self.front_inbox.clear();
         }
-        front.record_end(&mut self.fronts.log);
+        front.tcp.record_end(&mut self.fronts.log);
         if let Some(front) = self.fronts.remove(id) {
             front.close();
         }
@@ -164,7 +164,7 @@ impl Core {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
-        front.is_ending = true;
+        front.tcp.is_ending = true;
         let is_http1 = front.version() == Version::Http1;
         let keys: Vec<ExchangeKey> = front.streams.iter().map(|(_, key)| *key).collect();
         for key in keys {
@@ -554,13 +554,13 @@ impl Core {
         }
         let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
-        front.is_ending = true;
+        front.tcp.is_ending = true;
         self.abandon(open);
         let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
         if front.begin_lingering(&mut self.front_inbox, &mut self.fronts.log) {
-            front.record_end(&mut self.fronts.log);
+            front.tcp.record_end(&mut self.fronts.log);
             if let Some(front) = self.fronts.remove(id) {
                 front.close();
             }
@@ -685,9 +685,9 @@ impl Core {
                 if front.drain(self.buffers.stream()) {
                     self.fronts.remove(id);
                 }
-            } else if front.is_idle() && is_over(front.last_progress, self.timeouts.idle) {
+            } else if front.is_idle() && is_over(front.tcp.last_progress, self.timeouts.idle) {
                 front.announce_close(&mut self.front_inbox);
-                let (number, frames) = (front.number, &self.front_inbox.frames);
+                let (number, frames) = (front.tcp.number, &self.front_inbox.frames);
                 if !frames.is_empty() {
                     self.fronts.log.record_frames(number, now, frames);
                 }
@@ -712,7 +712,7 @@ impl Core {
     pub(super) fn sample(&mut self) {
         if self.fronts.log.wants_sockets() {
             for front in self.fronts.tcp.iter().flatten() {
-                front.sample(false, &mut self.fronts.log);
+                front.tcp.sample(false, &mut self.fronts.log);
             }
             for quic in self.fronts.quic.iter().flatten() {
                 quic.sample(&mut self.fronts.log);
@@ -745,8 +745,8 @@ impl Core {
             front.waiting.clear();
             self.abandon(open);
             if let Some(mut front) = self.fronts.remove(id) {
-                front.record_end(&mut self.fronts.log);
-                front.close_abruptly();
+                front.tcp.record_end(&mut self.fronts.log);
+                front.tcp.close_abruptly();
             }
         }
         for quic in self.fronts.quic.iter_mut().flatten() {

@@ -5,18 +5,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::Protocol;
 use squall_base::{Duration, Time};
 use squall_http::h3;
-use squall_http::tls::Identity;
-use squall_http::{Inbox, InboxOptions, ServerEvent};
+use squall_http::{Inbox, ServerEvent};
 use squall_linux::clock;
-use squall_linux::reactor::Reactor;
 
 use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::Buffers;
-use crate::error::StationError;
-use crate::quic::{Handshake, QuicEndpoint};
+use crate::accept::{Handshake, QuicEndpoint};
 
 pub(super) struct QuicListener {
     endpoint: QuicEndpoint,
@@ -35,22 +32,11 @@ struct QuicPeer {
 }
 
 impl QuicListener {
-    /// Listens, in the network namespace of the calling thread.
-    pub(super) fn bind(
-        address: SocketAddr,
-        identity: &Identity,
-        side: &SideSettings,
-        seed: u64,
-        wants: InboxOptions,
-    ) -> Result<QuicListener, StationError> {
-        Ok(QuicListener {
-            endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
+    pub(super) fn new(endpoint: QuicEndpoint) -> QuicListener {
+        QuicListener {
+            endpoint,
             peers: BTreeMap::new(),
-        })
-    }
-
-    pub(super) fn watch(&self, reactor: &Reactor, token: u64) -> Result<(), StationError> {
-        self.endpoint.watch(reactor, token)
+        }
     }
 
     pub(super) fn address(&self) -> SocketAddr {

@@ -210,8 +210,8 @@ mod tests {
     use squall_http::{Body, Request, Response, Scheme, ServerEvent, StreamId, StreamIo};
 
     use super::*;
+    use crate::accept::QuicEndpoint;
     use crate::client::Target;
-    use crate::quic::QuicEndpoint;
     use crate::visitor::{context, identity};
 
     /// A round-trip time at which a congestion window's packets are milliseconds apart.

@@ -125,7 +125,7 @@ impl Fronts {
     fn untouched(&mut self, at: FrontKey) -> ServerStreams<'_> {
         match at {
             FrontKey::Tcp(id) => match self.tcp_mut(id) {
-                Some(front) => front.engine.streams(),
+                Some(front) => front.tcp.engine.streams(),
                 None => ServerStreams::None,
             },
             FrontKey::Quic {
@@ -219,9 +219,9 @@ impl Fronts {
 
     pub(super) fn owner(&mut self, at: FrontKey, stream: StreamId) -> RecordOwner {
         let (connection, protocol) = match at {
-            FrontKey::Tcp(id) => self
-                .tcp_mut(id)
-                .map_or((0, Protocol::H1), |front| (front.number, front.protocol())),
+            FrontKey::Tcp(id) => self.tcp_mut(id).map_or((0, Protocol::H1), |front| {
+                (front.tcp.number, front.protocol())
+            }),
             FrontKey::Quic {
                 listener,
                 connection,

@@ -36,7 +36,7 @@ pub(crate) struct QuicEndpoint {
 }
 
 impl QuicEndpoint {
-    /// Listens, in the network namespace of the calling thread.
+    /// See [`super::Listener::bind`].
     pub(crate) fn bind(
         address: SocketAddr,
         identity: &Identity,
