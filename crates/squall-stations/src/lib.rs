@@ -8,6 +8,7 @@
 mod accept;
 mod buffers;
 pub mod client;
+mod dial;
 mod error;
 mod exchange;
 mod held;

@@ -1,8 +1,8 @@
 //! Accepting connections, for the embedded server and the proxy alike: listeners, and the connections that clients open
 //! to them.
 //!
-//! It moves bytes and datagrams, and records what concerns a whole connection. Its owner knows what events belong to and
-//! what follows from them. `tcp` is a TCP connection with its engine, `quic` a UDP socket with all its connections;
+//! It moves bytes and datagrams, and records what concerns a whole connection. Its owner knows what events belong to
+//! and what follows from them. `tcp` is a TCP connection with its engine, `quic` a UDP socket with all its connections;
 //! `dial` is the opposite: it opens connections.
 
 mod quic;

@@ -11,10 +11,9 @@ use squall_linux::reactor::ReadyEvent;
 use squall_load::{Arrival, Arrivals, Choice};
 
 use super::Client;
-use super::connection::{Availability, Connection, Shared};
-use super::lane::ConnectionKey;
+use super::connection::{Connection, Shared, TurnResult};
 use super::requests::Failure;
-use super::transport::OpenError;
+use crate::dial::{Availability, ConnectionKey, OpenError};
 use crate::error::StationError;
 
 /// Most requests that share one clock reading.
@@ -50,7 +49,8 @@ impl Client {
     fn enqueue(&mut self, arrival: Arrival, taken_up: Time) {
         let template = &self.settings.requests[arrival.what as usize];
         let body_bytes = template.request.body().length().unwrap_or(0);
-        let pool = (self.pools).find_or_create(template.target, arrival.user, &self.settings);
+        let owner = (template.target, arrival.user);
+        let pool = (self.lanes).find_or_create(&mut self.pools, owner, &self.settings);
         let request = self.recorder.begin_record(arrival, taken_up, body_bytes);
         self.lag_meter
             .record_lag(request.phase, request.intended, request.taken_up);
@@ -130,7 +130,7 @@ impl Client {
         match Connection::open(&self.settings, target, self.wants, number) {
             Ok(mut connection) => {
                 connection.transport().watch(&self.reactor, at.token())?;
-                connection.first = first;
+                connection.begin_with(first);
                 if self.watches_windows {
                     connection.watch_windows();
                 }
@@ -195,7 +195,7 @@ impl Client {
     fn serve(
         &mut self,
         at: ConnectionKey,
-        action: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<Availability, StationError>,
+        action: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<TurnResult, StationError>,
     ) -> Result<(), StationError> {
         let Some(connection) = self.pools.connection_mut(at) else {
             return Ok(());
@@ -209,7 +209,7 @@ impl Client {
             causes: &mut self.causes,
         };
         let was_established = connection.is_established();
-        let availability = action(connection, &mut shared)?;
+        let result = action(connection, &mut shared)?;
         if !was_established && connection.is_established() {
             self.congestion_controls
                 .extend(connection.transport().congestion_control());
@@ -219,13 +219,10 @@ impl Client {
             self.pending_turns.push_back(at);
         }
         let in_flight = connection.in_flight() as u32;
-        let policy = &mut self.pools.get_mut(at.pool).policy;
-        match availability {
-            Availability::Ready => policy.set_ready(at.connection, in_flight),
-            Availability::Busy => policy.set_busy(at.connection),
-            Availability::Draining => policy.closed(at.connection),
-            Availability::Over(failure) => {
-                policy.closed(at.connection);
+        match result {
+            Ok(availability) => self.pools.report(at, availability, in_flight),
+            Err(failure) => {
+                self.pools.report(at, Availability::Over, in_flight);
                 if let Some(connection) = self.pools.remove(at) {
                     connection.fail_all(&failure, &mut shared);
                 }

@@ -3,10 +3,10 @@
 //! An open load takes each request up at its intended time and never skips one: a request that finds no connection
 //! queues, and its wait counts. What is unfinished at the end of the drain time is recorded as censored. The client
 //! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
-//! connections, `lane` holds both, `connection` is one connection, `causes` measures what delayed sending, `transport`
-//! carries bytes, `under_way` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting`
-//! decides how long, `meanwhile` what else to do in that time, `patience` when to give a load up, and `punctuality`
-//! measures how the machine kept to the schedule.
+//! connections, `lane` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
+//! `under_way` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
+//! `meanwhile` what else to do in that time, `patience` when to give a load up, and `punctuality` measures how the
+//! machine kept to the schedule. `dial` opens the connections and carries their bytes.
 
 mod causes;
 mod connection;
@@ -19,7 +19,6 @@ mod punctuality;
 mod requests;
 mod settings;
 mod start_line;
-pub(crate) mod transport;
 mod turn;
 mod under_way;
 mod upload;
@@ -39,20 +38,22 @@ use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 use squall_load::{Arrival, Arrivals, PageEnd};
 
+use crate::dial::ConnectionKey;
+pub use crate::dial::Target;
 use crate::error::StationError;
 use crate::log::StationLog;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::Shared;
 pub use gauge::{Gauge, GaugeReading};
-use lane::{ConnectionKey, ConnectionPools};
+use lane::{Lanes, Pools, shared_pools};
 use meanwhile::SpareTimeBudget;
 use patience::StallTimeout;
 use punctuality::LagMeter;
 pub use punctuality::{LongestLag, Punctuality};
 use requests::{Failure, Recorder};
 pub use requests::{Observation, Observer};
-pub use settings::{ClientSettings, ClientSinks, Spin, Target, TargetedRequest};
+pub use settings::{ClientSettings, ClientSinks, Spin, TargetedRequest};
 pub use start_line::StartBarrier;
 pub use upload::Upload;
 use waiting::SleepPolicy;
@@ -117,7 +118,8 @@ pub struct Client {
     ready: VecDeque<ReadyEvent>,
     /// Scratch buffer, used only inside `enqueue_due`.
     due: Vec<Arrival>,
-    pools: ConnectionPools,
+    pools: Pools,
+    lanes: Lanes,
     /// Connections with more to read than one turn allows.
     pending_turns: VecDeque<ConnectionKey>,
     /// Connections that may have something to write, collected until nothing more can join their writes.
@@ -166,7 +168,8 @@ impl Client {
                 ..settings.observed
             },
             due: Vec::new(),
-            pools: ConnectionPools::new(&settings),
+            pools: shared_pools(&settings),
+            lanes: Lanes::default(),
             pending_turns: VecDeque::new(),
             gathering: Vec::new(),
             recorder: Recorder::new(sinks.requests, sinks.observer),
@@ -331,7 +334,8 @@ impl Client {
         if settings.pool_per_user && settings.pool.warm > 0 {
             for user in settings.share.members(users) {
                 for target in 0..settings.targets.len() as u32 {
-                    self.pools.find_or_create(target, user, settings);
+                    let owner = (target, user);
+                    self.lanes.find_or_create(&mut self.pools, owner, settings);
                 }
             }
         }

@@ -11,9 +11,9 @@ use squall_linux::scheduling::RunQueueDelay;
 
 use super::Client;
 use super::connection::Connection;
-use super::lane::ConnectionKey;
 use super::patience::StallTimeout;
 use super::waiting::{is_due, must_yield};
+use crate::dial::ConnectionKey;
 use crate::error::StationError;
 
 /// Most steps of backlog in one turn: more than the rows of one read.

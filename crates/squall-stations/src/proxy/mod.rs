@@ -33,11 +33,9 @@ use squall_http::{ClientEvent, Inbox, Interim, ServerEvent};
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
-use squall_load::ConnectionId;
 
 use crate::accept::{self, Accepted, Bound, Listener, TcpAcceptor};
-use crate::client::Target;
-use crate::client::transport::Dial;
+use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
 use crate::server::AccessLog;
@@ -131,7 +129,7 @@ impl Proxy {
         let front_wants = TcpFront::wants(&front_log);
         let backs = Backs::new(
             back_log,
-            settings.upstreams.len(),
+            settings.upstreams.len() as u32,
             settings.protocol,
             (settings.connections, settings.pool),
             settings.balance,
@@ -240,16 +238,13 @@ impl Proxy {
     /// Opens the connections to upstreams that the policy wants in advance.
     fn open_in_advance(&mut self) -> Result<(), StationError> {
         for upstream in 0..self.core.backs.pools.len() as u32 {
-            let pool = &mut self.core.backs.pools[upstream as usize];
-            for connection in pool.policy.open_in_advance() {
-                self.core.open_back(
-                    BackKey {
-                        upstream,
-                        connection,
-                    },
-                    None,
-                    &self.reactor,
-                )?;
+            let policy = &mut self.core.backs.pools.get_mut(upstream).policy;
+            for connection in policy.open_in_advance() {
+                let at = BackKey {
+                    pool: upstream,
+                    connection,
+                };
+                self.core.open_back(at, None, &self.reactor)?;
             }
         }
         self.core.settle_all(&self.reactor)
@@ -309,11 +304,7 @@ impl Proxy {
             },
             CLIENTS => self.core.ready_front(place as u32, ready),
             UPSTREAMS => {
-                let at = BackKey {
-                    upstream: (place >> 32) as u32,
-                    connection: ConnectionId(place as u32),
-                };
-                self.core.ready_back(at, ready);
+                self.core.ready_back(BackKey::of_token(place), ready);
             }
             _ => {}
         }

@@ -180,7 +180,11 @@ impl Core {
     }
 
     fn locate_back(&mut self, at: BackKey, way: Way, offset: u64) -> Option<WireExtent> {
-        self.backs.connection_mut(at)?.transport.locate(way, offset)
+        self.backs
+            .connection_mut(at)?
+            .dialed
+            .transport
+            .locate(way, offset)
     }
 
     /// Handles a request's head, with the whole body if that is known.

@@ -3,50 +3,26 @@
 //! Only dispatch and the operations common to both; `tcp` and `quic` do the work. Times are taken right after each
 //! system call.
 
-mod quic;
-mod tcp;
-
 use std::io;
 
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::Time;
+use squall_base::plan::Protocol;
 use squall_base::record::{SideCounts, Way};
-use squall_base::{Duration, Time};
 use squall_http::{
-    ClientEvent, ClientStreams, ConnectionError, CreateError, Http2Announcements, Inbox,
-    InboxOptions, Request, StreamId, StreamIo, WireExtent, h3,
+    ClientEvent, ClientStreams, Http2Announcements, Inbox, InboxOptions, Request, StreamId,
+    StreamIo, WireExtent, h3,
 };
 use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, ReadyEvent};
-use squall_linux::socket::SocketError;
 
-use super::Target;
-use super::causes::Causes;
+use super::quic::Quic;
+use super::tcp::Tcp;
+use super::{Dial, IoOutcome, OpenError};
 use crate::Buffers;
 use crate::log::{self, StationLog};
-use quic::Quic;
-use tcp::Tcp;
 
 /// CANCEL (RFC 9113, section 7).
 const HTTP2_CANCEL: u64 = 0x8;
-
-/// Why a connection could not even be started.
-#[derive(Debug)]
-pub(crate) enum OpenError {
-    Engine(CreateError),
-    Socket(SocketError),
-    Quic(h3::SetupError),
-}
-
-/// The result of one read or write.
-#[derive(Debug)]
-pub(crate) enum IoOutcome {
-    /// Something was moved, and there may be more.
-    More,
-    /// All that could be moved now.
-    Done,
-    /// The connection has ended: cleanly, with this message, or with an error.
-    End(Result<String, ConnectionError>),
-}
 
 pub(crate) enum Transport {
     Tcp(Box<Tcp>),
@@ -61,28 +37,6 @@ macro_rules! either {
             Transport::Quic($inner) => $call,
         }
     };
-}
-
-/// The target of a connection, and how the connection begins.
-#[derive(Clone, Copy)]
-pub(crate) struct Dial<'a> {
-    pub(crate) target: &'a Target,
-    pub(crate) protocol: Protocol,
-    /// Whether HTTP/1.1 in cleartext asks for HTTP/2 (`upgrade: h2c`).
-    pub(crate) asks_for_http2: bool,
-    pub(crate) side: &'a SideSettings,
-}
-
-impl Dial<'_> {
-    /// Whether an error follows from the settings rather than from the machine: they allow few local ports, and none is
-    /// left.
-    pub(crate) fn is_cause_of(&self, error: &SocketError) -> bool {
-        let ports = match self.protocol {
-            Protocol::H3 => self.side.http3.local_ports,
-            _ => self.side.tcp.local_ports,
-        };
-        ports.is_some() && error.lacks_port()
-    }
 }
 
 impl Transport {
@@ -276,18 +230,6 @@ impl Transport {
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut StationLog) {
         if log.wants_sockets() {
             either!(self, inner => inner.sample(connection, is_last, log));
-        }
-    }
-
-    /// Adds its totals at its end, after it was open for `open`.
-    pub(crate) fn add_causes(&self, open: Duration, causes: &mut Causes) {
-        match self {
-            Transport::Tcp(tcp) => {
-                if let Some(info) = tcp.info() {
-                    causes.add_tcp(&info, open);
-                }
-            }
-            Transport::Quic(quic) => causes.add_quic(&quic.engine.path()),
         }
     }
 

@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::accept::QuicEndpoint;
-    use crate::client::Target;
+    use crate::dial::Target;
     use crate::visitor::{context, identity};
 
     /// A round-trip time at which a congestion window's packets are milliseconds apart.
