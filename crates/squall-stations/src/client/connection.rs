@@ -24,14 +24,14 @@ use crate::log::StationLog;
 pub(crate) type TurnResult = Result<Availability, Failure>;
 
 /// What all connections of a client share.
-pub(crate) struct Shared<'a> {
-    pub(crate) settings: &'a ClientSettings,
-    pub(crate) uploads: &'a Uploads,
-    pub(crate) recorder: &'a mut Recorder,
-    pub(crate) log: &'a mut StationLog,
-    pub(crate) buffers: &'a mut Buffers,
+pub(crate) struct Shared {
+    pub(crate) settings: ClientSettings,
+    pub(crate) uploads: Uploads,
+    pub(crate) recorder: Recorder,
+    pub(crate) log: StationLog,
+    pub(crate) buffers: Buffers,
     /// Sums of what delayed sending, if they are wanted.
-    pub(crate) causes: &'a mut Option<Causes>,
+    pub(crate) causes: Option<Causes>,
 }
 
 pub(crate) struct Connection {
@@ -147,7 +147,7 @@ impl Connection {
     pub(crate) fn read_turn(
         &mut self,
         ready: ReadyEvent,
-        shared: &mut Shared<'_>,
+        shared: &mut Shared,
     ) -> Result<TurnResult, StationError> {
         match self.connect_and_read(ready, shared) {
             Ok(()) => self.send_first(shared),
@@ -156,20 +156,17 @@ impl Connection {
     }
 
     /// Writes as much as one turn allows.
-    pub(crate) fn write_turn(
-        &mut self,
-        shared: &mut Shared<'_>,
-    ) -> Result<TurnResult, StationError> {
+    pub(crate) fn write_turn(&mut self, shared: &mut Shared) -> Result<TurnResult, StationError> {
         self.is_gathering = false;
         match self.write(shared) {
-            Ok(()) if self.dialed.first.is_none() => Ok(self.availability(shared.settings)),
+            Ok(()) if self.dialed.first.is_none() => Ok(self.availability(&shared.settings)),
             Ok(()) => self.send_first(shared),
             Err(failure) => Ok(Err(failure)),
         }
     }
 
     /// Sends the request that the connection was opened for, as soon as possible.
-    fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<TurnResult, StationError> {
+    fn send_first(&mut self, shared: &mut Shared) -> Result<TurnResult, StationError> {
         if let Some(mut first) = self
             .dialed
             .first
@@ -177,12 +174,12 @@ impl Connection {
         {
             first.opened_connection = true;
             let now = squall_linux::clock::now();
-            self.submit(first, now, &shared.settings.requests, shared.uploads)?;
+            self.submit(first, now, &shared.settings.requests, &shared.uploads)?;
             if let Err(failure) = self.write(shared) {
                 return Ok(Err(failure));
             }
         }
-        Ok(self.availability(shared.settings))
+        Ok(self.availability(&shared.settings))
     }
 
     /// Whether another request may share a write with those that were just submitted.
@@ -204,13 +201,9 @@ impl Connection {
     }
 
     /// Finishes connecting if necessary, then reads what is there.
-    fn connect_and_read(
-        &mut self,
-        ready: ReadyEvent,
-        shared: &mut Shared<'_>,
-    ) -> Result<(), Failure> {
+    fn connect_and_read(&mut self, ready: ReadyEvent, shared: &mut Shared) -> Result<(), Failure> {
         if self.dialed.connected.is_none() {
-            match self.dialed.connect(ready, shared.log) {
+            match self.dialed.connect(ready, &mut shared.log) {
                 Ok(Some(time)) => {
                     if self.dialed.transport.is_tcp() {
                         shared.recorder.connected(time, self.dialed.number);
@@ -232,10 +225,13 @@ impl Connection {
         Ok(())
     }
 
-    fn read(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+    fn read(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         self.dialed.has_unread = true;
         for _ in 0..super::READS_A_TURN {
-            let (now, outcome) = self.dialed.transport.read(shared.buffers, &mut self.inbox);
+            let (now, outcome) = self
+                .dialed
+                .transport
+                .read(&mut shared.buffers, &mut self.inbox);
             self.apply(now, shared);
             match outcome {
                 IoOutcome::More => {}
@@ -254,7 +250,7 @@ impl Connection {
     }
 
     /// Writes what remains to be sent after a protocol error, such as GOAWAY or an alert.
-    fn flush_after_error(&mut self, shared: &mut Shared<'_>) {
+    fn flush_after_error(&mut self, shared: &mut Shared) {
         // The connection has already failed; failing to write this changes nothing.
         let _ = self.write(shared);
     }
@@ -284,7 +280,7 @@ impl Connection {
         }
     }
 
-    fn write(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+    fn write(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         self.has_unwritten = true;
         for _ in 0..super::WRITES_A_TURN {
             if !self.active_uploads.is_empty() {
@@ -305,7 +301,7 @@ impl Connection {
     }
 
     /// Feeds the bodies that are read while they are sent, as far as the transport has room.
-    fn feed(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+    fn feed(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         let has_streams = self.dialed.transport.has_streams();
         let mut index = 0;
         while let Some(upload) = self.active_uploads.get_mut(index) {
@@ -342,7 +338,7 @@ impl Connection {
         Ok(())
     }
 
-    fn apply(&mut self, now: Time, shared: &mut Shared<'_>) {
+    fn apply(&mut self, now: Time, shared: &mut Shared) {
         if self.inbox.is_empty() && !shared.recorder.has_observer() {
             return;
         }
@@ -371,8 +367,8 @@ impl Connection {
             connection: self.dialed.number,
             protocol: self.dialed.protocol.unwrap_or(shared.settings.protocol),
             now,
-            recorder: shared.recorder,
-            log: shared.log,
+            recorder: &mut shared.recorder,
+            log: &mut shared.log,
         };
         let locate = |way, offset| transport.locate(way, offset);
         self.in_flight_requests
@@ -380,8 +376,8 @@ impl Connection {
     }
 
     /// Records the protocol, once it is known or has changed.
-    fn note_established(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        let Some(protocol) = self.dialed.note_established(shared.log) else {
+    fn note_established(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+        let Some(protocol) = self.dialed.note_established(&mut shared.log) else {
             return Ok(());
         };
         if let Some(secured) = self.dialed.secured {
@@ -404,8 +400,8 @@ impl Connection {
     }
 
     /// Adds what delayed its sending, at its end.
-    fn add_causes(&mut self, shared: &mut Shared<'_>) {
-        let Some(causes) = shared.causes else {
+    fn add_causes(&mut self, shared: &mut Shared) {
+        let Some(causes) = &mut shared.causes else {
             return;
         };
         let now = squall_linux::clock::now();
@@ -428,8 +424,8 @@ impl Connection {
     }
 
     /// Ends the connection and fails every request on it.
-    pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared<'_>) {
-        self.sample(true, shared.log);
+    pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared) {
+        self.sample(true, &mut shared.log);
         self.add_causes(shared);
         self.dialed.transport.count_settings(&mut shared.log.counts);
         let now = squall_linux::clock::now();
@@ -439,8 +435,8 @@ impl Connection {
     }
 
     /// Ends the connection at the end of the load. TCP is reset, so that nothing stays in the kernel.
-    pub(crate) fn close(mut self, shared: &mut Shared<'_>) {
-        self.sample(true, shared.log);
+    pub(crate) fn close(mut self, shared: &mut Shared) {
+        self.sample(true, &mut shared.log);
         self.add_causes(shared);
         self.dialed.transport.count_settings(&mut shared.log.counts);
         self.dialed.transport.close(&mut self.inbox);
