@@ -11,7 +11,7 @@ use squall_base::{Bytes, Time};
 use squall_http::frames::{CLIENT_PREFACE, FRAME_HEADER_BYTES, FrameTap, FrameWalker};
 use squall_http::{
     Body, ClientConnection, ClientEvent, Field, Inbox, InboxOptions, Request, Response, Scheme,
-    ServerConnection, ServerEvent, StreamId, Trailers,
+    ServerConnection, ServerEvent, StreamId, StreamIo, Trailers,
 };
 
 use crate::laws;
@@ -175,7 +175,7 @@ fn client(mut connection: ClientConnection, opening: &[u8], input: &[u8]) {
     for (n, piece) in [opening].into_iter().chain(bytes.chunks(cut)).enumerate() {
         if streams.len() < 10 && connection.is_ready() {
             let request = &requests[streams.len() % requests.len()];
-            streams.push(connection.submit(request).expect("it is ready"));
+            streams.push(connection.streams().submit(request).expect("it is ready"));
         }
         take_client_output(&mut connection, &mut inbox);
         if connection.receive(piece, &mut inbox).is_err() {
@@ -210,24 +210,26 @@ fn meddle(
     inbox: &mut Inbox<ClientEvent>,
 ) {
     match piece.first().map_or(0, |byte| usize::from(*byte) + n) % 16 {
-        0 => connection.end_body(stream),
+        0 => connection.streams().end_body(stream),
         1 => {
             let trailers = Trailers::relayed(vec![Field::new("x-end", "1")]);
-            connection.end_body_with(stream, &trailers.expect("these trailers are valid"));
+            let trailers = trailers.expect("these trailers are valid");
+            connection.streams().end_body_with(stream, &trailers);
         }
         2 => {
             let before = connection.in_flight();
-            connection.reset(stream, 0x8);
+            connection.streams().reset(stream, 0x8);
             // No more events may follow for an exchange that we reset.
             if connection.in_flight() < before {
                 let code = 0x8;
                 inbox.events.push(ClientEvent::StreamReset { stream, code });
             }
         }
-        3..8 => connection.consume(stream, piece.len() as u64 * 10),
+        3..8 => (connection.streams()).consume(stream, piece.len() as u64 * 10),
         _ => {
-            let room = connection.body_room(stream);
-            let taken = connection.send_body(stream, &vec![b'y'; room.min(20_000)]);
+            let room = connection.streams().body_room(stream);
+            let bytes = vec![b'y'; room.min(20_000)];
+            let taken = connection.streams().send_body(stream, &bytes);
             assert!(taken <= room, "there was room for {room} bytes");
         }
     }
@@ -258,7 +260,7 @@ fn server(protocol: Protocol, opening: &[u8], input: &[u8]) {
         for event in &inbox.events[heard..] {
             if let ServerEvent::RequestHead { stream, .. } = event {
                 // The same piece may have reset the stream.
-                let _ = connection.respond(*stream, &response);
+                let _ = connection.streams().respond(*stream, &response);
             }
         }
         take_server_output(&mut connection, &mut inbox);

@@ -16,7 +16,7 @@ use squall_http::h3::{self, Batch};
 use squall_http::tls::{Identity, Trust, Validity};
 use squall_http::{
     Body, ClientEvent, Field, Inbox, InboxOptions, Interim, Request, Response, Scheme, ServerEvent,
-    StreamId, Trailers,
+    StreamId, StreamIo, Trailers,
 };
 
 use crate::laws;
@@ -459,20 +459,23 @@ impl OurServer {
         match (step.place(), step.is_last()) {
             (0, false) => {
                 let interim = Interim::relayed(103, Vec::new()).expect("this answer is valid");
-                self.server.inform(0, stream, &interim);
+                self.server.streams(0).inform(stream, &interim);
             }
-            (0, true) => self.server.reset(0, stream, h3::code::REQUEST_CANCELLED),
+            (0, true) => {
+                let code = h3::code::REQUEST_CANCELLED;
+                self.server.streams(0).reset(stream, code);
+            }
             (1, is_large) => {
                 let n = length * if is_large { 1_000 } else { 1 };
-                self.server.consume(0, stream, n);
+                self.server.streams(0).consume(stream, n);
             }
             (2, false) => {
-                let room = self.server.body_room(0, stream);
+                let room = self.server.streams(0).body_room(stream);
                 let bytes = vec![b'y'; room.min(20_000)];
-                assert!(self.server.send_body(0, stream, &bytes) <= room);
+                assert!(self.server.streams(0).send_body(stream, &bytes) <= room);
             }
-            (2, true) => self.server.end_body(0, stream),
-            (_, false) => self.server.end_body_with(0, stream, &trailers()),
+            (2, true) => self.server.streams(0).end_body(stream),
+            (_, false) => self.server.streams(0).end_body_with(stream, &trailers()),
             (_, true) if length > 100 => self.server.close(0, length + 0x100),
             (_, true) => self.server.go_away(0),
         }
@@ -484,7 +487,7 @@ impl OurServer {
             if let ServerEvent::RequestHead { stream, .. } = event {
                 // The same datagram may have reset the stream.
                 let answer = &self.answers[(stream.0 / 4 % 2) as usize];
-                let _ = self.server.respond(0, *stream, answer);
+                let _ = self.server.streams(0).respond(*stream, answer);
             }
         }
         self.seen = self.inbox.events.len();

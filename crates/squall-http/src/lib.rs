@@ -2,7 +2,7 @@
 //!
 //! A connection opens no socket, reads no clock and never waits. Its owner, a station, moves the bytes:
 //!
-//! 1. [`ClientConnection::submit`] a [`Request`] when [`ClientConnection::is_ready`];
+//! 1. [`ClientStreams::submit`] a [`Request`] when [`ClientConnection::is_ready`];
 //! 2. write [`ClientConnection::output`] to the socket and pass the number of bytes it took to
 //!    [`ClientConnection::advance_output`];
 //! 3. pass received bytes to [`ClientConnection::receive`], and the end of the stream to
@@ -20,7 +20,7 @@
 //!
 //! let request = Arc::new(Request::new("GET", Scheme::Http, "server", "/", &[], Body::EMPTY)?);
 //! let mut connection = ClientConnection::plain(Version::Http1, &SideSettings::default())?;
-//! let stream = connection.submit(&request)?;
+//! let stream = connection.streams().submit(&request)?;
 //! let mut inbox = Inbox::default();
 //! let written = connection.output(Time::ZERO).len(); // the station writes it to its socket
 //! connection.advance_output(written, &mut inbox);
@@ -33,6 +33,7 @@
 //! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them.
 
 mod connection;
+mod engine;
 mod error;
 mod event;
 pub mod frames;
@@ -40,7 +41,6 @@ pub mod h1;
 pub mod h2;
 pub mod h3;
 mod inbox;
-mod layers;
 mod message;
 mod section;
 mod streams;
@@ -49,12 +49,14 @@ pub mod trace;
 pub mod values;
 
 pub use bytes::Bytes;
-pub use connection::{ClientConnection, Http2Announcements, ServerConnection};
+pub use connection::{
+    ClientConnection, Connection, Http2Announcements, ServerConnection, WireExtent,
+};
+pub use engine::{ClientStreams, ConnectionStreams, Engine, ServerStreams, StreamIo};
 pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };
 pub use event::{ClientEvent, Field, ServerEvent, StreamId, traced_request};
 pub use inbox::{Inbox, InboxOptions};
-pub use layers::WireExtent;
 pub use message::{Body, Interim, Request, RequestLine, Response, Scheme, Trailers};
 pub use streams::Streams;

@@ -5,14 +5,15 @@
 //! moves bytes and takes the times. Hosts, links and records belong to the caller. Start at [`client::Client`],
 //! [`server::Server`] and [`proxy::Proxy`].
 
+mod accept;
 mod buffers;
 pub mod client;
+mod dial;
 mod error;
 mod exchange;
 mod held;
 mod log;
 pub mod proxy;
-mod quic;
 pub mod rows;
 pub mod server;
 #[cfg(test)]

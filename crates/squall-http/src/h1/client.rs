@@ -14,6 +14,7 @@ use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, LastHead, ResponseHead, ToHead, parse_response};
 use super::outgoing::{Outgoing, SendOptions};
 use super::version::Version;
+use crate::engine::{Engine, StreamIo};
 use crate::error::{ConnectionError, CreateError, MessageError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
@@ -55,6 +56,8 @@ pub struct ProtocolSwitch {
     pub sent: u64,
     /// The offset of `unread` in the received bytes.
     pub received: u64,
+    /// Whether the request's method is HEAD.
+    pub is_head: bool,
 }
 
 /// A request on its way to the socket.
@@ -146,22 +149,12 @@ impl Client {
         self.is_open() && self.upload.is_none() && matches!(self.reading, ReadState::Idle)
     }
 
-    /// See [`crate::ClientConnection::gather`]. Requests never share a write, because there is no pipelining.
-    pub fn gather(&mut self) -> bool {
-        self.is_ready()
-    }
-
-    /// See [`crate::ClientConnection::is_open`].
-    pub fn is_open(&self) -> bool {
-        self.is_kept_alive && self.failure.is_none()
-    }
-
     /// See [`crate::ClientConnection::in_flight`]: 0 or 1.
     pub fn in_flight(&self) -> usize {
         usize::from(!matches!(self.reading, ReadState::Idle))
     }
 
-    /// See [`crate::ClientConnection::submit`]. The last request that the settings allow carries `connection: close`,
+    /// See [`crate::ClientStreams::submit`]. The last request that the settings allow carries `connection: close`,
     /// unless it asks for HTTP/2.
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         if !self.is_open() {
@@ -219,53 +212,12 @@ impl Client {
         begin[..end.map_or(begin.len(), |at| at + 4)].to_vec()
     }
 
-    /// How many bytes of a request's streamed body could be taken now.
-    pub fn body_room(&self, stream: StreamId) -> usize {
-        let upload = self.upload.as_ref();
-        upload
-            .filter(|upload| upload.stream == stream)
-            .map_or(0, |upload| upload.message.room())
+    /// Whether a request has been answered and none is in flight.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.next != StreamId(0) && self.in_flight() == 0
     }
 
-    /// Takes some bytes of a request's streamed body; returns how many, 0 if the request is over. Bytes beyond the
-    /// announced length are never taken.
-    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.message_mut(stream)
-            .and_then(Outgoing::stream)
-            .map_or(0, |body| body.send(bytes))
-    }
-
-    /// Completes a request's streamed body. If it is shorter than announced, the connection fails, as if this client
-    /// had disconnected.
-    pub fn end_body(&mut self, stream: StreamId) {
-        let body = self.message_mut(stream).and_then(Outgoing::stream);
-        if body.is_some_and(|body| body.end().is_err()) {
-            self.fail(ConnectionError::GivenUp);
-        }
-    }
-
-    /// Completes a streamed body with trailers, which are dropped if the body is not chunked.
-    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
-            body.set_trailers(trailers.lines());
-        }
-        self.end_body(stream);
-    }
-
-    /// No effect: HTTP/1.1 has no windows, so an owner that wants no more body bytes stops reading the socket.
-    pub fn set_manual_consumption(&mut self) {}
-
-    /// No effect; see [`Client::set_manual_consumption`].
-    pub fn consume(&mut self, _stream: StreamId, _n: u64) {}
-
-    /// Abandons an exchange, and the connection with it, because HTTP/1.1 has no other way. The code is not sent.
-    pub fn reset(&mut self, stream: StreamId, _code: u64) {
-        if self.message_mut(stream).is_some() || self.reading.stream() == Some(stream) {
-            self.fail(ConnectionError::GivenUp);
-        }
-    }
-
-    /// Reports once that the server switched to HTTP/2: call it after each [`Client::receive`] that follows the
+    /// Reports once that the server switched to HTTP/2: call it after each [`Engine::receive`] that follows the
     /// request. After the switch this connection takes no more bytes.
     pub fn take_switch(&mut self) -> Option<ProtocolSwitch> {
         match mem::replace(&mut self.reading, ReadState::Idle) {
@@ -274,20 +226,6 @@ impl Client {
                 self.reading = other;
                 None
             }
-        }
-    }
-
-    /// See [`crate::ClientConnection::receive`].
-    pub fn receive(
-        &mut self,
-        bytes: &[u8],
-        inbox: &mut Inbox<ClientEvent>,
-    ) -> Result<(), ConnectionError> {
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None => self.read(bytes, inbox).inspect_err(|error| {
-                self.fail(error.clone());
-            }),
         }
     }
 
@@ -409,6 +347,7 @@ impl Client {
             unread: unread.to_vec(),
             sent: self.sent,
             received: self.received,
+            is_head: awaited.to_head == ToHead::Yes,
         });
         Ok(())
     }
@@ -439,8 +378,74 @@ impl Client {
         });
     }
 
-    /// See [`crate::ClientConnection::receive_end`].
-    pub fn receive_end(&mut self, inbox: &mut Inbox<ClientEvent>) -> Result<(), ConnectionError> {
+    fn fail(&mut self, error: ConnectionError) {
+        self.failure = Some(error);
+        self.upload = None;
+    }
+
+    /// The request of this exchange, if it is still being written.
+    fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
+        let upload = self.upload.as_mut();
+        upload
+            .filter(|upload| upload.stream == stream)
+            .map(|upload| &mut upload.message)
+    }
+}
+
+impl StreamIo for Client {
+    fn body_room(&self, stream: StreamId) -> usize {
+        let upload = self.upload.as_ref();
+        upload
+            .filter(|upload| upload.stream == stream)
+            .map_or(0, |upload| upload.message.room())
+    }
+
+    /// Bytes beyond the announced length are never taken.
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.message_mut(stream)
+            .and_then(Outgoing::stream)
+            .map_or(0, |body| body.send(bytes))
+    }
+
+    /// If the body is shorter than announced, the connection fails, as if this client had disconnected.
+    fn end_body(&mut self, stream: StreamId) {
+        let body = self.message_mut(stream).and_then(Outgoing::stream);
+        if body.is_some_and(|body| body.end().is_err()) {
+            self.fail(ConnectionError::GivenUp);
+        }
+    }
+
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
+            body.set_trailers(trailers.lines());
+        }
+        self.end_body(stream);
+    }
+
+    fn reset(&mut self, stream: StreamId, _code: u64) {
+        if self.message_mut(stream).is_some() || self.reading.stream() == Some(stream) {
+            self.fail(ConnectionError::GivenUp);
+        }
+    }
+}
+
+impl Engine for Client {
+    type Event = ClientEvent;
+
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        inbox: &mut Inbox<ClientEvent>,
+    ) -> Result<(), ConnectionError> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.read(bytes, inbox).inspect_err(|error| {
+                self.fail(error.clone());
+            }),
+        }
+    }
+
+    fn receive_end(&mut self, inbox: &mut Inbox<ClientEvent>) -> Result<(), ConnectionError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -461,16 +466,14 @@ impl Client {
         }
     }
 
-    /// See [`crate::ClientConnection::output`].
-    pub fn output(&mut self) -> &[u8] {
+    fn output(&mut self) -> &[u8] {
         match &self.upload {
             Some(upload) => upload.message.pending(),
             None => &[],
         }
     }
 
-    /// See [`crate::ClientConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ClientEvent>) {
+    fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ClientEvent>) {
         let n = n.min(self.output().len());
         let Some(upload) = self.upload.as_mut().filter(|_| n > 0) else {
             return;
@@ -493,17 +496,8 @@ impl Client {
         }
     }
 
-    fn fail(&mut self, error: ConnectionError) {
-        self.failure = Some(error);
-        self.upload = None;
-    }
-
-    /// The request of this exchange, if it is still being written.
-    fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
-        let upload = self.upload.as_mut();
-        upload
-            .filter(|upload| upload.stream == stream)
-            .map(|upload| &mut upload.message)
+    fn is_open(&self) -> bool {
+        self.is_kept_alive && self.failure.is_none()
     }
 }
 

@@ -17,6 +17,7 @@ use super::outgoing::{Outgoing, STREAM_BUFFER_BYTES, SendOptions};
 use super::refusal::{Refusal, refusal_for};
 use super::staged::StagedOutput;
 use super::version::Version;
+use crate::engine::{Engine, StreamIo};
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
@@ -114,20 +115,13 @@ impl Server {
         })
     }
 
-    /// See [`crate::ServerConnection::is_open`]. After a request was rejected, it stays open until the error response
-    /// has been written.
-    pub fn is_open(&self) -> bool {
-        let next = self.requests.front();
-        !matches!(self.reading, ReadState::Over) || next.is_some_and(|request| !request.is_done())
-    }
-
     /// See [`crate::ServerConnection::must_reset`].
     pub fn must_reset(&self) -> bool {
         let next = self.requests.front();
         self.has_cut_off || next.is_some_and(PendingRequest::is_delimited_by_close)
     }
 
-    /// See [`crate::ServerConnection::respond`]. The response to the last request that the settings allow carries
+    /// See [`crate::ServerStreams::respond`]. The response to the last request that the settings allow carries
     /// `connection: close`.
     pub fn respond(
         &mut self,
@@ -152,7 +146,7 @@ impl Server {
         Ok(())
     }
 
-    /// See [`crate::ServerConnection::inform`]. The interim response waits for the responses before it.
+    /// See [`crate::ServerStreams::inform`]. The interim response waits for the responses before it.
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
         if let Some(request) = self.request_mut(stream)
             && let (ResponseState::Awaited, Version::Http11) =
@@ -160,86 +154,6 @@ impl Server {
             && request.interim.pending().len() < STREAM_BUFFER_BYTES
         {
             request.interim.push(&interim.lines());
-        }
-    }
-
-    /// How many bytes of a response's streamed body could be taken now. The response to a HEAD request takes none, and
-    /// neither does any response while those before it are not completely written.
-    pub fn body_room(&self, stream: StreamId) -> usize {
-        let request = self
-            .place(stream)
-            .and_then(|index| self.requests.get(index));
-        match request.map(|request| &request.response_state) {
-            Some(ResponseState::Sending(message)) => message.room(),
-            _ => 0,
-        }
-    }
-
-    /// Takes some bytes of a response's streamed body; returns how many, 0 if the response is over. Bytes beyond the
-    /// announced length are never taken.
-    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.message_mut(stream)
-            .and_then(Outgoing::stream)
-            .map_or(0, |body| body.send(bytes))
-    }
-
-    /// Completes a response's streamed body. If it is shorter than announced, the connection fails, as if this server
-    /// had disconnected.
-    ///
-    /// For an HTTP/1.0 client, the end of the connection delimits a body of unknown length. There may then be nothing
-    /// left to write, and [`ServerEvent::ResponseWritten`] is reported by the next call that takes an inbox.
-    pub fn end_body(&mut self, stream: StreamId) {
-        if let Some(request) = self.request_mut(stream)
-            && let ResponseState::Queued { is_ended, .. } = &mut request.response_state
-        {
-            *is_ended = true;
-        }
-        let body = self.message_mut(stream).and_then(Outgoing::stream);
-        if body.is_some_and(|body| body.end().is_err()) {
-            self.fail(ConnectionError::GivenUp);
-        }
-    }
-
-    /// Completes a streamed body with trailers, which are dropped if the body is not chunked or still waits for its
-    /// turn.
-    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
-            body.set_trailers(trailers.lines());
-        }
-        self.end_body(stream);
-    }
-
-    /// No effect: HTTP/1.1 has no windows, so an owner that wants no more body bytes stops reading the socket.
-    pub fn set_manual_consumption(&mut self) {}
-
-    /// No effect; see [`Server::set_manual_consumption`].
-    pub fn consume(&mut self, _stream: StreamId, _n: u64) {}
-
-    /// Abandons an exchange, and the connection with it, because HTTP/1.1 has no other way. The code is not sent.
-    pub fn reset(&mut self, stream: StreamId, _code: u64) {
-        let is_read = match self.reading {
-            ReadState::Head => self.head.has_begun() && self.next == stream,
-            ReadState::Body { stream: now, .. } => now == stream,
-            ReadState::Over => false,
-        };
-        if is_read || self.request_mut(stream).is_some() {
-            self.fail(ConnectionError::GivenUp);
-        }
-    }
-
-    /// See [`crate::ServerConnection::receive`]. A rejected request is answered from here, after the responses to the
-    /// requests before it.
-    pub fn receive(
-        &mut self,
-        bytes: &[u8],
-        inbox: &mut Inbox<ServerEvent>,
-    ) -> Result<(), ConnectionError> {
-        self.settle(inbox);
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None => self.read(bytes, inbox).inspect_err(|error| {
-                self.refuse(error);
-            }),
         }
     }
 
@@ -404,52 +318,9 @@ impl Server {
         self.requests.clear();
     }
 
-    /// See [`crate::ServerConnection::receive_end`].
-    pub fn receive_end(&mut self, inbox: &mut Inbox<ServerEvent>) -> Result<(), ConnectionError> {
-        self.settle(inbox);
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        let is_between_requests = match self.reading {
-            ReadState::Head => !self.head.has_begun(),
-            ReadState::Body { .. } => false,
-            ReadState::Over => true,
-        };
-        if is_between_requests {
-            self.reading = ReadState::Over;
-            Ok(())
-        } else {
-            self.fail(ConnectionError::UnexpectedEnd);
-            Err(ConnectionError::UnexpectedEnd)
-        }
-    }
-
-    /// See [`crate::ServerConnection::output`].
-    pub fn output(&mut self) -> &[u8] {
-        self.requests.front().map_or(&[], PendingRequest::pending)
-    }
-
     /// See [`crate::ServerConnection::holds_response`]. Nothing but responses is ever written.
     pub fn holds_response(&self) -> bool {
         (self.requests.front()).is_some_and(|request| !request.pending().is_empty())
-    }
-
-    /// See [`crate::ServerConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
-        let n = n.min(self.output().len());
-        if n > 0
-            && let Some(request) = self.requests.front_mut()
-        {
-            let stream = request.stream;
-            if request.advance(n) == Mark::FirstByte {
-                inbox.push(ServerEvent::ResponseFirstByteWritten {
-                    stream,
-                    offset: self.sent,
-                });
-            }
-            self.sent += n as u64;
-        }
-        self.settle(inbox);
     }
 
     /// Removes the first exchange once its response has been written, and starts the next.
@@ -507,6 +378,129 @@ impl Server {
                 None
             }
         }
+    }
+}
+
+impl StreamIo for Server {
+    /// The response to a HEAD request takes no bytes, and neither does any response while those before it are not
+    /// completely written.
+    fn body_room(&self, stream: StreamId) -> usize {
+        let request = self
+            .place(stream)
+            .and_then(|index| self.requests.get(index));
+        match request.map(|request| &request.response_state) {
+            Some(ResponseState::Sending(message)) => message.room(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes beyond the announced length are never taken.
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.message_mut(stream)
+            .and_then(Outgoing::stream)
+            .map_or(0, |body| body.send(bytes))
+    }
+
+    /// If the body is shorter than announced, the connection fails, as if this server had disconnected.
+    ///
+    /// For an HTTP/1.0 client, the end of the connection delimits a body of unknown length. There may then be nothing
+    /// left to write, and [`ServerEvent::ResponseWritten`] is reported by the next call that takes an inbox.
+    fn end_body(&mut self, stream: StreamId) {
+        if let Some(request) = self.request_mut(stream)
+            && let ResponseState::Queued { is_ended, .. } = &mut request.response_state
+        {
+            *is_ended = true;
+        }
+        let body = self.message_mut(stream).and_then(Outgoing::stream);
+        if body.is_some_and(|body| body.end().is_err()) {
+            self.fail(ConnectionError::GivenUp);
+        }
+    }
+
+    /// The trailers are also dropped if the body still waits for its turn.
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
+            body.set_trailers(trailers.lines());
+        }
+        self.end_body(stream);
+    }
+
+    fn reset(&mut self, stream: StreamId, _code: u64) {
+        let is_read = match self.reading {
+            ReadState::Head => self.head.has_begun() && self.next == stream,
+            ReadState::Body { stream: now, .. } => now == stream,
+            ReadState::Over => false,
+        };
+        if is_read || self.request_mut(stream).is_some() {
+            self.fail(ConnectionError::GivenUp);
+        }
+    }
+}
+
+impl Engine for Server {
+    type Event = ServerEvent;
+
+    /// A rejected request is answered from here, after the responses to the
+    /// requests before it.
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        inbox: &mut Inbox<ServerEvent>,
+    ) -> Result<(), ConnectionError> {
+        self.settle(inbox);
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.read(bytes, inbox).inspect_err(|error| {
+                self.refuse(error);
+            }),
+        }
+    }
+
+    fn receive_end(&mut self, inbox: &mut Inbox<ServerEvent>) -> Result<(), ConnectionError> {
+        self.settle(inbox);
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let is_between_requests = match self.reading {
+            ReadState::Head => !self.head.has_begun(),
+            ReadState::Body { .. } => false,
+            ReadState::Over => true,
+        };
+        if is_between_requests {
+            self.reading = ReadState::Over;
+            Ok(())
+        } else {
+            self.fail(ConnectionError::UnexpectedEnd);
+            Err(ConnectionError::UnexpectedEnd)
+        }
+    }
+
+    fn output(&mut self) -> &[u8] {
+        self.requests.front().map_or(&[], PendingRequest::pending)
+    }
+
+    fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
+        let n = n.min(self.output().len());
+        if n > 0
+            && let Some(request) = self.requests.front_mut()
+        {
+            let stream = request.stream;
+            if request.advance(n) == Mark::FirstByte {
+                inbox.push(ServerEvent::ResponseFirstByteWritten {
+                    stream,
+                    offset: self.sent,
+                });
+            }
+            self.sent += n as u64;
+        }
+        self.settle(inbox);
+    }
+
+    /// After a request was rejected, it stays open until the error response
+    /// has been written.
+    fn is_open(&self) -> bool {
+        let next = self.requests.front();
+        !matches!(self.reading, ReadState::Over) || next.is_some_and(|request| !request.is_done())
     }
 }
 

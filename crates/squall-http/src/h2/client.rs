@@ -11,29 +11,26 @@ use squall_nghttp2::{
 };
 
 use super::client_session::ClientSession;
+use super::connection::{self, Connection, Listener};
 use super::ear::ListenerState;
-use super::engine::{self, Engine};
 use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::protocol::Session;
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
-use crate::connection::Http2Announcements;
-use crate::error::{ConnectionError, CreateError, SubmitError};
+use crate::engine::Engine;
+use crate::error::{CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
-use crate::message::{Body, Request, Trailers};
+use crate::message::{Body, Request};
 use crate::streams::Streams;
 
 /// A client's connection.
-pub struct Client {
-    engine: Box<Engine<Listener>>,
-    has_ended: bool,
-}
+pub type Client = Connection<ClientListener>;
 
 /// Handles the session's callbacks.
 #[derive(Default)]
-struct Listener {
+pub struct ClientListener {
     inbox: Inbox<ClientEvent>,
     streams: Streams<u32, StreamState>,
     /// Streams that have received neither a complete response nor a reset.
@@ -66,15 +63,17 @@ impl Client {
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
-        let mut session = ClientSession::new(Listener::default(), &options)?;
+        let mut session = ClientSession::new(ClientListener::default(), &options)?;
         session.submit_settings(&announced(Role::Client, settings)?)?;
         windows.announce(&mut session)?;
         let output = Output::new(FrameWalker::of_client(), options.data_bytes);
         let updates = Updates::new(settings.window_updates, windows);
-        Ok(Client {
-            engine: Box::new(Engine::new(session, output, FrameTap::of_client(), updates)),
-            has_ended: false,
-        })
+        Ok(Connection::over(
+            session,
+            output,
+            FrameTap::of_client(),
+            updates,
+        ))
     }
 
     /// The value of HTTP2-Settings in an HTTP/1.1 request with `upgrade: h2c` (RFC 7540, section 3.2.1).
@@ -83,18 +82,18 @@ impl Client {
         Ok(base64url(&payload))
     }
 
-    /// A connection that continues from HTTP/1.1 after `sent_bytes` and `received_bytes`. The server has answered
-    /// `request`, which carried [`Client::upgrade_header`], with status 101. The response arrives on stream 1; no more
-    /// marks are reported for the request.
+    /// A connection that continues from HTTP/1.1 after `sent_bytes` and `received_bytes`. The server has answered a
+    /// request, which carried [`Client::upgrade_header`], with status 101. The response arrives on stream 1; no more
+    /// marks are reported for the request. `is_head` says whether its method is HEAD.
     pub fn upgraded(
         settings: &Http2Settings,
-        request: &Request,
+        is_head: bool,
         sent_bytes: u64,
         received_bytes: u64,
     ) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
-        let mut listener = Listener::default();
+        let mut listener = ClientListener::default();
         *listener.streams.find_or_insert(1) = StreamState {
             is_produced: true,
             is_sent: true,
@@ -102,7 +101,7 @@ impl Client {
         };
         listener.unanswered = 1;
         let mut session = ClientSession::new(listener, &options)?;
-        let method = if request.is_head() {
+        let method = if is_head {
             UpgradeMethod::Head
         } else {
             UpgradeMethod::Other
@@ -112,56 +111,48 @@ impl Client {
         let output = Output::new(FrameWalker::of_client_at(sent_bytes), options.data_bytes);
         let tap = FrameTap::of_upgraded_client(sent_bytes, received_bytes);
         let updates = Updates::new(settings.window_updates, windows);
-        Ok(Client {
-            engine: Box::new(Engine::new(session, output, tap, updates)),
-            has_ended: false,
-        })
+        Ok(Connection::over(session, output, tap, updates))
     }
 
     /// See [`crate::ClientConnection::is_ready`]. Not ready while output waits for the socket, or while an earlier
     /// request has more to send that its windows allow. A request that is streamed, or whose body is blocked by flow
     /// control, does not delay others.
     pub fn is_ready(&self) -> bool {
-        self.engine.pending().is_empty() && self.has_place()
+        self.pending().is_empty() && self.has_place()
     }
 
     /// See [`crate::ClientConnection::gather`].
     pub fn gather(&mut self) -> bool {
-        self.engine.pull(BufferLimit::Usual);
+        self.pull(BufferLimit::Usual);
         self.may_join()
     }
 
     /// Whether a request could join others in the next output offered to the socket.
     fn may_join(&self) -> bool {
-        !self.engine.is_offered() && self.has_place()
+        !self.is_offered() && self.has_place()
     }
 
     /// Whether another stream may be opened and no earlier request has more to send that its windows allow.
     fn has_place(&self) -> bool {
-        let session = &self.engine.session;
-        let listener = self.engine.listener();
+        let session = &self.session;
+        let listener = self.listener();
         let limit = session.peer_max_concurrent_streams() as usize;
         self.is_open()
             && listener.streams.len() < limit
             && (listener.unsent == 0 || !session.wants_write())
     }
 
-    /// See [`crate::ClientConnection::is_open`].
-    pub fn is_open(&self) -> bool {
-        !self.engine.has_failed() && !self.has_ended && self.engine.session.is_request_allowed()
-    }
-
     /// See [`crate::ClientConnection::is_settled`].
     pub fn is_settled(&self) -> bool {
-        self.engine.session.is_settled()
+        self.session.is_settled()
     }
 
     /// See [`crate::ClientConnection::in_flight`].
     pub fn in_flight(&self) -> usize {
-        self.engine.listener().unanswered
+        self.listener().unanswered
     }
 
-    /// See [`crate::ClientConnection::submit`].
+    /// See [`crate::ClientStreams::submit`].
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         if !self.is_open() {
             return Err(SubmitError::Closed);
@@ -169,10 +160,10 @@ impl Client {
         if !self.may_join() {
             return Err(SubmitError::NotReady);
         }
-        let body = engine::body(request.body());
-        let id = self.engine.session.submit_request(request.h2(), body)?;
+        let body = connection::body(request.body());
+        let id = self.session.submit_request(request.h2(), body)?;
         let is_streamed = matches!(request.body(), Body::Streamed { .. });
-        let listener = self.engine.listener_mut();
+        let listener = self.listener_mut();
         *listener.streams.find_or_insert(id) = StreamState {
             is_streamed,
             ..StreamState::default()
@@ -181,84 +172,9 @@ impl Client {
         listener.unsent += 1;
         Ok(StreamId(u64::from(id)))
     }
-
-    /// See [`crate::ClientConnection::receive`].
-    pub fn receive(
-        &mut self,
-        bytes: &[u8],
-        inbox: &mut Inbox<ClientEvent>,
-    ) -> Result<(), ConnectionError> {
-        self.engine.receive(bytes, inbox, |engine| {
-            if !engine.session.is_request_allowed() {
-                // GOAWAY arrived, or must be sent because the peer broke the protocol. Producing output shows which.
-                engine.pull(BufferLimit::Beyond);
-            }
-        })
-    }
-
-    /// See [`crate::ClientConnection::receive_end`].
-    pub fn receive_end(&mut self, inbox: &mut Inbox<ClientEvent>) -> Result<(), ConnectionError> {
-        self.engine.move_events(inbox);
-        self.has_ended = true;
-        if self.in_flight() > 0 {
-            self.engine.fail(ConnectionError::UnexpectedEnd);
-        }
-        self.engine.state()
-    }
-
-    /// See [`crate::ClientConnection::output`].
-    pub fn output(&mut self) -> &[u8] {
-        self.engine.output()
-    }
-
-    /// See [`crate::ClientConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ClientEvent>) {
-        self.engine.advance_output(n, inbox);
-    }
-
-    /// How many bytes of a streamed body could be taken now: 0 if its buffer is full or the stream is gone.
-    pub fn body_room(&self, stream: StreamId) -> usize {
-        self.engine.body_room(stream)
-    }
-
-    /// Takes as many bytes of a streamed body as there is room for, and returns how many.
-    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.engine.send_body(stream, bytes)
-    }
-
-    /// Completes a streamed body.
-    pub fn end_body(&mut self, stream: StreamId) {
-        self.engine.end_body(stream);
-    }
-
-    /// Completes a streamed body with trailers.
-    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        self.engine.end_body_with(stream, trailers);
-    }
-
-    /// Stops returning window to the peer for body bytes until they are consumed. Call it at the start of the
-    /// connection.
-    pub fn set_manual_consumption(&mut self) {
-        self.engine.set_manual_consumption();
-    }
-
-    /// Returns `n` body bytes to the peer's windows. Bytes of a reset stream count as consumed already.
-    pub fn consume(&mut self, stream: StreamId, n: u64) {
-        self.engine.consume(stream, n);
-    }
-
-    /// Abandons an open stream with RST_STREAM.
-    pub fn reset(&mut self, stream: StreamId, code: u64) {
-        self.engine.reset(stream, code);
-    }
-
-    /// The SETTINGS of both sides, and counts of GOAWAYs and resets.
-    pub fn announced(&self) -> Http2Announcements<'_> {
-        self.engine.announced()
-    }
 }
 
-impl engine::Listener for Listener {
+impl Listener for ClientListener {
     type Event = ClientEvent;
     type Session = ClientSession<Self>;
 
@@ -283,6 +199,21 @@ impl engine::Listener for Listener {
         }
     }
 
+    fn on_received(connection: &mut Client) {
+        if !connection.session.is_request_allowed() {
+            // GOAWAY arrived, or must be sent because the peer broke the protocol. Producing output shows which.
+            connection.pull(BufferLimit::Beyond);
+        }
+    }
+
+    fn is_usable(connection: &Client) -> bool {
+        !connection.has_ended && connection.session.is_request_allowed()
+    }
+
+    fn is_inside_exchange(&self) -> bool {
+        self.unanswered > 0
+    }
+
     fn open_streams(&self) -> usize {
         self.streams.len()
     }
@@ -304,7 +235,7 @@ impl engine::Listener for Listener {
     }
 }
 
-impl Listener {
+impl ClientListener {
     fn on_answered(&mut self, id: u32) {
         if let Some(state) = self.streams.find(id)
             && !state.is_answered
@@ -319,7 +250,7 @@ impl Listener {
     }
 }
 
-impl Handler for Listener {
+impl Handler for ClientListener {
     fn frame_begun(&mut self, frame: FrameHeader) {
         if frame.kind == FrameKind::HEADERS
             && let Some(state) = self.streams.find(frame.stream)

@@ -12,8 +12,9 @@ use crate::section::Section;
 /// What HTTP/2 counts for each field in addition to its text (RFC 9113, section 6.5.2).
 pub(super) const FIELD_OVERHEAD_BYTES: usize = 32;
 
+/// What a listener knows besides its streams.
 #[derive(Debug, Default)]
-pub(super) struct ListenerState {
+pub struct ListenerState {
     /// The frame whose bytes nghttp2 is being given.
     pub(super) frame: Option<Frame>,
     /// Body bytes that nghttp2 delivered.

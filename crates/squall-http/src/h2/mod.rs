@@ -4,13 +4,13 @@
 //! Servers use nghttp2's session, clients our own (`client_session` says why); `protocol` is the interface they share.
 //!
 //! This module sets the policy: the settings of both sides, when a request may be submitted, what ends an exchange,
-//! when windows are updated (`updates`), and the marks of written bytes (`output`). `engine` is the code that both
-//! sides share. Server push is refused; priorities are ignored.
+//! when windows are updated (`updates`), and the marks of written bytes (`output`). `connection` is the
+//! code that both sides share. Server push is refused; priorities are ignored.
 
 mod client;
 mod client_session;
+mod connection;
 mod ear;
-mod engine;
 mod opened;
 mod output;
 mod protocol;
@@ -19,5 +19,6 @@ mod settings;
 mod updates;
 
 pub use client::Client;
+pub use connection::Connection;
 pub use server::Server;
 pub use settings::MAX_HEADER_LIST_BYTES;

@@ -30,7 +30,7 @@ pub(super) enum BufferLimit {
 
 /// A significant position in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub enum Mark {
     /// The first byte of the stream's message, and its offset.
     First { stream: u32, offset: u64 },
     /// The last byte of the stream's message, and the offset after it.
@@ -39,7 +39,7 @@ pub(super) enum Mark {
 
 /// A part of a message that nghttp2 has produced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MessagePart {
+pub enum MessagePart {
     /// The first frame of its header section.
     Head,
     /// Its last frame.

@@ -6,7 +6,7 @@
 use squall_nghttp2::{Error, Handler, HeaderBlock};
 
 /// A session that reports to a handler.
-pub(super) trait Session<H> {
+pub trait Session<H> {
     fn handler(&self) -> &H;
     fn handler_mut(&mut self) -> &mut H;
     fn receive(&mut self, bytes: &[u8]) -> Result<(), Error>;

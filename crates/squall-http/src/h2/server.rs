@@ -11,29 +11,25 @@ use squall_nghttp2::{
     Body, FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame, Session,
 };
 
+use super::connection::{self, Connection, Listener};
 use super::ear::ListenerState;
-use super::engine::{self, Engine};
 use super::opened::ClientStreamIds;
 use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
-use crate::connection::Http2Announcements;
-use crate::error::{ConnectionError, CreateError, RespondError};
+use crate::error::{CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
-use crate::message::{Interim, Response, Trailers};
+use crate::message::{Interim, Response};
 use crate::streams::Streams;
 
 /// A server's connection.
-pub struct Server {
-    engine: Box<Engine<Listener>>,
-    has_ended: bool,
-}
+pub type Server = Connection<ServerListener>;
 
 /// Handles nghttp2's callbacks.
 #[derive(Default)]
-struct Listener {
+pub struct ServerListener {
     inbox: Inbox<ServerEvent>,
     streams: Streams<u32, StreamState>,
     stream_ids: ClientStreamIds,
@@ -74,160 +70,76 @@ impl Server {
     pub fn new(settings: &Http2Settings) -> Result<Server, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
-        let listener = Listener {
+        let listener = ServerListener {
             requests_left: settings.goaway_after,
-            ..Listener::default()
+            ..ServerListener::default()
         };
         let mut session = Session::server(listener, &options)?;
         session.submit_settings(&announced(Role::Server, settings)?)?;
         windows.announce(&mut session)?;
         let output = Output::new(FrameWalker::of_server(), options.data_bytes);
         let updates = Updates::new(settings.window_updates, windows);
-        Ok(Server {
-            engine: Box::new(Engine::new(session, output, FrameTap::of_server(), updates)),
-            has_ended: false,
-        })
+        Ok(Connection::over(
+            session,
+            output,
+            FrameTap::of_server(),
+            updates,
+        ))
     }
 
-    /// See [`crate::ServerConnection::is_open`].
-    pub fn is_open(&self) -> bool {
-        let session = &self.engine.session;
-        let may_read = !self.has_ended && session.wants_read();
-        let may_write = session.wants_write() || !self.engine.pending().is_empty();
-        let must_answer = || {
-            let mut streams = self.engine.listener().streams.iter();
-            streams.any(|(_, state)| !state.is_answered || state.is_streamed)
-        };
-        !self.engine.has_failed() && (may_read || may_write || must_answer())
-    }
-
-    /// See [`crate::ServerConnection::respond`]. A response to HEAD has no body, even if it is streamed.
+    /// See [`crate::ServerStreams::respond`]. A response to HEAD has no body, even if it is streamed.
     pub fn respond(
         &mut self,
         stream: StreamId,
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
         let not_waiting = RespondError::NotWaiting(stream);
-        let id = engine::number(stream).ok_or(not_waiting)?;
-        let state = self.engine.listener_mut().streams.find(id);
+        let id = connection::number(stream).ok_or(not_waiting)?;
+        let state = self.listener_mut().streams.find(id);
         let waiting = state.filter(|state| state.is_announced && !state.is_answered);
         let state = waiting.ok_or(not_waiting)?;
         state.is_answered = true;
         let none = bytes::Bytes::new();
-        let body = match engine::body(response.body()) {
+        let body = match connection::body(response.body()) {
             _ if state.is_head => Body::Whole(&none),
             body => body,
         };
         state.is_streamed = matches!(body, Body::Streamed);
-        Ok(self
-            .engine
-            .session
-            .submit_response(id, response.h2(), body)?)
+        Ok(self.session.submit_response(id, response.h2(), body)?)
     }
 
-    /// See [`crate::ServerConnection::inform`].
+    /// See [`crate::ServerStreams::inform`].
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
-        let Some(id) = engine::number(stream) else {
+        let Some(id) = connection::number(stream) else {
             return;
         };
-        let state = self.engine.listener_mut().streams.find(id);
+        let state = self.listener_mut().streams.find(id);
         let waits = |state: &&mut StreamState| state.is_announced && !state.is_answered;
         let has_room = |state: &&mut StreamState| state.interim_bytes < MOST_INTERIM_BYTES;
         if let Some(state) = state.filter(waits).filter(has_room) {
             state.interims += 1;
             state.interim_bytes += interim.len_bytes();
-            self.engine.inform(id, interim);
+            let result = self.session.submit_interim(id, &interim.block());
+            self.note(result);
         }
-    }
-
-    /// See [`crate::ServerConnection::shut_down`].
-    pub fn shut_down(&mut self) {
-        self.engine.shut_down();
-    }
-
-    /// See [`crate::ServerConnection::receive`].
-    pub fn receive(
-        &mut self,
-        bytes: &[u8],
-        inbox: &mut Inbox<ServerEvent>,
-    ) -> Result<(), ConnectionError> {
-        // If the peer broke the protocol, pulling produces the GOAWAY that reports it.
-        self.engine
-            .receive(bytes, inbox, |engine| engine.pull(BufferLimit::Usual))
-    }
-
-    /// See [`crate::ServerConnection::receive_end`].
-    pub fn receive_end(&mut self, inbox: &mut Inbox<ServerEvent>) -> Result<(), ConnectionError> {
-        self.engine.move_events(inbox);
-        self.has_ended = true;
-        let is_cut = {
-            let mut streams = self.engine.listener().streams.iter();
-            streams.any(|(_, state)| !state.has_ended)
-        };
-        if is_cut {
-            self.engine.fail(ConnectionError::UnexpectedEnd);
-        }
-        self.engine.state()
-    }
-
-    /// See [`crate::ServerConnection::output`].
-    pub fn output(&mut self) -> &[u8] {
-        self.engine.output()
     }
 
     /// See [`crate::ServerConnection::holds_response`].
     pub fn holds_response(&self) -> bool {
-        self.engine.holds_message()
+        self.holds_message()
     }
 
-    /// See [`crate::ServerConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
-        self.engine.advance_output(n, inbox);
-    }
-
-    /// How many bytes of a streamed body could be taken now: 0 if its buffer is full or the stream is gone.
-    pub fn body_room(&self, stream: StreamId) -> usize {
-        self.engine.body_room(stream)
-    }
-
-    /// Takes as many bytes of a streamed body as there is room for, and returns how many.
-    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.engine.send_body(stream, bytes)
-    }
-
-    /// Completes a streamed body.
-    pub fn end_body(&mut self, stream: StreamId) {
-        self.engine.end_body(stream);
-    }
-
-    /// Completes a streamed body with trailers.
-    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        self.engine.end_body_with(stream, trailers);
-    }
-
-    /// Stops returning window to the peer for body bytes until they are consumed. Call it at the start of the
-    /// connection.
-    pub fn set_manual_consumption(&mut self) {
-        self.engine.set_manual_consumption();
-    }
-
-    /// Returns `n` body bytes to the peer's windows. Bytes of a reset stream count as consumed already.
-    pub fn consume(&mut self, stream: StreamId, n: u64) {
-        self.engine.consume(stream, n);
-    }
-
-    /// Abandons an open stream with RST_STREAM.
-    pub fn reset(&mut self, stream: StreamId, code: u64) {
-        self.engine.reset(stream, code);
-    }
-
-    /// The SETTINGS of both sides, and counts of GOAWAYs and resets.
-    pub fn announced(&self) -> Http2Announcements<'_> {
-        self.engine.announced()
+    /// See [`crate::ServerConnection::shut_down`].
+    pub fn shut_down(&mut self) {
+        if self.state().is_ok() {
+            let last = self.session.last_processed_stream();
+            let result = self.session.submit_goaway(last, 0);
+            self.note(result);
+        }
     }
 }
 
-impl engine::Listener for Listener {
+impl Listener for ServerListener {
     type Event = ServerEvent;
     type Session = Session<Self>;
 
@@ -250,6 +162,26 @@ impl engine::Listener for Listener {
                 end,
             },
         }
+    }
+
+    /// If the peer broke the protocol, pulling produces the GOAWAY that reports it.
+    fn on_received(connection: &mut Server) {
+        connection.pull(BufferLimit::Usual);
+    }
+
+    fn is_usable(connection: &Server) -> bool {
+        let session = &connection.session;
+        let may_read = !connection.has_ended && session.wants_read();
+        let may_write = session.wants_write() || !connection.pending().is_empty();
+        let must_answer = || {
+            let mut streams = connection.listener().streams.iter();
+            streams.any(|(_, state)| !state.is_answered || state.is_streamed)
+        };
+        may_read || may_write || must_answer()
+    }
+
+    fn is_inside_exchange(&self) -> bool {
+        self.streams.iter().any(|(_, state)| !state.has_ended)
     }
 
     fn open_streams(&self) -> usize {
@@ -281,7 +213,7 @@ impl engine::Listener for Listener {
     }
 }
 
-impl Listener {
+impl ServerListener {
     fn on_end(&mut self, id: u32) {
         if let Some(state) = self.streams.find(id)
             && !state.has_ended
@@ -322,7 +254,7 @@ impl Listener {
     }
 }
 
-impl Handler for Listener {
+impl Handler for ServerListener {
     fn headers_begun(&mut self, id: u32) {
         self.shared.begin_section();
         let state = self.streams.find_or_insert(id);

@@ -1,4 +1,6 @@
 //! One connection of an HTTP/3 server.
+//!
+//! It opens no connection and has no timer of its own: that is `server`. `connection` holds what both sides share.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,13 +14,14 @@ use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, StreamEr
 use super::outbound::Outbound;
 use super::wire::STREAM_STEP;
 use super::{Batch, code, head};
+use crate::engine::StreamIo;
 use crate::error::RespondError;
 use crate::event::{Field, ServerEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::{Body, Interim, Response, Trailers};
 
-/// A connection opened by a client.
-pub(super) struct AcceptedConnection {
+/// A connection opened by a client, one of a [`super::Server`].
+pub struct AcceptedConnection {
     pub(super) connection: Connection,
     streams: OpenStreams,
 }
@@ -82,7 +85,8 @@ impl AcceptedConnection {
         self.connection.output(now, batch, &mut side)
     }
 
-    pub(super) fn respond(
+    /// See [`crate::ServerStreams::respond`].
+    pub fn respond(
         &mut self,
         stream: StreamId,
         response: &Arc<Response>,
@@ -106,7 +110,8 @@ impl AcceptedConnection {
         Ok(())
     }
 
-    pub(super) fn inform(&mut self, stream: StreamId, interim: &Interim) {
+    /// See [`crate::ServerStreams::inform`].
+    pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
         let state = self.streams.open.get(&stream.0);
         if state.is_some_and(|state| state.has_head && !state.is_answered) {
             self.connection.prepare_to_send(stream.0);
@@ -118,30 +123,41 @@ impl AcceptedConnection {
         }
     }
 
-    pub(super) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+    pub(super) fn go_away(&mut self) {
+        let limit = self.streams.next;
+        self.streams.limit.get_or_insert(limit);
+        self.connection.go_away(limit);
+    }
+}
+
+impl StreamIo for AcceptedConnection {
+    fn body_room(&self, stream: StreamId) -> usize {
+        self.connection.body_room(stream.0)
+    }
+
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.connection
             .send(stream.0, |out| out.push_some(bytes))
             .unwrap_or(0)
     }
 
-    pub(super) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         self.connection
             .send(stream.0, |out| out.push_trailers(trailers));
     }
 
-    pub(super) fn end_body(&mut self, stream: StreamId) {
+    fn end_body(&mut self, stream: StreamId) {
         self.connection.send(stream.0, Outbound::end_here);
     }
 
-    pub(super) fn reset(&mut self, stream: StreamId, code: u64) {
-        self.streams.open.remove(&stream.0);
-        self.connection.reset(stream.0, code);
+    /// The next call of `receive` or `output` for the connection may report more of the body.
+    fn consume(&mut self, stream: StreamId, n: u64) {
+        self.connection.consume(stream.0, n);
     }
 
-    pub(super) fn go_away(&mut self) {
-        let limit = self.streams.next;
-        self.streams.limit.get_or_insert(limit);
-        self.connection.go_away(limit);
+    fn reset(&mut self, stream: StreamId, code: u64) {
+        self.streams.open.remove(&stream.0);
+        self.connection.reset(stream.0, code);
     }
 }
 

@@ -15,6 +15,7 @@ use super::outbound::Outbound;
 use super::security::{ClientContext, Sessions, SetupError};
 use super::wire::STREAM_STEP;
 use super::{Announcements, Batch, CloseReason, code, key_lines, path_record};
+use crate::engine::{ClientStreams, ConnectionStreams, StreamIo};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
@@ -86,11 +87,6 @@ impl Client {
         self.is_open()
             && self.connection.is_usable()
             && self.connection.quic().peer_streams_left_bidi() > 0
-    }
-
-    /// See [`crate::ClientConnection::gather`]. Streams only delay each other through the congestion window.
-    pub fn gather(&mut self) -> bool {
-        self.is_ready()
     }
 
     /// How many exchanges have neither completed nor failed.
@@ -200,43 +196,14 @@ impl Client {
         self.connection.close(code, "");
     }
 
-    /// How many bytes of a streamed body could be taken now.
-    pub fn body_room(&self, stream: StreamId) -> usize {
-        self.connection.body_room(stream.0)
+    /// Its streams.
+    pub fn streams(&mut self) -> ClientStreams<'_> {
+        ConnectionStreams::H3(self)
     }
 
-    /// Takes some bytes of a streamed body and returns how many; 0 if the stream is gone.
-    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.connection
-            .send(stream.0, |out| out.push_some(bytes))
-            .unwrap_or(0)
-    }
-
-    /// Completes a streamed body.
-    pub fn end_body(&mut self, stream: StreamId) {
-        self.connection.send(stream.0, Outbound::end_here);
-    }
-
-    /// Completes a streamed body with trailers.
-    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        self.connection
-            .send(stream.0, |out| out.push_trailers(trailers));
-    }
-
-    /// Makes bodies be read at most 64 KiB ahead of [`Client::consume`]. Unread bytes stay in the server's window.
+    /// Makes bodies be read at most 64 KiB ahead of [`StreamIo::consume`]. Unread bytes stay in the server's window.
     pub fn set_manual_consumption(&mut self) {
         self.connection.set_manual_consumption();
-    }
-
-    /// Marks `n` bytes of a body as consumed. The next call of `receive` or `output` may report more of the body.
-    pub fn consume(&mut self, stream: StreamId, n: u64) {
-        self.connection.consume(stream.0, n);
-    }
-
-    /// Abandons an exchange with an HTTP/3 code.
-    pub fn reset(&mut self, stream: StreamId, code: u64) {
-        self.streams.open.remove(&stream.0);
-        self.connection.reset(stream.0, code);
     }
 
     /// Lines of the key log since the last call.
@@ -261,6 +228,37 @@ impl Client {
         {
             sessions.store(&self.server_name, session);
         }
+    }
+}
+
+impl StreamIo for Client {
+    fn body_room(&self, stream: StreamId) -> usize {
+        self.connection.body_room(stream.0)
+    }
+
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.connection
+            .send(stream.0, |out| out.push_some(bytes))
+            .unwrap_or(0)
+    }
+
+    fn end_body(&mut self, stream: StreamId) {
+        self.connection.send(stream.0, Outbound::end_here);
+    }
+
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        self.connection
+            .send(stream.0, |out| out.push_trailers(trailers));
+    }
+
+    /// The next call of `receive` or `output` may report more of the body.
+    fn consume(&mut self, stream: StreamId, n: u64) {
+        self.connection.consume(stream.0, n);
+    }
+
+    fn reset(&mut self, stream: StreamId, code: u64) {
+        self.streams.open.remove(&stream.0);
+        self.connection.reset(stream.0, code);
     }
 }
 

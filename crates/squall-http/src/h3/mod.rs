@@ -41,6 +41,7 @@ pub mod wire;
 use squall_base::Duration;
 use squall_base::record::QuicPath;
 
+pub use accepted::AcceptedConnection;
 pub use announced::{Announcements, setting_name};
 pub use batch::Batch;
 pub use client::Client;

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Instant;
 
 use quiche::{ConnectionId, Header, Type};
@@ -21,10 +20,10 @@ use super::connection::Connection;
 use super::inbound::Role;
 use super::security::{ConnectionIds, ID_BYTES, SetupError, server_config};
 use super::{Announcements, Batch, CloseReason, key_lines};
-use crate::error::{ConnectionError, RespondError};
-use crate::event::{ServerEvent, StreamId};
+use crate::engine::{ConnectionStreams, ServerStreams};
+use crate::error::ConnectionError;
+use crate::event::ServerEvent;
 use crate::inbox::Inbox;
-use crate::message::{Interim, Response, Trailers};
 use crate::tls::Identity;
 
 /// Minimum length of a datagram with a client's first packet (RFC 9000, section 14.1).
@@ -208,72 +207,18 @@ impl Server {
         })
     }
 
-    /// Answers a request whose head has arrived, once.
-    ///
-    /// # Errors
-    /// [`RespondError::NotWaiting`] is not the caller's fault if the client has cancelled or is gone.
-    pub fn respond(
-        &mut self,
-        connection: u32,
-        stream: StreamId,
-        response: &Arc<Response>,
-    ) -> Result<(), RespondError> {
-        let slot = self
-            .connections
-            .get_mut(&connection)
-            .ok_or(RespondError::NotWaiting(stream))?;
-        slot.accepted.respond(stream, response)?;
+    /// The streams of a connection, which then gets a turn in [`Server::output`].
+    pub fn streams(&mut self, connection: u32) -> ServerStreams<'_> {
         self.mark_busy(connection);
-        Ok(())
+        (self.connections.get_mut(&connection)).map_or(ConnectionStreams::None, |slot| {
+            ConnectionStreams::H3(&mut slot.accepted)
+        })
     }
 
-    /// Sends an interim response before the final one. Does nothing if the stream is gone or already answered. Drops
-    /// the response if there is no room because the client is not reading.
-    pub fn inform(&mut self, connection: u32, stream: StreamId, interim: &Interim) {
-        self.change(connection, |accepted| accepted.inform(stream, interim));
-    }
-
-    /// How many bytes of a streamed body could be taken now.
-    pub fn body_room(&self, connection: u32, stream: StreamId) -> usize {
-        self.find(connection)
-            .map_or(0, |accepted| accepted.connection.body_room(stream.0))
-    }
-
-    /// Takes some bytes of a streamed body and returns how many; 0 if the stream is gone.
-    pub fn send_body(&mut self, connection: u32, stream: StreamId, bytes: &[u8]) -> usize {
-        self.change(connection, |accepted| accepted.send_body(stream, bytes))
-            .unwrap_or(0)
-    }
-
-    /// Completes a streamed body.
-    pub fn end_body(&mut self, connection: u32, stream: StreamId) {
-        self.change(connection, |accepted| accepted.end_body(stream));
-    }
-
-    /// Completes a streamed body with trailers.
-    pub fn end_body_with(&mut self, connection: u32, stream: StreamId, trailers: &Trailers) {
-        self.change(connection, |accepted| {
-            accepted.end_body_with(stream, trailers);
-        });
-    }
-
-    /// Makes new connections read bodies at most 64 KiB ahead of [`Server::consume`]. Unread bytes stay in the client's
-    /// window.
+    /// Makes new connections read bodies at most 64 KiB ahead of [`crate::StreamIo::consume`]. Unread bytes stay in the
+    /// client's window.
     pub fn set_manual_consumption(&mut self) {
         self.is_manual = true;
-    }
-
-    /// Marks `n` bytes of a body as consumed. The next call of `receive` or `output` for the connection may report more
-    /// of the body.
-    pub fn consume(&mut self, connection: u32, stream: StreamId, n: u64) {
-        self.change(connection, |accepted| {
-            accepted.connection.consume(stream.0, n);
-        });
-    }
-
-    /// Abandons an exchange with an HTTP/3 code.
-    pub fn reset(&mut self, connection: u32, stream: StreamId, code: u64) {
-        self.change(connection, |accepted| accepted.reset(stream, code));
     }
 
     /// Sends GOAWAY: requests that have not arrived yet are not served on this connection.
@@ -327,15 +272,11 @@ impl Server {
         self.connections.get(&connection).map(|slot| &slot.accepted)
     }
 
-    fn change<T>(
-        &mut self,
-        connection: u32,
-        change: impl FnOnce(&mut AcceptedConnection) -> T,
-    ) -> Option<T> {
-        let slot = self.connections.get_mut(&connection)?;
-        let result = change(&mut slot.accepted);
-        self.mark_busy(connection);
-        Some(result)
+    fn change(&mut self, connection: u32, change: impl FnOnce(&mut AcceptedConnection)) {
+        if let Some(slot) = self.connections.get_mut(&connection) {
+            change(&mut slot.accepted);
+            self.mark_busy(connection);
+        }
     }
 
     /// Accepts a connection from a client's first packet, or answers one of another version.

@@ -20,7 +20,10 @@ fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
         .collect();
     while pair.up() > 0 {}
     for stream in streams {
-        pair.server.respond(stream, &response(200, 5000)).unwrap();
+        pair.server
+            .streams()
+            .respond(stream, &response(200, 5000))
+            .unwrap();
     }
     let mut bytes = Vec::new();
     while !pair.server.output(NOW).is_empty() {

@@ -6,7 +6,7 @@
 use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_http::h2::Client;
-use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId};
+use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, StreamId};
 
 use crate::common::h2::{
     ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,

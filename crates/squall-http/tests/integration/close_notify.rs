@@ -10,7 +10,7 @@ use squall_http::tls::{
 };
 use squall_http::{
     Body, ClientConnection, ClientEvent, ConnectionError, Inbox, Response, ServerConnection,
-    ServerEvent, StreamId, SubmitError,
+    ServerEvent, StreamId, StreamIo, SubmitError,
 };
 
 use crate::common::{NOW, request, response};
@@ -76,7 +76,7 @@ impl AtClient {
 
     /// Sends the server's response to a request, followed by close_notify.
     fn answer(&mut self, answer: &str) -> Result<(), ConnectionError> {
-        self.client.submit(&request("GET", 0)).unwrap();
+        self.client.streams().submit(&request("GET", 0)).unwrap();
         self.up();
         assert_eq!(self.peer.encrypt(answer.as_bytes(), NOW), answer.len());
         self.peer.close_notify();
@@ -111,7 +111,7 @@ fn after_close_notify_no_request_is_taken() {
             .unwrap();
         assert_eq!(pair.ends(), 1);
         assert!(!pair.client.is_open() && !pair.client.is_ready());
-        let next = pair.client.submit(&request("GET", 0));
+        let next = pair.client.streams().submit(&request("GET", 0));
         assert_eq!(next, Err(SubmitError::Closed));
     }
 }
@@ -130,7 +130,7 @@ fn close_notify_inside_a_response_is_an_error() {
 #[test]
 fn an_end_without_close_notify_is_truncation() {
     let mut pair = AtClient::new(TlsVersion::Tls13);
-    pair.client.submit(&request("GET", 0)).unwrap();
+    pair.client.streams().submit(&request("GET", 0)).unwrap();
     pair.up();
     pair.peer.encrypt(b"HTTP/1.0 200 OK\r\n\r\nall of it?", NOW);
     pair.down().unwrap();
@@ -197,7 +197,11 @@ impl Both {
     }
 
     fn submit(&mut self, body: usize) -> StreamId {
-        let stream = self.client.submit(&request("POST", body)).unwrap();
+        let stream = self
+            .client
+            .streams()
+            .submit(&request("POST", body))
+            .unwrap();
         self.client.output(NOW);
         stream
     }
@@ -231,7 +235,10 @@ fn a_server_still_answers_requests_received_before_close_notify() {
             assert!(pair.server.is_open(), "{alpn}: a request waits");
             // The end of TCP changes nothing.
             assert_eq!(pair.server.receive_end(&mut pair.server_inbox), Ok(()));
-            pair.server.respond(stream, &response(200, 10)).unwrap();
+            pair.server
+                .streams()
+                .respond(stream, &response(200, 10))
+                .unwrap();
             while pair.down() > 0 {}
             assert!(!pair.server.is_open(), "{alpn}: all was written");
             assert_eq!(pair.client.in_flight(), 0);
@@ -281,9 +288,12 @@ fn half_answered() -> (ServerConnection, Inbox<ServerEvent>, Session) {
     peer.encrypt(b"GET / HTTP/1.0\r\n\r\n", NOW);
     server.receive(peer.output(), &mut inbox).unwrap();
     let unknown = Response::new(200, &[], Body::Streamed { length: None }).unwrap();
-    server.respond(StreamId(0), &Arc::new(unknown)).unwrap();
+    server
+        .streams()
+        .respond(StreamId(0), &Arc::new(unknown))
+        .unwrap();
     assert!(!server.must_reset(), "nothing was sent");
-    server.send_body(StreamId(0), b"abc");
+    server.streams().send_body(StreamId(0), b"abc");
     let heard = hear(&mut peer, &mut server, &mut inbox);
     assert!(heard.ends_with(b"\r\n\r\nabc"));
     (server, inbox, peer)
@@ -311,7 +321,7 @@ fn a_server_sends_no_close_notify_after_a_partial_response() {
     assert_eq!(hear(&mut peer, &mut server, &mut inbox), b"");
     assert!(!peer.received_close_notify());
     // Nor after it has abandoned the response.
-    server.reset(StreamId(0), 0);
+    server.streams().reset(StreamId(0), 0);
     assert!(server.must_reset() && !server.is_open());
     server.close();
     hear(&mut peer, &mut server, &mut inbox);
@@ -321,7 +331,7 @@ fn a_server_sends_no_close_notify_after_a_partial_response() {
 #[test]
 fn a_server_sends_close_notify_to_end_a_response_without_length() {
     let (mut server, mut inbox, mut peer) = half_answered();
-    server.end_body(StreamId(0));
+    server.streams().end_body(StreamId(0));
     assert!(!server.must_reset() && !server.is_open());
     inbox.clear();
     server.advance_output(0, &mut inbox);
@@ -336,7 +346,7 @@ fn a_server_sends_close_notify_to_end_a_response_without_length() {
 #[test]
 fn a_complete_response_counts_as_written_when_tcp_ends() {
     let (mut server, mut inbox, _peer) = half_answered();
-    server.end_body(StreamId(0));
+    server.streams().end_body(StreamId(0));
     inbox.clear();
     assert_eq!(server.receive_end(&mut inbox), Ok(()));
     let written = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });

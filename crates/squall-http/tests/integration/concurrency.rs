@@ -5,7 +5,7 @@
 use squall_base::plan::{Http2Settings, Protocol};
 use squall_http::frames::{FrameKind, FrameWalker};
 use squall_http::h2::{Client, Server};
-use squall_http::{ClientEvent, Inbox, SubmitError};
+use squall_http::{ClientEvent, Engine, Inbox, SubmitError};
 
 use crate::common::{Answers, Pair, request, whole_client_story};
 
@@ -112,6 +112,7 @@ fn a_response_frees_its_stream_slot() {
     pair.settle();
     assert!(!pair.client.is_ready());
     pair.server
+        .streams()
         .respond(streams[1], &pair.response.clone())
         .unwrap();
     pair.settle();
@@ -120,7 +121,10 @@ fn a_response_frees_its_stream_slot() {
     let third = pair.submit(&request);
     for stream in [streams[0], third] {
         pair.settle();
-        pair.server.respond(stream, &pair.response.clone()).unwrap();
+        pair.server
+            .streams()
+            .respond(stream, &pair.response.clone())
+            .unwrap();
     }
     pair.settle();
     assert_eq!(

@@ -6,7 +6,7 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Server;
-use squall_http::{ConnectionError, Inbox, ServerEvent};
+use squall_http::{ConnectionError, Engine, Inbox, ServerEvent};
 
 use crate::common::h2::{
     ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,

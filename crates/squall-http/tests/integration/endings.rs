@@ -7,7 +7,7 @@
 use squall_base::plan::Http2Settings;
 use squall_http::h2::{Client, Server};
 use squall_http::{
-    ClientEvent, ConnectionError, Inbox, RespondError, ServerEvent, StreamId, SubmitError,
+    ClientEvent, ConnectionError, Engine, Inbox, RespondError, ServerEvent, StreamId, SubmitError,
 };
 use squall_nghttp2::{Body, Handler, HeaderBlock, Options, Session};
 
@@ -323,7 +323,10 @@ fn a_server_is_open_until_its_last_response_is_written() {
         pair.settle();
         pair.server.receive_end(&mut pair.server_inbox).unwrap();
         assert!(pair.server.is_open(), "{protocol}: a request waits");
-        pair.server.respond(stream, &pair.response.clone()).unwrap();
+        pair.server
+            .streams()
+            .respond(stream, &pair.response.clone())
+            .unwrap();
         assert!(pair.server.is_open(), "{protocol}: output waits");
         while pair.down() > 0 {}
         assert!(!pair.server.is_open(), "{protocol}: all was written");

@@ -130,7 +130,10 @@ fn no_request_is_taken_while_output_is_waiting() {
         let request = request("POST", 100);
         pair.submit(&request);
         assert!(!pair.client.is_ready());
-        assert_eq!(pair.client.submit(&request), Err(SubmitError::NotReady));
+        assert_eq!(
+            pair.client.streams().submit(&request),
+            Err(SubmitError::NotReady)
+        );
         let len = pair.client.output(NOW).len();
         pair.client.advance_output(len - 1, &mut pair.client_inbox);
         assert!(!pair.client.is_ready());

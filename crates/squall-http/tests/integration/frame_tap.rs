@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use squall_base::plan::Http2Settings;
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 use squall_http::frames::{CLIENT_PREFACE, Frame, FrameKind, FrameTap, FrameWalker};
-use squall_http::{ClientEvent, Request, Response, Scheme, ServerEvent, StreamId};
+use squall_http::{ClientEvent, Request, Response, Scheme, ServerEvent, StreamId, StreamIo};
 use squall_nghttp2::{Body, Handler, HeaderBlock, Options, Session, Setting};
 
 use crate::common::h2::{H2Pair, frame, streamed_request};

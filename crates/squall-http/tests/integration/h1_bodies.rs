@@ -8,8 +8,8 @@ use std::sync::Arc;
 use squall_base::Bytes;
 use squall_base::plan::{BodyFraming, Http1Settings};
 use squall_http::{
-    Body, ClientEvent, ConnectionError, Inbox, Request, RespondError, Response, Scheme,
-    ServerEvent, StreamId, SubmitError, h1,
+    Body, ClientEvent, ConnectionError, Engine, Inbox, Request, RespondError, Response, Scheme,
+    ServerEvent, StreamId, StreamIo, SubmitError, h1,
 };
 
 const STREAM: StreamId = StreamId(0);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use squall_base::plan::Http1Settings;
 use squall_http::{
-    ChunkError, ClientEvent, ConnectionError, Inbox, Request, RespondError, Response, Scheme,
-    ServerEvent, StreamId, SubmitError, h1,
+    ChunkError, ClientEvent, ConnectionError, Engine, Inbox, Request, RespondError, Response,
+    Scheme, ServerEvent, StreamId, SubmitError, h1,
 };
 
 const STREAM: StreamId = StreamId(0);

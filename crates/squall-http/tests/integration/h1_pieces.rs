@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use squall_base::Bytes;
 use squall_base::plan::{BodyFraming, Http1Settings};
 use squall_http::{
-    Body, ClientEvent, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent, StreamId, h1,
+    Body, ClientEvent, Engine, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent,
+    StreamId, StreamIo, h1,
 };
 
 /// A body, and whether it is provided whole, or streamed with or without its length.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use squall_base::plan::Http1Settings;
 use squall_http::{
-    Body, ConnectionError, Field, Inbox, InboxOptions, Response, ServerEvent, StreamId, h1,
+    Body, ConnectionError, Engine, Field, Inbox, InboxOptions, Response, ServerEvent, StreamId, h1,
 };
 
 fn new_server() -> h1::Server {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use squall_base::plan::Http1Settings;
 use squall_http::{
-    Body, ClientEvent, ConnectionError, Inbox, Request, Scheme, StreamId, SubmitError, h1,
+    Body, ClientEvent, ConnectionError, Engine, Inbox, Request, Scheme, StreamId, SubmitError, h1,
 };
 
 const STREAM: StreamId = StreamId(0);

@@ -5,7 +5,7 @@
 use squall_base::plan::{Http2Settings, WindowUpdates};
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
-use squall_http::{ClientEvent, ConnectionError, Inbox, ServerEvent, StreamId};
+use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, ServerEvent, StreamId};
 use squall_nghttp2::Error;
 
 use crate::common::h2::frame;

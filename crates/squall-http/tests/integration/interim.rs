@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use squall_base::plan::{Http1Settings, Http2Settings};
-use squall_http::{ClientEvent, Field, Inbox, Interim, StreamId, h1};
+use squall_http::{ClientEvent, Engine, Field, Inbox, Interim, StreamId, h1};
 
 use crate::common::h2::H2Pair;
 use crate::common::{request, response};

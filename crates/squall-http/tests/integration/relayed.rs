@@ -7,7 +7,7 @@ use std::sync::Arc;
 use squall_base::plan::Protocol;
 use squall_http::{
     Body, ClientEvent, Field, Inbox, InboxOptions, MessageError, Request, RequestLine, Response,
-    Scheme, ServerEvent, StreamId, Trailers,
+    Scheme, ServerEvent, StreamId, StreamIo, Trailers,
 };
 
 use crate::common;
@@ -51,11 +51,11 @@ fn trailers_are_carried_both_ways() {
         let fields = vec![field("te", "trailers"), field("x-bytes", "a\u{e9}b")];
         let body = Body::Streamed { length: None };
         let request = Arc::new(Request::relayed(line(), fields, body.clone()).unwrap());
-        let stream = pair.client.submit(&request).unwrap();
+        let stream = pair.client.streams().submit(&request).unwrap();
         run(&mut pair);
-        assert_eq!(pair.client.send_body(stream, b"abc"), 3);
+        assert_eq!(pair.client.streams().send_body(stream, b"abc"), 3);
         let sum = Trailers::relayed(vec![field("x-sum", "1"), field("x-more", "")]).unwrap();
-        pair.client.end_body_with(stream, &sum);
+        pair.client.streams().end_body_with(stream, &sum);
         run(&mut pair);
         let heard = pair.server_inbox.events.clone();
         let ServerEvent::RequestHead { fields, .. } = &heard[1] else {
@@ -75,10 +75,13 @@ fn trailers_are_carried_both_ways() {
         assert_eq!(pair.server_inbox.bodies, b"abc");
 
         let response = Response::relayed(200, vec![field("trailer", "x-sum")], body).unwrap();
-        pair.server.respond(of, &Arc::new(response)).unwrap();
+        pair.server
+            .streams()
+            .respond(of, &Arc::new(response))
+            .unwrap();
         run(&mut pair);
-        pair.server.send_body(of, b"defg");
-        pair.server.end_body_with(of, &sum);
+        pair.server.streams().send_body(of, b"defg");
+        pair.server.streams().end_body_with(of, &sum);
         run(&mut pair);
         let trailers = pair.client_inbox.take_trailers(stream);
         assert_eq!(trailers.as_deref(), Some(sum.fields()), "{protocol}");
@@ -101,9 +104,9 @@ fn trailers_can_follow_an_empty_body_immediately() {
         let mut pair = pair(protocol);
         let body = Body::Streamed { length: None };
         let request = Arc::new(Request::relayed(line(), Vec::new(), body).unwrap());
-        let stream = pair.client.submit(&request).unwrap();
+        let stream = pair.client.streams().submit(&request).unwrap();
         let sum = Trailers::relayed(vec![field("x-sum", "0")]).unwrap();
-        pair.client.end_body_with(stream, &sum);
+        pair.client.streams().end_body_with(stream, &sum);
         run(&mut pair);
         let first =
             |event: &&ClientEvent| matches!(event, ClientEvent::RequestFirstByteWritten { .. });
@@ -120,8 +123,10 @@ fn empty_trailers_are_not_sent() {
         let mut pair = pair(protocol);
         let body = Body::Streamed { length: None };
         let request = Arc::new(Request::relayed(line(), Vec::new(), body).unwrap());
-        let stream = pair.client.submit(&request).unwrap();
-        pair.client.end_body_with(stream, &Trailers::default());
+        let stream = pair.client.streams().submit(&request).unwrap();
+        pair.client
+            .streams()
+            .end_body_with(stream, &Trailers::default());
         run(&mut pair);
         assert_eq!(pair.server_inbox.take_trailers(stream), None);
         let last = pair.server_inbox.events.last();

@@ -7,7 +7,7 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Client;
-use squall_http::{ClientEvent, Inbox, ServerEvent, StreamId};
+use squall_http::{ClientEvent, Engine, Inbox, ServerEvent, StreamId, StreamIo};
 
 use crate::common::h2::{H2Pair, frame, streamed_request, streamed_response};
 use crate::common::{self, request, response};
@@ -174,7 +174,7 @@ fn an_upgraded_connection_carries_the_response_and_more_requests() {
     // 0002 00000000, 0004 000186a0, 0006 00010000 in base64url.
     let header = Client::upgrade_header(&settings).unwrap();
     assert_eq!(header, "AAIAAAAAAAQAAYagAAYAAQAA");
-    let mut client = Client::upgraded(&settings, &request("GET", 0), 300, 70).unwrap();
+    let mut client = Client::upgraded(&settings, false, 300, 70).unwrap();
     assert_eq!(client.in_flight(), 1);
     let mut inbox = Inbox::new(common::h2::ALL);
     let output = client.output().to_vec();
@@ -211,7 +211,7 @@ fn an_upgraded_connection_carries_the_response_and_more_requests() {
 fn the_upgraded_response_to_head_has_no_body() {
     let settings = Http2Settings::default();
     for (method, is_error) in [("HEAD", false), ("GET", true)] {
-        let mut client = Client::upgraded(&settings, &request(method, 0), 0, 0).unwrap();
+        let mut client = Client::upgraded(&settings, method == "HEAD", 0, 0).unwrap();
         // ":status: 200" and "content-length: 5", and no body.
         let head = frame(1, 5, 1, &[0x88, 0x0f, 0x0d, 1, b'5']);
         let bytes = [frame(4, 0, 0, &[]), head].concat();

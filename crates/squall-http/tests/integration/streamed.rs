@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use squall_base::plan::{Http2Settings, WindowUpdates};
-use squall_http::{ClientEvent, ServerEvent, StreamId};
+use squall_http::{ClientEvent, Engine, ServerEvent, StreamId, StreamIo};
 
 use crate::common::h2::{H2Pair, streamed_request, streamed_response};
 use crate::common::{request, response};

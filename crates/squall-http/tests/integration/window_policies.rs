@@ -8,7 +8,7 @@ use squall_base::record::{FrameFacts, Way};
 use squall_base::{Bytes, Side};
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
-use squall_http::{ClientEvent, Inbox, ServerEvent, StreamId};
+use squall_http::{ClientEvent, Engine, Inbox, ServerEvent, StreamId, StreamIo};
 
 use crate::common::h2::{ALL, H2Pair, frame, streamed_request, streamed_response};
 use crate::common::{request, response};

@@ -8,6 +8,8 @@ use squall_base::record::{FrameFacts, FrameLayer, QuicPath, TcpInfo, Way};
 use squall_base::{Duration, Time};
 use squall_http::Streams;
 
+use crate::dial::Transport;
+
 /// Frame types (RFC 9113, section 6).
 const DATA: u64 = 0x0;
 const RST_STREAM: u64 = 0x3;
@@ -71,8 +73,20 @@ pub struct WindowCauses {
 }
 
 impl Causes {
+    /// Adds the totals of a connection, at its end, after it was open for `open`.
+    pub(super) fn add_connection(&mut self, transport: &Transport, open: Duration) {
+        match transport {
+            Transport::Tcp(tcp) => {
+                if let Some(info) = tcp.info() {
+                    self.add_tcp(&info, open);
+                }
+            }
+            Transport::Quic(quic) => self.add_quic(&quic.engine.path()),
+        }
+    }
+
     /// Adds the totals of a TCP connection that was open for `open`.
-    pub(super) fn add_tcp(&mut self, info: &TcpInfo, open: Duration) {
+    fn add_tcp(&mut self, info: &TcpInfo, open: Duration) {
         let micros = |name| info.get(name).map(Duration::from_micros);
         let Some(busy) = micros("tcpi_busy_time") else {
             return;
@@ -88,7 +102,7 @@ impl Causes {
     }
 
     /// Adds the totals of a QUIC connection.
-    pub(super) fn add_quic(&mut self, path: &QuicPath) {
+    fn add_quic(&mut self, path: &QuicPath) {
         self.quic.connections += 1;
         self.quic.packets += path.sent;
         self.quic.lost += path.lost;

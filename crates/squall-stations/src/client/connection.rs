@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::tls::TlsError;
@@ -13,49 +12,31 @@ use squall_linux::reactor::ReadyEvent;
 
 use super::causes::{Causes, WindowWatch};
 use super::requests::{Failure, Observation, Recorder};
-use super::transport::{IoOutcome, OpenError, Transport};
 use super::under_way::{EventContext, InFlightRequests};
 use super::upload::{ActiveUpload, UploadProgress};
-use super::{ClientSettings, Target, TargetedRequest, Uploads};
+use super::{ClientSettings, TargetedRequest, Uploads};
 use crate::Buffers;
+use crate::dial::{Availability, DialedConnection, IoOutcome, OpenError, Target, Transport};
 use crate::error::StationError;
 use crate::log::StationLog;
 
-/// What a connection can do next.
-#[derive(Clone, Debug)]
-pub(crate) enum Availability {
-    /// Take a request.
-    Ready,
-    /// Take no request for now.
-    Busy,
-    /// Finish the requests in flight, and take no new ones.
-    Draining,
-    /// Closed. Drop it; the requests in flight on it failed for this reason.
-    Over(Failure),
-}
+/// What a connection can do next. An error: it is closed, and the requests in flight on it failed for this reason.
+pub(crate) type TurnResult = Result<Availability, Failure>;
 
 /// What all connections of a client share.
-pub(crate) struct Shared<'a> {
-    pub(crate) settings: &'a ClientSettings,
-    pub(crate) uploads: &'a Uploads,
-    pub(crate) recorder: &'a mut Recorder,
-    pub(crate) log: &'a mut StationLog,
-    pub(crate) buffers: &'a mut Buffers,
+pub(crate) struct Shared {
+    pub(crate) settings: ClientSettings,
+    pub(crate) uploads: Uploads,
+    pub(crate) recorder: Recorder,
+    pub(crate) log: StationLog,
+    pub(crate) buffers: Buffers,
     /// Sums of what delayed sending, if they are wanted.
-    pub(crate) causes: &'a mut Option<Causes>,
+    pub(crate) causes: Option<Causes>,
 }
 
 pub(crate) struct Connection {
-    /// Its number among all connections of the load.
-    number: u32,
-    transport: Transport,
-    /// When the TCP handshake completed, and when the TLS or QUIC handshake did.
-    connected: Option<Time>,
-    secured: Option<Time>,
-    /// The protocol actually spoken, once it is decided.
-    protocol: Option<Protocol>,
-    /// The request that this connection was opened for, until it can be sent.
-    pub(crate) first: Option<RequestRecord>,
+    /// Numbered among all connections of the load.
+    dialed: DialedConnection<RequestRecord>,
     in_flight_requests: InFlightRequests,
     /// Bodies that are read from disk while they are sent.
     active_uploads: Vec<ActiveUpload>,
@@ -64,8 +45,6 @@ pub(crate) struct Connection {
     /// Whether requests carry their own number (`traceparent`).
     traces: bool,
     inbox: Inbox<ClientEvent>,
-    /// There is more to read than one turn allows.
-    has_unread: bool,
     /// There is more to write than one turn allows.
     has_unwritten: bool,
     /// Whether another turn is scheduled.
@@ -82,18 +61,12 @@ impl Connection {
         number: u32,
     ) -> Result<Connection, OpenError> {
         Ok(Connection {
-            number,
-            transport: Transport::open(settings.dial(target), wants)?,
-            connected: None,
-            secured: None,
-            protocol: None,
-            first: None,
+            dialed: DialedConnection::open(settings.dial(target), wants, number, None)?,
             in_flight_requests: InFlightRequests::default(),
             active_uploads: Vec::new(),
             watch: None,
             traces: settings.traces,
             inbox: Inbox::new(wants),
-            has_unread: false,
             has_unwritten: false,
             has_turn: false,
             is_gathering: false,
@@ -105,33 +78,38 @@ impl Connection {
         self.watch = Some(Box::default());
     }
 
+    /// Makes it send this request first, as soon as possible.
+    pub(crate) fn begin_with(&mut self, first: Option<RequestRecord>) {
+        self.dialed.first = first;
+    }
+
     pub(crate) fn transport(&self) -> &Transport {
-        &self.transport
+        &self.dialed.transport
     }
 
     /// Whether HTTP has been established on it.
     pub(crate) fn is_established(&self) -> bool {
-        self.protocol.is_some()
+        self.dialed.is_established()
     }
 
     /// Whether HTTP has been established on it and the server's limits are known.
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_established() && self.transport.is_settled()
+        self.is_established() && self.dialed.transport.is_settled()
     }
 
     /// Whether it wants another turn although its socket reports nothing new.
     pub(crate) fn wants_turn(&self) -> bool {
-        self.has_unread || self.has_unwritten
+        self.dialed.has_unread || self.has_unwritten
     }
 
     /// When its next timer is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.transport.deadline()
+        self.dialed.transport.deadline()
     }
 
     /// Requests in flight on it.
     pub(crate) fn in_flight(&self) -> usize {
-        self.transport.in_flight()
+        self.dialed.transport.in_flight()
     }
 
     /// Submits a request to the engine at `now`, when it was assigned to this connection.
@@ -148,11 +126,12 @@ impl Connection {
         } else {
             None
         };
-        let stream = self.transport.submit(traced.as_ref().unwrap_or(template))?;
-        request.connection = Some(self.number);
+        let request_to_send = traced.as_ref().unwrap_or(template);
+        let stream = self.dialed.transport.streams().submit(request_to_send)?;
+        request.connection = Some(self.dialed.number);
         request.stream = Some(stream.0);
-        request.connected = self.connected;
-        request.secured = self.secured;
+        request.connected = self.dialed.connected;
+        request.secured = self.dialed.secured;
         if let Some(Some(upload)) = uploads.get(request.what as usize) {
             self.active_uploads
                 .push(ActiveUpload::new(stream, upload.clone()));
@@ -168,84 +147,67 @@ impl Connection {
     pub(crate) fn read_turn(
         &mut self,
         ready: ReadyEvent,
-        shared: &mut Shared<'_>,
-    ) -> Result<Availability, StationError> {
+        shared: &mut Shared,
+    ) -> Result<TurnResult, StationError> {
         match self.connect_and_read(ready, shared) {
             Ok(()) => self.send_first(shared),
-            Err(failure) => Ok(Availability::Over(failure)),
+            Err(failure) => Ok(Err(failure)),
         }
     }
 
     /// Writes as much as one turn allows.
-    pub(crate) fn write_turn(
-        &mut self,
-        shared: &mut Shared<'_>,
-    ) -> Result<Availability, StationError> {
+    pub(crate) fn write_turn(&mut self, shared: &mut Shared) -> Result<TurnResult, StationError> {
         self.is_gathering = false;
         match self.write(shared) {
-            Ok(()) if self.first.is_none() => Ok(self.availability(shared.settings)),
+            Ok(()) if self.dialed.first.is_none() => Ok(self.availability(&shared.settings)),
             Ok(()) => self.send_first(shared),
-            Err(failure) => Ok(Availability::Over(failure)),
+            Err(failure) => Ok(Err(failure)),
         }
     }
 
     /// Sends the request that the connection was opened for, as soon as possible.
-    fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Availability, StationError> {
-        if let Some(mut first) = self.first.take_if(|_| self.transport.is_ready()) {
+    fn send_first(&mut self, shared: &mut Shared) -> Result<TurnResult, StationError> {
+        if let Some(mut first) = self
+            .dialed
+            .first
+            .take_if(|_| self.dialed.transport.is_ready())
+        {
             first.opened_connection = true;
             let now = squall_linux::clock::now();
-            self.submit(first, now, &shared.settings.requests, shared.uploads)?;
+            self.submit(first, now, &shared.settings.requests, &shared.uploads)?;
             if let Err(failure) = self.write(shared) {
-                return Ok(Availability::Over(failure));
+                return Ok(Err(failure));
             }
         }
-        Ok(self.availability(shared.settings))
+        Ok(self.availability(&shared.settings))
     }
 
     /// Whether another request may share a write with those that were just submitted.
     pub(crate) fn may_gather(&mut self, settings: &ClientSettings) -> bool {
-        self.first.is_none() && self.has_free_stream(settings) && self.transport.gather()
+        self.dialed.first.is_none()
+            && (self.dialed).has_free_stream(settings.pool.streams_at_most)
+            && self.dialed.transport.gather()
     }
 
-    /// Whether the pool's settings allow another request on this connection.
-    fn has_free_stream(&self, settings: &ClientSettings) -> bool {
-        let in_flight = self.transport.in_flight();
-        (settings.pool.streams_at_most).is_none_or(|at_most| in_flight < at_most as usize)
-    }
-
-    fn availability(&self, settings: &ClientSettings) -> Availability {
-        let in_flight = self.transport.in_flight();
-        if self.transport.is_ready() && self.first.is_none() {
-            return if self.has_free_stream(settings) {
-                Availability::Ready
-            } else {
-                Availability::Busy
-            };
-        }
-        match (self.transport.is_open(), in_flight) {
-            (true, _) => Availability::Busy,
-            (false, 0) => {
-                let message = self.transport.closing_reason();
-                Availability::Over(Failure::new(Outcome::ConnectionClosed, message))
+    fn availability(&self, settings: &ClientSettings) -> TurnResult {
+        let is_ready = self.dialed.transport.is_ready();
+        match (self.dialed).availability(is_ready, settings.pool.streams_at_most) {
+            Availability::Over => {
+                let message = self.dialed.transport.closing_reason();
+                Err(Failure::new(Outcome::ConnectionClosed, message))
             }
-            (false, _) => Availability::Draining,
+            availability => Ok(availability),
         }
     }
 
     /// Finishes connecting if necessary, then reads what is there.
-    fn connect_and_read(
-        &mut self,
-        ready: ReadyEvent,
-        shared: &mut Shared<'_>,
-    ) -> Result<(), Failure> {
-        if self.connected.is_none() {
-            match self.transport.finish_connecting(ready) {
+    fn connect_and_read(&mut self, ready: ReadyEvent, shared: &mut Shared) -> Result<(), Failure> {
+        if self.dialed.connected.is_none() {
+            match self.dialed.connect(ready, &mut shared.log) {
                 Ok(Some(time)) => {
-                    self.connected = Some(time);
-                    if self.transport.is_tcp() {
-                        shared.recorder.connected(time, self.number);
+                    if self.dialed.transport.is_tcp() {
+                        shared.recorder.connected(time, self.dialed.number);
                     }
-                    self.transport.count_connection(&mut shared.log.counts);
                     self.note_established(shared)?;
                 }
                 Ok(None) => return Ok(()),
@@ -255,27 +217,30 @@ impl Connection {
             }
         }
         if ready.ended {
-            self.transport.expect_end();
+            self.dialed.transport.expect_end();
         }
-        if ready.readable || self.has_unread {
+        if ready.readable || self.dialed.has_unread {
             self.read(shared)?;
         }
         Ok(())
     }
 
-    fn read(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        self.has_unread = true;
+    fn read(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+        self.dialed.has_unread = true;
         for _ in 0..super::READS_A_TURN {
-            let (now, outcome) = self.transport.read(shared.buffers, &mut self.inbox);
+            let (now, outcome) = self
+                .dialed
+                .transport
+                .read(&mut shared.buffers, &mut self.inbox);
             self.apply(now, shared);
             match outcome {
                 IoOutcome::More => {}
                 IoOutcome::Done => {
-                    self.has_unread = false;
+                    self.dialed.has_unread = false;
                     break;
                 }
                 IoOutcome::End(outcome) => {
-                    self.has_unread = false;
+                    self.dialed.has_unread = false;
                     self.flush_after_error(shared);
                     return Err(self.end_failure(outcome));
                 }
@@ -285,23 +250,27 @@ impl Connection {
     }
 
     /// Writes what remains to be sent after a protocol error, such as GOAWAY or an alert.
-    fn flush_after_error(&mut self, shared: &mut Shared<'_>) {
+    fn flush_after_error(&mut self, shared: &mut Shared) {
         // The connection has already failed; failing to write this changes nothing.
         let _ = self.write(shared);
     }
 
     fn end_failure(&self, outcome: Result<String, ConnectionError>) -> Failure {
         match outcome {
-            Ok(message) if self.protocol.is_none() => Failure::new(Outcome::TlsFailed, message),
+            Ok(message) if self.dialed.protocol.is_none() => {
+                Failure::new(Outcome::TlsFailed, message)
+            }
             Ok(message) => Failure::new(Outcome::ConnectionClosed, message),
-            Err(error @ ConnectionError::Tls(TlsError::Truncated)) if self.protocol.is_some() => {
+            Err(error @ ConnectionError::Tls(TlsError::Truncated))
+                if self.dialed.protocol.is_some() =>
+            {
                 Failure::new(Outcome::ConnectionClosed, error.to_string())
             }
-            Err(ConnectionError::UnexpectedEnd) if self.protocol.is_some() => {
+            Err(ConnectionError::UnexpectedEnd) if self.dialed.protocol.is_some() => {
                 let message = "the server closed the connection inside an exchange".to_owned();
                 Failure::new(Outcome::ConnectionClosed, message)
             }
-            Err(error) if self.protocol.is_none() => {
+            Err(error) if self.dialed.protocol.is_none() => {
                 Failure::new(Outcome::TlsFailed, error.to_string())
             }
             Err(ConnectionError::Quic(closing)) if closing.is_clean() => {
@@ -311,13 +280,13 @@ impl Connection {
         }
     }
 
-    fn write(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+    fn write(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         self.has_unwritten = true;
         for _ in 0..super::WRITES_A_TURN {
             if !self.active_uploads.is_empty() {
                 self.feed(shared)?;
             }
-            let (now, outcome) = self.transport.write(&mut self.inbox);
+            let (now, outcome) = self.dialed.transport.write(&mut self.inbox);
             self.apply(now, shared);
             match outcome {
                 IoOutcome::More => {}
@@ -332,8 +301,8 @@ impl Connection {
     }
 
     /// Feeds the bodies that are read while they are sent, as far as the transport has room.
-    fn feed(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        let has_streams = self.transport.has_streams();
+    fn feed(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+        let has_streams = self.dialed.transport.has_streams();
         let mut index = 0;
         while let Some(upload) = self.active_uploads.get_mut(index) {
             let stream = upload.stream;
@@ -341,17 +310,20 @@ impl Connection {
             // complete the request.
             if has_streams && !self.in_flight_requests.contains(stream) {
                 self.active_uploads.swap_remove(index);
-                self.transport.cancel(stream);
+                self.dialed.transport.cancel(stream);
                 continue;
             }
-            match upload.feed(&mut self.transport, shared.buffers.stream()) {
+            match upload.feed(
+                &mut self.dialed.transport.streams(),
+                shared.buffers.stream(),
+            ) {
                 UploadProgress::Partial => index += 1,
                 UploadProgress::Complete => {
                     self.active_uploads.swap_remove(index);
                 }
                 UploadProgress::Failed(reason) if has_streams => {
                     self.active_uploads.swap_remove(index);
-                    self.transport.cancel(stream);
+                    self.dialed.transport.cancel(stream);
                     let failure = Failure::new(Outcome::StreamReset, reason);
                     if let Some(request) = self.in_flight_requests.take(stream) {
                         let now = squall_linux::clock::now();
@@ -366,7 +338,7 @@ impl Connection {
         Ok(())
     }
 
-    fn apply(&mut self, now: Time, shared: &mut Shared<'_>) {
+    fn apply(&mut self, now: Time, shared: &mut Shared) {
         if self.inbox.is_empty() && !shared.recorder.has_observer() {
             return;
         }
@@ -377,11 +349,11 @@ impl Connection {
         {
             watch.record_frames(&self.inbox.frames, now);
         }
-        let transport = &self.transport;
+        let transport = &self.dialed.transport;
         let (inbox, in_flight_requests) = (&self.inbox, &mut self.in_flight_requests);
         let mut request_index = |stream| in_flight_requests.request_index(stream);
         let sent_head = |request: &Request| transport.sent_head(request);
-        let connection = self.number;
+        let connection = self.dialed.number;
         shared.recorder.observe(|| Observation {
             connection,
             inbox,
@@ -392,11 +364,11 @@ impl Connection {
             request_index: &mut request_index,
         });
         let mut context = EventContext {
-            connection: self.number,
-            protocol: self.protocol.unwrap_or(shared.settings.protocol),
+            connection: self.dialed.number,
+            protocol: self.dialed.protocol.unwrap_or(shared.settings.protocol),
             now,
-            recorder: shared.recorder,
-            log: shared.log,
+            recorder: &mut shared.recorder,
+            log: &mut shared.log,
         };
         let locate = |way, offset| transport.locate(way, offset);
         self.in_flight_requests
@@ -404,24 +376,14 @@ impl Connection {
     }
 
     /// Records the protocol, once it is known or has changed.
-    fn note_established(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        shared.log.record_keys(self.transport.take_key_log());
-        let Some(protocol) = self.transport.protocol() else {
+    fn note_established(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+        let Some(protocol) = self.dialed.note_established(&mut shared.log) else {
             return Ok(());
         };
-        // A protocol that differs from before is HTTP/2 after an upgrade.
-        if self.protocol == Some(protocol) {
-            return Ok(());
+        if let Some(secured) = self.dialed.secured {
+            let alpn = self.dialed.transport.alpn();
+            (shared.recorder).secured(secured, self.dialed.number, alpn);
         }
-        self.protocol = Some(protocol);
-        if protocol.is_secure() {
-            let now = squall_linux::clock::now();
-            self.secured = Some(now);
-            let alpn = self.transport.alpn();
-            shared.recorder.secured(now, self.number, alpn);
-        }
-        self.transport
-            .count_handshake(protocol, &mut shared.log.counts);
         let requested = shared.settings.protocol;
         if shared.settings.is_strict && protocol != requested {
             let message = format!("the server agreed on {protocol} instead of {requested}");
@@ -432,19 +394,22 @@ impl Connection {
 
     /// Samples the socket, if samples are wanted.
     pub(crate) fn sample(&self, is_last: bool, log: &mut StationLog) {
-        self.transport.sample(self.number, is_last, log);
+        self.dialed
+            .transport
+            .sample(self.dialed.number, is_last, log);
     }
 
     /// Adds what delayed its sending, at its end.
-    fn add_causes(&mut self, shared: &mut Shared<'_>) {
-        let Some(causes) = shared.causes else {
+    fn add_causes(&mut self, shared: &mut Shared) {
+        let Some(causes) = &mut shared.causes else {
             return;
         };
         let now = squall_linux::clock::now();
         let open = self
+            .dialed
             .connected
             .map_or(Duration::ZERO, |from| now.since(from));
-        self.transport.add_causes(open, causes);
+        causes.add_connection(&self.dialed.transport, open);
         if let Some(watch) = self.watch.take() {
             causes.add_windows(&watch.end(now));
         }
@@ -453,16 +418,16 @@ impl Connection {
     /// Requests of this connection that have not ended, in schedule order.
     pub(crate) fn take_unfinished(&mut self) -> Vec<RequestRecord> {
         let mut unfinished = self.in_flight_requests.take_unfinished();
-        unfinished.extend(self.first.take());
+        unfinished.extend(self.dialed.first.take());
         unfinished.sort_by_key(|request| request.request);
         unfinished
     }
 
     /// Ends the connection and fails every request on it.
-    pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared<'_>) {
-        self.sample(true, shared.log);
+    pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared) {
+        self.sample(true, &mut shared.log);
         self.add_causes(shared);
-        self.transport.count_settings(&mut shared.log.counts);
+        self.dialed.transport.count_settings(&mut shared.log.counts);
         let now = squall_linux::clock::now();
         for request in self.take_unfinished() {
             shared.recorder.fail(request, failure, now);
@@ -470,18 +435,20 @@ impl Connection {
     }
 
     /// Ends the connection at the end of the load. TCP is reset, so that nothing stays in the kernel.
-    pub(crate) fn close(mut self, shared: &mut Shared<'_>) {
-        self.sample(true, shared.log);
+    pub(crate) fn close(mut self, shared: &mut Shared) {
+        self.sample(true, &mut shared.log);
         self.add_causes(shared);
-        self.transport.count_settings(&mut shared.log.counts);
-        self.transport.close(&mut self.inbox);
+        self.dialed.transport.count_settings(&mut shared.log.counts);
+        self.dialed.transport.close(&mut self.inbox);
         let (inbox, now) = (&self.inbox, squall_linux::clock::now());
         if inbox.frames.is_empty() {
             return;
         }
-        shared.log.record_frames(self.number, now, &inbox.frames);
+        shared
+            .log
+            .record_frames(self.dialed.number, now, &inbox.frames);
         let mut request_index = |_| None;
-        let connection = self.number;
+        let connection = self.dialed.number;
         shared.recorder.observe(|| Observation {
             connection,
             inbox,

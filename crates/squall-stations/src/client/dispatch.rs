@@ -1,30 +1,122 @@
-//! Assigns requests to connections, and gives connections their turns.
+//! A client's traffic: assigns requests to connections, and gives connections their turns.
 //!
-//! `connection` defines what a connection does in its turn; the pool decides which connection a request gets.
+//! `connection` defines what a connection does in its turn; the pool decides which connection a request gets. When that
+//! happens is `mod`'s and `turn`'s matter.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 
 use squall_base::Time;
+use squall_base::plan::{Protocol, Workload};
 use squall_base::record::{Outcome, RequestRecord};
+use squall_http::InboxOptions;
 use squall_linux::clock;
-use squall_linux::reactor::ReadyEvent;
+use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_load::{Arrival, Arrivals, Choice};
 
-use super::Client;
-use super::connection::{Availability, Connection, Shared};
-use super::lane::ConnectionKey;
+use super::causes::Causes;
+use super::connection::{Connection, Shared, TurnResult};
+use super::lane::{Lanes, Pools, shared_pools};
+use super::punctuality::LagMeter;
 use super::requests::Failure;
-use super::transport::OpenError;
+use super::settings::TargetedRequest;
+use crate::dial::{Availability, ConnectionKey, OpenError};
 use crate::error::StationError;
 
 /// Most requests that share one clock reading.
 const TAKEN_UP_AT_ONCE: usize = 16;
 
-impl Client {
+/// The requests and connections of a client.
+pub(super) struct Traffic {
+    pub(super) shared: Shared,
+    pub(super) pools: Pools,
+    lanes: Lanes,
+    wants: InboxOptions,
+    watches_windows: bool,
+    /// Scratch buffer, used only inside `enqueue_due`.
+    due: Vec<Arrival>,
+    /// Connections with more to read than one turn allows.
+    pub(super) pending_turns: VecDeque<ConnectionKey>,
+    /// Connections that may have something to write, collected until nothing more can join their writes.
+    gathering: Vec<ConnectionKey>,
+    pub(super) congestion_controls: BTreeSet<String>,
+    pub(super) machine_errors: BTreeMap<String, u64>,
+}
+
+impl Traffic {
+    pub(super) fn new(shared: Shared) -> Traffic {
+        let settings = &shared.settings;
+        Traffic {
+            pools: shared_pools(settings),
+            lanes: Lanes::default(),
+            wants: InboxOptions {
+                frames: shared.log.wants_frames() || settings.observed.frames,
+                ..settings.observed
+            },
+            watches_windows: false,
+            due: Vec::new(),
+            pending_turns: VecDeque::new(),
+            gathering: Vec::new(),
+            congestion_controls: BTreeSet::new(),
+            machine_errors: BTreeMap::new(),
+            shared,
+        }
+    }
+
+    /// See [`super::Client::with_causes`].
+    pub(super) fn watch_causes(&mut self) {
+        let settings = &self.shared.settings;
+        let has_body = |targeted: &TargetedRequest| !targeted.request.body().is_empty();
+        let is_http2 = matches!(settings.protocol, Protocol::H2 | Protocol::H2c);
+        self.watches_windows = is_http2 && settings.requests.iter().any(has_body);
+        self.wants.frames |= self.watches_windows;
+        self.shared.causes = Some(Causes::default());
+    }
+
+    /// Opens the connections that the policy wants in advance.
+    pub(super) fn open_in_advance(&mut self, reactor: &Reactor) -> Result<(), StationError> {
+        self.create_user_pools();
+        for pool in 0..self.pools.len() as u32 {
+            for connection in self.pools.get_mut(pool).policy.open_in_advance() {
+                self.open(ConnectionKey { pool, connection }, None, reactor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the pools of users with separate connections, if these are to be opened in advance.
+    fn create_user_pools(&mut self) {
+        let settings = &self.shared.settings;
+        let users = match &settings.workload {
+            Workload::Script(load) => load.clients,
+            Workload::Pages(load) => load.users,
+            Workload::Open(_) | Workload::Closed(_) => 0,
+        };
+        if settings.pool_per_user && settings.pool.warm > 0 {
+            for user in settings.share.members(users) {
+                for target in 0..settings.targets.len() as u32 {
+                    let owner = (target, user);
+                    self.lanes.find_or_create(&mut self.pools, owner, settings);
+                }
+            }
+        }
+    }
+
+    /// Whether a connection is still being opened.
+    pub(super) fn is_connecting(&self) -> bool {
+        let mut connections = self.pools.connections();
+        connections.any(|(_, connection)| !connection.is_settled())
+    }
+
     /// Takes up what is due at `now`. Requests due together share one clock reading, because reading the clock costs as
     /// much as the rest of the work for one of them (docs/METHOD.md, the mark `taken up`). A lone request reuses the
     /// reading that found it due.
-    pub(super) fn enqueue_due(&mut self, arrivals: &mut Arrivals, now: Time) {
+    pub(super) fn enqueue_due(
+        &mut self,
+        arrivals: &mut Arrivals,
+        now: Time,
+        lag_meter: &mut LagMeter,
+    ) {
         let mut group = std::mem::take(&mut self.due);
         let mut just_now = Some(now);
         loop {
@@ -36,7 +128,7 @@ impl Client {
                     _ => clock::now(),
                 };
                 for arrival in group.drain(..) {
-                    self.enqueue(arrival, taken_up);
+                    self.enqueue(arrival, taken_up, lag_meter);
                 }
             }
             if are_all {
@@ -47,23 +139,26 @@ impl Client {
     }
 
     /// Takes up a request that is due: it joins the queue of its pool.
-    fn enqueue(&mut self, arrival: Arrival, taken_up: Time) {
-        let template = &self.settings.requests[arrival.what as usize];
+    fn enqueue(&mut self, arrival: Arrival, taken_up: Time, lag_meter: &mut LagMeter) {
+        let template = &self.shared.settings.requests[arrival.what as usize];
         let body_bytes = template.request.body().length().unwrap_or(0);
-        let pool = (self.pools).find_or_create(template.target, arrival.user, &self.settings);
-        let request = self.recorder.begin_record(arrival, taken_up, body_bytes);
-        self.lag_meter
-            .record_lag(request.phase, request.intended, request.taken_up);
+        let owner = (template.target, arrival.user);
+        let pool = (self.lanes).find_or_create(&mut self.pools, owner, &self.shared.settings);
+        let request = self
+            .shared
+            .recorder
+            .begin_record(arrival, taken_up, body_bytes);
+        lag_meter.record_lag(request.phase, request.intended, request.taken_up);
         self.pools.get_mut(pool).waiting.push_back(request);
         self.pools.mark_changed(pool);
     }
 
     /// Assigns waiting requests to connections, and writes. Requests that one connection gets together share a write
     /// with whatever the connection sends in reply to what it has read: a window update needs no separate packet.
-    pub(super) fn dispatch(&mut self) -> Result<(), StationError> {
+    pub(super) fn dispatch(&mut self, reactor: &Reactor) -> Result<(), StationError> {
         loop {
             while let Some(pool) = self.pools.take_changed() {
-                self.assign_waiting(pool)?;
+                self.assign_waiting(pool, reactor)?;
             }
             if self.gathering.is_empty() {
                 return Ok(());
@@ -80,7 +175,7 @@ impl Client {
     }
 
     /// Hands waiting requests to connections, first come, first served.
-    fn assign_waiting(&mut self, index: u32) -> Result<(), StationError> {
+    fn assign_waiting(&mut self, index: u32, reactor: &Reactor) -> Result<(), StationError> {
         loop {
             let pool = self.pools.get_mut(index);
             let Some(mut request) = pool.waiting.pop_front() else {
@@ -102,6 +197,7 @@ impl Client {
                             connection,
                         },
                         Some(request),
+                        reactor,
                     )?;
                 }
                 Choice::Wait => {
@@ -113,12 +209,13 @@ impl Client {
     }
 
     /// Opens the connection that a pool decided to open.
-    pub(super) fn open(
+    fn open(
         &mut self,
         at: ConnectionKey,
         first: Option<RequestRecord>,
+        reactor: &Reactor,
     ) -> Result<(), StationError> {
-        let share = self.settings.share;
+        let share = self.shared.settings.share;
         let number = share.number(self.pools.added()) as u32;
         let pool = self.pools.get_mut(at.pool);
         debug_assert_eq!(
@@ -126,11 +223,11 @@ impl Client {
             pool.connections.len(),
             "connections are numbered in order"
         );
-        let target = &self.settings.targets[pool.target as usize];
-        match Connection::open(&self.settings, target, self.wants, number) {
+        let target = &self.shared.settings.targets[pool.target as usize];
+        match Connection::open(&self.shared.settings, target, self.wants, number) {
             Ok(mut connection) => {
-                connection.transport().watch(&self.reactor, at.token())?;
-                connection.first = first;
+                connection.transport().watch(reactor, at.token())?;
+                connection.begin_with(first);
                 if self.watches_windows {
                     connection.watch_windows();
                 }
@@ -146,12 +243,12 @@ impl Client {
                     Some(advice) => format!("{message}. {advice}"),
                     None => message.clone(),
                 };
-                if !self.settings.dial(target).is_cause_of(&error) {
+                if !self.shared.settings.dial(target).is_cause_of(&error) {
                     *self.machine_errors.entry(advised).or_default() += 1;
                 }
                 let failure = Failure::new(Outcome::ConnectFailed, message);
                 if let Some(request) = first {
-                    self.recorder.fail(request, &failure, clock::now());
+                    self.shared.recorder.fail(request, &failure, clock::now());
                 }
             }
         }
@@ -165,8 +262,13 @@ impl Client {
         let connection = pool.connections[at.connection.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only");
-        connection.submit(request, now, &self.settings.requests, &self.uploads)?;
-        if connection.may_gather(&self.settings) {
+        connection.submit(
+            request,
+            now,
+            &self.shared.settings.requests,
+            &self.shared.uploads,
+        )?;
+        if connection.may_gather(&self.shared.settings) {
             pool.policy
                 .set_ready(at.connection, connection.in_flight() as u32);
         }
@@ -195,21 +297,13 @@ impl Client {
     fn serve(
         &mut self,
         at: ConnectionKey,
-        action: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<Availability, StationError>,
+        action: impl FnOnce(&mut Connection, &mut Shared) -> Result<TurnResult, StationError>,
     ) -> Result<(), StationError> {
         let Some(connection) = self.pools.connection_mut(at) else {
             return Ok(());
         };
-        let mut shared = Shared {
-            settings: &self.settings,
-            uploads: &self.uploads,
-            recorder: &mut self.recorder,
-            log: &mut self.log,
-            buffers: &mut self.buffers,
-            causes: &mut self.causes,
-        };
         let was_established = connection.is_established();
-        let availability = action(connection, &mut shared)?;
+        let result = action(connection, &mut self.shared)?;
         if !was_established && connection.is_established() {
             self.congestion_controls
                 .extend(connection.transport().congestion_control());
@@ -219,19 +313,38 @@ impl Client {
             self.pending_turns.push_back(at);
         }
         let in_flight = connection.in_flight() as u32;
-        let policy = &mut self.pools.get_mut(at.pool).policy;
-        match availability {
-            Availability::Ready => policy.set_ready(at.connection, in_flight),
-            Availability::Busy => policy.set_busy(at.connection),
-            Availability::Draining => policy.closed(at.connection),
-            Availability::Over(failure) => {
-                policy.closed(at.connection);
+        match result {
+            Ok(availability) => self.pools.report(at, availability, in_flight),
+            Err(failure) => {
+                self.pools.report(at, Availability::Over, in_flight);
                 if let Some(connection) = self.pools.remove(at) {
-                    connection.fail_all(&failure, &mut shared);
+                    connection.fail_all(&failure, &mut self.shared);
                 }
             }
         }
         self.pools.mark_changed(at.pool);
         Ok(())
+    }
+
+    /// Ends the load: records unfinished requests as censored, closes connections, and sends what is left.
+    pub(super) fn end(&mut self, now: Time) {
+        let failure = Failure::new(Outcome::Censored, String::new());
+        for pool in self.pools.iter_mut() {
+            for connection in pool.connections.iter_mut().flatten() {
+                for request in connection.take_unfinished() {
+                    self.shared.recorder.fail(request, &failure, now);
+                }
+            }
+            for request in pool.waiting.drain(..) {
+                self.shared.recorder.fail(request, &failure, now);
+            }
+        }
+        for pool in self.pools.iter_mut() {
+            for connection in pool.connections.drain(..).flatten() {
+                connection.close(&mut self.shared);
+            }
+        }
+        self.shared.recorder.flush();
+        self.shared.log.flush();
     }
 }

@@ -3,10 +3,10 @@
 //! An open load takes each request up at its intended time and never skips one: a request that finds no connection
 //! queues, and its wait counts. What is unfinished at the end of the drain time is recorded as censored. The client
 //! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
-//! connections, `lane` holds both, `connection` is one connection, `causes` measures what delayed sending, `transport`
-//! carries bytes, `under_way` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting`
-//! decides how long, `meanwhile` what else to do in that time, `patience` when to give a load up, and `punctuality`
-//! measures how the machine kept to the schedule.
+//! connections, `lane` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
+//! `under_way` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
+//! `meanwhile` what else to do in that time, `patience` when to give a load up, and `punctuality` measures how the
+//! machine kept to the schedule. `dial` opens the connections and carries their bytes.
 
 mod causes;
 mod connection;
@@ -19,7 +19,6 @@ mod punctuality;
 mod requests;
 mod settings;
 mod start_line;
-pub(crate) mod transport;
 mod turn;
 mod under_way;
 mod upload;
@@ -29,33 +28,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use squall_base::plan::{ClosedLoad, Protocol, Workload};
-use squall_base::record::{Outcome, Side, SideCounts};
+use squall_base::plan::{ClosedLoad, Workload};
+use squall_base::record::{Side, SideCounts};
 use squall_base::{Duration, Time};
-use squall_http::InboxOptions;
 use squall_linux::reactor::{Reactor, ReadyEvent};
-use squall_linux::scheduling::{RunQueueDelay, Scheduling};
+use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
-use squall_load::{Arrival, Arrivals, PageEnd};
+use squall_load::{Arrivals, PageEnd};
 
+pub use crate::dial::Target;
 use crate::error::StationError;
 use crate::log::StationLog;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::Shared;
+use dispatch::Traffic;
 pub use gauge::{Gauge, GaugeReading};
-use lane::{ConnectionKey, ConnectionPools};
-use meanwhile::SpareTimeBudget;
 use patience::StallTimeout;
-use punctuality::LagMeter;
 pub use punctuality::{LongestLag, Punctuality};
-use requests::{Failure, Recorder};
+use requests::Recorder;
 pub use requests::{Observation, Observer};
-pub use settings::{ClientSettings, ClientSinks, Spin, Target, TargetedRequest};
+pub use settings::{ClientSettings, ClientSinks, Spin, TargetedRequest};
 pub use start_line::StartBarrier;
+use turn::{Pace, Sampling};
 pub use upload::Upload;
-use waiting::SleepPolicy;
 
 /// Bodies that are not in the requests themselves, by place among the requests.
 pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
@@ -104,36 +101,12 @@ pub struct ClientReport {
 
 /// A client and its load.
 pub struct Client {
-    settings: ClientSettings,
-    uploads: Uploads,
-    wants: InboxOptions,
+    traffic: Traffic,
+    pace: Pace,
+    sampling: Sampling,
     reactor: Reactor,
-    sleep_policy: SleepPolicy,
-    lag_meter: LagMeter,
-    spare_time: SpareTimeBudget,
-    /// The kernel's run-queue statistics of its thread, once it runs.
-    run_queue: Option<RunQueueDelay>,
     /// Sockets that are ready and have not been read yet.
     ready: VecDeque<ReadyEvent>,
-    /// Scratch buffer, used only inside `enqueue_due`.
-    due: Vec<Arrival>,
-    pools: ConnectionPools,
-    /// Connections with more to read than one turn allows.
-    pending_turns: VecDeque<ConnectionKey>,
-    /// Connections that may have something to write, collected until nothing more can join their writes.
-    gathering: Vec<ConnectionKey>,
-    recorder: Recorder,
-    log: StationLog,
-    /// Set while a load without a time limit runs.
-    stall_timeout: Option<StallTimeout>,
-    next_sample: Option<Time>,
-    /// The next socket to sample, while a round of samples is in progress.
-    sampling: Option<ConnectionKey>,
-    buffers: Buffers,
-    causes: Option<Causes>,
-    watches_windows: bool,
-    congestion_controls: BTreeSet<String>,
-    machine_errors: BTreeMap<String, u64>,
     gauge: Option<Arc<Gauge>>,
     start_barrier: Option<StartBarrier>,
     pages: Option<Sender<Vec<PageEnd>>>,
@@ -155,58 +128,39 @@ impl Client {
         reactor.add(&stop, STOP)?;
         let log = StationLog::new(Side::Client, sinks.log);
         Ok(Client {
+            pace: Pace::new(settings.spin, sinks.spare_time),
+            sampling: Sampling::new(settings.sample_every, log.wants_sockets()),
+            traffic: Traffic::new(Shared {
+                settings,
+                uploads: Uploads::new(),
+                recorder: Recorder::new(sinks.requests, sinks.observer),
+                log,
+                buffers: Buffers::new(),
+                causes: None,
+            }),
             reactor,
-            sleep_policy: SleepPolicy::new(settings.spin, clock::now()),
-            lag_meter: LagMeter::default(),
-            spare_time: SpareTimeBudget::new(sinks.spare_time),
-            run_queue: None,
             ready: VecDeque::new(),
-            wants: InboxOptions {
-                frames: log.wants_frames() || settings.observed.frames,
-                ..settings.observed
-            },
-            due: Vec::new(),
-            pools: ConnectionPools::new(&settings),
-            pending_turns: VecDeque::new(),
-            gathering: Vec::new(),
-            recorder: Recorder::new(sinks.requests, sinks.observer),
-            stall_timeout: None,
-            next_sample: log
-                .wants_sockets()
-                .then(|| clock::now() + settings.sample_every),
-            sampling: None,
-            log,
-            buffers: Buffers::new(),
-            causes: None,
-            watches_windows: false,
-            congestion_controls: BTreeSet::new(),
-            machine_errors: BTreeMap::new(),
             gauge: sinks.gauge,
             start_barrier: sinks.start_barrier,
             pages: sinks.pages,
             failed,
             stop,
-            settings,
-            uploads: Uploads::new(),
         })
     }
 
     /// Supplies the bodies that are read while they are sent: by place, for requests whose body is
     /// [`squall_http::Body::Streamed`], each of the stated length.
     #[must_use]
-    pub fn with_uploads(self, uploads: Vec<Option<Arc<Upload>>>) -> Client {
-        Client { uploads, ..self }
+    pub fn with_uploads(mut self, uploads: Vec<Option<Arc<Upload>>>) -> Client {
+        self.traffic.shared.uploads = uploads;
+        self
     }
 
     /// Sums up what delays sending. This costs a system call at the end of each connection and, if bodies are sent over
     /// HTTP/2, a look at each frame.
     #[must_use]
     pub fn with_causes(mut self) -> Client {
-        let has_body = |targeted: &TargetedRequest| !targeted.request.body().is_empty();
-        let is_http2 = matches!(self.settings.protocol, Protocol::H2 | Protocol::H2c);
-        self.causes = Some(Causes::default());
-        self.watches_windows = is_http2 && self.settings.requests.iter().any(has_body);
-        self.wants.frames |= self.watches_windows;
+        self.traffic.watch_causes();
         self
     }
 
@@ -216,22 +170,22 @@ impl Client {
         let scheduling = scheduling::make_realtime(STATION_PRIORITY);
         self.connect_in_advance()?;
         let load_start = self.wait_for_start();
-        self.run_queue = RunQueueDelay::of_this_thread();
-        self.lag_meter = LagMeter::default();
-        self.spare_time.spent = Duration::ZERO;
+        self.pace.start_load();
         let spent_before = clock::processor_time_of_thread();
-        let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
-        let timeout = (self.settings.stall_timeout).filter(|_| arrivals.deadline().is_none());
-        self.stall_timeout = timeout.map(|timeout| StallTimeout::new(timeout, load_start));
+        let settings = &self.traffic.shared.settings;
+        let mut arrivals = Arrivals::new(&settings.workload, load_start, settings.share);
+        let timeout = (settings.stall_timeout).filter(|_| arrivals.deadline().is_none());
+        self.pace.stall_timeout = timeout.map(|timeout| StallTimeout::new(timeout, load_start));
         let (load_end, gave_up) = loop {
-            for (ended, at) in self.recorder.ended.drain(..) {
+            for (ended, at) in self.traffic.shared.recorder.ended.drain(..) {
                 arrivals.ended(ended, at);
             }
             let now = clock::now();
-            self.enqueue_due(&mut arrivals, now);
-            self.dispatch()?;
+            let lag_meter = &mut self.pace.lag_meter;
+            self.traffic.enqueue_due(&mut arrivals, now, lag_meter);
+            self.traffic.dispatch(&self.reactor)?;
             self.report_progress(now, &mut arrivals);
-            if !self.recorder.ended.is_empty() {
+            if !self.traffic.shared.recorder.ended.is_empty() {
                 // Responses arrived while requests were handed out: their users may send new requests first.
                 continue;
             }
@@ -244,30 +198,30 @@ impl Client {
             self.turn(arrivals.next_change(now))?;
         };
         let spent = clock::processor_time_of_thread() - spent_before;
-        let processor_time = spent - self.spare_time.spent.min(spent);
+        let processor_time = spent - self.pace.spare_time.spent.min(spent);
         let now = clock::now();
         self.report_progress(now, &mut arrivals);
-        self.end(now);
+        self.traffic.end(now);
         Ok(ClientReport {
             load_start,
             load_end,
             gave_up,
             requests: arrivals.total().unwrap_or(arrivals.begun()),
-            connections_opened: self.pools.opened(),
-            congestion_controls: self.congestion_controls,
+            connections_opened: self.traffic.pools.opened(),
+            congestion_controls: self.traffic.congestion_controls,
             scheduling,
-            machine_errors: self.machine_errors,
+            machine_errors: self.traffic.machine_errors,
             unfinished_pages: arrivals.unfinished_pages(now),
-            punctuality: self.lag_meter.sums(),
+            punctuality: self.pace.lag_meter.sums(),
             processor_time,
-            counts: self.log.counts,
-            causes: self.causes.unwrap_or_default(),
+            counts: self.traffic.shared.log.counts,
+            causes: self.traffic.shared.causes.unwrap_or_default(),
         })
     }
 
     /// Whether the load ends because none of its requests has ended for too long.
     fn has_stalled(&mut self, now: Time, arrivals: &Arrivals) -> bool {
-        let Some(timeout) = &mut self.stall_timeout else {
+        let Some(timeout) = &mut self.pace.stall_timeout else {
             return false;
         };
         if now < timeout.next_check() {
@@ -281,7 +235,7 @@ impl Client {
     /// Waits for all other clients of the load. Returns its start, which is early enough for the first request to be on
     /// time.
     fn wait_for_start(&mut self) -> Time {
-        let start_after = match self.settings.workload {
+        let start_after = match self.traffic.shared.settings.workload {
             Workload::Open(_) | Workload::Script(_) => START_AFTER,
             // A closed loop has no schedule to be late for.
             Workload::Closed(_) | Workload::Pages(_) => Duration::ZERO,
@@ -294,7 +248,7 @@ impl Client {
     }
 
     fn connect_in_advance(&mut self) -> Result<(), StationError> {
-        let at_most = match &self.settings.workload {
+        let at_most = match &self.traffic.shared.settings.workload {
             // A one-second load should not spend longer than that connecting.
             Workload::Closed(ClosedLoad {
                 duration: Some(duration),
@@ -303,48 +257,22 @@ impl Client {
             _ => CONNECT_AT_MOST,
         };
         let give_up = clock::now() + at_most;
-        self.create_user_pools();
-        for pool in 0..self.pools.len() as u32 {
-            for connection in self.pools.get_mut(pool).policy.open_in_advance() {
-                self.open(ConnectionKey { pool, connection }, None)?;
-            }
-        }
-        let is_connecting = |client: &Client| {
-            let mut connections = client.pools.connections();
-            connections.any(|(_, connection)| !connection.is_settled())
-        };
-        while is_connecting(self) && clock::now() < give_up && !self.stop.is_requested() {
+        self.traffic.open_in_advance(&self.reactor)?;
+        while self.traffic.is_connecting() && clock::now() < give_up && !self.stop.is_requested() {
             self.turn(Some(give_up))?;
-            self.dispatch()?;
+            self.traffic.dispatch(&self.reactor)?;
         }
         Ok(())
     }
 
-    /// Creates the pools of users with separate connections, if these are to be opened in advance.
-    fn create_user_pools(&mut self) {
-        let settings = &self.settings;
-        let users = match &settings.workload {
-            Workload::Script(load) => load.clients,
-            Workload::Pages(load) => load.users,
-            Workload::Open(_) | Workload::Closed(_) => 0,
-        };
-        if settings.pool_per_user && settings.pool.warm > 0 {
-            for user in settings.share.members(users) {
-                for target in 0..settings.targets.len() as u32 {
-                    self.pools.find_or_create(target, user, settings);
-                }
-            }
-        }
-    }
-
     /// Reports progress: rows, counters and pages.
     fn report_progress(&mut self, now: Time, arrivals: &mut Arrivals) {
-        self.recorder.flush_if_due(now);
+        self.traffic.shared.recorder.flush_if_due(now);
         if let Some(gauge) = &self.gauge {
             gauge.set(GaugeReading {
                 started: arrivals.begun(),
                 ended: arrivals.begun() - arrivals.unfinished(),
-                connections: self.pools.open(),
+                connections: self.traffic.pools.open(),
             });
         }
         if let Some(sink) = &self.pages {
@@ -354,35 +282,5 @@ impl Client {
                 let _ = sink.send(ended);
             }
         }
-    }
-
-    /// Ends the load: records unfinished requests as censored, closes connections, and sends what is left.
-    fn end(&mut self, now: Time) {
-        let failure = Failure::new(Outcome::Censored, String::new());
-        let mut shared = Shared {
-            settings: &self.settings,
-            uploads: &self.uploads,
-            recorder: &mut self.recorder,
-            log: &mut self.log,
-            buffers: &mut self.buffers,
-            causes: &mut self.causes,
-        };
-        for pool in self.pools.iter_mut() {
-            for connection in pool.connections.iter_mut().flatten() {
-                for request in connection.take_unfinished() {
-                    shared.recorder.fail(request, &failure, now);
-                }
-            }
-            for request in pool.waiting.drain(..) {
-                shared.recorder.fail(request, &failure, now);
-            }
-        }
-        for pool in self.pools.iter_mut() {
-            for connection in pool.connections.drain(..).flatten() {
-                connection.close(&mut shared);
-            }
-        }
-        self.recorder.flush();
-        self.log.flush();
     }
 }

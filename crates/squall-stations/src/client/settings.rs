@@ -1,32 +1,18 @@
 //! A client's settings, and where its rows go.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 
 use squall_base::Duration;
 use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings, Workload};
 use squall_base::record::RequestRecord;
-use squall_http::{InboxOptions, Request, h3, tls};
+use squall_http::{InboxOptions, Request};
 use squall_load::{PageEnd, Share};
 
-use super::transport::Dial;
 use super::{Gauge, Observer, StartBarrier};
+use crate::dial::{Dial, Target};
 use crate::log::LogSinks;
 use crate::rows::{RowSender, SpareTime};
-
-/// A server that a client talks to.
-#[derive(Clone)]
-pub struct Target {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// The name or address that its certificate must match.
-    pub server_name: String,
-    /// TLS over TCP: what the client offers and which certificates it trusts; `None`: cleartext.
-    pub security: Option<tls::ClientContext>,
-    /// The TLS context for QUIC.
-    pub quic: Option<Arc<Mutex<h3::ClientContext>>>,
-}
 
 /// A request, and the target it is for.
 #[derive(Clone, Debug)]

@@ -10,9 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use squall_http::StreamId;
-
-use super::transport::Transport;
+use squall_http::{ClientStreams, StreamId, StreamIo};
 
 /// A body in consecutive parts.
 #[derive(Debug, Default)]
@@ -137,9 +135,13 @@ impl ActiveUpload {
     }
 
     /// Sends as much as there is room for, read through `buffer`.
-    pub(super) fn feed(&mut self, transport: &mut Transport, buffer: &mut [u8]) -> UploadProgress {
+    pub(super) fn feed(
+        &mut self,
+        streams: &mut ClientStreams<'_>,
+        buffer: &mut [u8],
+    ) -> UploadProgress {
         while self.position < self.upload.length {
-            let room = transport.body_room(self.stream).min(buffer.len());
+            let room = streams.body_room(self.stream).min(buffer.len());
             if room == 0 {
                 return UploadProgress::Partial;
             }
@@ -147,13 +149,13 @@ impl ActiveUpload {
                 Ok(count) => count,
                 Err(reason) => return UploadProgress::Failed(reason),
             };
-            let taken = transport.send_body(self.stream, &buffer[..count]);
+            let taken = streams.send_body(self.stream, &buffer[..count]);
             if taken == 0 {
                 return UploadProgress::Partial;
             }
             self.position += taken as u64;
         }
-        transport.end_body(self.stream);
+        streams.end_body(self.stream);
         UploadProgress::Complete
     }
 }

@@ -2,22 +2,22 @@
 //!
 //! It moves bytes and knows which stream belongs to which exchange. `relay` interprets events, `ends` handles failures.
 
-use std::collections::VecDeque;
-
 use squall_base::Time;
 use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
 use squall_base::record::{Beginning, Side};
 use squall_http::{
-    ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, Streams, Trailers, h3,
+    ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, StreamIo, Streams, Trailers, h3,
 };
 use squall_linux::clock;
 use squall_linux::reactor::ReadyEvent;
-use squall_load::{ConnectionId, Pool};
+use squall_load::Pool;
 
 use super::exchange::{ExchangeKey, RecordOwner};
 use super::settings::{Balance, Failure};
 use crate::Buffers;
-use crate::client::transport::{Dial, IoOutcome, OpenError, Transport};
+use crate::dial::{
+    Availability, ConnectionKey, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError,
+};
 use crate::log::StationLog;
 
 /// The proxy stops reading from an HTTP/1.1 upstream while more bytes than this wait for clients.
@@ -25,45 +25,22 @@ const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
 /// The limit for HTTP/2 and HTTP/3. Windows stop such an upstream earlier, unless they are set to be larger.
 const HTTP2_BACKLOG_BYTES: usize = 4 * 1024 * 1024;
 
-/// One connection to one upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BackKey {
-    pub(super) upstream: u32,
-    pub(super) connection: ConnectionId,
-}
+/// One connection to one upstream; upstreams and pools have the same places.
+pub(super) type BackKey = ConnectionKey;
 
 /// A connection to an upstream.
 pub(super) struct BackConnection {
-    /// Its number in the records.
-    pub(super) number: u32,
-    pub(super) transport: Transport,
+    pub(super) dialed: DialedConnection<ExchangeKey>,
     opened: Time,
-    connected: Option<Time>,
-    secured: Option<Time>,
-    protocol: Option<Protocol>,
-    /// The exchange that it was opened for, until its request can be sent.
-    pub(super) first: Option<ExchangeKey>,
     pub(super) streams: Streams<StreamId, ExchangeKey>,
     /// Exchanges whose requests wait for room.
     pub(super) blocked: Vec<ExchangeKey>,
     pub(super) backlog_bytes: usize,
     /// Requests that were submitted to it.
     pub(super) submitted: u64,
-    pub(super) has_unread: bool,
     is_dirty: bool,
     /// An exchange on it was cancelled, for which HTTP/1.1 must close the connection.
     pub(super) is_given_up: bool,
-}
-
-/// The connections to one upstream, and the exchanges that wait for them.
-pub(super) struct UpstreamPool {
-    pub(super) policy: Pool,
-    /// `None` for a connection that has ended.
-    pub(super) connections: Vec<Option<Box<BackConnection>>>,
-    pub(super) waiting: VecDeque<ExchangeKey>,
-    is_changed: bool,
-    /// Exchanges that wait here or are in flight.
-    load: u32,
 }
 
 /// All connections to upstreams.
@@ -71,31 +48,20 @@ pub(super) struct Backs {
     pub(super) log: StationLog,
     pub(super) protocol: Protocol,
     pub(super) wants: InboxOptions,
-    pub(super) pools: Vec<UpstreamPool>,
-    changed: VecDeque<u32>,
+    pub(super) pools: ConnectionPools<BackConnection, ExchangeKey>,
+    /// Exchanges that wait for each upstream or are in flight there.
+    load: Vec<u32>,
     dirty: Vec<BackKey>,
     pub(super) pending_reads: Vec<BackKey>,
     balance: Balance,
     turn: usize,
-    pub(super) opened: u32,
     streams_at_most: Option<u32>,
-}
-
-/// What a connection can do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Availability {
-    Ready,
-    Busy,
-    /// It takes no new request, and finishes those it has.
-    Draining,
-    /// It is no longer usable.
-    Over,
 }
 
 impl Backs {
     pub(super) fn new(
         log: StationLog,
-        upstreams: usize,
+        upstreams: u32,
         protocol: Protocol,
         (connections, pool): (Connections, PoolSettings),
         balance: Balance,
@@ -106,37 +72,34 @@ impl Backs {
             bodies: true,
             frames: log.wants_frames(),
         };
-        let new_pool = |index: usize| UpstreamPool {
-            policy: Pool::new(connections, pool, seed.wrapping_add(index as u64)),
-            connections: Vec::new(),
-            waiting: VecDeque::new(),
-            is_changed: false,
-            load: 0,
-        };
+        let mut pools = ConnectionPools::new();
+        for upstream in 0..upstreams {
+            let policy = Pool::new(connections, pool, seed.wrapping_add(u64::from(upstream)));
+            pools.push(upstream, policy);
+        }
         Backs {
             log,
             protocol,
             wants,
-            pools: (0..upstreams).map(new_pool).collect(),
-            changed: VecDeque::new(),
+            load: vec![0; pools.len()],
+            pools,
             dirty: Vec::new(),
             pending_reads: Vec::new(),
             balance,
             turn: 0,
-            opened: 0,
             streams_at_most: pool.streams_at_most,
         }
     }
 
     /// Chooses the upstream for the next request.
     pub(super) fn choose(&mut self) -> u32 {
-        let count = self.pools.len();
+        let count = self.load.len();
         let turn = self.turn;
         let next = match self.balance {
             Balance::RoundRobin => turn % count,
             Balance::LeastRequests => (0..count)
                 .map(|step| (turn + step) % count)
-                .min_by_key(|upstream| self.pools[*upstream].load)
+                .min_by_key(|upstream| self.load[*upstream])
                 .unwrap_or(0),
         };
         self.turn = (next + 1) % count;
@@ -145,59 +108,32 @@ impl Backs {
 
     /// Queues an exchange for a connection to this upstream.
     pub(super) fn enqueue(&mut self, upstream: u32, key: ExchangeKey) {
-        let pool = &mut self.pools[upstream as usize];
-        pool.load += 1;
-        pool.waiting.push_back(key);
+        self.load[upstream as usize] += 1;
+        self.pools.get_mut(upstream).waiting.push_back(key);
         self.mark_changed(upstream);
     }
 
     /// Notes that an exchange has left the upstream.
     pub(super) fn leave(&mut self, upstream: u32) {
-        let load = &mut self.pools[upstream as usize].load;
+        let load = &mut self.load[upstream as usize];
         *load = load.saturating_sub(1);
     }
 
     /// Notes a change that may let a waiting request for this upstream get a connection.
     pub(super) fn mark_changed(&mut self, upstream: u32) {
-        let pool = &mut self.pools[upstream as usize];
-        if !pool.waiting.is_empty() && !std::mem::replace(&mut pool.is_changed, true) {
-            self.changed.push_back(upstream);
+        if !self.pools.get_mut(upstream).waiting.is_empty() {
+            self.pools.mark_changed(upstream);
         }
     }
 
-    pub(super) fn take_changed(&mut self) -> Option<u32> {
-        let upstream = self.changed.pop_front()?;
-        self.pools[upstream as usize].is_changed = false;
-        Some(upstream)
-    }
-
     pub(super) fn connection_mut(&mut self, at: BackKey) -> Option<&mut BackConnection> {
-        let pool = self.pools.get_mut(at.upstream as usize)?;
-        pool.connections
-            .get_mut(at.connection.0 as usize)?
-            .as_deref_mut()
+        self.pools.connection_mut(at)
     }
 
     /// Whether any connection is still being opened.
     pub(super) fn is_opening(&self) -> bool {
-        let mut connections = self.connections();
+        let mut connections = self.pools.connections();
         connections.any(|(_, connection)| !connection.is_established())
-    }
-
-    /// All connections that have not ended.
-    pub(super) fn connections(&self) -> impl Iterator<Item = (BackKey, &BackConnection)> {
-        (0..).zip(&self.pools).flat_map(|(upstream, pool)| {
-            let connections = (0..).zip(&pool.connections);
-            connections.filter_map(move |(id, connection)| {
-                let connection = connection.as_deref()?;
-                let connection_id = ConnectionId(id);
-                let at = BackKey {
-                    upstream,
-                    connection: connection_id,
-                };
-                Some((at, connection))
-            })
-        })
     }
 
     /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
@@ -224,35 +160,27 @@ impl Backs {
         dial: Dial<'_>,
         first: Option<ExchangeKey>,
     ) -> Result<(), OpenError> {
-        let made = Transport::open(dial, self.wants);
-        let pool = &mut self.pools[at.upstream as usize];
-        let number = self.opened;
-        self.opened += 1;
-        match made {
-            Ok(mut transport) => {
-                transport.set_manual_consumption();
-                pool.connections.push(Some(Box::new(BackConnection {
-                    number,
-                    transport,
+        let number = self.pools.added() as u32;
+        match DialedConnection::open(dial, self.wants, number, first) {
+            Ok(mut dialed) => {
+                dialed.transport.set_manual_consumption();
+                let connection = Box::new(BackConnection {
+                    dialed,
                     opened: clock::now(),
-                    connected: None,
-                    secured: None,
-                    protocol: None,
-                    first,
                     streams: Streams::default(),
                     blocked: Vec::new(),
                     backlog_bytes: 0,
                     submitted: 0,
-                    has_unread: false,
                     is_dirty: false,
                     is_given_up: false,
-                })));
+                });
+                self.pools.add(at.pool, Some(connection));
                 self.touch(at);
                 Ok(())
             }
             Err(error) => {
-                pool.connections.push(None);
-                pool.policy.closed(at.connection);
+                self.pools.add(at.pool, None);
+                self.pools.get_mut(at.pool).policy.closed(at.connection);
                 Err(error)
             }
         }
@@ -260,17 +188,11 @@ impl Backs {
 
     /// Reports to the pool what a connection can do now.
     pub(super) fn settle(&mut self, at: BackKey) -> Option<Availability> {
-        let streams_at_most = self.streams_at_most;
-        let connection = self.connection_mut(at)?;
-        let in_flight = connection.transport.in_flight() as u32;
-        let availability = connection.availability(streams_at_most);
-        let policy = &mut self.pools[at.upstream as usize].policy;
-        match availability {
-            Availability::Ready => policy.set_ready(at.connection, in_flight),
-            Availability::Busy => policy.set_busy(at.connection),
-            Availability::Draining | Availability::Over => policy.closed(at.connection),
-        }
-        self.mark_changed(at.upstream);
+        let connection = self.pools.connection_mut(at)?;
+        let in_flight = connection.dialed.transport.in_flight() as u32;
+        let availability = connection.availability(self.streams_at_most);
+        self.pools.report(at, availability, in_flight);
+        self.mark_changed(at.pool);
         Some(availability)
     }
 
@@ -278,7 +200,7 @@ impl Backs {
     pub(super) fn is_ready(&mut self, at: BackKey) -> bool {
         let connection = self.connection_mut(at);
         connection.is_some_and(|connection| {
-            connection.transport.is_ready() || connection.transport.gather()
+            connection.dialed.transport.is_ready() || connection.dialed.transport.gather()
         })
     }
 
@@ -288,22 +210,20 @@ impl Backs {
         let Some(connection) = self.connection_mut(at) else {
             return;
         };
-        let may_gather =
-            connection.has_free_stream(streams_at_most) && connection.transport.gather();
-        let in_flight = connection.transport.in_flight() as u32;
+        let may_gather = connection.dialed.has_free_stream(streams_at_most)
+            && connection.dialed.transport.gather();
+        let in_flight = connection.dialed.transport.in_flight() as u32;
         if may_gather {
-            let policy = &mut self.pools[at.upstream as usize].policy;
+            let policy = &mut self.pools.get_mut(at.pool).policy;
             policy.set_ready(at.connection, in_flight);
         }
     }
 
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, at: BackKey) -> Option<Box<BackConnection>> {
-        let pool = self.pools.get_mut(at.upstream as usize)?;
-        pool.policy.closed(at.connection);
-        let place = pool.connections.get_mut(at.connection.0 as usize)?;
-        let connection = place.take()?;
-        self.mark_changed(at.upstream);
+        self.pools.get_mut(at.pool).policy.closed(at.connection);
+        let connection = self.pools.remove(at)?;
+        self.mark_changed(at.pool);
         Some(connection)
     }
 
@@ -311,7 +231,7 @@ impl Backs {
         let begun = self.protocol;
         let connection = self.connection_mut(at);
         let (connection, protocol) = connection.map_or((0, begun), |connection| {
-            (connection.number, connection.protocol.unwrap_or(begun))
+            (connection.dialed.number, connection.protocol(begun))
         });
         RecordOwner {
             side: Side::Client,
@@ -327,7 +247,7 @@ impl Backs {
             return;
         }
         if let Some(connection) = self.connection_mut(at) {
-            connection.transport.consume(stream, n);
+            connection.dialed.transport.streams().consume(stream, n);
             self.touch(at);
         }
     }
@@ -345,7 +265,7 @@ impl Backs {
             return;
         };
         connection.backlog_bytes = connection.backlog_bytes.saturating_sub(n as usize);
-        if connection.has_unread && !connection.is_paused() {
+        if connection.dialed.has_unread && !connection.is_paused() {
             self.pending_reads.push(at);
         }
     }
@@ -355,7 +275,11 @@ impl Backs {
         let Some(connection) = self.connection_mut(at) else {
             return 0;
         };
-        let taken = connection.transport.send_body(stream, bytes);
+        let taken = connection
+            .dialed
+            .transport
+            .streams()
+            .send_body(stream, bytes);
         // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
         if taken > 0 {
             self.touch(at);
@@ -365,9 +289,10 @@ impl Backs {
 
     pub(super) fn end_body(&mut self, at: BackKey, stream: StreamId, trailers: Option<&Trailers>) {
         if let Some(connection) = self.connection_mut(at) {
+            let mut streams = connection.dialed.transport.streams();
             match trailers {
-                None => connection.transport.end_body(stream),
-                Some(trailers) => connection.transport.end_body_with(stream, trailers),
+                None => streams.end_body(stream),
+                Some(trailers) => streams.end_body_with(stream, trailers),
             }
             self.touch(at);
         }
@@ -386,7 +311,7 @@ impl Backs {
             Version::Http2 => Some(0x8),
             Version::Http3 => Some(h3::code::REQUEST_CANCELLED),
         };
-        connection.transport.reset(stream, code.unwrap_or(0));
+        (connection.dialed.transport.streams()).reset(stream, code.unwrap_or(0));
         self.touch(at);
         code
     }
@@ -395,7 +320,12 @@ impl Backs {
 impl BackConnection {
     /// Whether HTTP has been established on it.
     pub(super) fn is_established(&self) -> bool {
-        self.protocol.is_some()
+        self.dialed.is_established()
+    }
+
+    /// The protocol; `begun` until it is known.
+    fn protocol(&self, begun: Protocol) -> Protocol {
+        self.dialed.protocol.unwrap_or(begun)
     }
 
     /// When opening it began.
@@ -405,7 +335,9 @@ impl BackConnection {
 
     /// The HTTP version; 1.1 until it is known.
     pub(super) fn version(&self) -> Version {
-        self.protocol.map_or(Version::Http1, Protocol::version)
+        self.dialed
+            .protocol
+            .map_or(Version::Http1, Protocol::version)
     }
 
     /// Whether reading from it is paused, so that what waits here stays bounded.
@@ -421,43 +353,27 @@ impl BackConnection {
     pub(super) fn note_beginning(&self, beginning: &mut Beginning) {
         beginning.slot.get_or_insert_with(clock::now);
         beginning.opened = Some(self.opened);
-        beginning.connected = self.connected;
-        beginning.secured = self.secured;
+        beginning.connected = self.dialed.connected;
+        beginning.secured = self.dialed.secured;
     }
 
     /// Whether a request can be sent. In cleartext, the HTTP/1.1 and HTTP/2 engines would accept one before the socket
     /// is connected, and the wait for the connection would count as the proxy's own time.
     fn is_ready(&self) -> bool {
-        self.connected.is_some() && self.transport.is_ready()
+        self.dialed.connected.is_some() && self.dialed.transport.is_ready()
     }
 
     /// Takes the exchange that it was opened for, once the request can be sent.
     pub(super) fn take_first(&mut self) -> Option<ExchangeKey> {
         let is_ready = self.is_ready();
-        self.first.take_if(|_| is_ready)
-    }
-
-    fn has_free_stream(&self, streams_at_most: Option<u32>) -> bool {
-        let in_flight = self.transport.in_flight();
-        streams_at_most.is_none_or(|at_most| in_flight < at_most as usize)
+        self.dialed.first.take_if(|_| is_ready)
     }
 
     fn availability(&self, streams_at_most: Option<u32>) -> Availability {
         if self.is_given_up {
             return Availability::Over;
         }
-        if self.is_ready() && self.first.is_none() {
-            return if self.has_free_stream(streams_at_most) {
-                Availability::Ready
-            } else {
-                Availability::Busy
-            };
-        }
-        match (self.transport.is_open(), self.transport.in_flight()) {
-            (true, _) => Availability::Busy,
-            (false, 0) => Availability::Over,
-            (false, _) => Availability::Draining,
-        }
+        self.dialed.availability(self.is_ready(), streams_at_most)
     }
 
     /// Continues connecting; true once it is connected.
@@ -466,12 +382,10 @@ impl BackConnection {
         ready: ReadyEvent,
         log: &mut StationLog,
     ) -> Result<bool, Failure> {
-        if self.connected.is_none() {
-            match self.transport.finish_connecting(ready) {
-                Ok(Some(now)) => {
-                    self.connected = Some(now);
-                    self.transport.count_connection(&mut log.counts);
-                    self.note_established(log);
+        if self.dialed.connected.is_none() {
+            match self.dialed.connect(ready, log) {
+                Ok(Some(_)) => {
+                    self.dialed.note_established(log);
                 }
                 Ok(None) => return Ok(false),
                 Err(_) => return Err(Failure::ConnectFailed),
@@ -486,7 +400,7 @@ impl BackConnection {
         buffers: &mut Buffers,
         inbox: &mut Inbox<ClientEvent>,
     ) -> (Time, Result<bool, Failure>) {
-        let (now, moved) = self.transport.read(buffers, inbox);
+        let (now, moved) = self.dialed.transport.read(buffers, inbox);
         (now, self.io_result(moved))
     }
 
@@ -495,7 +409,7 @@ impl BackConnection {
         &mut self,
         inbox: &mut Inbox<ClientEvent>,
     ) -> (Time, Result<bool, Failure>) {
-        let (now, moved) = self.transport.write(inbox);
+        let (now, moved) = self.dialed.transport.write(inbox);
         (now, self.io_result(moved))
     }
 
@@ -503,7 +417,7 @@ impl BackConnection {
         match moved {
             IoOutcome::More => Ok(true),
             IoOutcome::Done => Ok(false),
-            IoOutcome::End(_) if self.protocol.is_none() => Err(Failure::ConnectFailed),
+            IoOutcome::End(_) if !self.is_established() => Err(Failure::ConnectFailed),
             IoOutcome::End(Ok(_) | Err(ConnectionError::UnexpectedEnd)) => {
                 Err(Failure::UpstreamClosed)
             }
@@ -512,19 +426,5 @@ impl BackConnection {
             }
             IoOutcome::End(Err(_)) => Err(Failure::UpstreamProtocol),
         }
-    }
-
-    /// Records the protocol, once it is known. Returns whether it has just become known.
-    pub(super) fn note_established(&mut self, log: &mut StationLog) -> bool {
-        log.record_keys(self.transport.take_key_log());
-        if self.protocol.is_some() {
-            return false;
-        }
-        self.protocol = self.transport.protocol();
-        if let Some(protocol) = self.protocol {
-            self.transport.count_handshake(protocol, &mut log.counts);
-            self.secured = protocol.is_secure().then(clock::now);
-        }
-        self.protocol.is_some()
     }
 }

@@ -57,7 +57,7 @@ impl Core {
         match back {
             BackState::Opening { at } => {
                 if let Some(connection) = self.backs.connection_mut(at) {
-                    connection.first = None;
+                    connection.dialed.first = None;
                 }
                 self.backs.settle(at);
             }
@@ -108,7 +108,7 @@ impl Core {
         reset: Option<u64>,
     ) {
         self.record_back(key, at, reset);
-        self.backs.leave(at.0.upstream);
+        self.backs.leave(at.0.pool);
         if let Some(exchange) = self.exchanges.get_mut(key) {
             exchange.back = BackState::Over;
         }
@@ -253,23 +253,26 @@ impl Core {
             return;
         };
         let log = &mut self.backs.log;
-        connection.transport.sample(connection.number, true, log);
-        connection.transport.count_settings(&mut log.counts);
-        log.record_keys(connection.transport.take_key_log());
+        connection
+            .dialed
+            .transport
+            .sample(connection.dialed.number, true, log);
+        connection.dialed.transport.count_settings(&mut log.counts);
+        log.record_keys(connection.dialed.transport.take_key_log());
         let failure = if connection.is_given_up {
             Failure::UpstreamClosed
         } else {
             failure
         };
         let is_reused = connection.submitted > 1;
-        let first = connection.first.take();
+        let first = connection.dialed.first.take();
         let open: Vec<(StreamId, ExchangeKey)> = connection.streams.drain().collect();
-        connection.transport.close(&mut self.back_inbox);
+        connection.dialed.transport.close(&mut self.back_inbox);
         let last = &self.back_inbox.frames;
-        (self.backs.log).record_frames(connection.number, clock::now(), last);
+        (self.backs.log).record_frames(connection.dialed.number, clock::now(), last);
         self.back_inbox.clear();
         if let Some(key) = first {
-            self.backs.leave(at.upstream);
+            self.backs.leave(at.pool);
             if let Some(exchange) = self.exchanges.get_mut(key) {
                 exchange.back = BackState::Over;
             }
@@ -296,7 +299,7 @@ impl Core {
 
 fn address(fronts: &mut super::front::Fronts, at: FrontKey) -> Option<std::net::SocketAddr> {
     match at {
-        FrontKey::Tcp(id) => fronts.tcp_mut(id).map(|front| front.address),
+        FrontKey::Tcp(id) => fronts.tcp_mut(id).map(|front| front.tcp.address),
         FrontKey::Quic {
             listener,
             connection,

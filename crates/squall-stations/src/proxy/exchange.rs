@@ -42,7 +42,7 @@ impl BackState {
     pub(super) fn upstream(self) -> Option<u32> {
         match self {
             BackState::Waiting { upstream } => Some(upstream),
-            BackState::Opening { at } | BackState::Sent { at, .. } => Some(at.upstream),
+            BackState::Opening { at } | BackState::Sent { at, .. } => Some(at.pool),
             BackState::Unassigned | BackState::Over => None,
         }
     }

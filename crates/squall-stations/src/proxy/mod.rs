@@ -24,7 +24,7 @@ mod tests;
 mod turns;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::Side;
@@ -32,14 +32,13 @@ use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Inbox, Interim, ServerEvent};
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
-use squall_linux::{clock, scheduling, socket};
-use squall_load::ConnectionId;
+use squall_linux::{clock, scheduling};
 
-use crate::client::Target;
-use crate::client::transport::Dial;
+use crate::accept::{self, Accepted, Bound, Listener, TcpAcceptor};
+use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
-use crate::server::{AccessLog, ListenerProtocol, TcpProtocol, accept_failed, is_out_of_files};
+use crate::server::AccessLog;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 use back::{BackKey, Backs};
 use canned::Canned;
@@ -76,7 +75,7 @@ pub struct Proxy {
 
 /// A listener that is bound.
 enum BoundListener {
-    Tcp(TcpListener, TcpProtocol),
+    Tcp(TcpAcceptor),
     /// By its place on the client side.
     Quic(u32),
 }
@@ -130,7 +129,7 @@ impl Proxy {
         let front_wants = TcpFront::wants(&front_log);
         let backs = Backs::new(
             back_log,
-            settings.upstreams.len(),
+            settings.upstreams.len() as u32,
             settings.protocol,
             (settings.connections, settings.pool),
             settings.balance,
@@ -178,46 +177,32 @@ impl Proxy {
             next_sweep: sweeps.then(|| now + SWEEP_EVERY),
             is_full: false,
         };
-        for (index, listener) in settings.listeners.into_iter().enumerate() {
-            proxy.bind(index, listener.address, listener.protocol, settings.seed)?;
+        for (index, listener) in (0..).zip(settings.listeners) {
+            proxy.bind(index, listener, settings.seed.wrapping_add(index))?;
         }
         Ok(proxy)
     }
 
-    fn bind(
-        &mut self,
-        index: usize,
-        address: SocketAddr,
-        protocol: ListenerProtocol,
-        seed: u64,
-    ) -> Result<(), StationError> {
-        let token = LISTENERS << KIND_SHIFT | index as u64;
+    fn bind(&mut self, index: u64, listener: Listener, seed: u64) -> Result<(), StationError> {
+        let token = LISTENERS << KIND_SHIFT | index;
+        let wants = self.core.front_inbox.wants();
         let side = &self.core.front_side;
-        let protocol = match protocol {
-            ListenerProtocol::Plain(version) => TcpProtocol::Plain(version),
-            ListenerProtocol::Secure(context) => TcpProtocol::Secure(context),
-            ListenerProtocol::Quic(identity) => {
-                let wants = self.core.front_inbox.wants();
-                let seed = seed.wrapping_add(index as u64);
-                let quic = QuicFront::bind(address, &identity, side, seed, wants)?;
-                quic.watch(&self.reactor, token)?;
+        let bound = match listener.bind(side, wants, seed, (&self.reactor, token))? {
+            Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
+            Bound::Quic(endpoint) => {
                 let fronts = &mut self.core.fronts.quic;
-                self.listeners
-                    .push(BoundListener::Quic(fronts.len() as u32));
-                fronts.push(Some(Box::new(quic)));
-                return Ok(());
+                fronts.push(Some(Box::new(QuicFront::new(*endpoint))));
+                BoundListener::Quic(fronts.len() as u32 - 1)
             }
         };
-        let listener = socket::start_listening(address, &side.tcp)?;
-        self.reactor.add(&listener, token)?;
-        self.listeners.push(BoundListener::Tcp(listener, protocol));
+        self.listeners.push(bound);
         Ok(())
     }
 
     /// The addresses its listeners are bound to, in the order of the settings.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let address_of = |listener: &BoundListener| match listener {
-            BoundListener::Tcp(listener, _) => listener.local_addr(),
+            BoundListener::Tcp(acceptor) => acceptor.address(),
             BoundListener::Quic(place) => {
                 let quic = self.core.fronts.quic[*place as usize].as_ref();
                 quic.map(|quic| quic.local_address())
@@ -253,16 +238,13 @@ impl Proxy {
     /// Opens the connections to upstreams that the policy wants in advance.
     fn open_in_advance(&mut self) -> Result<(), StationError> {
         for upstream in 0..self.core.backs.pools.len() as u32 {
-            let pool = &mut self.core.backs.pools[upstream as usize];
-            for connection in pool.policy.open_in_advance() {
-                self.core.open_back(
-                    BackKey {
-                        upstream,
-                        connection,
-                    },
-                    None,
-                    &self.reactor,
-                )?;
+            let policy = &mut self.core.backs.pools.get_mut(upstream).policy;
+            for connection in policy.open_in_advance() {
+                let at = BackKey {
+                    pool: upstream,
+                    connection,
+                };
+                self.core.open_back(at, None, &self.reactor)?;
             }
         }
         self.core.settle_all(&self.reactor)
@@ -322,11 +304,7 @@ impl Proxy {
             },
             CLIENTS => self.core.ready_front(place as u32, ready),
             UPSTREAMS => {
-                let at = BackKey {
-                    upstream: (place >> 32) as u32,
-                    connection: ConnectionId(place as u32),
-                };
-                self.core.ready_back(at, ready);
+                self.core.ready_back(BackKey::of_token(place), ready);
             }
             _ => {}
         }
@@ -335,43 +313,27 @@ impl Proxy {
 
     fn accept(&mut self, index: usize) -> Result<(), StationError> {
         loop {
-            let Some(BoundListener::Tcp(listener, protocol)) = self.listeners.get(index) else {
+            let Some(BoundListener::Tcp(acceptor)) = self.listeners.get(index) else {
                 return Ok(());
             };
-            let stream = match socket::accept(listener) {
-                Ok(Some(stream)) => stream,
-                Ok(None) => return Ok(()),
-                // A connection that was aborted in the backlog is the client's concern (accept(2), ECONNABORTED).
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) if is_out_of_files(&error) => {
+            let fronts = &mut self.core.fronts;
+            let wants = self.core.front_inbox.wants();
+            let accepted = acceptor.accept(&mut fronts.accepted, &self.core.front_side, wants)?;
+            let tcp = match accepted {
+                Accepted::Connection(tcp) => tcp,
+                Accepted::Nothing => return Ok(()),
+                Accepted::Full => {
                     self.is_full = true;
                     return Ok(());
                 }
-                Err(error) => return Err(accept_failed(listener, error)),
             };
-            let Ok(address) = stream.peer_addr() else {
-                continue;
-            };
-            let fronts = &mut self.core.fronts;
-            fronts.log.counts.tcp_connections += 1;
             let report = &mut self.core.report;
-            report
-                .front_congestion_controls
-                .extend(socket::congestion_control(&stream).ok());
-            let number = fronts.accepted;
-            fronts.accepted = number.wrapping_add(1);
-            let front = TcpFront::new(number, (stream, address), protocol, &self.core.front_side)?;
+            tcp.record_accepted(&mut fronts.log, &mut report.front_congestion_controls);
             let id = fronts.next_place();
             let token = CLIENTS << KIND_SHIFT | u64::from(id);
-            self.reactor.add(front.socket(), token)?;
-            fronts.tcp[id as usize] = Some(Box::new(front));
-            let ready = ReadyEvent {
-                token,
-                readable: true,
-                writable: true,
-                ended: false,
-            };
-            self.core.ready_front(id, ready);
+            self.reactor.add(tcp.socket(), token)?;
+            fronts.tcp[id as usize] = Some(Box::new(TcpFront::new(tcp)));
+            self.core.ready_front(id, accept::first_event(token));
         }
     }
 }

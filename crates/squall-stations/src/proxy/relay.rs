@@ -173,14 +173,18 @@ impl Core {
 
     fn locate_front(&mut self, at: FrontKey, way: Way, offset: u64) -> Option<WireExtent> {
         match at {
-            FrontKey::Tcp(id) => self.fronts.tcp_mut(id)?.engine.locate(way, offset),
+            FrontKey::Tcp(id) => self.fronts.tcp_mut(id)?.tcp.engine.locate(way, offset),
             // The frames table shows which packets carried which bytes of a stream.
             FrontKey::Quic { .. } => None,
         }
     }
 
     fn locate_back(&mut self, at: BackKey, way: Way, offset: u64) -> Option<WireExtent> {
-        self.backs.connection_mut(at)?.transport.locate(way, offset)
+        self.backs
+            .connection_mut(at)?
+            .dialed
+            .transport
+            .locate(way, offset)
     }
 
     /// Handles a request's head, with the whole body if that is known.

@@ -8,7 +8,7 @@ use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings};
 use squall_base::record::SideCounts;
 use squall_linux::scheduling::Scheduling;
 
-use crate::client::Target;
+use crate::dial::Target;
 use crate::log::LogSinks;
 use crate::server::{AccessLog, Listener};
 

@@ -7,13 +7,13 @@ use squall_linux::clock;
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_load::Choice;
 
-use super::back::{Availability, BackConnection, BackKey};
+use super::back::{BackConnection, BackKey};
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
 use super::front::{ConnectionEvents, FrontKey, ReadOutcome};
 use super::relay::EventBatch;
 use super::settings::{Failure, ProxyReport};
 use super::{Core, KIND_SHIFT, UPSTREAMS};
-use crate::client::transport::OpenError;
+use crate::dial::{Availability, OpenError};
 use crate::error::StationError;
 
 /// Reads of one connection before others get their turn: 1 MiB.
@@ -65,9 +65,9 @@ impl Core {
             }
             return;
         }
-        front.expects_end |= ready.ended;
+        front.tcp.expects_end |= ready.ended;
         if ready.readable {
-            front.has_unread = true;
+            front.tcp.has_unread = true;
             self.read_front(id);
         }
         if ready.writable {
@@ -86,7 +86,7 @@ impl Core {
             }
             let (now, outcome) = front.read(self.buffers.stream(), &mut self.front_inbox);
             if let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() {
-                front.note_established(&mut self.fronts.log);
+                front.tcp.note_established(&mut self.fronts.log);
             }
             self.apply_front_inbox(at, now);
             match outcome {
@@ -114,7 +114,7 @@ impl Core {
         if let FrontKey::Tcp(id) = at
             && !inbox.frames.is_empty()
         {
-            let number = self.fronts.tcp_mut(id).map_or(0, |front| front.number);
+            let number = self.fronts.tcp_mut(id).map_or(0, |front| front.tcp.number);
             self.fronts.log.record_frames(number, now, &inbox.frames);
         }
         let Inbox {
@@ -138,7 +138,7 @@ impl Core {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
-        front.is_ending = true;
+        front.tcp.is_ending = true;
         let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
         let was_serving = !open.is_empty();
@@ -148,11 +148,11 @@ impl Core {
         };
         if !was_serving {
             // Pending output, such as the end of TLS, is still written.
-            front.engine.close();
+            front.tcp.engine.close();
             while let Ok(Some(_)) = front.write(&mut self.front_inbox) {}
             self.front_inbox.clear();
         }
-        front.record_end(&mut self.fronts.log);
+        front.tcp.record_end(&mut self.fronts.log);
         if let Some(front) = self.fronts.remove(id) {
             front.close();
         }
@@ -164,7 +164,7 @@ impl Core {
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
-        front.is_ending = true;
+        front.tcp.is_ending = true;
         let is_http1 = front.version() == Version::Http1;
         let keys: Vec<ExchangeKey> = front.streams.iter().map(|(_, key)| *key).collect();
         for key in keys {
@@ -239,11 +239,7 @@ impl Core {
     /// Serves a connection to an upstream that is ready.
     pub(super) fn ready_back(&mut self, at: BackKey, ready: ReadyEvent) {
         let log = &mut self.backs.log;
-        let pool = self.backs.pools.get_mut(at.upstream as usize);
-        let connection = pool
-            .and_then(|pool| pool.connections.get_mut(at.connection.0 as usize))
-            .and_then(Option::as_deref_mut);
-        let Some(connection) = connection else {
+        let Some(connection) = self.backs.pools.connection_mut(at) else {
             return;
         };
         match connection.connect(ready, log) {
@@ -255,9 +251,9 @@ impl Core {
             }
         }
         if ready.ended {
-            connection.transport.expect_end();
+            connection.dialed.transport.expect_end();
         }
-        connection.has_unread |= ready.readable;
+        connection.dialed.has_unread |= ready.readable;
         self.read_back(at);
         self.backs.touch(at);
     }
@@ -267,11 +263,11 @@ impl Core {
             let Some(connection) = self.backs.connection_mut(at) else {
                 return;
             };
-            if !connection.has_unread || connection.is_paused() {
+            if !connection.dialed.has_unread || connection.is_paused() {
                 return;
             }
             let (now, moved) = connection.read(&mut self.buffers, &mut self.back_inbox);
-            connection.has_unread = moved == Ok(true);
+            connection.dialed.has_unread = moved == Ok(true);
             self.note_established(at);
             self.apply_back_inbox(at, now);
             if let Err(failure) = moved {
@@ -287,7 +283,7 @@ impl Core {
     fn flush_after_error(&mut self, at: BackKey) {
         if let Some(connection) = self.backs.connection_mut(at) {
             let _ = connection.write(&mut self.back_inbox);
-            let (number, frames) = (connection.number, &self.back_inbox.frames);
+            let (number, frames) = (connection.dialed.number, &self.back_inbox.frames);
             if !frames.is_empty() {
                 self.backs.log.record_frames(number, clock::now(), frames);
             }
@@ -297,14 +293,10 @@ impl Core {
 
     fn note_established(&mut self, at: BackKey) {
         let log = &mut self.backs.log;
-        let pool = self.backs.pools.get_mut(at.upstream as usize);
-        let connection = pool
-            .and_then(|pool| pool.connections.get_mut(at.connection.0 as usize))
-            .and_then(Option::as_deref_mut);
-        if let Some(connection) = connection
-            && connection.note_established(log)
+        if let Some(connection) = self.backs.pools.connection_mut(at)
+            && connection.dialed.note_established(log).is_some()
         {
-            let control = connection.transport.congestion_control();
+            let control = connection.dialed.transport.congestion_control();
             self.report.back_congestion_controls.extend(control);
         }
     }
@@ -317,7 +309,10 @@ impl Core {
         }
         let mut inbox = std::mem::take(&mut self.back_inbox);
         if !inbox.frames.is_empty() {
-            let number = self.backs.connection_mut(at).map_or(0, |back| back.number);
+            let number = self
+                .backs
+                .connection_mut(at)
+                .map_or(0, |back| back.dialed.number);
             self.backs.log.record_frames(number, now, &inbox.frames);
         }
         let Inbox {
@@ -340,7 +335,7 @@ impl Core {
     /// responses bring is written to a client together.
     pub(super) fn settle_all(&mut self, reactor: &Reactor) -> Result<(), StationError> {
         loop {
-            if let Some(upstream) = self.backs.take_changed() {
+            if let Some(upstream) = self.backs.pools.take_changed() {
                 self.assign_waiting(upstream, reactor)?;
             } else if let Some(at) = self.backs.take_dirty() {
                 self.write_back(at)?;
@@ -358,7 +353,7 @@ impl Core {
     /// Hands waiting requests to connections, first come, first served.
     fn assign_waiting(&mut self, upstream: u32, reactor: &Reactor) -> Result<(), StationError> {
         loop {
-            let pool = &mut self.backs.pools[upstream as usize];
+            let pool = self.backs.pools.get_mut(upstream);
             let Some(key) = pool.waiting.pop_front() else {
                 return Ok(());
             };
@@ -371,7 +366,7 @@ impl Core {
             match pool.policy.choose() {
                 Choice::Use(connection) => {
                     let at = BackKey {
-                        upstream,
+                        pool: upstream,
                         connection,
                     };
                     if self.backs.is_ready(at) {
@@ -380,13 +375,13 @@ impl Core {
                         // It has sent GOAWAY, or SETTINGS with a lower limit of streams, in this very turn. Its pool
                         // learns of that now.
                         self.backs.settle(at);
-                        self.backs.pools[upstream as usize].waiting.push_front(key);
+                        self.backs.pools.get_mut(upstream).waiting.push_front(key);
                     }
                 }
                 Choice::Open(connection) => {
                     self.open_back(
                         BackKey {
-                            upstream,
+                            pool: upstream,
                             connection,
                         },
                         Some(key),
@@ -415,25 +410,23 @@ impl Core {
         }
         match self
             .backs
-            .open(at, self.upstream_settings.dial(at.upstream), first)
+            .open(at, self.upstream_settings.dial(at.pool), first)
         {
             Ok(()) => {
                 if let Some(connection) = self.backs.connection_mut(at) {
-                    let token = UPSTREAMS << KIND_SHIFT
-                        | u64::from(at.upstream) << 32
-                        | u64::from(at.connection.0);
-                    connection.transport.watch(reactor, token)?;
+                    let token = UPSTREAMS << KIND_SHIFT | at.token();
+                    connection.dialed.transport.watch(reactor, token)?;
                 }
             }
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
             Err(OpenError::Socket(error)) => {
-                if !self.upstream_settings.dial(at.upstream).is_cause_of(&error) {
+                if !self.upstream_settings.dial(at.pool).is_cause_of(&error) {
                     let errors = &mut self.report.machine_errors;
                     *errors.entry(error.to_string()).or_default() += 1;
                 }
                 if let Some(key) = first {
-                    self.backs.leave(at.upstream);
+                    self.backs.leave(at.pool);
                     if let Some(exchange) = self.exchanges.get_mut(key) {
                         exchange.back = BackState::Over;
                     }
@@ -455,7 +448,7 @@ impl Core {
         let Some(request) = &exchange.request else {
             return Ok(());
         };
-        let stream = connection.transport.submit(request)?;
+        let stream = connection.dialed.transport.streams().submit(request)?;
         connection.streams.insert(stream, key);
         connection.submitted += 1;
         exchange.back = BackState::Sent { at, stream };
@@ -554,13 +547,13 @@ impl Core {
         }
         let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
-        front.is_ending = true;
+        front.tcp.is_ending = true;
         self.abandon(open);
         let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
         if front.begin_lingering(&mut self.front_inbox, &mut self.fronts.log) {
-            front.record_end(&mut self.fronts.log);
+            front.tcp.record_end(&mut self.fronts.log);
             if let Some(front) = self.fronts.remove(id) {
                 front.close();
             }
@@ -610,8 +603,8 @@ impl Core {
         let fronts = self.fronts.quic.iter().flatten();
         let fronts = fronts.filter_map(|quic| quic.deadline());
         let backs = if self.upstream_settings.protocol.is_secure() && self.is_quic() {
-            (self.backs.connections())
-                .filter_map(|(_, back)| back.transport.deadline())
+            (self.backs.pools.connections())
+                .filter_map(|(_, back)| back.dialed.transport.deadline())
                 .min()
         } else {
             None
@@ -640,8 +633,8 @@ impl Core {
         }
         if self.is_quic() {
             let is_due = |due: Time| due <= now;
-            let due: Vec<BackKey> = (self.backs.connections())
-                .filter(|(_, back)| back.transport.deadline().is_some_and(is_due))
+            let due: Vec<BackKey> = (self.backs.pools.connections())
+                .filter(|(_, back)| back.dialed.transport.deadline().is_some_and(is_due))
                 .map(|(at, _)| at)
                 .collect();
             for at in due {
@@ -656,7 +649,7 @@ impl Core {
         let is_over = |since: Time, timeout: Option<Duration>| {
             timeout.is_some_and(|timeout| since + timeout <= now)
         };
-        let late: Vec<BackKey> = (self.backs.connections())
+        let late: Vec<BackKey> = (self.backs.pools.connections())
             .filter(|(_, back)| !back.is_established())
             .filter(|(_, back)| is_over(back.opened(), self.timeouts.connect))
             .map(|(at, _)| at)
@@ -685,9 +678,9 @@ impl Core {
                 if front.drain(self.buffers.stream()) {
                     self.fronts.remove(id);
                 }
-            } else if front.is_idle() && is_over(front.last_progress, self.timeouts.idle) {
+            } else if front.is_idle() && is_over(front.tcp.last_progress, self.timeouts.idle) {
                 front.announce_close(&mut self.front_inbox);
-                let (number, frames) = (front.number, &self.front_inbox.frames);
+                let (number, frames) = (front.tcp.number, &self.front_inbox.frames);
                 if !frames.is_empty() {
                     self.fronts.log.record_frames(number, now, frames);
                 }
@@ -712,17 +705,16 @@ impl Core {
     pub(super) fn sample(&mut self) {
         if self.fronts.log.wants_sockets() {
             for front in self.fronts.tcp.iter().flatten() {
-                front.sample(false, &mut self.fronts.log);
+                front.tcp.sample(false, &mut self.fronts.log);
             }
             for quic in self.fronts.quic.iter().flatten() {
                 quic.sample(&mut self.fronts.log);
             }
         }
-        for pool in &self.backs.pools {
-            for back in pool.connections.iter().flatten() {
-                back.transport
-                    .sample(back.number, false, &mut self.backs.log);
-            }
+        for (_, back) in self.backs.pools.connections() {
+            back.dialed
+                .transport
+                .sample(back.dialed.number, false, &mut self.backs.log);
         }
     }
 
@@ -745,8 +737,8 @@ impl Core {
             front.waiting.clear();
             self.abandon(open);
             if let Some(mut front) = self.fronts.remove(id) {
-                front.record_end(&mut self.fronts.log);
-                front.close_abruptly();
+                front.tcp.record_end(&mut self.fronts.log);
+                front.tcp.close_abruptly();
             }
         }
         for quic in self.fronts.quic.iter_mut().flatten() {
@@ -756,14 +748,14 @@ impl Core {
         for key in open {
             self.abort(key, None);
         }
-        let all: Vec<BackKey> = self.backs.connections().map(|(at, _)| at).collect();
+        let all: Vec<BackKey> = self.backs.pools.connections().map(|(at, _)| at).collect();
         for at in all {
             self.fail_back(at, Failure::UpstreamClosed);
         }
         self.fronts.log.flush();
         self.backs.log.flush();
         self.flush_access();
-        self.report.connections_opened = self.backs.opened;
+        self.report.connections_opened = self.backs.pools.added() as u32;
         self.report.front = std::mem::take(&mut self.fronts.log.counts);
         self.report.back = std::mem::take(&mut self.backs.log.counts);
         self.report

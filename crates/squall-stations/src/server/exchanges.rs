@@ -1,15 +1,14 @@
 //! The exchanges that are open on one of the server's connections: what arrived, what the response is, and their
 //! records.
 //!
-//! It works on any engine (`Responder`); `tcp` and `quic` move the bytes.
-
-use std::sync::Arc;
+//! It works on the streams of any connection; `tcp` and `quic` move the bytes.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side, Way};
 use squall_http::{
-    Bytes, Field, Inbox, Response, ServerEvent, StreamId, Streams, WireExtent, traced_request,
+    Bytes, Field, Inbox, ServerEvent, ServerStreams, StreamId, StreamIo, Streams, WireExtent,
+    traced_request,
 };
 
 use super::access::{AccessEntry, AccessLog};
@@ -17,17 +16,6 @@ use super::site::{Answer, Site, SiteRequest};
 use super::source::{Piece, Source};
 use crate::exchange::MessageMarks;
 use crate::log::StationLog;
-
-/// What an engine must provide so that requests can be answered.
-pub(super) trait Responder {
-    /// Responds, if the request is still there.
-    fn respond(&mut self, stream: StreamId, response: &Arc<Response>);
-    fn body_room(&self, stream: StreamId) -> usize;
-    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize;
-    fn end_body(&mut self, stream: StreamId);
-    fn consume(&mut self, stream: StreamId, n: u64);
-    fn reset(&mut self, stream: StreamId, code: u64);
-}
 
 /// The code for our own failure (RFC 9113, section 7: INTERNAL_ERROR).
 const INTERNAL_ERROR: u64 = 0x2;
@@ -226,7 +214,7 @@ impl ServerExchanges {
     }
 
     /// Passes responses to the engine, or keeps them until they are due; then sends what sources have.
-    pub(super) fn respond(&mut self, answers: Answers, now: Time, engine: &mut impl Responder) {
+    pub(super) fn respond(&mut self, answers: Answers, now: Time, engine: &mut ServerStreams<'_>) {
         for (stream, answer) in answers.due {
             if answer.delay > squall_base::Duration::ZERO {
                 self.delayed.push(DelayedAnswer {
@@ -257,7 +245,7 @@ impl ServerExchanges {
     pub(super) fn respond_delayed(
         &mut self,
         now: Time,
-        engine: &mut impl Responder,
+        engine: &mut ServerStreams<'_>,
     ) -> Option<Time> {
         while let Some(index) = self.delayed.iter().position(|delayed| delayed.due <= now) {
             let DelayedAnswer { stream, answer, .. } = self.delayed.remove(index);
@@ -276,7 +264,13 @@ impl ServerExchanges {
         self.open.find(stream)?.source.as_mut()
     }
 
-    fn begin(&mut self, stream: StreamId, answer: Answer, now: Time, engine: &mut impl Responder) {
+    fn begin(
+        &mut self,
+        stream: StreamId,
+        answer: Answer,
+        now: Time,
+        engine: &mut ServerStreams<'_>,
+    ) {
         // A client may have reset the stream meanwhile.
         let Some(exchange) = self.open.find(stream) else {
             return;
@@ -287,7 +281,8 @@ impl ServerExchanges {
         if exchange.method == "HEAD" {
             exchange.response_body_bytes = 0;
         }
-        engine.respond(stream, &answer.response);
+        // Fails only if the client has reset the stream meanwhile, or is gone.
+        let _ = engine.respond(stream, &answer.response);
         if let Some(source) = answer.source {
             if exchange.method == "HEAD" {
                 engine.end_body(stream);
@@ -300,7 +295,7 @@ impl ServerExchanges {
     }
 
     /// Sends what sources have, as far as there is room. Call it whenever there may be room again.
-    pub(super) fn stream(&mut self, engine: &mut impl Responder) {
+    pub(super) fn stream(&mut self, engine: &mut ServerStreams<'_>) {
         let ServerExchanges {
             open,
             streaming,
@@ -369,7 +364,7 @@ impl ServerExchange {
     fn stream(
         &mut self,
         stream: StreamId,
-        engine: &mut impl Responder,
+        engine: &mut ServerStreams<'_>,
         backlog_bytes: &mut usize,
     ) -> bool {
         let Some(source) = &mut self.source else {

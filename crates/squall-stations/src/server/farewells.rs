@@ -7,7 +7,7 @@ use std::time::Duration as StdDuration;
 
 use squall_base::plan::TlsSettings;
 use squall_base::{Bytes, Duration};
-use squall_http::tls::{ClientContext, Session, Trust};
+use squall_http::tls::{ClientContext, ServerContext, Session, Trust};
 
 use super::*;
 use crate::LogSinks;
@@ -16,7 +16,7 @@ use crate::visitor::identity;
 const BODY_BYTES: usize = 100_000;
 
 fn serve(stop: &StopSignal) -> (SocketAddr, JoinHandle<()>) {
-    let context = tls::ServerContext::new(&TlsSettings::default(), &["http/1.1"], &identity());
+    let context = ServerContext::new(&TlsSettings::default(), &["http/1.1"], &identity());
     let settings = ServerSettings {
         listeners: vec![Listener {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),

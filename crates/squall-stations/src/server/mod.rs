@@ -19,17 +19,19 @@ mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
-use squall_base::plan::{SideSettings, Version};
+use squall_base::plan::SideSettings;
 use squall_base::record::{Side, SideCounts};
 use squall_base::{Duration, Time};
-use squall_http::{InboxOptions, tls};
+use squall_http::InboxOptions;
+use squall_linux::clock;
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::scheduling::{self, Scheduling};
 use squall_linux::stop::StopSignal;
-use squall_linux::{clock, socket};
 
+use crate::accept::{self, Accepted, Bound, TcpAcceptor};
+pub use crate::accept::{Listener, ListenerProtocol};
 use crate::error::StationError;
 use crate::log::{LogSinks, StationLog};
 use crate::{Buffers, STATION_PRIORITY};
@@ -39,7 +41,6 @@ use exchanges::Service;
 pub use page::PageError;
 use quic::QuicListener;
 pub use site::Site;
-pub(crate) use tcp::TcpProtocol;
 use tcp::{Peer, TurnOutcome};
 pub use wishes::{Delay, QueryError, QueryOptions};
 
@@ -49,24 +50,6 @@ const STOP: u64 = u64::MAX - 2;
 
 /// How often connections are checked for inactivity.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// Where a server listens and which protocol it speaks there.
-pub struct Listener {
-    /// The address; port 0 takes any that is free.
-    pub address: SocketAddr,
-    /// The protocol.
-    pub protocol: ListenerProtocol,
-}
-
-/// The protocol of a listener.
-pub enum ListenerProtocol {
-    /// HTTP in cleartext.
-    Plain(Version),
-    /// HTTP over TLS; ALPN decides the version.
-    Secure(tls::ServerContext),
-    /// HTTP/3.
-    Quic(tls::Identity),
-}
 
 /// What a server is to do.
 pub struct ServerSettings {
@@ -135,7 +118,7 @@ pub struct Server {
 
 /// A listener that is bound.
 enum BoundListener {
-    Tcp(TcpListener, TcpProtocol),
+    Tcp(TcpAcceptor),
     Quic(Box<QuicListener>),
 }
 
@@ -152,28 +135,15 @@ impl Server {
             frames: log.wants_frames(),
         };
         let mut listeners = Vec::new();
-        for (index, listener) in settings.listeners.into_iter().enumerate() {
-            let token = LISTENERS + index as u64;
-            let protocol = match listener.protocol {
-                ListenerProtocol::Plain(version) => TcpProtocol::Plain(version),
-                ListenerProtocol::Secure(context) => TcpProtocol::Secure(context),
-                ListenerProtocol::Quic(identity) => {
-                    let seed = settings.seed.wrapping_add(index as u64);
-                    let quic = QuicListener::bind(
-                        listener.address,
-                        &identity,
-                        &settings.side,
-                        seed,
-                        wants,
-                    )?;
-                    quic.watch(&reactor, token)?;
-                    listeners.push(BoundListener::Quic(Box::new(quic)));
-                    continue;
+        for (index, listener) in (0..).zip(settings.listeners) {
+            let at = (&reactor, LISTENERS + index);
+            let seed = settings.seed.wrapping_add(index);
+            listeners.push(match listener.bind(&settings.side, wants, seed, at)? {
+                Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
+                Bound::Quic(endpoint) => {
+                    BoundListener::Quic(Box::new(QuicListener::new(*endpoint)))
                 }
-            };
-            let listener = socket::start_listening(listener.address, &settings.side.tcp)?;
-            reactor.add(&listener, token)?;
-            listeners.push(BoundListener::Tcp(listener, protocol));
+            });
         }
         Ok(Server {
             side: settings.side,
@@ -206,7 +176,7 @@ impl Server {
         self.listeners
             .iter()
             .map(|listener| match listener {
-                BoundListener::Tcp(listener, _) => listener.local_addr(),
+                BoundListener::Tcp(acceptor) => acceptor.address(),
                 BoundListener::Quic(quic) => Ok(quic.address()),
             })
             .collect()
@@ -307,39 +277,24 @@ impl Server {
 
     fn accept(&mut self, index: usize) -> Result<(), StationError> {
         loop {
-            let BoundListener::Tcp(listener, protocol) = &self.listeners[index] else {
+            let BoundListener::Tcp(acceptor) = &self.listeners[index] else {
                 return Ok(());
             };
-            let stream = match socket::accept(listener) {
-                Ok(Some(stream)) => stream,
-                Ok(None) => return Ok(()),
-                // A connection that was aborted in the backlog is the client's concern (accept(2), ECONNABORTED).
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) if is_out_of_files(&error) => {
+            let tcp = match acceptor.accept(&mut self.next_peer, &self.side, self.wants)? {
+                Accepted::Connection(tcp) => tcp,
+                Accepted::Nothing => return Ok(()),
+                Accepted::Full => {
                     self.is_full = true;
                     return Ok(());
                 }
-                Err(error) => return Err(accept_failed(listener, error)),
             };
-            let Ok(address) = stream.peer_addr() else {
-                continue;
-            };
-            self.log.counts.tcp_connections += 1;
-            self.report
-                .congestion_controls
-                .extend(socket::congestion_control(&stream).ok());
-            let id = self.next_peer;
-            self.next_peer = id.wrapping_add(1);
-            let peer = Peer::new(id, (stream, address), protocol, &self.side, self.wants)?;
-            self.reactor.add(peer.socket(), u64::from(id))?;
+            tcp.record_accepted(&mut self.log, &mut self.report.congestion_controls);
+            let id = tcp.number;
+            let token = u64::from(id);
+            self.reactor.add(tcp.socket(), token)?;
+            let peer = Peer::new(tcp, self.wants);
             self.peers.insert(id, Box::new(peer));
-            let ready = ReadyEvent {
-                token: u64::from(id),
-                readable: true,
-                writable: true,
-                ended: false,
-            };
-            self.serve(id, Some(ready));
+            self.serve(id, Some(accept::first_event(token)));
         }
     }
 
@@ -434,7 +389,7 @@ impl Server {
             responses_written: &mut self.report.responses_written,
         };
         for peer in self.peers.values() {
-            peer.sample(false, &mut service);
+            peer.tcp.sample(false, service.log);
         }
         for listener in &self.listeners {
             if let BoundListener::Quic(quic) = listener {
@@ -462,7 +417,7 @@ impl Server {
         };
         for mut peer in std::mem::take(&mut self.peers).into_values() {
             peer.record_end(&mut service);
-            peer.close_abruptly();
+            peer.tcp.close_abruptly();
         }
         for listener in self.listeners.drain(..) {
             if let BoundListener::Quic(mut quic) = listener {
@@ -472,24 +427,5 @@ impl Server {
         self.log.flush();
         self.report.counts = std::mem::take(&mut self.log.counts);
         self.flush_access();
-    }
-}
-
-pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-pub(crate) fn accept_failed(listener: &TcpListener, source: io::Error) -> StationError {
-    match listener.local_addr() {
-        Ok(address) => StationError::Socket(socket::SocketError::System {
-            action: "accept connections on",
-            address,
-            source,
-        }),
-        Err(error) => StationError::Socket(socket::SocketError::System {
-            action: "find the address of a listener that failed at",
-            address: SocketAddr::from(([0, 0, 0, 0], 0)),
-            source: error,
-        }),
     }
 }

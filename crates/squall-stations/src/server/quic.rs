@@ -4,20 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::Protocol;
 use squall_base::{Duration, Time};
 use squall_http::h3;
-use squall_http::tls::Identity;
-use squall_http::{Inbox, InboxOptions, Response, ServerEvent, StreamId};
+use squall_http::{Inbox, ServerEvent};
 use squall_linux::clock;
-use squall_linux::reactor::Reactor;
 
-use super::exchanges::{ExchangeOwner, Responder, ServerExchanges, Service};
+use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::Buffers;
-use crate::error::StationError;
-use crate::quic::{Handshake, QuicEndpoint};
+use crate::accept::{Handshake, QuicEndpoint};
 
 pub(super) struct QuicListener {
     endpoint: QuicEndpoint,
@@ -35,29 +31,12 @@ struct QuicPeer {
     sent_bytes: u64,
 }
 
-/// The engine, for one of its connections.
-struct ConnectionEngine<'a> {
-    engine: &'a mut h3::Server,
-    connection: u32,
-}
-
 impl QuicListener {
-    /// Listens, in the network namespace of the calling thread.
-    pub(super) fn bind(
-        address: SocketAddr,
-        identity: &Identity,
-        side: &SideSettings,
-        seed: u64,
-        wants: InboxOptions,
-    ) -> Result<QuicListener, StationError> {
-        Ok(QuicListener {
-            endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
+    pub(super) fn new(endpoint: QuicEndpoint) -> QuicListener {
+        QuicListener {
+            endpoint,
             peers: BTreeMap::new(),
-        })
-    }
-
-    pub(super) fn watch(&self, reactor: &Reactor, token: u64) -> Result<(), StationError> {
-        self.endpoint.watch(reactor, token)
+        }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -105,9 +84,8 @@ impl QuicListener {
         let now = clock::now();
         for (&connection, peer) in &mut self.peers {
             if peer.exchanges.next_due().is_some_and(|due| due <= now) {
-                let engine = &mut self.endpoint.engine;
-                peer.exchanges
-                    .respond_delayed(now, &mut ConnectionEngine { engine, connection });
+                let mut streams = self.endpoint.engine.streams(connection);
+                peer.exchanges.respond_delayed(now, &mut streams);
             }
         }
     }
@@ -120,8 +98,7 @@ impl QuicListener {
             more = endpoint.write(|engine, connection, inbox| {
                 if let Some(peer) = peers.get_mut(&connection) {
                     peer.apply(connection, engine, inbox, clock::now(), service);
-                    peer.exchanges
-                        .stream(&mut ConnectionEngine { engine, connection });
+                    peer.exchanges.stream(&mut engine.streams(connection));
                 }
             });
         }
@@ -207,34 +184,6 @@ impl QuicPeer {
         let answers = self
             .exchanges
             .apply(inbox, now, owner, |_, _| None, service);
-        self.exchanges
-            .respond(answers, now, &mut ConnectionEngine { engine, connection });
-    }
-}
-
-impl Responder for ConnectionEngine<'_> {
-    fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
-        // Fails only if the client has cancelled, or is gone.
-        let _ = self.engine.respond(self.connection, stream, response);
-    }
-
-    fn body_room(&self, stream: StreamId) -> usize {
-        self.engine.body_room(self.connection, stream)
-    }
-
-    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.engine.send_body(self.connection, stream, bytes)
-    }
-
-    fn end_body(&mut self, stream: StreamId) {
-        self.engine.end_body(self.connection, stream);
-    }
-
-    fn consume(&mut self, stream: StreamId, n: u64) {
-        self.engine.consume(self.connection, stream, n);
-    }
-
-    fn reset(&mut self, stream: StreamId, code: u64) {
-        self.engine.reset(self.connection, stream, code);
+        (self.exchanges).respond(answers, now, &mut engine.streams(connection));
     }
 }

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_http::tls::Trust;
-use squall_http::{Body, ClientEvent, Field, Inbox, InboxOptions, Request, Scheme, StreamId, h3};
+use squall_http::{
+    Body, ClientEvent, Field, Inbox, InboxOptions, Request, Scheme, StreamId, StreamIo, h3,
+};
 
 use crate::proxies::{KINDS, proxy, upstream};
 use crate::serving::Serving;

@@ -39,7 +39,7 @@ use stream::{Response, Stream, WindowToReceive, WindowToSend};
 const MAX_STREAM_ID: u32 = i32::MAX as u32;
 
 /// A client's session.
-pub(super) struct ClientSession<H> {
+pub struct ClientSession<H> {
     handler: H,
     input: Input,
     sections: Sections,

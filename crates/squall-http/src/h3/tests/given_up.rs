@@ -38,7 +38,7 @@ fn consume(pair: &mut Pair, of: StreamId) {
         if let ServerEvent::RequestBody { stream, len } = event
             && stream == of
         {
-            pair.server.consume(0, stream, len);
+            pair.server.streams(0).consume(stream, len);
         } else {
             pair.to_server.events.push(event);
         }
@@ -61,7 +61,8 @@ fn responses_stopped_after_they_were_sent_free_their_streams() {
         pair.run();
         pair.to_server.clear();
         pair.server
-            .respond(0, stream, &response(vec![7; 5_000]))
+            .streams(0)
+            .respond(stream, &response(vec![7; 5_000]))
             .unwrap();
         // All of it is sent, and the client stops it before any of it has arrived.
         let mut datagrams = Vec::new();
@@ -85,7 +86,8 @@ fn responses_stopped_after_they_were_sent_free_their_streams() {
     let stream = pair.client.submit(&get).unwrap();
     pair.run();
     pair.server
-        .respond(0, stream, &response(b"hello".to_vec()))
+        .streams(0)
+        .respond(stream, &response(b"hello".to_vec()))
         .unwrap();
     pair.run();
     assert_eq!(pair.answers(), 1);
@@ -115,7 +117,7 @@ fn a_separately_sent_end_completes_an_upload_once() {
     assert_eq!((ends(&pair), resets(&pair)), (2, 0));
     for stream in [stream, other] {
         let answer = response(b"hello".to_vec());
-        pair.server.respond(0, stream, &answer).unwrap();
+        pair.server.streams(0).respond(stream, &answer).unwrap();
     }
     pair.run();
     assert_eq!(pair.answers(), 2);
@@ -226,7 +228,8 @@ fn connection_close_is_not_paced() {
     let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
     pair.run();
     (pair.server)
-        .respond(0, stream, &response(megabyte()))
+        .streams(0)
+        .respond(stream, &response(megabyte()))
         .unwrap();
     pair.run_until_paced();
     // quiche sends no CONNECTION_CLOSE while the congestion window is full. The acknowledgements free some of it and do
@@ -260,10 +263,10 @@ fn unread_interim_responses_are_limited() {
     let field = Field::new("x-hint", "y".repeat(1_000));
     let interim = crate::message::Interim::relayed(103, vec![field]).unwrap();
     for _ in 0..10_000 {
-        pair.server.inform(0, stream, &interim);
+        pair.server.streams(0).inform(stream, &interim);
     }
     let answer = response(b"hello".to_vec());
-    pair.server.respond(0, stream, &answer).unwrap();
+    pair.server.streams(0).respond(stream, &answer).unwrap();
     pair.run();
     assert_eq!(pair.answers(), 1);
     assert!(pair.server.sent_bytes(0) < MOST_BYTES);

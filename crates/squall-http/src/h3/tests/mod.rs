@@ -16,6 +16,7 @@ use squall_base::plan::{Http3Settings, QuicCongestionControl, TlsSettings};
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
 use super::*;
+use crate::engine::StreamIo;
 use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::message::{Body, Request, Response, Scheme, Trailers};
@@ -274,7 +275,7 @@ impl Pair {
             })
             .collect();
         for stream in ends {
-            let _ = self.server.respond(0, stream, response);
+            let _ = self.server.streams(0).respond(stream, response);
         }
     }
 
@@ -329,11 +330,13 @@ fn a_request_and_its_response_report_all_events_in_order() {
     };
     pair.to_server.clear();
     pair.server
-        .respond(0, stream, &response(b"hello".to_vec()))
+        .streams(0)
+        .respond(stream, &response(b"hello".to_vec()))
         .unwrap();
     assert!(
         pair.server
-            .respond(0, stream, &response(Body::EMPTY))
+            .streams(0)
+            .respond(stream, &response(Body::EMPTY))
             .is_err()
     );
     pair.run();
@@ -508,9 +511,12 @@ fn trailers_follow_a_body() {
     assert_eq!(pair.to_server.bodies, b"abc");
     let heard = pair.to_server.take_trailers(stream);
     assert_eq!(heard.as_deref(), Some(trailers.fields()));
-    pair.server.respond(0, stream, &response(streamed)).unwrap();
+    pair.server
+        .streams(0)
+        .respond(stream, &response(streamed))
+        .unwrap();
     pair.run();
-    pair.server.end_body_with(0, stream, &trailers);
+    pair.server.streams(0).end_body_with(stream, &trailers);
     pair.run();
     let heard = pair.to_client.take_trailers(stream);
     assert_eq!(heard.as_deref(), Some(trailers.fields()));
@@ -543,7 +549,7 @@ fn unconsumed_bytes_stay_in_the_window() {
     while heard(&pair) < 1_000_000 {
         let new = heard(&pair) - consumed;
         assert!(new > 0 && new <= 65_536);
-        pair.server.consume(0, stream, new);
+        pair.server.streams(0).consume(stream, new);
         consumed += new;
         pair.run();
     }
@@ -570,10 +576,11 @@ fn either_side_can_reset() {
     assert_eq!(pair.to_server.events, [reset]);
     assert!(
         pair.server
-            .respond(0, first, &response(Body::EMPTY))
+            .streams(0)
+            .respond(first, &response(Body::EMPTY))
             .is_err()
     );
-    pair.server.reset(0, second, code::INTERNAL_ERROR);
+    pair.server.streams(0).reset(second, code::INTERNAL_ERROR);
     pair.run();
     let reset = ClientEvent::StreamReset {
         stream: second,
@@ -592,7 +599,8 @@ fn a_client_can_cancel_before_and_during_a_response() {
     let answered = pair.client.submit(&get).unwrap();
     pair.run();
     pair.server
-        .respond(0, answered, &response(vec![0; 20_000_000]))
+        .streams(0)
+        .respond(answered, &response(vec![0; 20_000_000]))
         .unwrap();
     for _ in 0..50 {
         pair.step();

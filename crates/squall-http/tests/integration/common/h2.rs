@@ -6,7 +6,8 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::{FrameFacts, Way};
 use squall_http::h2::{Client, Server};
 use squall_http::{
-    Body, ClientEvent, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent, StreamId,
+    Body, ClientEvent, Engine, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent,
+    StreamId,
 };
 
 pub const ALL: InboxOptions = InboxOptions {

@@ -118,7 +118,10 @@ impl Pair {
             .filter_map(|event| self.due(event))
             .collect();
         for stream in due {
-            self.server.respond(stream, &self.response).unwrap();
+            self.server
+                .streams()
+                .respond(stream, &self.response)
+                .unwrap();
         }
         piece.len()
     }
@@ -152,7 +155,7 @@ impl Pair {
         while !self.client.is_ready() {
             assert!(self.up() + self.down() > 0, "never ready again");
         }
-        self.client.submit(request).unwrap()
+        self.client.streams().submit(request).unwrap()
     }
 
     /// The client's events for one stream, without offsets, and with adjacent body pieces merged.

@@ -151,7 +151,7 @@ impl Conversation {
             self.run_until(|conversation| conversation.to_server.events.iter().any(is_end));
             let body: Bytes = vec![b'a'; *down].into();
             let response = Response::new(200, &[], Body::from(body)).unwrap();
-            let _ = self.server.respond(0, stream, &Arc::new(response));
+            let _ = self.server.streams(0).respond(stream, &Arc::new(response));
             self.run_until(|conversation| conversation.client.in_flight() == 0);
         }
         self.client.close(0x100);

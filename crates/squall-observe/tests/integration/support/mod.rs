@@ -70,7 +70,7 @@ pub(crate) fn conversation(protocol: Protocol, bodies: &[(usize, usize)]) -> (Ve
         {
             let body: Bytes = vec![b'q'; *request].into();
             let request = Request::new("POST", Scheme::Http, "server", "/", &[], body).unwrap();
-            client.submit(&Arc::new(request)).unwrap();
+            client.streams().submit(&Arc::new(request)).unwrap();
             if matches!(protocol, Protocol::H1 | Protocol::H1s) {
                 break;
             }
@@ -82,7 +82,10 @@ pub(crate) fn conversation(protocol: Protocol, bodies: &[(usize, usize)]) -> (Ve
             if let ServerEvent::RequestEnd { stream, .. } = event {
                 let body: Bytes = vec![b'a'; answers.next().unwrap()].into();
                 let response = Response::new(200, &[], Body::from(body)).unwrap();
-                server.respond(stream, &Arc::new(response)).unwrap();
+                server
+                    .streams()
+                    .respond(stream, &Arc::new(response))
+                    .unwrap();
             }
         }
         let down = server.output(Time::ZERO).to_vec();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::Side;
-use squall_http::{Interim, Response, StreamId, Trailers, h3};
+use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Trailers, h3};
 
 use super::exchange::{ExchangeKey, RecordOwner};
 use crate::log::StationLog;
@@ -46,12 +46,6 @@ pub(super) struct Fronts {
     pub(super) pending_reads: Vec<u32>,
     /// Connections accepted, which is also the next one's number in the records.
     pub(super) accepted: u32,
-}
-
-/// A client's connection, as its engine is addressed.
-enum FrontConnection<'a> {
-    Tcp(&'a mut TcpFront),
-    Quic(&'a mut QuicFront, u32),
 }
 
 impl Fronts {
@@ -122,21 +116,25 @@ impl Fronts {
         Some(at)
     }
 
-    /// The engine of a connection, which also gets a turn to write.
-    fn touched(&mut self, at: FrontKey) -> Option<FrontConnection<'_>> {
+    /// The streams of a connection, which also gets a turn to write.
+    fn touched(&mut self, at: FrontKey) -> ServerStreams<'_> {
         self.touch(at);
         self.untouched(at)
     }
 
-    fn untouched(&mut self, at: FrontKey) -> Option<FrontConnection<'_>> {
+    fn untouched(&mut self, at: FrontKey) -> ServerStreams<'_> {
         match at {
-            FrontKey::Tcp(id) => self.tcp_mut(id).map(FrontConnection::Tcp),
+            FrontKey::Tcp(id) => match self.tcp_mut(id) {
+                Some(front) => front.tcp.engine.streams(),
+                None => ServerStreams::None,
+            },
             FrontKey::Quic {
                 listener,
                 connection,
-            } => self
-                .quic_mut(listener)
-                .map(|front| FrontConnection::Quic(front, connection)),
+            } => match self.quic_mut(listener) {
+                Some(front) => front.engine().streams(connection),
+                None => ServerStreams::None,
+            },
         }
     }
 
@@ -221,9 +219,9 @@ impl Fronts {
 
     pub(super) fn owner(&mut self, at: FrontKey, stream: StreamId) -> RecordOwner {
         let (connection, protocol) = match at {
-            FrontKey::Tcp(id) => self
-                .tcp_mut(id)
-                .map_or((0, Protocol::H1), |front| (front.number, front.protocol())),
+            FrontKey::Tcp(id) => self.tcp_mut(id).map_or((0, Protocol::H1), |front| {
+                (front.tcp.number, front.protocol())
+            }),
             FrontKey::Quic {
                 listener,
                 connection,
@@ -243,38 +241,18 @@ impl Fronts {
 
     pub(super) fn respond(&mut self, at: FrontKey, stream: StreamId, response: &Arc<Response>) {
         // Fails only if the client has reset the stream meanwhile, or is gone.
-        match self.touched(at) {
-            Some(FrontConnection::Tcp(front)) => {
-                let _ = front.engine.respond(stream, response);
-            }
-            Some(FrontConnection::Quic(front, connection)) => {
-                let _ = front.engine().respond(connection, stream, response);
-            }
-            None => {}
-        }
+        let _ = self.touched(at).respond(stream, response);
     }
 
     /// Sends an interim response before the final one.
     pub(super) fn inform(&mut self, at: FrontKey, stream: StreamId, interim: &Interim) {
-        match self.touched(at) {
-            Some(FrontConnection::Tcp(front)) => front.engine.inform(stream, interim),
-            Some(FrontConnection::Quic(front, connection)) => {
-                front.engine().inform(connection, stream, interim);
-            }
-            None => {}
-        }
+        self.touched(at).inform(stream, interim);
     }
 
     /// Accepts bytes of a response's streamed body, as many as there is room for, and returns how many.
     pub(super) fn send_body(&mut self, at: FrontKey, stream: StreamId, bytes: &[u8]) -> usize {
         // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
-        let taken = match self.untouched(at) {
-            Some(FrontConnection::Tcp(front)) => front.engine.send_body(stream, bytes),
-            Some(FrontConnection::Quic(front, connection)) => {
-                front.engine().send_body(connection, stream, bytes)
-            }
-            None => 0,
-        };
+        let taken = self.untouched(at).send_body(stream, bytes);
         if taken > 0 {
             self.touch(at);
         }
@@ -282,32 +260,17 @@ impl Fronts {
     }
 
     pub(super) fn end_body(&mut self, at: FrontKey, stream: StreamId, trailers: Option<&Trailers>) {
-        match (self.touched(at), trailers) {
-            (Some(FrontConnection::Tcp(front)), None) => front.engine.end_body(stream),
-            (Some(FrontConnection::Tcp(front)), Some(trailers)) => {
-                front.engine.end_body_with(stream, trailers);
-            }
-            (Some(FrontConnection::Quic(front, connection)), None) => {
-                front.engine().end_body(connection, stream);
-            }
-            (Some(FrontConnection::Quic(front, connection)), Some(trailers)) => {
-                front.engine().end_body_with(connection, stream, trailers);
-            }
-            (None, _) => {}
+        let mut streams = self.touched(at);
+        match trailers {
+            None => streams.end_body(stream),
+            Some(trailers) => streams.end_body_with(stream, trailers),
         }
     }
 
     /// Opens the window again after bytes of a request have left for the upstream or were discarded.
     pub(super) fn consume(&mut self, at: FrontKey, stream: StreamId, n: u64) {
-        if n == 0 {
-            return;
-        }
-        match self.touched(at) {
-            Some(FrontConnection::Tcp(front)) => front.engine.consume(stream, n),
-            Some(FrontConnection::Quic(front, connection)) => {
-                front.engine().consume(connection, stream, n);
-            }
-            None => {}
+        if n > 0 {
+            self.touched(at).consume(stream, n);
         }
     }
 
@@ -340,13 +303,7 @@ impl Fronts {
             (FrontKey::Quic { .. }, ResetReason::Done) => h3::code::NO_ERROR,
             (FrontKey::Quic { .. }, ResetReason::CutOff) => h3::code::INTERNAL_ERROR,
         };
-        match self.touched(at) {
-            Some(FrontConnection::Tcp(front)) => front.engine.reset(stream, code),
-            Some(FrontConnection::Quic(front, connection)) => {
-                front.engine().reset(connection, stream, code);
-            }
-            None => {}
-        }
+        self.touched(at).reset(stream, code);
         code
     }
 }

@@ -3,19 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use squall_base::plan::SideSettings;
 use squall_base::{Duration, Time};
 use squall_http::h3;
-use squall_http::tls::Identity;
-use squall_http::{Field, Inbox, InboxOptions, ServerEvent, StreamId, Streams};
+use squall_http::{Field, Inbox, ServerEvent, StreamId, Streams};
 use squall_linux::clock;
-use squall_linux::reactor::Reactor;
 
 use crate::Buffers;
-use crate::error::StationError;
+use crate::accept::{Handshake, QuicEndpoint};
 use crate::log::StationLog;
 use crate::proxy::exchange::ExchangeKey;
-use crate::quic::{Handshake, QuicEndpoint};
 
 /// A listener for HTTP/3.
 pub(in crate::proxy) struct QuicFront {
@@ -46,27 +42,12 @@ pub(in crate::proxy) struct ConnectionEvents {
 }
 
 impl QuicFront {
-    /// Listens, in the network namespace of the calling thread.
-    pub(in crate::proxy) fn bind(
-        address: SocketAddr,
-        identity: &Identity,
-        side: &SideSettings,
-        seed: u64,
-        wants: InboxOptions,
-    ) -> Result<QuicFront, StationError> {
-        Ok(QuicFront {
-            endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
+    pub(in crate::proxy) fn new(endpoint: QuicEndpoint) -> QuicFront {
+        QuicFront {
+            endpoint,
             peers: BTreeMap::new(),
             is_dirty: false,
-        })
-    }
-
-    pub(in crate::proxy) fn watch(
-        &self,
-        reactor: &Reactor,
-        token: u64,
-    ) -> Result<(), StationError> {
-        self.endpoint.watch(reactor, token)
+        }
     }
 
     pub(in crate::proxy) fn local_address(&self) -> SocketAddr {

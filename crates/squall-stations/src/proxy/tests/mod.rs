@@ -5,7 +5,7 @@
 mod raw;
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
@@ -17,7 +17,7 @@ use squall_http::tls::{ClientContext, ServerContext, Trust};
 use super::*;
 use crate::LogSinks;
 use crate::rows::{self, Capacity, RowReceiver};
-use crate::server::{Listener, Server, ServerSettings, Site};
+use crate::server::{Listener, ListenerProtocol, Server, ServerSettings, Site};
 use crate::visitor::identity;
 use squall_base::plan::{Connections, PoolSettings};
 

@@ -36,7 +36,7 @@ pub(crate) struct QuicEndpoint {
 }
 
 impl QuicEndpoint {
-    /// Listens, in the network namespace of the calling thread.
+    /// See [`super::Listener::bind`].
     pub(crate) fn bind(
         address: SocketAddr,
         identity: &Identity,
@@ -300,10 +300,8 @@ mod tests {
         let [first, second] = asked(&mut endpoint, &mut visitors, &Arc::new(request));
         let answer = |size| Arc::new(Response::new(200, &[], vec![7; size]).unwrap());
 
-        endpoint
-            .engine
-            .respond(first.0, first.1, &answer(1 << 20))
-            .unwrap();
+        let mut streams = endpoint.engine.streams(first.0);
+        streams.respond(first.1, &answer(1 << 20)).unwrap();
         let mut waiting = None;
         for _ in 0..TURNS {
             serve(&mut endpoint);
@@ -316,10 +314,8 @@ mod tests {
         }
         let waiting = waiting.expect("a batch that is paced");
 
-        endpoint
-            .engine
-            .respond(second.0, second.1, &answer(100))
-            .unwrap();
+        let mut streams = endpoint.engine.streams(second.0);
+        streams.respond(second.1, &answer(100)).unwrap();
         while endpoint.write(|_, _, _| {}) {}
         visitors[1].turn();
         // A machine that stalled for that long shows nothing.

@@ -1,7 +1,8 @@
-//! What both sides of an HTTP/2 connection have in common: bytes in, bytes out, windows, frames, failure.
+//! One side of an HTTP/2 connection: bytes in, bytes out, streams, windows, frames, failure.
 //!
 //! Received bytes are passed to the session frame by frame, so that the listener knows which frame each callback
-//! belongs to. The listener decides which events to report.
+//! belongs to. The listener decides which events to report; `client` and `server` hold the listeners and what only one
+//! side does.
 
 use std::mem;
 
@@ -13,11 +14,12 @@ use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::protocol::Session;
 use super::updates::{DataPiece, Updates};
 use crate::connection::Http2Announcements;
+use crate::engine::{Engine, StreamIo};
 use crate::error::ConnectionError;
 use crate::event::StreamId;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
 use crate::inbox::Inbox;
-use crate::message::{self, Interim, Trailers};
+use crate::message::{self, Trailers};
 
 /// Limit on queued frames, beyond one per open stream. Only a peer that does not read can make us queue more.
 const MAX_QUEUED_FRAMES: usize = 20_000;
@@ -25,8 +27,8 @@ const MAX_QUEUED_FRAMES: usize = 20_000;
 /// RFC 9113, section 7.
 const PROTOCOL_ERROR: u32 = 0x1;
 
-/// Turns one side's session callbacks into events.
-pub(super) trait Listener: Handler + Sized {
+/// Turns one side's session callbacks into events, and knows what differs between the sides.
+pub trait Listener: Handler + Sized {
     /// The side's events.
     type Event;
 
@@ -41,6 +43,15 @@ pub(super) trait Listener: Handler + Sized {
 
     /// The event for a mark that the socket has taken.
     fn event_of(mark: Mark) -> Self::Event;
+
+    /// Called after the session has taken bytes from the peer, while events still go to the caller's inbox.
+    fn on_received(connection: &mut Connection<Self>);
+
+    /// Whether the connection, which has not failed, can still be used: see [`Engine::is_open`].
+    fn is_usable(connection: &Connection<Self>) -> bool;
+
+    /// Whether the peer's end, now, would cut an exchange off.
+    fn is_inside_exchange(&self) -> bool;
 
     /// How many streams are open.
     fn open_streams(&self) -> usize;
@@ -62,32 +73,36 @@ pub(super) trait Listener: Handler + Sized {
     }
 }
 
-pub(super) struct Engine<L: Listener> {
+/// One side's connection.
+pub struct Connection<L: Listener> {
     pub(super) session: L::Session,
     output: Output,
     tap: FrameTap,
     updates: Updates,
     failure: Option<ConnectionError>,
+    /// The peer closed its side.
+    pub(super) has_ended: bool,
 }
 
-impl<L: Listener> Engine<L> {
-    pub(super) fn new(
+impl<L: Listener> Connection<L> {
+    pub(super) fn over(
         session: L::Session,
         output: Output,
         tap: FrameTap,
         updates: Updates,
-    ) -> Engine<L> {
-        Engine {
+    ) -> Connection<L> {
+        Connection {
             session,
             output,
             tap,
             updates,
             failure: None,
+            has_ended: false,
         }
     }
 
     /// The SETTINGS of both sides, and counts of GOAWAYs and resets.
-    pub(super) fn announced(&self) -> Http2Announcements<'_> {
+    pub fn announced(&self) -> Http2Announcements<'_> {
         Http2Announcements {
             sent: self.tap.settings_sent(),
             received: self.tap.settings_received(),
@@ -105,49 +120,20 @@ impl<L: Listener> Engine<L> {
         self.session.handler_mut()
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
     /// The error that every call returns once the connection has failed.
     pub(super) fn state(&self) -> Result<(), ConnectionError> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    pub(super) fn fail(&mut self, error: ConnectionError) {
+    fn fail(&mut self, error: ConnectionError) {
         self.failure.get_or_insert(error);
     }
 
     /// Records a failure of the session.
-    fn note(&mut self, result: Result<(), Error>) {
+    pub(super) fn note(&mut self, result: Result<(), Error>) {
         if let Err(error) = result {
             self.fail(error.into());
         }
-    }
-
-    /// Takes bytes from the peer, then calls `on_received` while events still go to `inbox`.
-    pub(super) fn receive(
-        &mut self,
-        mut bytes: &[u8],
-        inbox: &mut Inbox<L::Event>,
-        on_received: impl FnOnce(&mut Self),
-    ) -> Result<(), ConnectionError> {
-        self.state()?;
-        // The listener appends to the caller's inbox directly.
-        self.move_events(inbox);
-        mem::swap(self.listener_mut().inbox(), inbox);
-        while !bytes.is_empty() && self.failure.is_none() {
-            let len = self.receive_piece(bytes);
-            bytes = &bytes[len..];
-        }
-        if self.session.queued_frames() > MAX_QUEUED_FRAMES + self.listener().open_streams() {
-            self.fail(Error::FLOODED.into());
-        }
-        if self.failure.is_none() {
-            on_received(self);
-        }
-        mem::swap(self.listener_mut().inbox(), inbox);
-        self.state()
     }
 
     /// Takes the bytes of one frame, as far as they have arrived, or of the preface. Returns how many.
@@ -257,11 +243,6 @@ impl<L: Listener> Engine<L> {
         self.output.pending()
     }
 
-    pub(super) fn output(&mut self) -> &[u8] {
-        self.pull(BufferLimit::Usual);
-        self.output.offer()
-    }
-
     /// Whether part of a message has not been taken by the socket.
     pub(super) fn holds_message(&self) -> bool {
         self.output.holds_message()
@@ -271,19 +252,14 @@ impl<L: Listener> Engine<L> {
     pub(super) fn is_offered(&self) -> bool {
         self.output.is_offered()
     }
+}
 
-    pub(super) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<L::Event>) {
-        let taken = self.output.advance(n, |mark| inbox.push(L::event_of(mark)));
-        let facts = inbox.wants().frames.then_some(&mut inbox.frames);
-        self.tap.walk(Way::Sent, taken, facts);
-        self.move_events(inbox);
-    }
-
-    pub(super) fn body_room(&self, stream: StreamId) -> usize {
+impl<L: Listener> StreamIo for Connection<L> {
+    fn body_room(&self, stream: StreamId) -> usize {
         number(stream).map_or(0, |stream| self.session.body_room(stream))
     }
 
-    pub(super) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         let taken = number(stream).map_or(Ok(0), |id| self.session.send_body(id, bytes));
         match taken {
             Ok(taken) => taken,
@@ -294,12 +270,12 @@ impl<L: Listener> Engine<L> {
         }
     }
 
-    pub(super) fn end_body(&mut self, stream: StreamId) {
+    fn end_body(&mut self, stream: StreamId) {
         let result = number(stream).map_or(Ok(()), |id| self.session.end_body(id));
         self.note(result);
     }
 
-    pub(super) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
         let Some(stream) = number(stream) else {
             return;
         };
@@ -312,11 +288,7 @@ impl<L: Listener> Engine<L> {
         }
     }
 
-    pub(super) fn set_manual_consumption(&mut self) {
-        self.updates.wait_for_owner();
-    }
-
-    pub(super) fn consume(&mut self, stream: StreamId, n: u64) {
+    fn consume(&mut self, stream: StreamId, n: u64) {
         let Some(stream) = number(stream).filter(|_| self.failure.is_none()) else {
             return;
         };
@@ -324,7 +296,7 @@ impl<L: Listener> Engine<L> {
         self.note(result);
     }
 
-    pub(super) fn reset(&mut self, stream: StreamId, code: u64) {
+    fn reset(&mut self, stream: StreamId, code: u64) {
         let Some(stream) = number(stream).filter(|_| self.failure.is_none()) else {
             return;
         };
@@ -337,20 +309,63 @@ impl<L: Listener> Engine<L> {
     }
 }
 
-impl<L: Listener<Session = squall_nghttp2::Session<L>>> Engine<L> {
-    /// Sends an interim header section before the response's own.
-    pub(super) fn inform(&mut self, stream: u32, interim: &Interim) {
-        let result = self.session.submit_interim(stream, &interim.block());
-        self.note(result);
+impl<L: Listener> Engine for Connection<L> {
+    type Event = L::Event;
+
+    fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        inbox: &mut Inbox<L::Event>,
+    ) -> Result<(), ConnectionError> {
+        self.state()?;
+        // The listener appends to the caller's inbox directly.
+        self.move_events(inbox);
+        mem::swap(self.listener_mut().inbox(), inbox);
+        while !bytes.is_empty() && self.failure.is_none() {
+            let len = self.receive_piece(bytes);
+            bytes = &bytes[len..];
+        }
+        if self.session.queued_frames() > MAX_QUEUED_FRAMES + self.listener().open_streams() {
+            self.fail(Error::FLOODED.into());
+        }
+        if self.failure.is_none() {
+            L::on_received(self);
+        }
+        mem::swap(self.listener_mut().inbox(), inbox);
+        self.state()
     }
 
-    /// Submits a GOAWAY that only announces that no further streams are accepted.
-    pub(super) fn shut_down(&mut self) {
-        if self.failure.is_none() {
-            let last = self.session.last_processed_stream();
-            let result = self.session.submit_goaway(last, 0);
-            self.note(result);
+    fn receive_end(&mut self, inbox: &mut Inbox<L::Event>) -> Result<(), ConnectionError> {
+        self.move_events(inbox);
+        self.has_ended = true;
+        if self.listener().is_inside_exchange() {
+            self.fail(ConnectionError::UnexpectedEnd);
         }
+        self.state()
+    }
+
+    fn output(&mut self) -> &[u8] {
+        self.pull(BufferLimit::Usual);
+        self.output.offer()
+    }
+
+    fn advance_output(&mut self, n: usize, inbox: &mut Inbox<L::Event>) {
+        let taken = self.output.advance(n, |mark| inbox.push(L::event_of(mark)));
+        let facts = inbox.wants().frames.then_some(&mut inbox.frames);
+        self.tap.walk(Way::Sent, taken, facts);
+        self.move_events(inbox);
+    }
+
+    fn set_manual_consumption(&mut self) {
+        self.updates.wait_for_owner();
+    }
+
+    fn is_open(&self) -> bool {
+        self.failure.is_none() && L::is_usable(self)
+    }
+
+    fn http2_settings(&self) -> Option<Http2Announcements<'_>> {
+        Some(self.announced())
     }
 }
 

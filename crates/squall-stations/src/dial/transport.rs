@@ -3,51 +3,26 @@
 //! Only dispatch and the operations common to both; `tcp` and `quic` do the work. Times are taken right after each
 //! system call.
 
-mod quic;
-mod tcp;
-
 use std::io;
-use std::sync::Arc;
 
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::Time;
+use squall_base::plan::Protocol;
 use squall_base::record::{SideCounts, Way};
-use squall_base::{Duration, Time};
 use squall_http::{
-    ClientEvent, ConnectionError, CreateError, Http2Announcements, Inbox, InboxOptions, Request,
-    StreamId, SubmitError, Trailers, WireExtent, h3,
+    ClientEvent, ClientStreams, Http2Announcements, Inbox, InboxOptions, Request, StreamId,
+    StreamIo, WireExtent, h3,
 };
 use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, ReadyEvent};
-use squall_linux::socket::SocketError;
 
-use super::Target;
-use super::causes::Causes;
+use super::quic::Quic;
+use super::tcp::Tcp;
+use super::{Dial, IoOutcome, OpenError};
 use crate::Buffers;
 use crate::log::{self, StationLog};
-use quic::Quic;
-use tcp::Tcp;
 
 /// CANCEL (RFC 9113, section 7).
 const HTTP2_CANCEL: u64 = 0x8;
-
-/// Why a connection could not even be started.
-#[derive(Debug)]
-pub(crate) enum OpenError {
-    Engine(CreateError),
-    Socket(SocketError),
-    Quic(h3::SetupError),
-}
-
-/// The result of one read or write.
-#[derive(Debug)]
-pub(crate) enum IoOutcome {
-    /// Something was moved, and there may be more.
-    More,
-    /// All that could be moved now.
-    Done,
-    /// The connection has ended: cleanly, with this message, or with an error.
-    End(Result<String, ConnectionError>),
-}
 
 pub(crate) enum Transport {
     Tcp(Box<Tcp>),
@@ -62,28 +37,6 @@ macro_rules! either {
             Transport::Quic($inner) => $call,
         }
     };
-}
-
-/// The target of a connection, and how the connection begins.
-#[derive(Clone, Copy)]
-pub(crate) struct Dial<'a> {
-    pub(crate) target: &'a Target,
-    pub(crate) protocol: Protocol,
-    /// Whether HTTP/1.1 in cleartext asks for HTTP/2 (`upgrade: h2c`).
-    pub(crate) asks_for_http2: bool,
-    pub(crate) side: &'a SideSettings,
-}
-
-impl Dial<'_> {
-    /// Whether an error follows from the settings rather than from the machine: they allow few local ports, and none is
-    /// left.
-    pub(crate) fn is_cause_of(&self, error: &SocketError) -> bool {
-        let ports = match self.protocol {
-            Protocol::H3 => self.side.http3.local_ports,
-            _ => self.side.tcp.local_ports,
-        };
-        ports.is_some() && error.lacks_port()
-    }
 }
 
 impl Transport {
@@ -132,23 +85,9 @@ impl Transport {
         either!(self, inner => inner.write(inbox))
     }
 
-    pub(crate) fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
-        either!(self, inner => inner.engine.submit(request))
-    }
-
-    /// How many bytes of a streamed body would be accepted now; 0 also if the stream is gone.
-    pub(crate) fn body_room(&self, stream: StreamId) -> usize {
-        either!(self, inner => inner.engine.body_room(stream))
-    }
-
-    /// Accepts bytes of a streamed body. Returns how many.
-    pub(crate) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        either!(self, inner => inner.engine.send_body(stream, bytes))
-    }
-
-    /// Ends a streamed body.
-    pub(crate) fn end_body(&mut self, stream: StreamId) {
-        either!(self, inner => inner.engine.end_body(stream));
+    /// Its streams.
+    pub(crate) fn streams(&mut self) -> ClientStreams<'_> {
+        either!(self, inner => inner.engine.streams())
     }
 
     /// Whether a stream can be cancelled without its connection.
@@ -161,10 +100,11 @@ impl Transport {
 
     /// Cancels a stream, where [`Transport::has_streams`]: with CANCEL or H3_REQUEST_CANCELLED.
     pub(crate) fn cancel(&mut self, stream: StreamId) {
-        match self {
-            Transport::Tcp(tcp) => tcp.engine.reset(stream, HTTP2_CANCEL),
-            Transport::Quic(quic) => quic.engine.reset(stream, h3::code::REQUEST_CANCELLED),
-        }
+        let code = match self {
+            Transport::Tcp(_) => HTTP2_CANCEL,
+            Transport::Quic(_) => h3::code::REQUEST_CANCELLED,
+        };
+        self.streams().reset(stream, code);
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -173,7 +113,11 @@ impl Transport {
 
     /// Serialises what was submitted. Returns whether another request may share its write.
     pub(crate) fn gather(&mut self) -> bool {
-        either!(self, inner => inner.engine.gather())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.gather(),
+            // Streams only delay each other through the congestion window.
+            Transport::Quic(quic) => quic.engine.is_ready(),
+        }
     }
 
     /// Whether everything from the server that requests depend on has arrived.
@@ -196,19 +140,6 @@ impl Transport {
     /// From now on bodies count against the server's windows until they are consumed.
     pub(crate) fn set_manual_consumption(&mut self) {
         either!(self, inner => inner.engine.set_manual_consumption());
-    }
-
-    pub(crate) fn consume(&mut self, stream: StreamId, n: u64) {
-        either!(self, inner => inner.engine.consume(stream, n));
-    }
-
-    pub(crate) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        either!(self, inner => inner.engine.end_body_with(stream, trailers));
-    }
-
-    /// Resets an exchange; over HTTP/1.1 the whole connection.
-    pub(crate) fn reset(&mut self, stream: StreamId, code: u64) {
-        either!(self, inner => inner.engine.reset(stream, code));
     }
 
     /// The protocol actually spoken, once it is decided.
@@ -299,18 +230,6 @@ impl Transport {
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut StationLog) {
         if log.wants_sockets() {
             either!(self, inner => inner.sample(connection, is_last, log));
-        }
-    }
-
-    /// Adds its totals at its end, after it was open for `open`.
-    pub(crate) fn add_causes(&self, open: Duration, causes: &mut Causes) {
-        match self {
-            Transport::Tcp(tcp) => {
-                if let Some(info) = tcp.info() {
-                    causes.add_tcp(&info, open);
-                }
-            }
-            Transport::Quic(quic) => causes.add_quic(&quic.engine.path()),
         }
     }
 

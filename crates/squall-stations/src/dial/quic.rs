@@ -207,11 +207,11 @@ mod tests {
 
     use squall_base::plan::SideSettings;
     use squall_http::tls::Identity;
-    use squall_http::{Body, Request, Response, Scheme, ServerEvent, StreamId};
+    use squall_http::{Body, Request, Response, Scheme, ServerEvent, StreamId, StreamIo};
 
     use super::*;
-    use crate::client::Target;
-    use crate::quic::QuicEndpoint;
+    use crate::accept::QuicEndpoint;
+    use crate::dial::Target;
     use crate::visitor::{context, identity};
 
     /// A round-trip time at which a congestion window's packets are milliseconds apart.
@@ -234,7 +234,10 @@ mod tests {
                 if let ServerEvent::RequestHead { stream, method, .. } = event
                     && method == "GET"
                 {
-                    engine.respond(connection, *stream, &answer).unwrap();
+                    engine
+                        .streams(connection)
+                        .respond(*stream, &answer)
+                        .unwrap();
                 }
             }
         }) {}

@@ -1,0 +1,314 @@
+//! What the engines of all HTTP versions have in common, and the only place that chooses between them.
+//!
+//! [`StreamIo`] is what an owner does with the streams of a connection; every engine implements it. [`Engine`] adds the
+//! byte stream below HTTP/1.1 and HTTP/2. [`ConnectionStreams`] chooses among the three versions for an owner,
+//! `TcpEngine` between the two that run over TCP. Nothing here knows TLS or QUIC: next is `connection`, which puts TLS
+//! below an engine, then `h1`, `h2` and `h3`.
+
+use std::sync::Arc;
+
+use squall_base::plan::{SideSettings, Version};
+
+use crate::connection::Http2Announcements;
+use crate::error::{ConnectionError, CreateError, RespondError, SubmitError};
+use crate::event::{ClientEvent, ServerEvent, StreamId};
+use crate::inbox::Inbox;
+use crate::message::{Interim, Request, Response, Trailers};
+use crate::{h1, h2, h3};
+
+/// What an owner does with the streams of a connection, whichever HTTP version it speaks. Calls for a stream that is
+/// gone do nothing.
+pub trait StreamIo {
+    /// How many bytes of a streamed body could be taken now.
+    fn body_room(&self, stream: StreamId) -> usize;
+
+    /// Takes the next bytes of a streamed body and returns how many; 0 if there is no room or no such body.
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize;
+
+    /// Completes a streamed body.
+    fn end_body(&mut self, stream: StreamId);
+
+    /// Completes a streamed body with trailers. HTTP/1.1 drops the trailers if the body is not chunked.
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers);
+
+    /// Returns `n` received body bytes to the peer's windows, if they count until they are consumed. HTTP/1.1 has no
+    /// windows; there, the owner stops reading the socket instead.
+    fn consume(&mut self, _stream: StreamId, _n: u64) {}
+
+    /// Abandons an exchange. HTTP/1.1 can only do so by abandoning the connection, and sends no code.
+    fn reset(&mut self, stream: StreamId, code: u64);
+}
+
+/// An engine over a byte stream: HTTP/1.1 or HTTP/2, one side of one connection.
+pub trait Engine: StreamIo {
+    /// What its inbox holds.
+    type Event;
+
+    /// Takes bytes from the peer. After an error the connection stays failed and its exchanges in flight are lost;
+    /// `output` may still hold a final message for the peer.
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        inbox: &mut Inbox<Self::Event>,
+    ) -> Result<(), ConnectionError>;
+
+    /// Handles the peer closing its side. That properly ends some HTTP/1.1 messages, and is an error inside others.
+    fn receive_end(&mut self, inbox: &mut Inbox<Self::Event>) -> Result<(), ConnectionError>;
+
+    /// Bytes to write; empty if there are none now. Bytes stay in the output until they are taken.
+    fn output(&mut self) -> &[u8];
+
+    /// Reports that the first `n` bytes of the output were taken, capped at its length.
+    fn advance_output(&mut self, n: usize, inbox: &mut Inbox<Self::Event>);
+
+    /// Makes body bytes count against the peer's windows until they are consumed. Call it at the start of the
+    /// connection.
+    fn set_manual_consumption(&mut self) {}
+
+    /// A client: false once it can never take another request. A server: false once no more requests can arrive and
+    /// every response has been written.
+    fn is_open(&self) -> bool;
+
+    /// The SETTINGS of both sides, and counts of GOAWAYs and resets, if it speaks HTTP/2.
+    fn http2_settings(&self) -> Option<Http2Announcements<'_>> {
+        None
+    }
+}
+
+/// The client or the server of a connection: its events and its engines.
+pub trait Side: Sized {
+    /// What its inbox holds.
+    type Event;
+    /// Its side of an HTTP/1.1 connection.
+    type H1: Engine<Event = Self::Event>;
+    /// Its side of an HTTP/2 connection.
+    type H2: Engine<Event = Self::Event>;
+    /// Its side of an HTTP/3 connection.
+    type H3: StreamIo;
+
+    /// A new HTTP/1.1 engine.
+    fn http1(settings: &SideSettings) -> Result<Self::H1, CreateError>;
+    /// A new HTTP/2 engine.
+    fn http2(settings: &SideSettings) -> Result<Self::H2, CreateError>;
+}
+
+/// The side that sends requests.
+pub enum Client {}
+
+/// The side that responds.
+pub enum Server {}
+
+impl Side for Client {
+    type Event = ClientEvent;
+    type H1 = h1::Client;
+    type H2 = h2::Client;
+    type H3 = h3::Client;
+
+    fn http1(settings: &SideSettings) -> Result<h1::Client, CreateError> {
+        h1::Client::new(&settings.http1)
+    }
+
+    fn http2(settings: &SideSettings) -> Result<h2::Client, CreateError> {
+        h2::Client::new(&settings.http2)
+    }
+}
+
+impl Side for Server {
+    type Event = ServerEvent;
+    type H1 = h1::Server;
+    type H2 = h2::Server;
+    type H3 = h3::AcceptedConnection;
+
+    fn http1(settings: &SideSettings) -> Result<h1::Server, CreateError> {
+        h1::Server::new(&settings.http1)
+    }
+
+    fn http2(settings: &SideSettings) -> Result<h2::Server, CreateError> {
+        h2::Server::new(&settings.http2)
+    }
+}
+
+/// The engine of a TCP connection.
+pub(crate) enum TcpEngine<S: Side> {
+    H1(Box<S::H1>),
+    H2(Box<S::H2>),
+}
+
+impl<S: Side> TcpEngine<S> {
+    pub(crate) fn new(version: Version, settings: &SideSettings) -> Result<Self, CreateError> {
+        Ok(match version {
+            Version::Http1 => TcpEngine::H1(Box::new(S::http1(settings)?)),
+            Version::Http2 => TcpEngine::H2(Box::new(S::http2(settings)?)),
+            Version::Http3 => return Err(CreateError::NotOverTcp),
+        })
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &[u8],
+        inbox: &mut Inbox<S::Event>,
+    ) -> Result<(), ConnectionError> {
+        match self {
+            TcpEngine::H1(h1) => h1.receive(bytes, inbox),
+            TcpEngine::H2(h2) => h2.receive(bytes, inbox),
+        }
+    }
+
+    pub(crate) fn receive_end(
+        &mut self,
+        inbox: &mut Inbox<S::Event>,
+    ) -> Result<(), ConnectionError> {
+        match self {
+            TcpEngine::H1(h1) => h1.receive_end(inbox),
+            TcpEngine::H2(h2) => h2.receive_end(inbox),
+        }
+    }
+
+    pub(crate) fn output(&mut self) -> &[u8] {
+        match self {
+            TcpEngine::H1(h1) => h1.output(),
+            TcpEngine::H2(h2) => h2.output(),
+        }
+    }
+
+    pub(crate) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<S::Event>) {
+        match self {
+            TcpEngine::H1(h1) => h1.advance_output(n, inbox),
+            TcpEngine::H2(h2) => h2.advance_output(n, inbox),
+        }
+    }
+
+    pub(crate) fn set_manual_consumption(&mut self) {
+        match self {
+            TcpEngine::H1(h1) => h1.set_manual_consumption(),
+            TcpEngine::H2(h2) => h2.set_manual_consumption(),
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            TcpEngine::H1(h1) => h1.is_open(),
+            TcpEngine::H2(h2) => h2.is_open(),
+        }
+    }
+}
+
+/// The streams of one connection, borrowed, whichever HTTP version it speaks.
+pub enum ConnectionStreams<'a, S: Side> {
+    /// Over HTTP/1.1.
+    H1(&'a mut S::H1),
+    /// Over HTTP/2.
+    H2(&'a mut S::H2),
+    /// Over HTTP/3.
+    H3(&'a mut S::H3),
+    /// There are none: the connection has no protocol yet, or is gone.
+    None,
+}
+
+/// The streams of a client's connection.
+pub type ClientStreams<'a> = ConnectionStreams<'a, Client>;
+
+/// The streams of a server's connection.
+pub type ServerStreams<'a> = ConnectionStreams<'a, Server>;
+
+impl<S: Side> StreamIo for ConnectionStreams<'_, S> {
+    fn body_room(&self, stream: StreamId) -> usize {
+        match self {
+            ConnectionStreams::H1(h1) => h1.body_room(stream),
+            ConnectionStreams::H2(h2) => h2.body_room(stream),
+            ConnectionStreams::H3(h3) => h3.body_room(stream),
+            ConnectionStreams::None => 0,
+        }
+    }
+
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        match self {
+            ConnectionStreams::H1(h1) => h1.send_body(stream, bytes),
+            ConnectionStreams::H2(h2) => h2.send_body(stream, bytes),
+            ConnectionStreams::H3(h3) => h3.send_body(stream, bytes),
+            ConnectionStreams::None => 0,
+        }
+    }
+
+    fn end_body(&mut self, stream: StreamId) {
+        match self {
+            ConnectionStreams::H1(h1) => h1.end_body(stream),
+            ConnectionStreams::H2(h2) => h2.end_body(stream),
+            ConnectionStreams::H3(h3) => h3.end_body(stream),
+            ConnectionStreams::None => {}
+        }
+    }
+
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        match self {
+            ConnectionStreams::H1(h1) => h1.end_body_with(stream, trailers),
+            ConnectionStreams::H2(h2) => h2.end_body_with(stream, trailers),
+            ConnectionStreams::H3(h3) => h3.end_body_with(stream, trailers),
+            ConnectionStreams::None => {}
+        }
+    }
+
+    fn consume(&mut self, stream: StreamId, n: u64) {
+        match self {
+            ConnectionStreams::H1(h1) => h1.consume(stream, n),
+            ConnectionStreams::H2(h2) => h2.consume(stream, n),
+            ConnectionStreams::H3(h3) => h3.consume(stream, n),
+            ConnectionStreams::None => {}
+        }
+    }
+
+    fn reset(&mut self, stream: StreamId, code: u64) {
+        match self {
+            ConnectionStreams::H1(h1) => h1.reset(stream, code),
+            ConnectionStreams::H2(h2) => h2.reset(stream, code),
+            ConnectionStreams::H3(h3) => h3.reset(stream, code),
+            ConnectionStreams::None => {}
+        }
+    }
+}
+
+impl ClientStreams<'_> {
+    /// Takes a request; only allowed when the connection is ready or gathers requests
+    /// ([`crate::ClientConnection::is_ready`], [`crate::ClientConnection::gather`]).
+    pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
+        match self {
+            ConnectionStreams::H1(h1) => h1.submit(request),
+            ConnectionStreams::H2(h2) => h2.submit(request),
+            ConnectionStreams::H3(h3) => h3.submit(request),
+            ConnectionStreams::None => Err(SubmitError::NotReady),
+        }
+    }
+}
+
+impl ServerStreams<'_> {
+    /// Answers a request whose head has arrived, once. HTTP/1.1 sends responses in the order of the requests.
+    ///
+    /// # Errors
+    /// [`RespondError::NotWaiting`] is not the caller's fault if the client has cancelled or is gone. One call of
+    /// `receive` may yield both the end of a request and its [`ServerEvent::StreamReset`], and a caller that responds
+    /// at the end has not seen the reset yet.
+    pub fn respond(
+        &mut self,
+        stream: StreamId,
+        response: &Arc<Response>,
+    ) -> Result<(), RespondError> {
+        match self {
+            ConnectionStreams::H1(h1) => h1.respond(stream, response),
+            ConnectionStreams::H2(h2) => h2.respond(stream, response),
+            ConnectionStreams::H3(h3) => h3.respond(stream, response),
+            ConnectionStreams::None => Err(RespondError::NotWaiting(stream)),
+        }
+    }
+
+    /// Sends an interim response (RFC 9110, section 15.2) before the final one. Does nothing if the stream is gone or
+    /// already answered, or if the client speaks HTTP/1.0. Drops the response if there is no room because the client is
+    /// not reading.
+    pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
+        match self {
+            ConnectionStreams::H1(h1) => h1.inform(stream, interim),
+            ConnectionStreams::H2(h2) => h2.inform(stream, interim),
+            ConnectionStreams::H3(h3) => h3.inform(stream, interim),
+            ConnectionStreams::None => {}
+        }
+    }
+}
