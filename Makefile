@@ -10,7 +10,10 @@ SQUALL_TOOLS ?= $(CARGO_TARGET_DIR)/tools
 # Extra arguments for every cargo call; .ci/run sets --locked.
 CARGO_FLAGS ?=
 
-export CARGO_TARGET_DIR SQUALL_TOOLS
+# Most tests wait for a network, so more of them run at once than there are processors.
+RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+
+export CARGO_TARGET_DIR SQUALL_TOOLS RUST_TEST_THREADS
 
 .PHONY: help prerequisites peers demo test sanitize release bench lint
 

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use squall_base::record::{Outcome, Phase};
 use tempfile::TempDir;
 
-use crate::ordinary_user::{Home, TunMode};
+use crate::alone::ordinary_user::{Home, TunMode};
 use crate::support::{
     TrialFiles, bench, check_exit_code, check_validity, have, is_root, only_run, read_trials,
     run_recipe, seat, squall, stderr,
@@ -179,7 +179,7 @@ fn ordinary_user_can_run_the_browser() {
     let _bench = bench();
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
-    home.write_recipe(&text("500ms", &["h3"]));
+    home.write_recipe(&text("2s", &["h3"]));
     let output = home.squall(&["run", "./recipe.toml"]);
     let trials = read_trials(&only_run(home.path()));
     check_exit_code(&output, &trials);

@@ -1,23 +1,28 @@
-//! Causes add up to the latency of every request: in each bundled recipe, and for requests that were cut off, never
-//! connected, or failed in TLS.
+//! Causes add up to the latency of every request, also of those that were cut off, never connected, or failed in TLS.
+//! `recipes_quick` checks the same of each bundled recipe.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use squall_base::record::{Cause, Outcome};
 use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
-use tempfile::TempDir;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, run_recipe, run_recipe_with, seat, squall, stderr, stdout};
+use crate::support::{FinishedRun, run_recipe, seat};
 
 /// What was checked in a run.
 #[derive(Debug, Default)]
-struct Checked {
-    outcomes: BTreeMap<&'static str, usize>,
+pub(crate) struct Checked {
+    pub(crate) outcomes: BTreeMap<&'static str, usize>,
 }
 
 fn check(run: &FinishedRun) -> Checked {
-    let folder = RunFolder::open(&run.folder).expect("the run");
+    check_folder(&run.folder)
+}
+
+/// Checks every request of a run's complete trials.
+pub(crate) fn check_folder(run: &Path) -> Checked {
+    let folder = RunFolder::open(run).expect("the run");
     let mut checked = Checked::default();
     for trial in folder.complete_trials().expect("its trials") {
         check_trial(&trial, &mut checked);
@@ -45,68 +50,6 @@ fn check_trial(trial: &TrialFolder, checked: &mut Checked) {
         let latency = request.end.as_nanos() - request.intended.as_nanos();
         assert_eq!(sum, latency, "{}: {request:?} {row:?}", trial.name());
         *checked.outcomes.entry(request.outcome.name()).or_default() += 1;
-    }
-}
-
-/// The recipe with its profile `quick` made as short as possible.
-fn shortened(text: &str) -> String {
-    // Long enough that at least one of the sparse calls is due.
-    let duration = if text.contains("/min\"") { "3s" } else { "1s" };
-    let times =
-        format!("warmup = \"200ms\"\nduration = \"{duration}\"\ndrain = \"1s\"\nrepetitions = 1");
-    const REPLACED: [&str; 5] = [
-        "warmup",
-        "duration",
-        "drain",
-        "repetitions",
-        "primary_repetitions",
-    ];
-    let mut short = String::new();
-    let mut is_quick = false;
-    for line in text.lines() {
-        if line.trim_start().starts_with('[') {
-            is_quick = line.trim() == "[profile.quick]";
-        }
-        let key = line.split('=').next().unwrap_or("").trim();
-        if is_quick && REPLACED.contains(&key) {
-            continue;
-        }
-        short.push_str(line);
-        short.push('\n');
-        if is_quick && line.trim() == "[profile.quick]" {
-            short.push_str(&times);
-            short.push('\n');
-        }
-    }
-    assert!(
-        short.contains(&times),
-        "it has a profile that is quick: {text}"
-    );
-    short
-}
-
-#[test]
-fn causes_add_up_in_every_bundled_recipe() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    let print = |arguments: &[&str]| {
-        let output = squall(home.path()).arg("recipes").args(arguments).output();
-        let output = output.expect("squall starts");
-        assert!(output.status.success(), "{}", stderr(&output));
-        stdout(&output)
-    };
-    let listed: serde_json::Value = serde_json::from_str(&print(&["--json"])).expect("JSON");
-    let listed = listed.as_array().expect("a list");
-    assert!(!listed.is_empty());
-    let files = squall_recipe::bundled_files().iter();
-    let files: Vec<(&str, &[u8])> = files.map(|(name, text)| (*name, text.as_bytes())).collect();
-    for name in listed.iter().filter_map(|entry| entry["name"].as_str()) {
-        let text = shortened(&print(&[name]));
-        let arguments = ["--profile", "quick", "--stations", "embedded"];
-        let run = run_recipe_with(&files, &text, &arguments);
-        let checked = check(&run);
-        eprintln!("{name}: {checked:?}");
-        assert!(checked.outcomes.values().sum::<usize>() > 0);
     }
 }
 

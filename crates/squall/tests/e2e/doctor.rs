@@ -5,7 +5,7 @@ use serde_json::Value;
 use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
-use crate::ordinary_user::{Home, TunMode};
+use crate::alone::ordinary_user::{Home, TunMode};
 use crate::support::{bench, have, is_root, seat, squall, stderr, stdout};
 
 const CHECKS: [&str; 20] = [

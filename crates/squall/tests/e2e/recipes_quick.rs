@@ -1,5 +1,5 @@
 //! The quick profile of every bundled recipe on embedded stations: it proves its answer in the published direction, and
-//! reproduces the published figures, where there are any.
+//! reproduces the published figures, where there are any. The causes of each of its requests add up.
 //!
 //! squall itself repeats trials that other work on the machine disturbs, and the profiles have pairs to spare. If that
 //! is not enough, the run must at least not prove the opposite, and the test prints that it checked no more.
@@ -18,6 +18,7 @@ use squall_base::plan::{Measure, Statistic, Targets};
 use squall_record::read_json;
 use tempfile::TempDir;
 
+use crate::causes;
 use crate::support::{
     check_exit_code, check_validity, only_run, read_trials, seat, squall, stdout,
 };
@@ -66,6 +67,8 @@ fn run_in(home: &Path, arguments: &[&str]) -> Shown {
     let trials = read_trials(&folder);
     check_exit_code(&output, &trials);
     trials.iter().for_each(check_validity);
+    let checked = causes::check_folder(&folder);
+    assert!(checked.outcomes.values().sum::<usize>() > 0);
     let shown = Shown {
         summary: read_json(folder.join("summary.json")).expect("summary.json"),
         findings: read_json(folder.join("findings.json")).expect("findings.json"),

@@ -22,7 +22,7 @@ const OWN: &str = "squall run ./mine.toml --profile quick --brief";
 
 /// The walkthrough's code blocks in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../../docs/RECIPES.md");
+    let page = include_str!("../../../../../docs/RECIPES.md");
     let (_, walk) = page
         .split_once("## The first ten minutes\n")
         .expect("the walk");

@@ -12,8 +12,8 @@ use squall_base::record::{Direction, HopRecord, RequestRecord, TrialRecord, Vali
 use squall_record::{RunFolder, TrialFolder, read_packets, read_sockets};
 use tempfile::TempDir;
 
+use crate::alone::observer::check_tshark;
 use crate::observed::{Comparison, Cuts, Delay, Imported, Rows, check_same_bytes};
-use crate::observer::check_tshark;
 use crate::paths::process_below;
 use crate::scheduled::{Schedule, Watching};
 use crate::support::{
