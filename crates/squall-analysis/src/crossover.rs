@@ -117,11 +117,9 @@ fn fixed(variant: &Variant) -> Option<u32> {
 
 fn without_connections(variant: &Variant) -> Variant {
     let mut variant = variant.clone();
-    for hop in &mut variant.hops {
-        if hop.across_link {
-            hop.connections = Connections::Fixed(0);
-            hop.pool.warm = 0;
-        }
+    if let Some(hop) = variant.hops.iter_mut().find(|hop| hop.across_link) {
+        hop.connections = Connections::Fixed(0);
+        hop.pool.warm = 0;
     }
     variant
 }

@@ -172,7 +172,7 @@ pub struct TrialStats {
     /// is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_rate: Option<WindowRate>,
-    /// Connections across the link, in warm-up and measurement together.
+    /// Connections across all links, in warm-up and measurement together.
     #[serde(default)]
     pub link_connections: u64,
     /// TLS and QUIC handshakes on them, as far as one of squall's own stations counted them.
@@ -264,7 +264,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         .count() as u64;
     let trial = &record.trial;
     let of_response = Figures::of(&response);
-    let (link_connections, handshakes) = across_link(record);
+    let (link_connections, handshakes) = across_links(record);
     TrialStats {
         index: trial.index,
         folder: trial.folder(),
@@ -325,10 +325,21 @@ fn throughput<'a>(requests: impl Iterator<Item = &'a RequestRecord>) -> Option<f
     (seconds > 0.0).then(|| bytes as f64 / seconds)
 }
 
-/// Connections across the link, and handshakes on them. They are counted by the link's client if that is squall's own,
+/// Connections across all links, and handshakes on them. They are counted by a link's client if that is squall's own,
 /// otherwise by its server, otherwise from the packets, which show no handshakes.
-fn across_link(record: &TrialRecord) -> (u64, Option<u64>) {
-    let (number, _) = record.trial.variant.link_hop();
+fn across_links(record: &TrialRecord) -> (u64, Option<u64>) {
+    let links = record.trial.variant.link_hops();
+    let counts = links.map(|(number, _)| across_link(record, number));
+    counts.fold(
+        (0, Some(0)),
+        |(connections, handshakes), (more, further)| {
+            let handshakes = handshakes.zip(further).map(|(all, more)| all + more);
+            (connections + more, handshakes)
+        },
+    )
+}
+
+fn across_link(record: &TrialRecord, number: u8) -> (u64, Option<u64>) {
     let hop = record.hops.iter().find(|hop| hop.hop == number);
     let counts = hop.and_then(|hop| hop.client.as_ref().or(hop.server.as_ref()));
     match (counts, hop.and_then(|hop| hop.wire.as_ref())) {
@@ -341,8 +352,8 @@ fn across_link(record: &TrialRecord) -> (u64, Option<u64>) {
     }
 }
 
-/// The server time of an exchange, if the server across the link recorded it, it began in the measured phase, and its
-/// status is below 400.
+/// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
+/// the measured phase, and its status is below 400.
 pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Option<Duration> {
     let (number, _) = record.trial.variant.link_hop();
     let load = &record.trial.load;
@@ -402,7 +413,7 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
         (Some(first), Some(last)) => last.intended.since(first.intended).as_secs_f64(),
         _ => 0.0,
     };
-    let round_trips = trial.condition.round_trip().as_secs_f64() * BATCH_ROUND_TRIPS as f64;
+    let round_trips = trial.round_trip().as_secs_f64() * BATCH_ROUND_TRIPS as f64;
     let batch = round_trips.max(BATCH_AT_LEAST.as_secs_f64());
     let batch_at_least = if wanted_in > 0.0 {
         series.len() as f64 / wanted_in * batch
@@ -474,8 +485,10 @@ pub(crate) fn latency_since(request: &RequestRecord, start: Time) -> Quantile {
 fn own_error(record: &TrialRecord) -> Duration {
     let health = &record.health;
     let link = health.link.iter().map(|direction| direction.lateness);
-    [health.schedule_lag, health.link_wakeup]
-        .into_iter()
+    // Each link has a thread of its own, which wakes up late by itself.
+    let links = record.trial.variant.links().max(1);
+    std::iter::once(health.schedule_lag)
+        .chain(std::iter::repeat_n(health.link_wakeup, links))
         .chain(link)
         .fold(Duration::ZERO, |sum, lateness| sum + lateness.p999)
 }
@@ -486,6 +499,8 @@ fn congestion_control(record: &TrialRecord) -> Vec<String> {
         .client_congestion_control
         .iter()
         .chain(&used.server_congestion_control)
+        .chain(used.next_links.iter().flat_map(|link| &link.client))
+        .chain(used.next_links.iter().flat_map(|link| &link.server))
         .cloned()
         .collect();
     names.sort_unstable();
@@ -494,11 +509,14 @@ fn congestion_control(record: &TrialRecord) -> Vec<String> {
 }
 
 fn asked_congestion_control(variant: &Variant) -> Vec<String> {
-    let (_, hop) = variant.link_hop();
-    let mut names = vec![
-        hop.client.tcp.congestion_control.clone(),
-        hop.server.tcp.congestion_control.clone(),
-    ];
-    names.dedup();
+    let hops = variant.link_hops();
+    let asked = hops.flat_map(|(_, hop)| [&hop.client, &hop.server]);
+    let mut names: Vec<String> = Vec::new();
+    for side in asked {
+        let name = &side.tcp.congestion_control;
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
     names
 }

@@ -34,15 +34,20 @@ impl WindowRate {
         })
     }
 
-    /// The rate for a trial; `None` if no body is longer than the window, or the window is unknown.
+    /// The rate for a trial: on a path of several links, the lowest of theirs. `None` if no body is longer than the window,
+    /// or the window is unknown.
     pub(crate) fn of_trial(record: &TrialRecord, requests: &[RequestRecord]) -> Option<WindowRate> {
         let measured = || requests.iter().filter(|row| row.phase == Phase::Measure);
         let up = measured().map(|row| row.request_body_bytes).max()?;
         let down = measured().map(|row| row.response_body_bytes).max()?;
         let trial = &record.trial;
-        let window = window(&trial.variant, up > down)?;
-        let round_trip = trial.condition.round_trip();
-        WindowRate::of(window, round_trip).filter(|_| up.max(down) > window)
+        let variant = &trial.variant;
+        let rates = variant.link_hops().filter_map(|(number, hop)| {
+            let window = window(variant, (number, hop), up > down)?;
+            let rate = WindowRate::of(window, trial.link_round_trip(number));
+            rate.filter(|_| up.max(down) > window)
+        });
+        rates.min_by(|a, b| a.at_most_bytes_per_s.total_cmp(&b.at_most_bytes_per_s))
     }
 
     /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30.0 ms allows (0.96x)`.
@@ -59,8 +64,7 @@ impl WindowRate {
 }
 
 /// How much the receiver across the link lets the sender have in flight.
-fn window(variant: &Variant, is_upload: bool) -> Option<u64> {
-    let (number, hop) = variant.link_hop();
+fn window(variant: &Variant, (number, hop): (u8, &Hop), is_upload: bool) -> Option<u64> {
     let receiver = if is_upload {
         usize::from(number)
     } else {

@@ -38,6 +38,7 @@ impl Packet {
     ) -> Packet {
         let key = of_flow.key;
         let record = PacketRecord {
+            hop: PacketRecord::ONLY_LINK,
             index,
             direction: key.direction,
             flow: key.flow,

@@ -191,6 +191,7 @@ impl Forwarding {
         // The records are read, as they are in any trial.
         let counting = thread::spawn(move || chunks.iter().map(|chunk| chunk.len() as u64).sum());
         let sinks = Sinks {
+            hop: 1,
             records,
             packets: None,
         };

@@ -97,6 +97,8 @@ pub struct RecordedPacket {
 /// never wait for a disk.
 #[derive(Clone, Debug)]
 pub struct Sinks {
+    /// The hop of the path that crosses the link, for its records.
+    pub hop: u8,
     /// One record per packet.
     pub records: Sender<Vec<PacketRecord>>,
     /// The packets themselves, if they are wanted: this costs a copy of each.
@@ -417,7 +419,8 @@ impl Driver {
 
     /// Logs a packet whose fate is final, and keeps its buffer for reuse.
     fn log(&mut self, departure: Departure) {
-        let Departure { packet, record } = departure;
+        let Departure { packet, mut record } = departure;
+        record.hop = self.sinks.hop;
         self.records.push(record);
         if self.sinks.packets.is_some() {
             let bytes = packet.clone();

@@ -301,6 +301,22 @@ pub enum Mistake {
         /// The side that would ignore it.
         side: Side,
     },
+    /// Conditions of a link that no path has.
+    #[error("there is no link {link}")]
+    NoSuchLink {
+        /// Its number, from 1.
+        link: usize,
+    },
+    /// A setting of hosts that differs between two hops that meet in one.
+    #[error("`{key}` differs on hops {before} and {behind}, which meet in a host")]
+    SharedHost {
+        /// The key.
+        key: &'static str,
+        /// The hop that leads to the host.
+        before: u8,
+        /// The hop that leads out of it.
+        behind: u8,
+    },
     /// A setting of hosts, on a hop that stays inside one host.
     #[error("`{key}` on a hop inside a host")]
     InsideHost {

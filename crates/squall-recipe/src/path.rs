@@ -3,7 +3,7 @@
 //! ```text
 //! path    = station *( hop station )
 //! hop     = "-" protocol "->"  inside one host
-//!         / "~" protocol "~>"  across the link
+//!         / "~" protocol "~>"  across a link, which begins a new host
 //! station = word without blanks, "-" and "~": client, client(h2load), proxy, balancer(alb), server, nginx ...
 //! ```
 //!
@@ -14,7 +14,8 @@ use std::fmt;
 use std::ops::Range;
 
 use squall_base::plan::{
-    CLIENT_PROGRAMS, Implementation, OwnProgram, PROGRAMS, Protocol, Side, find_preset,
+    CLIENT_PROGRAMS, Implementation, LINKS_AT_MOST, OwnProgram, PROGRAMS, Protocol, Side,
+    find_preset,
 };
 use thiserror::Error;
 
@@ -45,7 +46,7 @@ struct Hop {
 enum HopKind {
     /// `-p->`: both stations are on one host.
     Inside,
-    /// `~p~>`: the link connects the stations' hosts.
+    /// `~p~>`: a link connects the stations' hosts.
     Link,
 }
 
@@ -84,11 +85,11 @@ pub enum PathMistake {
     /// A station alone, without a hop.
     #[error("the path has no hop")]
     NoHop,
-    /// The path crosses the link again.
-    #[error("the path crosses the link a second time")]
-    SecondLinkHop,
-    /// The path never crosses the link, so no condition would affect it.
-    #[error("the path does not cross the link")]
+    /// The path crosses more links than a trial can have.
+    #[error("the path crosses more than {} links", LINKS_AT_MOST)]
+    TooManyLinkHops,
+    /// The path never crosses a link, so no condition would affect it.
+    #[error("the path does not cross a link")]
     NoLinkHop,
 }
 
@@ -111,7 +112,7 @@ const SERVER: &str = "server";
 pub(crate) struct Layout {
     /// From the client to the server.
     pub(crate) stations: Vec<LayoutStation>,
-    /// The protocol of each hop, and whether the hop crosses the link.
+    /// The protocol of each hop, and whether the hop crosses a link.
     pub(crate) hops: Vec<(Protocol, bool)>,
 }
 
@@ -153,8 +154,8 @@ pub(crate) fn parse(text: &str) -> Result<Path, PathError> {
 }
 
 impl Path {
-    /// The stations and the protocols of the hops, if a trial can run this path: from a client to a server, across the
-    /// link exactly once. `own_stations` are the recipe's own stations.
+    /// The stations and the protocols of the hops, if a trial can run this path: from a client to a server, across one to
+    /// [`LINKS_AT_MOST`] links. `own_stations` are the recipe's own stations.
     pub(crate) fn layout(
         &self,
         own_stations: &[(String, StationDefinition)],
@@ -172,30 +173,20 @@ impl Path {
             station.layout(role, own_stations)
         });
         let stations = stations.collect::<Result<Vec<LayoutStation>, PathError>>()?;
-        let crossings: Vec<&Hop> = self
-            .hops
-            .iter()
-            .filter(|hop| hop.kind == HopKind::Link)
-            .collect();
-        match crossings.as_slice() {
-            [_] => {}
-            [] => {
-                return Err(layout_error(
-                    PathMistake::NoLinkHop,
-                    self.hops[0].span.clone(),
-                ));
-            }
-            [first, second, ..] => {
-                let hint = format!(
-                    "write `-{0}->` for this hop, which is then inside a host; a second variant, with `-{1}->` there and \
-                     `~{0}~>` here, asks about the other stretch",
-                    second.protocol, first.protocol
-                );
-                return Err(PathError {
-                    hint: Some(hint),
-                    ..layout_error(PathMistake::SecondLinkHop, second.span.clone())
-                });
-            }
+        let mut crossings = self.hops.iter().filter(|hop| hop.kind == HopKind::Link);
+        if crossings.clone().next().is_none() {
+            let first = self.hops[0].span.clone();
+            return Err(layout_error(PathMistake::NoLinkHop, first));
+        }
+        if let Some(surplus) = crossings.nth(LINKS_AT_MOST) {
+            let hint = format!(
+                "write `-{}->` for a hop that is inside a host",
+                surplus.protocol
+            );
+            return Err(PathError {
+                hint: Some(hint),
+                ..layout_error(PathMistake::TooManyLinkHops, surplus.span.clone())
+            });
         }
         let hops = self
             .hops
@@ -236,8 +227,9 @@ fn layout_error(mistake: PathMistake, span: Range<usize>) -> PathError {
     PathError {
         mistake,
         span,
-        expected: "stations from `client` to a server, with one hop across the link (`~p~>`)"
-            .to_owned(),
+        expected: format!(
+            "stations from `client` to a server, with 1 to {LINKS_AT_MOST} hops across links (`~p~>`)"
+        ),
         hint: None,
     }
 }
@@ -436,7 +428,7 @@ impl<'a> Scanner<'a> {
                         found: found.to_owned(),
                     },
                     span,
-                    expected: "a hop: `~p~>` across the link or `-p->` inside a host, p being a \
+                    expected: "a hop: `~p~>` across a link or `-p->` inside a host, p being a \
                                protocol"
                         .to_owned(),
                     hint: None,
@@ -489,6 +481,19 @@ mod tests {
                 assert_eq!(names(&layout), ["client", "server"]);
             }
         }
+    }
+
+    #[test]
+    fn path_may_cross_several_links() {
+        let layout = run("client ~h2~> proxy -h1-> proxy ~h1~> nginx").unwrap();
+        let hops = [
+            (Protocol::H2, true),
+            (Protocol::H1, false),
+            (Protocol::H1, true),
+        ];
+        assert_eq!(layout.hops, hops);
+        let most = "client ~h1~> proxy ~h1~> proxy ~h1~> server";
+        assert_eq!(run(most).unwrap().hops.len(), LINKS_AT_MOST);
     }
 
     #[test]
@@ -602,7 +607,11 @@ mod tests {
             ),
             ("client", NoHop, "client"),
             ("client -h1-> server", NoLinkHop, "-h1->"),
-            ("client ~h1~> proxy ~h2~> server", SecondLinkHop, "~h2~>"),
+            (
+                "client ~h1~> proxy ~h1~> proxy ~h1~> proxy ~h2~> server",
+                TooManyLinkHops,
+                "~h2~>",
+            ),
         ];
         for (text, mistake, bytes) in cases {
             assert_eq!(run(text), Err((mistake, bytes)), "{text}");

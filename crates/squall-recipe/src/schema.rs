@@ -94,7 +94,12 @@ fn value(of: &Shape, key: &str) -> Value {
             { "type": "string", "pattern": OF_TARGETS },
         ] })),
         "extends" => words(PROGRAMS.into_iter().map(str::to_owned)),
-        "delay" | "loss" | "link" if is_of(&shapes::PRIMARY) => text_or(&shapes::DIRECTIONS),
+        "next_link" => {
+            json!({ "type": "array", "items": table(&shapes::NEXT_LINK), "minItems": 1 })
+        }
+        "delay" | "loss" | "link" if is_of(&shapes::PRIMARY) || is_of(&shapes::NEXT_LINK) => {
+            text_or(&shapes::DIRECTIONS)
+        }
         "delay" | "loss" | "link" if !is_of(&shapes::PAGE) => {
             one_or_more(&text_or(&shapes::DIRECTIONS))
         }
@@ -193,6 +198,7 @@ mod tests {
             "[conditions]\nlink = { up = \"rate 1mbit\" }\nschedule = [\"\", \"a.schedule\"]",
             "[profile.x]\nlink = [\"\", { down = \"trace a.trace\" }]\nschedule = \"a.schedule\"",
             "[profile.x.primary]\nvariant = \"a\"\nloss = { up = \"1%\" }\nschedule = \"\"",
+            "[[conditions.next_link]]\ndelay = \"20ms\"\nloss = { down = \"1%\" }",
         ] {
             assert!(with(right), "{right}");
         }
@@ -201,6 +207,8 @@ mod tests {
             "[conditions]\nloss = { up = [\"1%\"] }",
             "[conditions]\nschedule = { up = \"a.schedule\" }",
             "[profile.x.primary]\nvariant = \"a\"\nschedule = [\"a.schedule\"]",
+            "[[conditions.next_link]]\ndelay = [\"20ms\"]",
+            "[[conditions.next_link]]\nschedule = \"a.schedule\"",
         ] {
             assert!(!with(wrong), "{wrong}");
         }

@@ -383,6 +383,11 @@ impl<'d> Field<'d> {
         matches!(self.value, DeValue::Table(_))
     }
 
+    /// Whether it is a list.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
     /// The raw TOML value, for readers that accept several types.
     pub(crate) fn value(&self) -> &'d DeValue<'d> {
         self.value

@@ -107,7 +107,12 @@ pub(crate) const RESPONSE: Shape = Shape {
 };
 pub(crate) const CONDITIONS: Shape = Shape {
     label: "[conditions]",
-    keys: &["delay", "loss", "link", "schedule"],
+    keys: &["delay", "loss", "link", "schedule", "next_link"],
+};
+/// The conditions of a link behind the first.
+pub(crate) const NEXT_LINK: Shape = Shape {
+    label: "[[conditions.next_link]]",
+    keys: &["delay", "loss", "link"],
 };
 /// `delay`, `loss` and `link` where directions differ.
 pub(crate) const DIRECTIONS: Shape = Shape {
@@ -260,7 +265,7 @@ pub(crate) const PROFILE: Shape = Shape {
 };
 
 /// The tables that are searched, in this order, for the home of a key in the wrong table.
-pub(crate) const ALL: [&Shape; 26] = [
+pub(crate) const ALL: [&Shape; 27] = [
     &RECIPE,
     &LOAD,
     &REQUEST,
@@ -270,6 +275,7 @@ pub(crate) const ALL: [&Shape; 26] = [
     &UPLOAD,
     &RESPONSE,
     &CONDITIONS,
+    &NEXT_LINK,
     &DIRECTIONS,
     &VARIANT,
     &HOP,

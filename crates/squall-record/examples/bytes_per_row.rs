@@ -95,6 +95,7 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
         sent[flow as usize] = seq.wrapping_add(payload_len);
         let lost = noise.below(100) == 0;
         PacketRecord {
+            hop: 1,
             index: i / 2,
             direction: if is_up {
                 Direction::Up

@@ -118,8 +118,8 @@ pub enum RecordError {
         /// The missing metadata key.
         key: &'static str,
     },
-    /// A table has another schema version than this program.
-    #[error("{} has schema {found:?}, this squall reads schema {}; read it with the squall that wrote it", path.display(), crate::SCHEMA)]
+    /// A table has a schema version that this program does not read.
+    #[error("{} has schema {found:?}, this squall reads schemas {} to {}; read it with the squall that wrote it", path.display(), crate::READABLE_SCHEMAS.start(), crate::READABLE_SCHEMAS.end())]
     OtherSchema {
         /// The file.
         path: PathBuf,

@@ -244,9 +244,14 @@ impl TrialFolder {
         keylog(&self.root)
     }
 
-    /// The packets of the link: `link.pcapng`. It exists only if it was asked for.
+    /// The packets of the first link: `link.pcapng`. It exists only if it was asked for.
     pub fn capture(&self) -> PathBuf {
-        capture(&self.root)
+        self.capture_of(0)
+    }
+
+    /// The packets of a link, by its place among the links of the path, from 0: `link-2.pcapng` is that of the second.
+    pub fn capture_of(&self, link: usize) -> PathBuf {
+        capture(&self.root, link)
     }
 
     /// The trial's settings and results in numbers: `trial.json`.
@@ -356,9 +361,9 @@ impl PartialTrial {
         keylog(&self.root)
     }
 
-    /// Where `link.pcapng` is to be written, if at all.
-    pub fn capture(&self) -> PathBuf {
-        capture(&self.root)
+    /// Where the packets of a link are to be written, if at all: see [`TrialFolder::capture_of`].
+    pub fn capture_of(&self, link: usize) -> PathBuf {
+        capture(&self.root, link)
     }
 
     /// Where `trial.json` is to be written.
@@ -462,8 +467,11 @@ fn keylog(trial: &Path) -> PathBuf {
     trial.join("tls-keys.log")
 }
 
-fn capture(trial: &Path) -> PathBuf {
-    trial.join("link.pcapng")
+fn capture(trial: &Path, link: usize) -> PathBuf {
+    match link {
+        0 => trial.join("link.pcapng"),
+        further => trial.join(format!("link-{}.pcapng", further + 1)),
+    }
 }
 
 fn record(trial: &Path) -> PathBuf {
@@ -533,7 +541,8 @@ mod tests {
             (partial.frames(), "frames.parquet"),
             (partial.sockets(), "sockets.parquet"),
             (partial.keylog(), "tls-keys.log"),
-            (partial.capture(), "link.pcapng"),
+            (partial.capture_of(0), "link.pcapng"),
+            (partial.capture_of(1), "link-2.pcapng"),
         ];
         for (path, content) in &written {
             fs::write(path, content).unwrap();
@@ -547,6 +556,7 @@ mod tests {
             trial.sockets(),
             trial.keylog(),
             trial.capture(),
+            trial.capture_of(1),
         ];
         for (path, (_, name)) in read.iter().zip(&written) {
             assert_eq!(path.file_name().unwrap(), *name);
@@ -586,7 +596,7 @@ mod tests {
         // A trial of another schema version is not ours to remove.
         fs::write(
             run.complete_trial("a").unwrap().record(),
-            r#"{"schema": 9}"#,
+            r#"{"schema": 10}"#,
         )
         .unwrap();
         let again = begin(&run, "a");

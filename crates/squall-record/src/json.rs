@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Plan;
 
-use crate::{RecordError, SCHEMA};
+use crate::{READABLE_SCHEMAS, RecordError, SCHEMA};
 
 /// The field that every version of plan.json and trial.json has.
 #[derive(Deserialize)]
@@ -68,18 +68,18 @@ pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError
     write_json(path, &VersionedPlan { schema, plan })
 }
 
-/// Reads plan.json, which must have this program's schema version. A run of another version is thereby refused
+/// Reads plan.json, which must have a schema version that this program reads. A run of another version is thereby refused
 /// immediately, not when its first trial is read.
 pub fn read_plan(path: impl AsRef<Path>) -> Result<Plan, RecordError> {
     read_versioned(path.as_ref())
 }
 
-/// Reads a JSON file that must have this program's schema version.
+/// Reads a JSON file that must have a schema version that this program reads.
 pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
     let text = read(path)?;
     // Checked first, because another schema probably has other fields.
     let Version { schema } = parse(path, &text)?;
-    if schema != SCHEMA {
+    if !READABLE_SCHEMAS.contains(&schema) {
         return Err(RecordError::OtherSchema {
             path: path.into(),
             found: schema.to_string(),

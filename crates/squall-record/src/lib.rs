@@ -17,7 +17,7 @@
 //! let folder = tempfile::tempdir()?;
 //! let path = folder.path().join("packets.parquet");
 //! let syn = PacketRecord {
-//!     index: 0, direction: Direction::Up, flow: 0, client_port: 40_000, class: PacketClass::Syn,
+//!     hop: 1, index: 0, direction: Direction::Up, flow: 0, client_port: 40_000, class: PacketClass::Syn,
 //!     class_index: 0, length: 60, protocol: 6, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02, window_bytes: 64_240,
 //!     arrived: Time::from_nanos(1_000), queue_bytes: 0, queueing: Duration::ZERO, served: None, planned: None,
 //!     released: None, fate: Fate::LossDrop, dropped_in: 0, is_marked: false, is_corrupted: false, is_copy: false,
@@ -51,4 +51,7 @@ pub use table::{
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It is incremented when a column or
 /// field changes its meaning, type or name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 8;
+pub const SCHEMA: u32 = 9;
+
+/// The versions that are read: schema 8 lacks the columns for several links on a path, and nothing else.
+const READABLE_SCHEMAS: std::ops::RangeInclusive<u32> = 8..=SCHEMA;

@@ -55,8 +55,11 @@ pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: De
 /// Title, severity, cost, and how many trials show it.
 pub(crate) fn headline(found: &RunFinding) -> String {
     let finding = &found.finding;
+    let on_hop = finding
+        .hop
+        .map_or_else(String::new, |hop| format!(", on hop {hop}"));
     format!(
-        "{}: {}, {} {}, in {} of {}",
+        "{}{on_hop}: {}, {} {}, in {} of {}",
         finding.title,
         finding.severity.name(),
         percent(finding.share.part),
@@ -90,6 +93,7 @@ pub(crate) mod tests {
             loss: Probability::new(0.03).unwrap().into(),
             link: String::new().into(),
             schedule: String::new(),
+            next_links: Vec::new(),
         };
         let finding = Finding {
             name: "head_of_line".to_owned(),
@@ -113,6 +117,7 @@ pub(crate) mod tests {
                 station: "client <b>".to_owned(),
                 setting: "h3 & friends".to_owned(),
             }],
+            hop: None,
         };
         vec![CellFindings {
             variant: "h2c <x1>".to_owned(),

@@ -49,10 +49,11 @@ impl LinkTotals {
         &self.0[direction as usize]
     }
 
-    /// The health record of one direction, with what the kernel counted at its ends.
+    /// The health record of one direction of a path's first hop, with what the kernel counted at its ends.
     pub(crate) fn health(&self, direction: Direction, kernel: KernelCounters) -> DirectionHealth {
         let totals = self.of(direction);
         DirectionHealth {
+            hop: 1,
             direction,
             packets: totals.packets,
             copies: totals.copies,

@@ -335,6 +335,7 @@ fn datagram(
     let mut at_once = rows[from..].iter().take_while(|row| row.arrived == time);
     let captured = at_once.find(|row| row.direction == direction);
     PacketRecord {
+        hop: 1,
         index: captured.map_or(like.index, |row| row.index),
         direction,
         class: PacketClass::Other,

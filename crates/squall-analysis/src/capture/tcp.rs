@@ -320,6 +320,7 @@ mod tests {
     ) -> PacketRecord {
         let seen = Time::from_nanos(time * 1_000);
         PacketRecord {
+            hop: 1,
             index: 0,
             direction,
             flow: 0,

@@ -34,6 +34,7 @@ projection! {
     /// A row of packets.parquet.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PacketCells of row: PacketRecord {
+        pub(super) hop: u8 = row.hop, "hop";
         pub(super) index: u64 = row.index, "index";
         pub(super) direction: Direction = row.direction, "direction";
         pub(super) flow: u32 = row.flow, "flow";

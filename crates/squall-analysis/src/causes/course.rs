@@ -49,7 +49,7 @@ pub struct Course {
     /// The passage of the response.
     pub down: Option<Passage>,
     /// On a path of several hops, each of them from the client on; `up` and `down` are then those of the hop across the
-    /// link.
+    /// first link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopCourse>,
 }
@@ -70,6 +70,20 @@ pub struct HopCourse {
     /// What its time was spent on, in order and without gaps; empty if it had no time. `server` here is what the next hop
     /// was doing.
     pub stages: Vec<Stage>,
+    /// The passage of the request over this hop's link, if the path has crossed another link before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<Passage>,
+    /// The passage of the response over that link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<Passage>,
+}
+
+impl Course {
+    /// The passages over all links.
+    pub fn passages(&self) -> impl Iterator<Item = &Passage> {
+        let further = self.hops.iter().flat_map(|hop| [&hop.up, &hop.down]);
+        [&self.up, &self.down].into_iter().chain(further).flatten()
+    }
 }
 
 /// A span with its cause.

@@ -81,7 +81,7 @@ pub(super) struct BareDrop {
     pub(super) fate: Fate,
 }
 
-/// The link's packets, by flow.
+/// The packets of the hop's link, by flow.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     pub(super) tcp: NumberMap<tcp::PackedFlow>,
@@ -203,6 +203,7 @@ impl Inputs {
         if is_bare && (row.fate.is_drop() || row.fate == Fate::WriteError) {
             self.bare_drops.push(BareDrop {
                 packet: PacketRef {
+                    hop: row.hop,
                     direction: row.direction,
                     index: row.index,
                 },

@@ -71,6 +71,7 @@ use queue::{Occupancy, Slices};
 use requests::IndexedRequest;
 pub use rows::CauseRows;
 use rows::CauseRowsBuilder;
+pub(crate) use rows::without_roots;
 pub use shares::{BANDS, Band, BandTime, CellBandTimes, RunBandTimes, TrialBandTimes};
 use timeline::{MessageContext, RequestContext, ServerMarks};
 use walk::Span;

@@ -54,6 +54,8 @@ struct Datagram {
 #[derive(Debug)]
 pub(super) struct PackedFlow {
     rows: PackedRows,
+    /// The hop that it crosses.
+    hop: u8,
     before: [Datagram; 2],
     /// The client's first datagram: its index, and when it was sent.
     first: Option<(u64, u64)>,
@@ -63,6 +65,7 @@ pub(super) struct PackedFlow {
 
 const NO_DATAGRAM: Datagram = Datagram {
     packet: PacketRef {
+        hop: 0,
         direction: Direction::Up,
         index: 0,
     },
@@ -78,6 +81,7 @@ impl Default for PackedFlow {
     fn default() -> PackedFlow {
         PackedFlow {
             rows: PackedRows::default(),
+            hop: 0,
             before: [NO_DATAGRAM; 2],
             first: None,
             accepted: NEVER,
@@ -348,6 +352,7 @@ impl PackedFlow {
         if packet.is_copy {
             return;
         }
+        self.hop = packet.hop;
         // A corrupted datagram fails UDP's checksum or its AEAD.
         let arrived = if packet.is_corrupted {
             NEVER
@@ -356,6 +361,7 @@ impl PackedFlow {
         };
         let mut datagram = Datagram {
             packet: PacketRef {
+                hop: packet.hop,
                 direction: packet.direction,
                 index: packet.index,
             },
@@ -391,6 +397,7 @@ impl PackedFlow {
         let mut before = [NO_DATAGRAM; 2];
         while reader.has_more() {
             let mut own = NO_DATAGRAM;
+            own.packet.hop = self.hop;
             code(&mut reader, &before, &mut own);
             let direction = own.packet.direction as usize;
             before[direction] = own;
@@ -588,6 +595,7 @@ mod tests {
             };
             Datagram {
                 packet: PacketRef {
+                    hop: 0,
                     direction: Direction::ALL[(draw(1) % 2) as usize],
                     index: number(10),
                 },

@@ -34,7 +34,7 @@ const NO_ROW: CausesRecord = CausesRecord {
 };
 
 /// The roots of a queue of which nothing is known.
-pub(super) fn without_roots(spans: &CauseSpans) -> CauseSpans {
+pub(crate) fn without_roots(spans: &CauseSpans) -> CauseSpans {
     let mut roots = CauseSpans::NONE;
     roots[Cause::Queue] = spans[Cause::Queue];
     roots
@@ -74,10 +74,15 @@ fn code<C: Coder>(coder: &mut C, place: usize, row: &mut CausesRecord) {
         row.queue_roots = without_roots(&row.spans);
     }
     if mask >> RESPONSIBLE & 1 == 1 {
+        let mut hop = row.responsible.map_or(0, |packet| packet.hop.into());
         let mut index = row.responsible.map_or(0, |packet| packet.index);
+        coder.plain(&mut hop);
         coder.plain(&mut index);
-        let direction = Direction::ALL[(mask >> DIRECTION & 1) as usize];
-        row.responsible = Some(PacketRef { direction, index });
+        row.responsible = Some(PacketRef {
+            hop: hop as u8,
+            direction: Direction::ALL[(mask >> DIRECTION & 1) as usize],
+            index,
+        });
     }
 }
 
@@ -245,6 +250,7 @@ mod tests {
                 row.queue_roots[Cause::Loss] = Duration::from_nanos(draw(7));
             }
             row.responsible = (draw(3) % 4 == 0).then(|| PacketRef {
+                hop: (draw(8) % 4) as u8,
                 direction: Direction::ALL[(draw(4) % 2) as usize],
                 index: draw(5),
             });

@@ -656,6 +656,7 @@ mod tests {
             span: Span { from, to },
             settled: to + 10 * MS,
             packet: PacketRef {
+                hop: 1,
                 direction: Direction::Up,
                 index,
             },

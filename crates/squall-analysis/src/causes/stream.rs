@@ -299,6 +299,7 @@ pub(super) mod tests {
     ) -> Transmission {
         Transmission {
             packet: PacketRef {
+                hop: 1,
                 direction: Direction::Down,
                 index,
             },

@@ -74,6 +74,7 @@ struct PacketRow {
 const NO_ROW: PacketRow = PacketRow {
     segment: Segment {
         packet: PacketRef {
+            hop: 0,
             direction: Direction::Up,
             index: 0,
         },
@@ -96,6 +97,8 @@ const NO_ROW: PacketRow = PacketRow {
 #[derive(Debug)]
 pub(super) struct PackedFlow {
     rows: PackedRows,
+    /// The hop that it crosses.
+    hop: u8,
     /// Segments and acknowledgements, by direction.
     counts: [[usize; 2]; 2],
     /// The last row of each direction; below, the arrival of the flow's last row.
@@ -111,6 +114,7 @@ impl Default for PackedFlow {
     fn default() -> PackedFlow {
         PackedFlow {
             rows: PackedRows::default(),
+            hop: 0,
             counts: [[0; 2]; 2],
             before: [NO_ROW; 2],
             last_arrival: 0,
@@ -332,6 +336,7 @@ impl TcpConnection {
 
 impl PackedFlow {
     pub(super) fn add(&mut self, packet: &PacketCells) {
+        self.hop = packet.hop;
         let direction = packet.direction;
         let arrived = packet.arrived.as_nanos();
         // A corrupted packet fails its checksum, so TCP never sees it.
@@ -344,6 +349,7 @@ impl PackedFlow {
         let mut row = PacketRow {
             segment: Segment {
                 packet: PacketRef {
+                    hop: packet.hop,
                     direction,
                     index: packet.index,
                 },
@@ -398,6 +404,7 @@ impl PackedFlow {
         let (mut before, mut last_arrival) = ([NO_ROW; 2], 0);
         while reader.has_more() {
             let mut row = NO_ROW;
+            row.segment.packet.hop = self.hop;
             code(&mut reader, &before, last_arrival, &mut row);
             update_base(&mut before, &row);
             last_arrival = row.segment.arrived;
@@ -608,6 +615,7 @@ mod tests {
         };
         let maybe = |of: u64| (draw(of) % 5 > 0).then(|| Time::from_nanos(number(of + 1)));
         PacketCells {
+            hop: 1,
             index: number(10),
             direction: Direction::ALL[(draw(20) % 2) as usize],
             flow: 0,
@@ -649,6 +657,7 @@ mod tests {
                 .filter(|p| p.payload_len > 0 || p.tcp_flags & SYN != 0)
                 .map(|p| Segment {
                     packet: PacketRef {
+                        hop: 1,
                         direction,
                         index: p.index,
                     },
@@ -681,6 +690,7 @@ mod tests {
     #[test]
     fn the_first_acknowledgement_after_the_syn_marks_the_accept() {
         let packet = |index: u64, flags: u8, at: u64| PacketCells {
+            hop: 1,
             index,
             direction: Direction::Up,
             seq: index as u32,

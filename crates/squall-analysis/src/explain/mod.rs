@@ -102,18 +102,21 @@ impl CauseTime {
     }
 }
 
-/// Names a packet of the link.
+/// Names a packet of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketName {
+    /// The hop whose link it reached, from 1 at the client.
+    pub hop: u8,
     /// Its direction.
     pub direction: Direction,
-    /// Its number among all packets of its direction.
+    /// Its number among all packets of its link and direction.
     pub index: u64,
 }
 
 impl From<PacketRef> for PacketName {
     fn from(packet: PacketRef) -> PacketName {
         PacketName {
+            hop: packet.hop,
             direction: packet.direction,
             index: packet.index,
         }
@@ -131,7 +134,7 @@ pub struct DroppedPacket {
     pub dropped_at: Time,
     /// What happened to it.
     pub fate: Fate,
-    /// The client's connection; `None` if it belongs to no connection.
+    /// The connection of the hop's client; `None` if it belongs to no connection.
     pub connection: Option<u32>,
     /// QUIC: the stream of its first stream bytes.
     pub stream: Option<u64>,
@@ -181,6 +184,7 @@ impl DroppedPacket {
     fn of_packet(packet: &PacketRecord) -> DroppedPacket {
         DroppedPacket {
             packet: PacketName {
+                hop: packet.hop,
                 direction: packet.direction,
                 index: packet.index,
             },

@@ -35,9 +35,9 @@ pub struct Moment {
     pub in_flight: Vec<RequestInFlight>,
     /// The connections of these requests, in order.
     pub connections: Vec<ConnectionState>,
-    /// Both directions of the link.
+    /// Both directions of each link.
     pub link: Vec<LinkDirectionState>,
-    /// What the link dropped about this time, and what was not repaired yet.
+    /// What the links dropped about this time, and what was not repaired yet.
     pub drops: Vec<DroppedPacket>,
 }
 
@@ -111,9 +111,11 @@ pub struct TransportSample {
     pub rtt: Option<Duration>,
 }
 
-/// One direction of the link.
+/// One direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkDirectionState {
+    /// The hop that crosses the link, from 1 at the client.
+    pub hop: u8,
     /// The direction.
     pub direction: Direction,
     /// Packets that waited for the rate or were being sent at it; `None` if the link had no rate.
@@ -163,9 +165,11 @@ pub fn moment(tables: &Tables<'_>, path: Option<&PathShape>, at: Time, around: D
         around,
         waiting: cause_counts(&in_flight),
         connections: connections(tables, &in_flight, &courses, at),
-        link: Direction::ALL
-            .map(|direction| link_direction_state(tables.packets, direction, at, around))
-            .to_vec(),
+        link: link_hops(tables.packets, path)
+            .into_iter()
+            .flat_map(|hop| Direction::ALL.map(|direction| (hop, direction)))
+            .map(|of| link_direction_state(tables.packets, of, at, around))
+            .collect(),
         drops: drops(tables, &attribution.drops, path.is_some(), at, around),
         in_flight,
     }
@@ -300,13 +304,23 @@ fn is_around(time: Time, at: Time, around: Duration) -> bool {
     time.since(at) <= around && at.since(time) <= around
 }
 
+/// The hops across links: those of the path or, if it is not known, those of the packets.
+fn link_hops(packets: &[PacketRecord], path: Option<&PathShape>) -> BTreeSet<u8> {
+    match path {
+        Some(path) => path.link_hops().collect(),
+        None => packets.iter().map(|packet| packet.hop).collect(),
+    }
+}
+
 fn link_direction_state(
     packets: &[PacketRecord],
-    direction: Direction,
+    (hop, direction): (u8, Direction),
     at: Time,
     around: Duration,
 ) -> LinkDirectionState {
+    let is_of_link = |packet: &&PacketRecord| [hop, PacketRecord::ONLY_LINK].contains(&packet.hop);
     let mut state = LinkDirectionState {
+        hop,
         direction,
         queued_packets: None,
         queued_bytes: None,
@@ -316,6 +330,7 @@ fn link_direction_state(
     };
     for packet in packets
         .iter()
+        .filter(is_of_link)
         .filter(|packet| packet.direction == direction)
     {
         let is_there = packet.arrived <= at;

@@ -277,10 +277,8 @@ fn blockers(
         if causes.spans[cause].is_zero() {
             continue;
         }
-        let passages = [course.up.as_ref(), course.down.as_ref()];
-        let mut behind: Vec<&RequestAhead> = passages
-            .into_iter()
-            .flatten()
+        let mut behind: Vec<&RequestAhead> = course
+            .passages()
             .flat_map(|passage| &passage.behind)
             .collect();
         behind.sort_by_key(|ahead| std::cmp::Reverse(ahead.packets));

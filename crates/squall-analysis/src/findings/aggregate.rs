@@ -3,6 +3,8 @@
 //! Trials are never pooled: a share is the median over the trials that show the finding. Invalid trials are left out,
 //! except for the finding that says why they are invalid.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Condition;
 use squall_base::record::{TrialRecord, Validity};
@@ -87,7 +89,10 @@ pub fn aggregate(trials: &[TrialFindings]) -> Vec<CellFindings> {
 
 fn of_cell(trials: &[&TrialFindings]) -> Vec<RunFinding> {
     let mut found = Vec::new();
-    for name in super::names() {
+    let all = trials.iter().flat_map(|trial| &trial.findings);
+    let hops: BTreeSet<Option<u8>> = all.map(|finding| finding.hop).collect();
+    let kinds = super::names().flat_map(|name| hops.iter().map(move |hop| (name, *hop)));
+    for (name, hop) in kinds {
         let counts =
             |trial: &&&TrialFindings| trial.is_valid || name == generator_late::DETECTOR.name;
         let mut shown: Vec<(&TrialFindings, &Finding)> = trials
@@ -95,7 +100,10 @@ fn of_cell(trials: &[&TrialFindings]) -> Vec<RunFinding> {
             .filter(counts)
             .filter_map(|trial| {
                 let mut findings = trial.findings.iter();
-                Some((*trial, findings.find(|finding| finding.name == name)?))
+                Some((
+                    *trial,
+                    findings.find(|it| it.name == name && it.hop == hop)?,
+                ))
             })
             .collect();
         shown.sort_by(|(_, a), (_, b)| a.share.part.total_cmp(&b.share.part));

@@ -6,7 +6,7 @@ use squall_base::record::{Cause, Direction, Fate, Side};
 use super::case::{Case, count, number};
 use super::flows::DirectionTotals;
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "bufferbloat",
@@ -14,6 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Packets waited in a queue for longer than the whole round trip takes without it, and hardly any was \
                   dropped, so the senders kept it full. Every request behind that queue pays for it, also the small \
                   ones.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -29,7 +30,7 @@ const OF_TIME_AT_LEAST: f64 = 0.1;
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let wait = case.round_trip().max(WAIT_AT_LEAST);
     let bloated = |direction| {
-        let totals = case.records.flows.totals(direction);
+        let totals = case.flows().totals(direction);
         is_bloated(totals, wait).then_some((direction, totals))
     };
     let (direction, totals) = bloated(Direction::Down).or_else(|| bloated(Direction::Up))?;

@@ -7,13 +7,14 @@ use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::flows::Packet;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "burst_loss",
     title: "Bursts overflow the queue",
     explanation: "The queue dropped packets that came back to back behind many others of the same flow. A sender that \
                   spaces its packets over the round trip would have fitted the same data into the same queue.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -28,7 +29,7 @@ const OF_DROPS_AT_LEAST: f64 = 0.5;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut drops, mut in_bursts, mut by_side) = (0, 0, [0_u64; 2]);
-    for (_, packets) in case.records.flows.tcp() {
+    for (_, packets) in case.flows().tcp() {
         for (side, direction) in [
             (Side::Client, Direction::Up),
             (Side::Server, Direction::Down),

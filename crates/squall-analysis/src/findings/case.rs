@@ -1,18 +1,24 @@
 //! A trial as detectors see it: its records joined with its causes, and the sums that several detectors need.
 //!
-//! Shares of time cover the measured requests; counts of connections and frames cover the whole trial.
+//! On a path of several links, a detector of links looks at one of them at a time: it gets the packets, drops and sockets
+//! of that link and the time on its hop. Shares of time cover the measured requests; counts of connections and frames cover
+//! the whole trial.
 
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
 use squall_base::plan::{Hop, Protocol, Version};
-use squall_base::record::{Cause, CausesRecord, DropRecord, Health, Side, TrialRecord};
+use squall_base::record::{
+    Cause, CausesRecord, DropRecord, Health, PacketRecord, Side, TrialRecord,
+};
 
 use super::costs::Costs;
+use super::flows::Flows;
+use super::frames::ConnectionFrames;
 use super::knob::{Knob, fix};
 use super::records::{ConnectionKey, Records, RequestRow};
 use super::{CostShare, Detection, Evidence, Fix, Number, Whole};
-use crate::causes::Attribution;
+use crate::causes::{Attribution, without_roots};
 
 /// Anything under 1 % of response time is not reported: it would not change a three-digit figure, neither the mean nor a
 /// percentile. A judgement.
@@ -20,6 +26,9 @@ pub(super) const TIME_AT_LEAST: f64 = 0.01;
 
 /// One trial.
 pub(super) struct Case<'a> {
+    /// Of several links, the hop of the one that is looked at.
+    link: Option<u8>,
+    no_flows: Flows,
     pub(super) records: Records,
     attribution: Option<&'a Attribution>,
     pub(super) trial: &'a TrialRecord,
@@ -61,6 +70,8 @@ impl<'a> Case<'a> {
         // Causes come in the order of the requests; another number of them would belong to another trial.
         let attribution = attribution.filter(|it| it.causes.len() == records.requests.len());
         Case {
+            link: None,
+            no_flows: Flows::default(),
             records,
             attribution,
             trial,
@@ -70,6 +81,11 @@ impl<'a> Case<'a> {
             total_ns,
             measured,
         }
+    }
+
+    /// Looks at the whole path, or at one of several links by its hop.
+    pub(super) fn look_at(&mut self, link: Option<u8>) {
+        self.link = link;
     }
 
     pub(super) fn health(&self) -> &Health {
@@ -86,10 +102,14 @@ impl<'a> Case<'a> {
         self.measured
     }
 
-    /// Measured requests with their causes; empty if these are not known.
+    /// Measured requests with their causes; empty if these are not known. Of one of several links, these are the causes on
+    /// its hop, without what requests in a queue waited for: that may be on any hop.
     pub(super) fn attributed(&self) -> impl Iterator<Item = (&RequestRow, CausesRecord)> {
-        let causes = self.attribution.into_iter().flat_map(|it| it.causes.iter());
-        let rows = self.records.requests.iter().zip(causes);
+        let total = self.attribution.filter(|_| self.link.is_none());
+        let total = total.into_iter().flat_map(|it| it.causes.iter());
+        let on_hop = self.attribution.zip(self.link).into_iter();
+        let on_hop = on_hop.flat_map(|(it, hop)| of_hop(&it.hops, hop));
+        let rows = self.records.requests.iter().zip(total.chain(on_hop));
         rows.filter(|(row, _)| row.is_measured)
     }
 
@@ -98,8 +118,24 @@ impl<'a> Case<'a> {
         self.attribution.is_some()
     }
 
-    pub(super) fn drops(&self) -> &[DropRecord] {
-        self.attribution.map_or(&[], |it| &it.drops)
+    /// The drops of the link.
+    pub(super) fn drops(&self) -> impl Iterator<Item = &DropRecord> {
+        let drops = self.attribution.into_iter().flat_map(|it| &it.drops);
+        drops.filter(|row| self.link.is_none_or(|link| row.packet.hop == link))
+    }
+
+    /// The packets of the link.
+    pub(super) fn flows(&self) -> &Flows {
+        let flows = &self.records.flows;
+        let own = flows.get(&self.link_hop().0);
+        own.or_else(|| flows.get(&PacketRecord::ONLY_LINK))
+            .unwrap_or(&self.no_flows)
+    }
+
+    /// Connections with their frames; of one of several links, those that cross it.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (&ConnectionKey, &ConnectionFrames)> {
+        let frames = self.records.frames.iter();
+        frames.filter(|((hop, ..), _)| self.link.is_none_or(|link| *hop == link))
     }
 
     /// The row of a request by its number.
@@ -112,9 +148,10 @@ impl<'a> Case<'a> {
             .map(|found| &self.records.requests[self.by_request[found].1])
     }
 
-    /// The requests of one of the client's connections.
+    /// The requests of one of the client's connections; none on a link that the client's hop does not cross.
     pub(super) fn rows_of(&self, connection: u32) -> impl Iterator<Item = &RequestRow> {
-        let places = self.by_connection.get(&connection);
+        let is_client = self.link.is_none_or(|link| link == 1);
+        let places = self.by_connection.get(&connection).filter(|_| is_client);
         let places = places.map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| &self.records.requests[*place])
     }
@@ -177,9 +214,12 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The hop across the link and its number.
+    /// The hop across the link and its number; of several links, that of the one looked at, or of the first.
     pub(super) fn link_hop(&self) -> (u8, &Hop) {
-        self.trial.trial.variant.link_hop()
+        let variant = &self.trial.trial.variant;
+        let is_own = |(hop, _): &(u8, &Hop)| Some(*hop) == self.link;
+        let own = variant.link_hops().find(is_own);
+        own.unwrap_or_else(|| variant.link_hop())
     }
 
     /// The protocol across the link.
@@ -194,7 +234,21 @@ impl<'a> Case<'a> {
 
     /// The link's configured round trip, without queues.
     pub(super) fn round_trip(&self) -> Duration {
-        self.trial.trial.condition.round_trip()
+        self.trial.trial.link_round_trip(self.link_hop().0)
+    }
+
+    /// The round trip that a hop's peers wait for: that of its own link or, inside a host, the longest of all links.
+    pub(super) fn round_trip_at(&self, hop: u8) -> Duration {
+        let trial = &self.trial.trial;
+        let round_trip = |(link, _): (u8, &Hop)| trial.link_round_trip(link);
+        let mut links = trial.variant.link_hops();
+        match links.find(|(link, _)| *link == hop) {
+            Some(own) => round_trip(own),
+            None => {
+                let all = trial.variant.link_hops().map(round_trip);
+                all.max().unwrap_or_default()
+            }
+        }
     }
 
     /// The congestion control of that side of the link's hop, as a sender.
@@ -247,6 +301,15 @@ impl<'a> Case<'a> {
     pub(super) fn link_fix(&self, side: Side, knob: Knob) -> Fix {
         self.fix(self.link_hop().0, side, knob)
     }
+}
+
+/// The causes of all requests on a hop, in the order of the requests.
+fn of_hop(rows: &[CausesRecord], hop: u8) -> impl Iterator<Item = CausesRecord> {
+    let own = rows.iter().filter(move |row| row.hop == hop);
+    own.map(|row| CausesRecord {
+        queue_roots: without_roots(&row.spans),
+        ..*row
+    })
 }
 
 /// The other side.

@@ -4,19 +4,20 @@ use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "connection_window",
     title: "Connection window too small",
     explanation: "The window that all streams of the connection share was used up, while streams still had some of \
                   their own. Requests so wait for each other although each stream was promised more.",
+    scope: Scope::Link,
     detect,
 };
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let blocked = |side| {
-        let frames = case.records.frames.iter();
+        let frames = case.frames();
         let of_side = frames.filter(|((_, of, _), _)| *of == side);
         of_side
             .map(|(_, frames)| frames.connection.blocked_ns)
@@ -28,7 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         std::cmp::Ordering::Less => Side::Server,
         std::cmp::Ordering::Equal => case.main_sender(),
     };
-    let mut frames = case.records.frames.iter();
+    let mut frames = case.frames();
     let of_sender = frames.find(|((_, side, _), _)| *side == sender);
     let window = of_sender.and_then(|(_, frames)| frames.connection.window);
     let numbers = window.map(|bytes| number("connection window", bytes as f64, "bytes"));

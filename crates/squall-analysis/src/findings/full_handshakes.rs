@@ -4,7 +4,7 @@ use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "full_handshakes",
@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The client opened connection after connection to the same server, and most of them exchanged and \
                   checked certificates anew. A ticket of the first one would have saved that work, and with TLS 1.2 a \
                   round trip.",
+    scope: Scope::Path,
     detect,
 };
 

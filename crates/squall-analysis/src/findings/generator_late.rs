@@ -6,13 +6,14 @@ use squall_base::record::{Outcome, Side};
 use super::case::{Case, number};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "generator_late",
     title: "The generator was late",
     explanation: "Requests were taken up later than the schedule wanted them, by more than a sound trial allows. \
                   Their latencies are partly the generator's own, so the trial is no evidence.",
+    scope: Scope::Path,
     detect,
 };
 

@@ -6,13 +6,14 @@ use super::case::{Case, count};
 use super::costs::Costs;
 use super::handshake_per_request::handshake;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "goaway_churn",
     title: "GOAWAY after a few requests",
     explanation: "The server ended its connections with GOAWAY while the load went on. Each time a request had to wait \
                   for a new connection with its handshakes, and for its congestion window to grow again.",
+    scope: Scope::Path,
     detect,
 };
 

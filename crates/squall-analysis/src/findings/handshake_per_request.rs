@@ -7,13 +7,14 @@ use super::case::{Case, count};
 use super::costs::Costs;
 use super::knob::Knob;
 use super::records::RequestRow;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "handshake_per_request",
     title: "A handshake for most requests",
     explanation: "Connections were used for one request or two and then opened anew. Each time the request waits a \
                   round trip for TCP and one or two for TLS before its first byte can leave.",
+    scope: Scope::Path,
     detect,
 };
 

@@ -4,13 +4,14 @@ use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "head_of_line",
     title: "TCP head-of-line blocking",
     explanation: "Bytes of these requests had arrived, but TCP held them back because bytes of other requests before \
                   them were missing. One lost packet so delays every request that shares its connection.",
+    scope: Scope::Link,
     detect,
 };
 

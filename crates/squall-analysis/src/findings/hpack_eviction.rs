@@ -2,13 +2,14 @@
 
 use super::case::{Case, count, number, peer};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "hpack_eviction",
     title: "Header fields are not compressed",
     explanation: "Header sections stay as long as the first one on their connection, although a trial sends the same \
                   fields every time. The dynamic table of HPACK is too small to hold them, or is not used.",
+    scope: Scope::Path,
     detect,
 };
 

@@ -48,7 +48,7 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
         .get(place + usize::from(side == Side::Server));
     let protocol = variant.hops.get(place).map(|hop| hop.protocol);
     let setting = match (knob, program(station)) {
-        (Knob::QueueDiscipline, _) => return path_fix(QUEUE_DISCIPLINE),
+        (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
         (knob, "") => recipe_key(knob, protocol).to_owned(),
         (knob, program) => program_setting(knob, program, side),
     };
@@ -71,10 +71,13 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
 const QUEUE_DISCIPLINE: &str =
     "an active queue (CoDel, FQ-CoDel, PIE) or a shorter one at the bottleneck";
 
-fn path_fix(setting: &str) -> Fix {
+fn path_fix(variant: &Variant, hop: u8) -> Fix {
     Fix {
-        station: "the path".to_owned(),
-        setting: setting.to_owned(),
+        station: match variant.links() {
+            0 | 1 => "the path".to_owned(),
+            _ => format!("the link of hop {hop}"),
+        },
+        setting: QUEUE_DISCIPLINE.to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
 use super::frames::OutgoingData;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "late_window_updates",
@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The receiver gives its window back in large steps, and what has not reached a step stays with it \
                   while the sender waits. So a stream carries much less than its window in a round trip, as little as \
                   half of it.",
+    scope: Scope::Path,
     detect,
 };
 
@@ -30,15 +31,12 @@ const STEP_AT_LEAST: f64 = 0.35;
 const ROUND_TRIPS_AT_LEAST: f64 = 3.0;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let round_trip = case.round_trip();
-    if round_trip.is_zero() {
-        return None;
-    }
     let mut costs = Costs::default();
     let mut worst: Option<(f64, u64, u8, Side)> = None;
     for (key, frames) in &case.records.frames {
+        let round_trip = case.round_trip_at(key.0);
         // Streams that share a connection's window get only a part of it, whenever updates come.
-        if frames.connection.blocks > 0 {
+        if round_trip.is_zero() || frames.connection.blocks > 0 {
             continue;
         }
         for (stream, outgoing) in &frames.outgoing {

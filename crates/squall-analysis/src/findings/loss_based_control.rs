@@ -5,13 +5,14 @@ use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
     title: "Loss taken for congestion",
     explanation: "Packets were lost although no queue had built up, and a congestion control that goes by losses made \
                   its window smaller each time. Data waited in the sender on a path that was free.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -42,7 +43,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         Side::Client => Direction::Up,
         Side::Server => Direction::Down,
     };
-    let totals = case.records.flows.totals(direction);
+    let totals = case.flows().totals(direction);
     let random = totals.drops(&[Fate::LossDrop, Fate::BurstDrop]);
     let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
     let queueing = totals.median_queueing();

@@ -57,6 +57,7 @@ fn planned(protocol: Protocol) -> Trial {
             loss: Probability::ZERO.into(),
             link: String::new().into(),
             schedule: String::new(),
+            next_links: Vec::new(),
         },
         load: Load::constant(
             Rate::new(100, Duration::from_secs(1)).unwrap(),
@@ -105,6 +106,7 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
             kernel: String::new(),
             client_congestion_control: Vec::new(),
             server_congestion_control: Vec::new(),
+            next_links: Vec::new(),
             sysctls: std::collections::BTreeMap::new(),
             link_scheduling: "fifo".to_owned(),
             station_scheduling: "fifo".to_owned(),
@@ -120,6 +122,8 @@ pub(super) struct TestTrial {
     pub(super) trial: TrialRecord,
     pub(super) requests: Vec<RequestRecord>,
     pub(super) causes: Vec<CausesRecord>,
+    /// Causes on each hop, if there are several.
+    pub(super) hop_causes: Vec<CausesRecord>,
     pub(super) drops: Vec<DropRecord>,
     pub(super) frames: Vec<FrameRecord>,
     pub(super) packets: Vec<PacketRecord>,
@@ -136,6 +140,7 @@ impl TestTrial {
             trial: trial(protocol),
             requests: Vec::new(),
             causes: Vec::new(),
+            hop_causes: Vec::new(),
             drops: Vec::new(),
             frames: Vec::new(),
             packets: Vec::new(),
@@ -182,6 +187,27 @@ impl TestTrial {
         made
     }
 
+    /// Puts a hop across another link in front: everything so far happened on the second hop.
+    pub(super) fn put_behind_another_link(&mut self) {
+        let variant = &mut self.trial.trial.variant;
+        variant.hops.insert(0, variant.hops[0].clone());
+        variant.stations.insert(1, variant.stations[1].clone());
+        let on_hop = |hop: u8| {
+            let rows = self.causes.iter();
+            rows.map(move |row| CausesRecord { hop, ..*row })
+        };
+        let mut hop_causes: Vec<CausesRecord> = on_hop(1).chain(on_hop(2)).collect();
+        for row in hop_causes.iter_mut().filter(|row| row.hop == 1) {
+            let total = row.spans.total();
+            row.spans = squall_base::record::CauseSpans::default();
+            row.spans[Cause::Server] = total;
+        }
+        self.hop_causes = hop_causes;
+        self.drops.iter_mut().for_each(|row| row.packet.hop = 2);
+        self.packets.iter_mut().for_each(|row| row.hop = 2);
+        self.sockets.iter_mut().for_each(|row| row.hop = 2);
+    }
+
     /// Makes these requests take longer by `span`, for that cause.
     pub(super) fn spend(&mut self, requests: std::ops::Range<u64>, cause: Cause, span: Duration) {
         for n in requests {
@@ -200,6 +226,7 @@ impl TestTrial {
         self.spend(request..request + 1, cause, delay);
         self.drops.push(DropRecord {
             packet: PacketRef {
+                hop: 1,
                 direction: Direction::Down,
                 index: request,
             },
@@ -290,6 +317,7 @@ impl TestTrial {
             _ => PacketClass::Data,
         };
         self.packets.push(PacketRecord {
+            hop: 1,
             index: self.packets.len() as u64,
             direction,
             flow: 0,
@@ -346,7 +374,7 @@ impl TestTrial {
             .iter()
             .for_each(|row| records.add_exchange(row));
         let attribution = Attribution {
-            hops: Vec::new(),
+            hops: self.hop_causes.clone(),
             causes: self.causes.iter().copied().collect(),
             drops: self.drops.clone(),
         };

@@ -8,13 +8,14 @@ use squall_base::record::Side;
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::knob::Knob;
 use super::pool_exhaustion::{max_concurrency, waits_behind_healthy_exchanges};
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "max_streams",
     title: "All streams of the connections are in use",
     explanation: "As many requests were under way on the connections as may be at once, by the server's limit or the \
                   client's own. Further ones waited in line before anything of them was sent.",
+    scope: Scope::Path,
     detect,
 };
 

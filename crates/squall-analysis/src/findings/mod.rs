@@ -186,6 +186,9 @@ pub struct Finding {
     pub explanation: String,
     /// What fixes it.
     pub fixes: Vec<Fix>,
+    /// On a path of several links: the hop whose link it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop: Option<u8>,
 }
 
 impl Finding {
@@ -206,12 +209,22 @@ struct Detection {
     fixes: Vec<Fix>,
 }
 
+/// What a detector looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// The whole path.
+    Path,
+    /// One link: of several, one after the other.
+    Link,
+}
+
 /// One pathology: what it is, and how to detect it.
 struct Detector {
     name: &'static str,
     title: &'static str,
     /// Two sentences.
     explanation: &'static str,
+    scope: Scope,
     /// Evidence, or nothing.
     detect: fn(&Case<'_>) -> Option<Detection>,
 }
@@ -265,12 +278,22 @@ pub fn find(
     attribution: Option<&Attribution>,
     trial: &TrialRecord,
 ) -> Vec<Finding> {
-    let case = Case::new(records, attribution, trial);
-    let mut findings: Vec<Finding> = DETECTORS
-        .iter()
-        .filter_map(|detector| {
-            let detection = (detector.detect)(&case)?;
-            Some(Finding {
+    let mut case = Case::new(records, attribution, trial);
+    let variant = &trial.trial.variant;
+    let links: Vec<Option<u8>> = match variant.links() {
+        0 | 1 => vec![None],
+        _ => variant.link_hops().map(|(hop, _)| Some(hop)).collect(),
+    };
+    let mut findings = Vec::new();
+    for detector in DETECTORS {
+        let looks = match detector.scope {
+            Scope::Path => &[None][..],
+            Scope::Link => &links,
+        };
+        for link in looks {
+            case.look_at(*link);
+            let detection = (detector.detect)(&case);
+            findings.extend(detection.map(|detection| Finding {
                 name: detector.name.to_owned(),
                 title: detector.title.to_owned(),
                 severity: severity(detector, &detection),
@@ -278,9 +301,10 @@ pub fn find(
                 evidence: detection.evidence,
                 explanation: detector.explanation.to_owned(),
                 fixes: detection.fixes,
-            })
-        })
-        .collect();
+                hop: *link,
+            }));
+        }
+    }
     findings.sort_by(|a, b| {
         let by_severity = b.severity.cmp(&a.severity);
         by_severity.then(b.share.part.total_cmp(&a.share.part))
@@ -319,6 +343,22 @@ mod tests {
         let severities = [0.0, 0.049, 0.05, 0.19, 0.2, 1.0].map(Severity::of);
         use Severity::{Grave, Minor, Serious};
         assert_eq!(severities, [Minor, Minor, Serious, Serious, Grave, Grave]);
+    }
+
+    #[test]
+    fn finding_about_one_of_two_links_names_its_hop() {
+        use squall_base::plan::Protocol;
+        use squall_base::record::{Cause, Repair};
+        let mut made = made::TestTrial::healthy(Protocol::H1);
+        made.lose(50, Cause::Loss, made::ms(500), Repair::Rack);
+        let alone = made.finding("own_loss").expect("it is found");
+        made.put_behind_another_link();
+        let found = made.findings();
+        let mut own = found.iter().filter(|it| it.name == "own_loss");
+        let behind = own.next().expect("it is found");
+        assert_eq!((alone.hop, behind.hop, own.next()), (None, Some(2), None));
+        assert_eq!(behind.share, alone.share);
+        assert!(behind.fixes[0].station.contains("hop 2"), "{behind:?}");
     }
 
     #[test]

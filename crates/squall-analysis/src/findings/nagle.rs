@@ -7,7 +7,7 @@ use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "nagle",
@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The sender held a small segment back until everything before it was acknowledged (RFC 896), and the \
                   receiver held that acknowledgement back for 40 ms and more. Each such message waits for a timer of \
                   its peer, on an idle network.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -36,7 +37,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         return None;
     }
     let (mut costs, mut stalls, mut sides) = (Costs::default(), 0, [0_u64; 2]);
-    for (flow, packets) in case.records.flows.tcp() {
+    for (flow, packets) in case.flows().tcp() {
         for (side, direction) in [
             (Side::Client, Direction::Up),
             (Side::Server, Direction::Down),

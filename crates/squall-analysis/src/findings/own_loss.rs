@@ -8,13 +8,14 @@ use squall_base::record::{Cause, Direction, Side};
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::flows::BY_QUEUE;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "own_loss",
     title: "Loss of a request's own packets",
     explanation: "Packets of these requests were lost, and each waited until its own bytes had been sent again. That \
                   takes at least a round trip, and much longer where nothing follows that would reveal the gap.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -22,7 +23,7 @@ pub(super) const DETECTOR: Detector = Detector {
 const AT_ONCE_AT_MOST: f64 = 1.1;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let drops = case.drops().iter();
+    let drops = case.drops();
     let costly = drops.filter(|drop| drop.victims.iter().any(|it| it.cause == Cause::Loss));
     let (mut queue, mut all) = (0, 0);
     for drop in costly {
@@ -46,7 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 
 /// Whether there was only one transfer at a time, and it kept the queue busy after the first drop.
 fn is_full(case: &Case<'_>, sender: Side) -> bool {
-    let totals = case.records.flows.totals(match sender {
+    let totals = case.flows().totals(match sender {
         Side::Client => Direction::Up,
         Side::Server => Direction::Down,
     });

@@ -8,13 +8,14 @@ use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::knob::Knob;
 use super::records::RequestRow;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "pool_exhaustion",
     title: "All connections of the pool are busy",
     explanation: "HTTP/1.1 carries one request at a time on a connection, and all that the client may open were in \
                   use. Further requests waited in line before anything of them was sent.",
+    scope: Scope::Path,
     detect,
 };
 

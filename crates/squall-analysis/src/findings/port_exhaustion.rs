@@ -4,7 +4,7 @@ use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "port_exhaustion",
@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The kernel had no local port left for further connections to the same destination: 28,232 by \
                   default, each kept for 60 s after its side has closed it (TIME_WAIT). That allows about 470 new \
                   connections a second, and what comes above it fails.",
+    scope: Scope::Path,
     detect,
 };
 

@@ -5,7 +5,7 @@ use squall_base::{Duration, Time};
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "read_stall",
@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The receiver had every byte that its window allowed, and gave nothing back for much longer than a \
                   round trip. The network had nothing to do with it: the program was busy, waited for its own \
                   upstream, or never returns what it reads.",
+    scope: Scope::Path,
     detect,
 };
 
@@ -22,14 +23,14 @@ const ROUND_TRIPS: u64 = 5;
 const STALL_AT_LEAST: Duration = Duration::from_millis(100);
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let at_least = Duration::from_nanos(ROUND_TRIPS * case.round_trip().as_nanos());
-    let at_least = at_least.max(STALL_AT_LEAST);
     let mut costs = Costs::default();
     let (mut stalls, mut longest, mut of) = (0, Duration::ZERO, None);
     // The latest moment at which a stall without an end can have delayed anything.
     let ends = case.records.requests.iter().map(|row| row.end);
     let end = ends.max().unwrap_or(Time::ZERO);
     for (key, frames) in &case.records.frames {
+        let round_trips = ROUND_TRIPS * case.round_trip_at(key.0).as_nanos();
+        let at_least = Duration::from_nanos(round_trips).max(STALL_AT_LEAST);
         for stall in frames.stalls() {
             let to = stall.to.unwrap_or(frames.last.max(end));
             let span = to.since(stall.from);

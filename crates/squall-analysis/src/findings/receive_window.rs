@@ -5,13 +5,14 @@ use squall_base::record::Side;
 use super::case::{Case, number, peer};
 use super::knob::Knob;
 use super::sockets::Sockets;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "receive_window",
     title: "Limited by TCP's receive window",
     explanation: "The kernel had data and congestion window left, and the receiving socket had announced no more room. \
                   Its buffer holds less than what a round trip carries, or its program does not read.",
+    scope: Scope::Link,
     detect,
 };
 

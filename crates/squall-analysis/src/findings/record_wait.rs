@@ -4,13 +4,14 @@ use squall_base::record::Cause;
 
 use super::case::{Case, TIME_AT_LEAST};
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "record_wait",
     title: "Bytes wait for the rest of their TLS record",
     explanation: "The bytes of these requests had arrived in order, but a record can be deciphered only as a whole, \
                   and its last segment was still to come. Several messages in one large record so wait for each other.",
+    scope: Scope::Link,
     detect,
 };
 

@@ -76,7 +76,8 @@ pub struct Records {
     pub(super) writes: BTreeMap<ConnectionKey, Vec<MessageWrite>>,
     pub(super) frames: BTreeMap<ConnectionKey, ConnectionFrames>,
     pub(super) sockets: BTreeMap<ConnectionKey, Sockets>,
-    pub(super) flows: Flows,
+    /// The packets of each link, by its hop.
+    pub(super) flows: BTreeMap<u8, Flows>,
 }
 
 impl Records {
@@ -157,7 +158,7 @@ impl Records {
 
     /// Takes a row of packets.parquet.
     pub fn add_packet(&mut self, row: &PacketRecord) {
-        self.flows.add(row);
+        self.flows.entry(row.hop).or_default().add(row);
     }
 
     /// Takes a row of sockets.parquet.

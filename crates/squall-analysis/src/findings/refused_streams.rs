@@ -4,13 +4,14 @@ use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "refused_streams",
     title: "Refused streams",
     explanation: "The server reset requests with REFUSED_STREAM, which says that it has done nothing for them (RFC \
                   9113, section 8.7). A client may send them again, a round trip later at least, if it does so at all.",
+    scope: Scope::Path,
     detect,
 };
 

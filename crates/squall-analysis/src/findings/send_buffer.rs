@@ -13,7 +13,7 @@ use super::case::{Case, count, number};
 use super::knob::Knob;
 use super::receive_window::{OF_BUSY_AT_LEAST, limited};
 use super::records::{ConnectionKey, MessageWrite};
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "send_buffer",
@@ -21,6 +21,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The congestion window and the peer's window had room, and the sending socket's buffer was full of \
                   bytes that were not acknowledged yet. A buffer below two bandwidth-delay products cannot keep the \
                   path busy.",
+    scope: Scope::Link,
     detect,
 };
 

@@ -12,7 +12,7 @@ use super::case::{Case, count, number};
 use super::costs::Costs;
 use super::flows::{SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detection, Detector, Fix, Number};
+use super::{Detection, Detector, Fix, Number, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "single_connection",
@@ -20,6 +20,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "All requests share so few connections that each lost packet holds many of them up and shrinks the \
                   window of all. The path could carry the load over more connections, or with a congestion control that \
                   does not take each loss for congestion.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -58,7 +59,7 @@ impl Sender {
     fn of(case: &Case<'_>, direction: Direction) -> Sender {
         let mut sender = Sender::default();
         let (mut first, mut last) = (u64::MAX, 0);
-        for (_, packets) in case.records.flows.tcp() {
+        for (_, packets) in case.flows().tcp() {
             let mut state = SendState::default();
             for (time, event) in sender_events(&packets, direction) {
                 match event {
@@ -153,7 +154,7 @@ fn busiest_lossy_sender(case: &Case<'_>) -> Option<(Side, Direction, Sender)> {
         (Side::Server, Direction::Down),
     ];
     let lossy = sides.into_iter().filter(|(_, direction)| {
-        let totals = case.records.flows.totals(*direction);
+        let totals = case.flows().totals(*direction);
         let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
         by_queue == 0 && loss_rate(case, *direction) >= LOSS_AT_LEAST
     });
@@ -197,7 +198,7 @@ fn windows_around_losses(case: &Case<'_>, side: Side) -> Vec<Number> {
 }
 
 fn loss_rate(case: &Case<'_>, direction: Direction) -> f64 {
-    let totals = case.records.flows.totals(direction);
+    let totals = case.flows().totals(direction);
     let lost = totals.drops(&[
         Fate::LossDrop,
         Fate::BurstDrop,
@@ -208,9 +209,8 @@ fn loss_rate(case: &Case<'_>, direction: Direction) -> f64 {
 }
 
 /// How many requests each lost packet delayed.
-fn delays(drops: &[DropRecord]) -> Vec<Number> {
+fn delays<'d>(drops: impl Iterator<Item = &'d DropRecord>) -> Vec<Number> {
     let mut delayed: Vec<u64> = drops
-        .iter()
         .map(|drop| drop.victims.len() as u64)
         .filter(|victims| *victims > 0)
         .collect();

@@ -9,7 +9,7 @@ use super::costs::Costs;
 use super::knob::Knob;
 use super::receive_window::limited;
 use super::records::RequestRow;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start",
@@ -17,6 +17,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "These messages are larger than the ten segments that a fresh connection may send, and each further \
                   flight waits a round trip for acknowledgements. Nothing was lost: the congestion window is only \
                   young.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -40,11 +41,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if others.iter().any(Option::is_some) {
         return None;
     }
-    let lossy: BTreeSet<u32> = case
-        .drops()
-        .iter()
-        .filter_map(|drop| drop.connection)
-        .collect();
+    let lossy: BTreeSet<u32> = case.drops().filter_map(|drop| drop.connection).collect();
     let mut costs = Costs::default();
     for (row, causes) in case.attributed() {
         let is_clean = row.connection.is_some_and(|it| !lossy.contains(&it));

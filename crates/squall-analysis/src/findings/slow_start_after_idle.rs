@@ -9,7 +9,7 @@ use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
 use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start_after_idle",
@@ -17,6 +17,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The connection had sent large flights before it was idle for longer than a retransmission timeout, \
                   and began again with a small one while more data waited. The kernel forgets the congestion window \
                   by default, and the next message pays round trips to get it back.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -58,7 +59,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         let rtos = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
         let rto = rtos.filter_map(|(_, socket)| socket.least_rto_us).min();
         let rto = rto.map_or(LEAST_RTO, Duration::from_micros);
-        for (flow, packets) in case.records.flows.tcp() {
+        for (flow, packets) in case.flows().tcp() {
             for restart in restarts_of(&packets, direction, rto) {
                 restarts += 1;
                 (side_of, example) = (side, Some(restart));

@@ -6,7 +6,7 @@ use squall_base::record::Side;
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "small_records",
@@ -14,6 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Large bodies, or their first megabyte, went out in records of about a packet each, by a fixed small \
                   size or because records start small on connections that are fresh or were idle. Each record costs 22 \
                   bytes and more on the wire and one pass of the cipher at both ends.",
+    scope: Scope::Path,
     detect,
 };
 

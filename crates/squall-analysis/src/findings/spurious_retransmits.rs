@@ -4,7 +4,7 @@ use squall_base::record::{Direction, Fate, Side};
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "spurious_retransmits",
@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The sender took segments for lost that were only late or had been overtaken, and the receiver said \
                   that it had them twice (DSACK, RFC 2883). Each time data is sent in vain, and the congestion window \
                   may shrink for nothing.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -39,7 +40,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         }
     }
     // If acknowledgements are lost, segments arrive twice although a sender could do no better.
-    let directions = [Direction::Up, Direction::Down].map(|it| case.records.flows.totals(it));
+    let directions = [Direction::Up, Direction::Down].map(|it| case.flows().totals(it));
     let is_lossless = directions
         .iter()
         .all(|totals| totals.drops(&Fate::ALL) == 0);

@@ -6,7 +6,7 @@ use squall_base::record::{Cause, Side};
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detection, Detector, Number};
+use super::{Detection, Detector, Number, Scope};
 use crate::window_rate::WindowRate;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -14,6 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     title: "Stream window too small",
     explanation: "The sender had data, and the stream's flow-control window was used up until an update came back. A \
                   stream so carries at most one window in a round trip, whatever the link could do.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -33,7 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 /// larger bodies is taken.
 fn sender(case: &Case<'_>) -> Side {
     let blocked = |side| {
-        let frames = case.records.frames.iter();
+        let frames = case.frames();
         let of_side = frames.filter(|((_, of, _), _)| *of == side);
         let streams = of_side.flat_map(|(_, frames)| frames.outgoing.values());
         streams.map(|stream| stream.blocked_ns).sum::<u64>()
@@ -49,7 +50,7 @@ fn sender(case: &Case<'_>) -> Side {
 /// Used if causes are not known: what the client's own frames show of its uploads.
 fn by_frames(case: &Case<'_>) -> Costs {
     let mut costs = Costs::default();
-    for (key, frames) in &case.records.frames {
+    for (key, frames) in case.frames() {
         if key.1 != Side::Client {
             continue;
         }
@@ -67,7 +68,7 @@ fn by_frames(case: &Case<'_>) -> Costs {
 
 /// The window, and the rate that it allows.
 fn numbers(case: &Case<'_>, sender: Side) -> Vec<Number> {
-    let frames = case.records.frames.iter();
+    let frames = case.frames();
     let of_sender = frames.filter(|((_, side, _), _)| *side == sender);
     let mut streams = of_sender.flat_map(|(_, frames)| frames.outgoing.values());
     let Some(window) = streams.find_map(|stream| stream.window) else {

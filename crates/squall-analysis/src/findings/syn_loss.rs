@@ -6,7 +6,7 @@ use squall_base::{Duration, Time};
 use super::case::{Case, count};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "syn_loss",
@@ -14,6 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The packet that opens a connection was lost, and without a measured round trip TCP waits a whole \
                   second before it tries again (RFC 6298, section 2). Every request that had to wait for such a \
                   connection pays it.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -24,7 +25,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_millis(990);
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let mut costs = Costs::default();
     let mut connections = 0;
-    for (flow, packets) in case.records.flows.tcp() {
+    for (flow, packets) in case.flows().tcp() {
         let lost = packets.iter().any(|it| it.is_syn && it.fate.is_drop());
         if !lost {
             continue;

@@ -8,7 +8,7 @@ use squall_base::record::{Repair, Side};
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "timeout_repair",
@@ -16,6 +16,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The last packets of a flight were lost, so no later one told the sender, which found out by a timer: \
                   a retransmission timeout of 200 ms and more, or a tail loss probe. Small responses on connections \
                   with little else in flight are hit most.",
+    scope: Scope::Link,
     detect,
 };
 
@@ -29,7 +30,7 @@ fn is_timer(repair: Repair) -> bool {
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let mut by_request: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut timeouts, mut probes, mut either) = (0, 0, 0);
-    for drop in case.drops().iter().filter(|drop| is_timer(drop.repair)) {
+    for drop in case.drops().filter(|drop| is_timer(drop.repair)) {
         match drop.repair {
             Repair::Rto => timeouts += 1,
             Repair::Timeout => either += 1,

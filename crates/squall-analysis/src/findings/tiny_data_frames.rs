@@ -2,13 +2,14 @@
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "tiny_data_frames",
     title: "Tiny DATA frames",
     explanation: "Bodies were sent in DATA frames of less than 64 bytes, each with its own header, and often its own \
                   record and packet. A sender does so that takes every few bytes of window or of its source at once.",
+    scope: Scope::Path,
     detect,
 };
 

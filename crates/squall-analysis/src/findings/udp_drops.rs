@@ -4,7 +4,7 @@ use squall_base::record::Side;
 
 use super::case::{Case, count};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "udp_drops",
@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The receiving socket's buffer was full, and the kernel dropped datagrams that the network had \
                   delivered. The program that reads them is short of processor time, or the buffer too small for a \
                   burst.",
+    scope: Scope::Link,
     detect,
 };
 

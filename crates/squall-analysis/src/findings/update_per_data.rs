@@ -2,13 +2,14 @@
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Whole};
+use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "update_per_data",
     title: "A window update for every DATA frame",
     explanation: "The receiver gives back each DATA frame by itself, long before the sender could be short of window. \
                   Every update is a frame, often a packet and a wake-up at both ends, and none of them is needed.",
+    scope: Scope::Path,
     detect,
 };
 

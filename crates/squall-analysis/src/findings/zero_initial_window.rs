@@ -7,13 +7,14 @@ use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
 use super::frames::TINY_WINDOW_BYTES;
 use super::knob::Knob;
-use super::{Detection, Detector};
+use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "zero_initial_window",
     title: "Uploads wait for their first window",
     explanation: "The server announced an initial stream window that holds next to nothing, so no body could follow \
                   its header section. Every upload waits for the first update, a round trip or more.",
+    scope: Scope::Path,
     detect,
 };
 
@@ -23,11 +24,12 @@ const WAIT_AT_LEAST: f64 = 0.5;
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let mut costs = Costs::default();
     let (mut streams, mut window, mut on_hop) = (0, 0, 1);
-    let at_least = (case.round_trip().as_nanos() as f64 * WAIT_AT_LEAST) as u64;
     for (key, frames) in &case.records.frames {
         if key.1 != Side::Client {
             continue;
         }
+        let round_trip_ns = case.round_trip_at(key.0).as_nanos();
+        let at_least = (round_trip_ns as f64 * WAIT_AT_LEAST) as u64;
         for (stream, outgoing) in &frames.outgoing {
             let wait = outgoing.first_wait(TINY_WINDOW_BYTES);
             let Some(wait) = wait.filter(|wait| *wait > at_least) else {

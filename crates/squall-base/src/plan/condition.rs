@@ -1,4 +1,4 @@
-//! What the link does in a cell: its settings in each direction, and the schedule that changes them.
+//! What the links do in a cell: their settings in each direction, and the schedule that changes them.
 //!
 //! squall-link gives the settings their meaning (docs/LINK.md); squall-recipe decides which conditions a run has.
 
@@ -83,51 +83,101 @@ impl<T: Display + PartialEq> Display for PerDirection<T> {
     }
 }
 
-/// The link's settings in a cell.
+/// The links' settings in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
-    /// One-way delay.
+    /// One-way delay of the first link.
     pub delay: PerDirection<Duration>,
-    /// The share of IP packets lost, drawn independently for each packet and direction.
+    /// The share of IP packets lost there, drawn independently for each packet and direction.
     pub loss: PerDirection<Probability>,
-    /// The link's other settings, in their own notation (docs/LINK.md); empty for none.
+    /// That link's other settings, in their own notation (docs/LINK.md); empty for none.
     pub link: PerDirection<String>,
     /// The schedule that changes all of this: its file, as the recipe names it; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
+    /// The settings of the links behind the first, in order. A link without an entry has the settings and the schedule of
+    /// the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next_links: Vec<LinkConditions>,
+}
+
+/// The settings of a link behind the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkConditions {
+    /// One-way delay.
+    pub delay: PerDirection<Duration>,
+    /// The share of IP packets lost.
+    pub loss: PerDirection<Probability>,
+    /// Other settings, in their own notation; empty for none.
+    pub link: PerDirection<String>,
 }
 
 impl Condition {
-    /// Both delays: the least time that a packet and its reply take.
+    /// The conditions of a link, by its place among the links of a path, from 0: those of a path with this link alone.
+    pub fn of_link(&self, link: usize) -> Condition {
+        let next = link
+            .checked_sub(1)
+            .and_then(|place| self.next_links.get(place));
+        let own = Condition {
+            next_links: Vec::new(),
+            ..self.clone()
+        };
+        match next {
+            None => own,
+            Some(next) => Condition {
+                delay: next.delay,
+                loss: next.loss,
+                link: next.link.clone(),
+                schedule: String::new(),
+                ..own
+            },
+        }
+    }
+
+    /// Both delays of the first link: the least time that a packet and its reply take there.
     pub fn round_trip(&self) -> Duration {
         self.delay.up + self.delay.down
     }
 
-    /// Everything except delay and loss, as parts of the condition's name: settings of one direction with that
-    /// direction as a prefix, then those of both directions, the schedule last.
+    /// Everything except delay and loss of the first link, as parts of the condition's name: settings of one direction with
+    /// that direction as a prefix, then those of both directions, the schedule, and each further link with its number as a
+    /// prefix.
     pub fn further(&self) -> Vec<String> {
-        let settings = |direction| {
-            self.link
-                .of(direction)
-                .split(", ")
-                .filter(|it| !it.is_empty())
-        };
-        let has = |direction, setting: &str| settings(direction).any(|other| other == setting);
-        let own = Direction::ALL.into_iter().flat_map(|direction| {
-            settings(direction)
-                .filter(move |setting| !has(direction.opposite(), setting))
-                .map(move |setting| format!("{} {setting}", direction.name()))
-        });
-        let shared = settings(Direction::Up).filter(|setting| has(Direction::Down, setting));
         let schedule = Some(&self.schedule).filter(|schedule| !schedule.is_empty());
-        own.chain(shared.map(str::to_owned))
-            .chain(schedule.map(|file| format!("schedule {file}")))
-            .collect()
+        let mut parts = further_settings(&self.link);
+        parts.extend(schedule.map(|file| format!("schedule {file}")));
+        for (number, next) in (2..).zip(&self.next_links) {
+            let delay_and_loss = [
+                format!("delay {}", next.delay),
+                format!("loss {}", next.loss),
+            ];
+            let all = delay_and_loss
+                .into_iter()
+                .chain(further_settings(&next.link));
+            parts.extend(all.map(|part| format!("link {number} {part}")));
+        }
+        parts
     }
 }
 
-/// Its name in tables: `delay 10ms, loss up 0% down 3%, up rate 2mbit, down rate 20mbit, queue codel`. No part contains
-/// a comma.
+/// The settings of a link as parts of a condition's name.
+fn further_settings(link: &PerDirection<String>) -> Vec<String> {
+    let settings = |direction| {
+        let settings = link.of(direction).split(", ");
+        settings.filter(|it| !it.is_empty())
+    };
+    let has = |direction, setting: &str| settings(direction).any(|other| other == setting);
+    let own = Direction::ALL.into_iter().flat_map(|direction| {
+        settings(direction)
+            .filter(move |setting| !has(direction.opposite(), setting))
+            .map(move |setting| format!("{} {setting}", direction.name()))
+    });
+    let shared = settings(Direction::Up).filter(|setting| has(Direction::Down, setting));
+    own.chain(shared.map(str::to_owned)).collect()
+}
+
+/// Its name in tables: `delay 10ms, loss up 0% down 3%, up rate 2mbit, down rate 20mbit, queue codel`, and with a further
+/// link `delay 5ms, loss 0%, link 2 delay 20ms, link 2 loss 1%`. No part contains a comma.
 impl Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "delay {}, loss {}", self.delay, self.loss)?;
@@ -146,7 +196,33 @@ mod tests {
             loss: Probability::ZERO.into(),
             link: String::new().into(),
             schedule: String::new(),
+            next_links: Vec::new(),
         }
+    }
+
+    #[test]
+    fn further_link_has_its_own_settings_or_those_of_the_first() {
+        let mut two = condition();
+        two.schedule = "a.schedule".to_owned();
+        let first = two.of_link(0);
+        assert_eq!(two.of_link(1), first, "it has no entry");
+        two.next_links.push(LinkConditions {
+            delay: Duration::from_millis(20).into(),
+            loss: Probability::ZERO.into(),
+            link: "rate 2mbit".to_owned().into(),
+        });
+        assert_eq!(two.of_link(0), first);
+        assert_eq!(
+            two.of_link(1).to_string(),
+            "delay 20ms, loss 0%, rate 2mbit",
+            "the schedule is the first link's"
+        );
+        assert_eq!(
+            two.to_string(),
+            "delay 10ms, loss 0%, schedule a.schedule, link 2 delay 20ms, link 2 loss 0%, link 2 rate 2mbit"
+        );
+        let read: Condition = serde_json::from_value(serde_json::to_value(&two).unwrap()).unwrap();
+        assert_eq!(read, two);
     }
 
     #[test]

@@ -28,13 +28,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
-pub use condition::{Condition, PerDirection};
+pub use condition::{Condition, LinkConditions, PerDirection};
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
 pub use measure::{Measure, Primary, Statistic, Targets, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
 pub use path::{
-    CLIENT_PROGRAMS, Hop, Implementation, OwnProgram, PROGRAMS, ProgramSetting, Station,
-    StationOptions, StationSetting,
+    CLIENT_PROGRAMS, Hop, Implementation, LINKS_AT_MOST, OwnProgram, PROGRAMS, ProgramSetting,
+    Station, StationOptions, StationSetting,
 };
 pub use presets::{Preset, find_preset, presets};
 pub use request::{
@@ -53,6 +53,7 @@ pub use workload::{
     Warmup, Workload,
 };
 
+use crate::splitmix::splitmix64;
 use crate::time::Duration;
 
 /// The default interval between samples of sockets: short enough to see a congestion window change within a round trip
@@ -179,16 +180,27 @@ impl Variant {
         &self.hops[self.hops.len() - 1]
     }
 
-    /// The hop across the link, and its number from 1.
-    pub fn link_hop(&self) -> (u8, &Hop) {
-        let crosses = |(_, hop): &(u8, &Hop)| hop.across_link;
-        let mut hops = (1..).zip(&self.hops);
-        hops.find(crosses).unwrap_or((1, self.first_hop()))
+    /// The hops across links, each with its number from 1, in the order of the links.
+    pub fn link_hops(&self) -> impl Iterator<Item = (u8, &Hop)> {
+        (1..).zip(&self.hops).filter(|(_, hop)| hop.across_link)
     }
 
-    /// Whether the station at this place, from 0, is in the far host.
-    pub fn is_behind_link(&self, station: usize) -> bool {
-        self.hops[..station].iter().any(|hop| hop.across_link)
+    /// The hop across the first link, and its number from 1.
+    pub fn link_hop(&self) -> (u8, &Hop) {
+        let first = self.link_hops().next();
+        first.unwrap_or((1, self.first_hop()))
+    }
+
+    /// The number of links.
+    pub fn links(&self) -> usize {
+        self.link_hops().count()
+    }
+
+    /// The number of links before the station at this place, from 0. Hosts are numbered likewise: each link begins a new
+    /// one.
+    pub fn links_before(&self, station: usize) -> usize {
+        let before = self.hops[..station].iter();
+        before.filter(|hop| hop.across_link).count()
     }
 }
 
@@ -199,8 +211,8 @@ pub struct Trial {
     pub index: u32,
     /// The number of the repetition within its cell, from 0.
     pub repetition: u32,
-    /// The seed of the link. Trials of the same repetition and condition share it, so that all variants meet the same
-    /// conditions.
+    /// The seed of the first link, from which those of further links follow. Trials of the same repetition and condition
+    /// share it, so that all variants meet the same conditions.
     pub seed: u64,
     /// The variant.
     pub variant: Variant,
@@ -242,6 +254,28 @@ impl Trial {
                 _ => '_',
             })
             .collect()
+    }
+
+    /// The seed of a link, by its place among the links of the path, from 0.
+    pub fn link_seed(&self, link: usize) -> u64 {
+        match link {
+            0 => self.seed,
+            further => splitmix64(self.seed, further as u64),
+        }
+    }
+
+    /// The delays of the link that the hop of this number crosses, both ways.
+    pub fn link_round_trip(&self, hop: u8) -> Duration {
+        let client = usize::from(hop.max(1)) - 1;
+        let link = self.variant.links_before(client);
+        self.condition.of_link(link).round_trip()
+    }
+
+    /// The delays of all links, both ways: the least time that a request takes whose response each proxy awaits.
+    pub fn round_trip(&self) -> Duration {
+        let links = 0..self.variant.links();
+        let each = links.map(|link| self.condition.of_link(link).round_trip());
+        each.fold(Duration::ZERO, |sum, one| sum + one)
     }
 
     /// The longest that the load of this trial can take, without set-up.

@@ -1,7 +1,7 @@
 //! The path of a variant: its stations in order, and the hops between them.
 //!
 //! squall-recipe parses paths; squall-peers knows what programs can do. A path has one more station than hops and at
-//! least one hop; exactly one hop crosses the link.
+//! least one hop. One to [`LINKS_AT_MOST`] hops cross a link.
 
 use std::fmt;
 
@@ -12,6 +12,10 @@ use crate::time::Duration;
 
 /// Programs that a path can have between its ends or at its far end.
 pub const PROGRAMS: [&str; 6] = ["nginx", "haproxy", "envoy", "nghttpx", "nghttpd", "caddy"];
+
+/// The most links that a path can have: each takes a thread with real-time priority, and most machines have few
+/// processors to spare.
+pub const LINKS_AT_MOST: usize = 3;
 
 /// Programs that can be a path's client, as `client(h2load)`.
 pub const CLIENT_PROGRAMS: [&str; 5] = ["h2load", "k6", "fortio", "curl", "chromium"];
@@ -153,7 +157,7 @@ pub struct OwnProgram {
 pub struct Hop {
     /// The protocol.
     pub protocol: Protocol,
-    /// Whether the stations are on different hosts, connected by the link.
+    /// Whether the stations are on different hosts, connected by a link.
     pub across_link: bool,
     /// The connection policy of the nearer station.
     pub connections: Connections,

@@ -135,12 +135,14 @@ impl IndexMut<Cause> for CauseSpans {
     }
 }
 
-/// Identifies a packet of the link.
+/// Identifies a packet of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketRef {
+    /// The hop whose link it reached, as in the record of the packet.
+    pub hop: u8,
     /// Which way it went.
     pub direction: Direction,
-    /// Its number among all packets of that direction.
+    /// Its number among all packets of that link and direction.
     pub index: u64,
 }
 

@@ -83,7 +83,7 @@ pub struct Victim {
     pub delay: Duration,
 }
 
-/// One packet that the link dropped, or that arrived damaged.
+/// One packet that a link dropped, or that arrived damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropRecord {
     /// The packet.
@@ -92,7 +92,7 @@ pub struct DropRecord {
     pub dropped_at: Time,
     /// Its fate; `Delivered` if it arrived damaged.
     pub fate: Fate,
-    /// The client's connection, from 0; `None` if it belongs to no connection.
+    /// The connection of the hop's client, from 0; `None` if it belongs to no connection.
     pub connection: Option<u32>,
     /// QUIC: the stream of the first of its stream bytes.
     pub stream: Option<u64>,

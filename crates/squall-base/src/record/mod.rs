@@ -25,6 +25,6 @@ pub use projection::Projection;
 pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{
-    DirectionHealth, EffectiveSettings, Health, HopRecord, KernelCounters, Lateness, PageRecord,
-    StationRecord, TrialRecord, Validity,
+    DirectionHealth, EffectiveSettings, Health, HopRecord, KernelCounters, Lateness,
+    LinkCongestionControl, PageRecord, StationRecord, TrialRecord, Validity,
 };

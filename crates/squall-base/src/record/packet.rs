@@ -1,4 +1,4 @@
-//! The record of one packet that reached the link, with its fate.
+//! The record of one packet that reached a link, with its fate.
 //!
 //! The link sees IP packets; TCP fields are zero for anything else. Times are taken by the link's thread, on the same
 //! clock as those of requests.
@@ -11,9 +11,9 @@ use crate::time::{Duration, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From the client's host to the server's.
+    /// From the host at the client's end of the link to the one at the server's end.
     Up,
-    /// From the server's host to the client's.
+    /// From the host at the server's end of the link to the one at the client's end.
     Down,
 }
 
@@ -144,10 +144,13 @@ impl Fate {
     }
 }
 
-/// One packet on the link.
+/// One packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRecord {
-    /// Its number among all packets of its direction, from 0, in order of arrival.
+    /// The hop of the path whose link it reached, from 1 at the client; [`PacketRecord::ONLY_LINK`] in a record of a path
+    /// with one link that does not say which hop that is.
+    pub hop: u8,
+    /// Its number among all packets of its link and direction, from 0, in order of arrival.
     pub index: u64,
     /// Its direction.
     pub direction: Direction,
@@ -200,6 +203,9 @@ pub struct PacketRecord {
 }
 
 impl PacketRecord {
+    /// The `hop` in records from before a path could have several links.
+    pub const ONLY_LINK: u8 = 0;
+
     /// Converts all of its times to count from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         self.arrived = self.arrived.relative_to(epoch);

@@ -44,9 +44,12 @@ pub struct KernelCounters {
     pub tcp_sent: u64,
 }
 
-/// Statistics of one direction of the link.
+/// Statistics of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionHealth {
+    /// The hop of the path that crosses the link, as in the records of its packets.
+    #[serde(default)]
+    pub hop: u8,
     /// The direction.
     pub direction: Direction,
     /// Packets that reached the link.
@@ -93,7 +96,7 @@ pub struct Health {
     pub rate_asked_per_s: f64,
     /// Requests per second that succeeded within the measured phase, shifted by a round trip, whenever they were due.
     pub rate_achieved_per_s: f64,
-    /// Both directions of the link.
+    /// Both directions of each link, in the order of the links.
     pub link: Vec<DirectionHealth>,
     /// The verdict of the thresholds.
     pub validity: Validity,
@@ -104,23 +107,37 @@ pub struct Health {
 pub struct EffectiveSettings {
     /// The kernel's release.
     pub kernel: String,
-    /// Congestion control of the client's sockets (read back; more than one name if they differ).
+    /// Congestion control of the sockets at the client's end of the first link (read back; more than one name if they differ).
     pub client_congestion_control: Vec<String>,
-    /// Congestion control of the server's sockets.
+    /// Congestion control of the sockets at its server's end.
     pub server_congestion_control: Vec<String>,
+    /// The same of each link behind the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next_links: Vec<LinkCongestionControl>,
     /// Sysctls of the client's host that affect TCP, by name.
     pub sysctls: BTreeMap<String, String>,
-    /// How the link's thread was scheduled: `fifo` or `other`.
+    /// How the links' threads were scheduled: `fifo`, or `other` if one of them was.
     pub link_scheduling: String,
     /// How the stations' threads were scheduled: `fifo` or `other`.
     pub station_scheduling: String,
-    /// How long before a release the link's thread spins.
+    /// How long before a release a link's thread spins.
     pub link_spin: Duration,
     /// How long before a due request our own client polled the clock instead of sleeping; zero: it slept.
     #[serde(default)]
     pub client_spin: Duration,
     /// Whether the trial's namespaces were created through a user namespace.
     pub user_namespace: bool,
+}
+
+/// What the sockets at the ends of a link used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkCongestionControl {
+    /// The hop of the path that crosses the link, from 1.
+    pub hop: u8,
+    /// Congestion control at the client's end.
+    pub client: Vec<String>,
+    /// Congestion control at the server's end.
+    pub server: Vec<String>,
 }
 
 /// What was counted on a hop. A side that is a foreign program does not count for us.

@@ -1,5 +1,5 @@
-//! `[conditions]`, and the parts of it that a profile replaces: delay, loss and further settings of the link, for both
-//! directions or for each separately, and the schedules that change them.
+//! `[conditions]`, and the parts of it that a profile replaces: delay, loss and further settings of the first link, for both
+//! directions or for each separately, and the schedules that change them; and what the links behind it do.
 //!
 //! squall-link defines what settings and schedules mean (docs/LINK.md). `question` finds the condition of the primary
 //! comparison.
@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use squall_base::plan::{Condition, PerDirection};
+use squall_base::plan::{Condition, LinkConditions, PerDirection, Variant};
 use squall_base::{Duration, Probability};
 use squall_link::settings::{Loss, Setting};
 use squall_link::text;
@@ -32,12 +32,15 @@ pub(super) struct Grid {
     losses: Vec<PerDirection<Probability>>,
     links: Vec<PerDirection<String>>,
     schedules: Vec<String>,
+    /// The links behind the first, the same in all conditions.
+    next_links: Vec<LinkConditions>,
 }
 
 impl Grid {
-    /// Reads `[conditions]`. Without it, the link neither delays nor drops packets.
+    /// Reads `[conditions]`. Without it, the links neither delay nor drop packets.
     pub(super) fn read(
         root: &Section<'_>,
+        variants: &[Variant],
         files: &RecipeFiles<'_>,
     ) -> Result<Grid, ReportedProblem> {
         let table = root.optional("conditions", |field| {
@@ -48,11 +51,17 @@ impl Grid {
             losses: vec![Probability::ZERO.into()],
             links: vec![String::new().into()],
             schedules: vec![String::new()],
+            next_links: Vec::new(),
         };
-        match table {
-            Some(table) => Axes::read(&table, files).override_grid(nothing),
-            None => Ok(nothing),
-        }
+        let Some(table) = table else {
+            return Ok(nothing);
+        };
+        let next_links = next_links(&table, variants, files);
+        let grid = Axes::read(&table, files).override_grid(nothing);
+        Ok(Grid {
+            next_links: next_links?,
+            ..grid?
+        })
     }
 
     /// All combinations of delay, loss, link and schedule. The delay varies slowest, then the loss, then the link, and the
@@ -67,6 +76,7 @@ impl Grid {
                         loss,
                         link: link.clone(),
                         schedule: schedule.clone(),
+                        next_links: self.next_links.clone(),
                     }));
                 }
             }
@@ -100,8 +110,73 @@ impl Axes {
             losses: self.losses?.unwrap_or(grid.losses),
             links: self.links?.unwrap_or(grid.links),
             schedules: self.schedules?.unwrap_or(grid.schedules),
+            next_links: grid.next_links,
         })
     }
+}
+
+/// The tables `next_link`, in the order of the links. There must be a link for each of them on the path of a variant.
+fn next_links(
+    conditions: &Section<'_>,
+    variants: &[Variant],
+    files: &RecipeFiles<'_>,
+) -> Result<Vec<LinkConditions>, ReportedProblem> {
+    let Some(field) = conditions.field("next_link") else {
+        return Ok(Vec::new());
+    };
+    let expected = "a table for each link behind the first";
+    let hint = "write [[conditions.next_link]] with two brackets on each side";
+    let fields = field.tables(expected, hint)?;
+    let links: Vec<_> = fields.iter().map(|it| next_link(it, files)).collect();
+    let links = links.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // Without variants, their mistakes have already been reported.
+    let most = variants.iter().map(Variant::links).max();
+    let surplus = most.and_then(|most| Some((most, fields.get(most.max(1) - 1)?)));
+    let Some((most, surplus)) = surplus else {
+        return Ok(links);
+    };
+    let expected = match most {
+        0 | 1 => {
+            "no such table: each path has one link, and another hop with `~p~>` would be a second"
+                .to_owned()
+        }
+        2 => "one such table: no path has more than 2 links".to_owned(),
+        _ => format!(
+            "{} such tables: no path has more than {most} links",
+            most - 1
+        ),
+    };
+    Err(surplus.refuse(Mistake::NoSuchLink { link: most + 1 }, &expected))
+}
+
+/// The conditions of a link behind the first. What the table leaves out does not affect packets.
+fn next_link(
+    field: &Field<'_>,
+    files: &RecipeFiles<'_>,
+) -> Result<LinkConditions, ReportedProblem> {
+    let table = field.section(&shapes::NEXT_LINK, shapes::NEXT_LINK.label)?;
+    let delay = one(&table, "delay", delay);
+    let loss = one(&table, "loss", loss);
+    let link = one(&table, "link", |field| link(field, files));
+    Ok(LinkConditions {
+        delay: delay?.unwrap_or_default(),
+        loss: loss?.unwrap_or_default(),
+        link: link?.unwrap_or_default(),
+    })
+}
+
+/// The value of `key`, which must not be a list.
+fn one<'d, T>(
+    section: &Section<'d>,
+    key: &'static str,
+    read: impl Fn(&Field<'d>) -> Result<SpannedValue<T>, ReportedProblem>,
+) -> Result<Option<T>, ReportedProblem> {
+    section.optional(key, |field| {
+        if field.is_list() {
+            return Err(field.wrong_type("one value: only those of the first link vary", None));
+        }
+        Ok(read(&field)?.value)
+    })
 }
 
 /// The values of `key`; duplicates are refused.
@@ -214,7 +289,7 @@ pub(super) fn schedule(
         if change.stretch > 0 {
             let link = change.stretch + 1;
             return Err(refuse(format!(
-                "at {}: there is no link {link}: a trial has one",
+                "at {}: there is no link {link}: a schedule is for a single link",
                 change.at
             )));
         }

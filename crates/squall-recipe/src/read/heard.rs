@@ -33,7 +33,7 @@ pub(super) enum Applier {
 enum IgnoreReason {
     /// The key is one of the other side: which side, and why.
     OtherSide(Side, &'static str),
-    /// The key is one of hosts, which only the ends of the link have.
+    /// The key is one of hosts, which only the ends of a link have.
     InsideHost,
     /// The key is one of our own stations.
     Program,
@@ -136,7 +136,7 @@ fn check_key(
         }
         IgnoreReason::InsideHost => field.refuse_key(
             Mistake::InsideHost { key },
-            "it on the hop across the link: it is a host's, and holds for all of its connections",
+            "it on a hop across a link: it is a host's, and holds for all of its connections",
         ),
         IgnoreReason::Program => field.refuse_key(
             Mistake::OnlyPrograms { key },

@@ -7,7 +7,7 @@
 //! The settings themselves are read in `side`, those of programs in `program`, connections in `pool`.
 
 use squall_base::Duration;
-use squall_base::plan::{Hop, Implementation, Protocol, Side, SideSettings, find_preset};
+use squall_base::plan::{Hop, Implementation, Protocol, Side, SideSettings, Variant, find_preset};
 
 use super::heard::{self, Applier, HopEnd};
 use super::pool::Pool;
@@ -108,6 +108,51 @@ pub(super) fn read(
         program_settings,
         proxy_delays,
     })
+}
+
+/// Refuses settings of hosts that differ between two links where these meet: the server's side of the one and the client's
+/// side of the other are in the same host.
+pub(super) fn check_shared_hosts(
+    section: &Section<'_>,
+    variant: &Variant,
+) -> Result<(), ReportedProblem> {
+    let links: Vec<(u8, &Hop)> = variant.link_hops().collect();
+    for pair in links.windows(2) {
+        let [(before, first), (behind, second)] = pair else {
+            continue;
+        };
+        let (server, client) = (&first.server.tcp, &second.client.tcp);
+        let ends = [usize::from(*before), usize::from(*behind) - 1];
+        let is_program = |place: usize| variant.stations[place].runs != Implementation::Embedded;
+        // Our own stations set buffers on their sockets.
+        let share_buffers = ends.into_iter().all(is_program);
+        let differing = [
+            (
+                "tcp.slow_start_after_idle",
+                server.slow_start_after_idle != client.slow_start_after_idle,
+            ),
+            (
+                "tcp.send_buffer",
+                share_buffers && server.send_buffer != client.send_buffer,
+            ),
+            (
+                "tcp.receive_buffer",
+                share_buffers && server.receive_buffer != client.receive_buffer,
+            ),
+        ];
+        if let Some((key, _)) = differing.into_iter().find(|(_, differs)| *differs) {
+            let mistake = Mistake::SharedHost {
+                key,
+                before: *before,
+                behind: *behind,
+            };
+            let expected = format!(
+                "the same value in `server` of hop {before} and in `client` of hop {behind}: it holds for the whole host"
+            );
+            return Err(section.refuse(mistake, &expected));
+        }
+    }
+    Ok(())
 }
 
 /// Reads `proxy_delay` of each hop's table, which applies to the proxy that the hop leads to.

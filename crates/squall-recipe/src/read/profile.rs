@@ -63,7 +63,7 @@ pub(super) fn read_all(
         [] => Ok(None),
         _ => question::primary(root, variants, files),
     };
-    let grid = Grid::read(root, files);
+    let grid = Grid::read(root, variants, files);
     let Some(field) = root.field("profile") else {
         // Then `[load]` itself must have the duration.
         let (base, name) = (base?, USUAL_PROFILE.to_owned());

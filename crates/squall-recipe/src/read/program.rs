@@ -23,7 +23,7 @@ const EXPECTED: &str =
 const NO_PRESET: &str = "no preset: the program itself runs; `proxy(PRESET)` and `server(PRESET)` have \
                          a preset's settings";
 /// The keys of `tcp` that a program's host applies.
-const HOST_KEYS: &str = "across the link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
+const HOST_KEYS: &str = "across a link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
                          `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
 
 /// The settings of a program, by side.

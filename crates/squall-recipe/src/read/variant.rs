@@ -104,14 +104,16 @@ fn variant(
                 extra: station.extra,
             },
         );
-    Ok(Variant {
+    let variant = Variant {
         name: name?.value,
         path,
         hops,
         stations: (layout.stations.into_iter().zip(asked))
             .map(|(station, asked)| station.into_station(context.station_mode, asked))
             .collect(),
-    })
+    };
+    hops::check_shared_hosts(section, &variant)?;
+    Ok(variant)
 }
 
 /// Reads `pinned`: for each station, whether it is pinned to one processor.

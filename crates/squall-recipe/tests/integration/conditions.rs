@@ -155,3 +155,46 @@ fn profile_can_replace_schedules() {
     );
     assert_eq!(plan_of(&text).conditions[0].schedule, "");
 }
+
+#[test]
+fn each_further_link_has_its_own_conditions() {
+    let two = recipe(
+        "",
+        "delay = [\"5ms\", \"10ms\"]\nschedule = \"handover.schedule\"",
+        "",
+    )
+    .replace(
+        "client ~h2c~> server",
+        "client ~h2~> balancer(alb) ~h1~> server",
+    );
+    let own = two.replace(
+        "[[variant]]\nname = \"a\"",
+        "[[conditions.next_link]]\ndelay = { down = \"20ms\" }\nlink = \"rate 2mbit,queue codel\"\n\
+         [[variant]]\nname = \"a\"",
+    );
+    let plan = plan_of(&own);
+    let names: Vec<String> = plan.conditions.iter().map(ToString::to_string).collect();
+    let further = "link 2 delay up 0ms down 20ms, link 2 loss 0%, link 2 rate 2mbit, \
+                   link 2 queue codel target 5ms interval 100ms 1000 packets";
+    assert_eq!(
+        names,
+        ["5ms", "10ms"]
+            .map(|delay| format!("delay {delay}, loss 0%, schedule handover.schedule, {further}"))
+    );
+    let trial = plan
+        .trials
+        .iter()
+        .find(|trial| trial.variant.name == "b")
+        .expect("there is one");
+    assert_eq!(trial.variant.links(), 2);
+    assert_eq!(trial.round_trip(), Duration::from_millis(10 + 20));
+    assert_eq!(trial.link_round_trip(2), Duration::from_millis(20));
+    assert_ne!(trial.link_seed(1), trial.link_seed(0));
+    assert!(trial.folder().contains("link_2_delay_up_0ms_down_20ms"));
+
+    // Without a table, a further link is like the first.
+    let plan = plan_of(&two);
+    let of_second = plan.conditions[0].of_link(1);
+    assert_eq!(of_second, plan.conditions[0]);
+    assert_eq!(of_second.schedule, "handover.schedule");
+}

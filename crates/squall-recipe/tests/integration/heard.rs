@@ -107,9 +107,9 @@ fn keys_of_the_other_side_are_refused() {
 }
 
 #[test]
-fn settings_of_hosts_belong_on_the_hop_across_the_link() {
+fn settings_of_hosts_belong_on_a_hop_across_a_link() {
     let path = "client -h1-> proxy ~h1~> server";
-    let inside = "`slow_start_after_idle` on a hop inside a host: it on the hop across the link";
+    let inside = "`slow_start_after_idle` on a hop inside a host: it on a hop across a link";
     check_all(&[
         (
             path,
@@ -123,7 +123,32 @@ fn settings_of_hosts_belong_on_the_hop_across_the_link() {
             inside,
         ),
     ]);
-    let capped = "`max_cwnd` on a hop inside a host: it on the hop across the link";
+    let two = "client ~h1~> proxy -h1-> envoy ~h1~> server";
+    let differs = |key: &str| {
+        format!(
+            "`tcp.{key}` differs on hops 1 and 3, which meet in a host: the same value in `server` of hop 1"
+        )
+    };
+    let programs = "client ~h1~> haproxy -h1-> envoy ~h1~> server";
+    check_all(&[
+        (
+            two,
+            "hop.1.server.tcp.slow_start_after_idle = false",
+            &differs("slow_start_after_idle"),
+        ),
+        (
+            programs,
+            "hop.3.client.tcp.send_buffer = \"64KiB\"",
+            &differs("send_buffer"),
+        ),
+    ]);
+    variant(
+        two,
+        "hop.3.client.tcp.send_buffer = \"64KiB\"",
+        StationMode::Real,
+    );
+    variant(two, "tcp.slow_start_after_idle = false", StationMode::Real);
+    let capped = "`max_cwnd` on a hop inside a host: it on a hop across a link";
     check_all(&[
         (path, "client = { tcp.max_cwnd = 4 }", capped),
         (path, "hop.1.tcp.max_cwnd = 4", capped),

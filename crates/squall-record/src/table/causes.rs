@@ -5,7 +5,7 @@
 use arrow_array::types::UInt8Type;
 use arrow_schema::DataType::{Int64, UInt8};
 use squall_base::Duration;
-use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
+use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRecord, PacketRef};
 
 use super::columns::{Columns, RequiredColumn};
 use super::packing::{CellWriteError, RowGroup};
@@ -95,6 +95,7 @@ const COLUMNS: &[Column] = &[
     Column::delta(QUEUE_ROOTS[15], Int64),
     Column::delta(QUEUE_ROOTS[16], Int64),
     Column::words("dominant").or_null().derived(),
+    Column::delta("responsible_hop", UInt8).or_null().added(),
     Column::words("responsible_direction").or_null(),
     Column::delta("responsible_index", Int64).or_null(),
 ];
@@ -129,6 +130,7 @@ impl Row for CausesRecord {
             |cause| cause.map(|cause| cause as u8),
             |place| Cause::ALL[usize::from(place)].name(),
         );
+        group.optional_small(rows, |r| r.responsible.map(|packet| u32::from(packet.hop)));
         group.optional_words(
             rows,
             |r| r.responsible.map(|packet| packet.direction),
@@ -143,16 +145,21 @@ impl Row for CausesRecord {
         let hop = columns.small::<UInt8Type>("hop")?;
         let [spans, queue_roots] = [SPANS, QUEUE_ROOTS].map(|names| span_columns(columns, names));
         let (spans, queue_roots) = (spans?, queue_roots?);
+        let on_hop = columns.optional_small::<UInt8Type>("responsible_hop")?;
         let direction = columns.texts("responsible_direction")?;
         let index = columns.optional_counts("responsible_index")?;
         let mut rows: Vec<Self> = Vec::with_capacity(columns.rows());
         for (row, direction) in direction.iter().enumerate() {
+            let packet = responsible(columns, row, direction.as_deref(), index.at(row))?;
             rows.push(CausesRecord {
                 request: request.at(row),
                 hop: hop.at(row),
                 spans: spans_at(&spans, row),
                 queue_roots: spans_at(&queue_roots, row),
-                responsible: responsible(columns, row, direction.as_deref(), index.at(row))?,
+                responsible: packet.map(|packet| PacketRef {
+                    hop: on_hop.at(row).unwrap_or(PacketRecord::ONLY_LINK),
+                    ..packet
+                }),
             });
         }
         Ok(move |i: usize| rows[i])
@@ -178,7 +185,7 @@ fn spans_at(columns: &SpanColumns<'_>, row: usize) -> CauseSpans {
     spans
 }
 
-/// The packet responsible, from its two cells, which are both set or both null.
+/// The packet responsible, without its hop, from its two cells, which are both set or both null.
 fn responsible(
     columns: &Columns<'_>,
     row: usize,
@@ -191,7 +198,11 @@ fn responsible(
             let found = Direction::ALL.into_iter().find(|d| d.name() == word);
             let unknown = || columns.fault("responsible_direction", row, CellFault::UnknownWord);
             let direction = found.ok_or_else(unknown)?;
-            Ok(Some(PacketRef { direction, index }))
+            Ok(Some(PacketRef {
+                hop: PacketRecord::ONLY_LINK,
+                direction,
+                index,
+            }))
         }
         (None, Some(_)) => Err(columns.fault("responsible_direction", row, CellFault::Null)),
         (Some(_), None) => Err(columns.fault("responsible_index", row, CellFault::Null)),

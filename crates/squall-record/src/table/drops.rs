@@ -2,8 +2,8 @@
 //!
 //! Only maps `DropRecord` to columns and back, its lists as JSON in text columns; docs/RECORD.md defines the columns.
 
-use arrow_array::types::UInt32Type;
-use arrow_schema::DataType::{Int64, UInt32, Utf8};
+use arrow_array::types::{UInt8Type, UInt32Type};
+use arrow_schema::DataType::{Int64, UInt8, UInt32, Utf8};
 use serde::{Deserialize, Serialize};
 use squall_base::record::{Cause, Direction, DropRecord, Fate, PacketRef, Repair, Victim};
 use squall_base::{Duration, Time};
@@ -16,6 +16,7 @@ use crate::RecordError;
 use crate::error::CellFault;
 
 const COLUMNS: &[Column] = &[
+    Column::delta("hop", UInt8).added(),
     Column::words("direction"),
     Column::delta("index", Int64),
     Column::delta("dropped_at_ns", Int64),
@@ -96,6 +97,7 @@ impl Row for DropRecord {
     }
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.small(rows, |r| u32::from(r.packet.hop));
         group.words(rows, &Direction::ALL.map(Direction::name), |r| {
             r.packet.direction as usize
         });
@@ -118,6 +120,7 @@ impl Row for DropRecord {
     }
 
     fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+        let hop = columns.small::<UInt8Type>("hop")?;
         let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
         let index = columns.counts("index")?;
         let dropped_at = columns.counts("dropped_at_ns")?;
@@ -136,6 +139,7 @@ impl Row for DropRecord {
             let fault = |column| columns.fault(column, i, CellFault::UnknownWord);
             rows.push(DropRecord {
                 packet: PacketRef {
+                    hop: hop.at(i),
                     direction: direction.at(i),
                     index: index.at(i),
                 },

@@ -14,6 +14,7 @@ use super::sealed::Row;
 use crate::RecordError;
 
 const COLUMNS: &[Column] = &[
+    Column::delta("hop", UInt8).added(),
     Column::delta("index", Int64),
     Column::words("direction"),
     Column::dictionary("flow", UInt32),
@@ -48,6 +49,7 @@ impl Row for PacketRecord {
     }
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.small(rows, |p| u32::from(p.hop));
         group.numbers(rows, |p| p.index)?;
         group.words(rows, &Direction::ALL.map(Direction::name), |p| {
             p.direction as usize
@@ -80,6 +82,7 @@ impl Row for PacketRecord {
     }
 
     fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+        let hop = columns.small::<UInt8Type>("hop")?;
         let index = columns.counts("index")?;
         let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
         let flow = columns.small::<UInt32Type>("flow")?;
@@ -105,6 +108,7 @@ impl Row for PacketRecord {
         let is_corrupted = columns.flags("corrupted")?;
         let is_copy = columns.flags("copy")?;
         Ok(move |i| PacketRecord {
+            hop: hop.at(i),
             index: index.at(i),
             direction: direction.at(i),
             flow: flow.at(i),

@@ -85,9 +85,11 @@ impl<R: TableRow> Rows<R> {
             ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
         })?
         .map_err(not_parquet)?;
+        let has = |column: &&Column| metadata.schema().field_with_name(column.name).is_ok();
         let (nulls, stored): (Vec<&Column>, Vec<&Column>) = R::columns()
             .iter()
-            .filter(|column| column.role == Role::Stored && is_wanted(column))
+            .filter(|column| column.is_read() && is_wanted(column))
+            .filter(has)
             .partition(|column| is_all_null(metadata.metadata(), column));
         let batches = guarded(path, || {
             Batches::new(file, metadata.clone(), stored.into_iter())
@@ -312,7 +314,10 @@ fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(
         })
     };
     let schema = value(SCHEMA_KEY)?;
-    if schema != crate::SCHEMA.to_string() {
+    if !crate::READABLE_SCHEMAS
+        .clone()
+        .any(|readable| readable.to_string() == schema)
+    {
         return Err(RecordError::OtherSchema {
             path: path.into(),
             found: schema,
@@ -346,14 +351,14 @@ fn with_words<R: TableRow>(schema: &Schema) -> Schema {
 }
 
 fn check_columns<R: TableRow>(path: &Path, schema: &Schema) -> Result<(), RecordError> {
-    for column in R::columns()
-        .iter()
-        .filter(|column| column.role == Role::Stored)
-    {
+    for column in R::columns().iter().filter(|column| column.is_read()) {
         let found = schema
             .field_with_name(column.name)
             .ok()
             .map(|field| field.data_type().clone());
+        if found.is_none() && column.role == Role::Added {
+            continue;
+        }
         if found.as_ref() != Some(&column.data_type) {
             return Err(RecordError::Column {
                 path: path.into(),

@@ -33,6 +33,8 @@ pub(super) enum Packing {
 pub(super) enum Role {
     /// Part of the row; written and read.
     Stored,
+    /// Part of the row; tables of the schema before this one lack it, and it then reads as zero or null.
+    Added,
     /// Computed from other columns; written for people who query the file, not read.
     Derived,
 }
@@ -96,9 +98,20 @@ impl Column {
         self
     }
 
+    /// Marks the column as new in this schema.
+    pub(super) const fn added(mut self) -> Column {
+        self.role = Role::Added;
+        self
+    }
+
+    /// Whether it is part of the row.
+    pub(super) fn is_read(&self) -> bool {
+        self.role != Role::Derived
+    }
+
     /// Whether it is the column `name` and part of the row.
     pub(super) fn is_stored_as(&self, name: &str) -> bool {
-        self.name == name && self.role == Role::Stored
+        self.name == name && self.is_read()
     }
 
     fn field(&self) -> Field {

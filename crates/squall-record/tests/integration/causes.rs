@@ -7,7 +7,11 @@ use squall_base::{Duration, Time};
 use squall_record::{CausesWriter, DropWriter, read_causes, read_drops};
 
 fn packet(direction: Direction, index: u64) -> PacketRef {
-    PacketRef { direction, index }
+    PacketRef {
+        hop: 1,
+        direction,
+        index,
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
-use squall_base::record::{Extent, QuicPath, SocketSample};
+use squall_base::record::{Extent, PacketRecord, QuicPath, SocketSample};
 use squall_record::{
     CellFault, PacketWriter, RecordError, Rows, TableRow, TableWriter, read_exchanges, read_frames,
     read_packets, read_requests, read_sockets,
@@ -85,6 +85,44 @@ fn exchange_column(path: &Path, column: &str, cells: ArrayRef) {
         ArrowWriter::try_new(file, batch.schema(), Some(properties)).expect("a Parquet file");
     writer.write(&batch).expect("a Parquet file");
     writer.close().expect("a Parquet file");
+}
+
+/// Turns one of our tables into one of schema 8, without a column that it did not have.
+fn as_schema_8(path: &Path, column: &str) {
+    let file = fs::File::open(path).expect("a sound table");
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).expect("a sound table");
+    let pairs = builder.metadata().file_metadata().key_value_metadata();
+    let pairs = pairs.into_iter().flatten();
+    let mut ours: Vec<KeyValue> = pairs
+        .filter(|pair| pair.key.starts_with("squall."))
+        .cloned()
+        .collect();
+    for pair in ours.iter_mut().filter(|pair| pair.key == "squall.schema") {
+        pair.value = Some("8".to_owned());
+    }
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(Some(ours))
+        .build();
+    let batch = builder.build().expect("a sound table").next();
+    let mut batch = batch.expect("rows").expect("a sound table");
+    batch.remove_column(batch.schema().index_of(column).expect("the column"));
+    let file = fs::File::create(path).expect("a Parquet file");
+    let mut writer =
+        ArrowWriter::try_new(file, batch.schema(), Some(properties)).expect("a Parquet file");
+    writer.write(&batch).expect("a Parquet file");
+    writer.close().expect("a Parquet file");
+}
+
+#[test]
+fn packets_of_schema_8_are_read_without_their_hop() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows: Vec<PacketRecord> = (0..20).map(common::packet_number).collect();
+    let path = table(folder.path(), &rows);
+    as_schema_8(&path, "hop");
+    for row in &mut rows {
+        row.hop = PacketRecord::ONLY_LINK;
+    }
+    assert_eq!(read_packets(&path).unwrap(), rows);
 }
 
 #[test]
@@ -265,7 +303,7 @@ fn other_tables_schemas_and_programs_are_distinguished() {
     assert!(
         error
             .to_string()
-            .contains("has schema \"999\", this squall reads schema 8"),
+            .contains("has schema \"999\", this squall reads schemas 8 to 9"),
         "{error}"
     );
 }

@@ -27,13 +27,16 @@ pub fn moment(context: &ExplanationContext, moment: &Moment, colour: Colour) -> 
     push_list(&mut text, &moment.connections, "connections", |it| {
         connection(it, moment)
     });
-    text.push_str(if context.is_capture() {
-        "the way between client and server:\n"
-    } else {
-        "the link:\n"
-    });
-    for lane in &moment.link {
-        text.push_str(&format!("  {}\n", link(lane, moment, context)));
+    for both in moment.link.chunk_by(|one, next| one.hop == next.hop) {
+        let of_hop = context.of_hop(both[0].hop);
+        text.push_str(&if context.is_capture() {
+            "the way between client and server:\n".to_owned()
+        } else {
+            format!("the link{of_hop}:\n")
+        });
+        for lane in both {
+            text.push_str(&format!("  {}\n", link(lane, moment, context)));
+        }
     }
     let around = millis(moment.around);
     if moment.drops.is_empty() {
@@ -44,9 +47,10 @@ pub fn moment(context: &ExplanationContext, moment: &Moment, colour: Colour) -> 
         text.push_str(&format!("drops within {around} ms, and those before that were still missing; times from this moment:\n"));
         push_list(&mut text, &moment.drops, "drops", |drop| {
             format!(
-                "{:>10}  packet {} with {} {}; {}; it delayed {}",
+                "{:>10}  packet {}{} with {} {}; {}; it delayed {}",
                 since(moment.at, drop.dropped_at),
                 words::packet(drop.packet),
+                context.of_hop(drop.packet.hop),
                 words::contents(drop),
                 words::fate(drop.fate),
                 words::repaired(drop, moment.at),

@@ -4,7 +4,7 @@
 //! simply arrived are combined into runs; the tables, and the JSON of the same command, list each packet.
 
 use squall_analysis::causes::{MessagePacket, Passage, Stage};
-use squall_analysis::explain::{Blocker, CauseTime, DropImpact, Explanation, Mark};
+use squall_analysis::explain::{Blocker, CauseTime, DropImpact, Explanation, Mark, PacketName};
 use squall_analysis::figure;
 use squall_base::record::{Cause, Direction, Outcome};
 use squall_base::{Duration, Time};
@@ -133,6 +133,21 @@ fn push_hops(text: &mut String, context: &ExplanationContext, it: &Explanation) 
     }
 }
 
+/// One direction of the link of a hop.
+struct Lane {
+    hop: u8,
+    direction: Direction,
+    /// ` of hop 2`, or empty if the path has one link.
+    of_hop: String,
+}
+
+impl Lane {
+    /// `up 17`.
+    fn packet(&self, index: u64) -> String {
+        format!("{} {index}{}", self.direction.name(), self.of_hop)
+    }
+}
+
 /// An event of the timeline.
 struct TimelineEvent {
     at: Time,
@@ -145,25 +160,26 @@ fn push_timeline(text: &mut String, context: &ExplanationContext, it: &Explanati
     } else {
         it.marks.iter().map(mark).collect()
     };
-    for (direction, way) in [
-        (Direction::Up, &it.course.up),
-        (Direction::Down, &it.course.down),
-    ] {
-        let Some(way) = way else { continue };
-        events.extend(packets(it, direction, way));
-        events.extend(windows(&way.held, it.intended));
+    let passages = context.passages(&it.course);
+    for (hop, direction, passage) in &passages {
+        let lane = Lane {
+            hop: *hop,
+            direction: *direction,
+            of_hop: context.of_hop(*hop),
+        };
+        events.extend(packets(it, &lane, passage));
+        events.extend(windows(&passage.held, it.intended, &lane));
     }
     let is_listed = |impact: &DropImpact| {
-        let ways = [&it.course.up, &it.course.down];
-        let way = ways[impact.drop.packet.direction as usize].as_ref();
-        way.is_some_and(|way| {
-            way.packets
-                .iter()
-                .any(|packet| packet.index == impact.drop.packet.index)
+        let dropped = impact.drop.packet;
+        let mut lanes = passages.iter();
+        lanes.any(|(hop, direction, passage)| {
+            (*hop, *direction) == (dropped.hop, dropped.direction)
+                && passage.packets.iter().any(|it| it.index == dropped.index)
         })
     };
     let others = it.drops.iter().filter(|impact| !is_listed(impact));
-    events.extend(others.map(|impact| drop(impact, it.intended)));
+    events.extend(others.map(|impact| drop(impact, it.intended, context)));
     events.sort_by_key(|event| event.at);
     let mut events = events.into_iter().peekable();
     for period in cause_periods(&it.course.stages) {
@@ -276,7 +292,7 @@ fn seen_mark(mark: &Mark) -> Option<TimelineEvent> {
 }
 
 /// When windows were used up. Periods with only short openings between them are one event.
-fn windows(stages: &[Stage], begin: Time) -> Vec<TimelineEvent> {
+fn windows(stages: &[Stage], begin: Time, lane: &Lane) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     let mut rest = stages;
     while let [first, after @ ..] = rest {
@@ -300,22 +316,27 @@ fn windows(stages: &[Stage], begin: Time) -> Vec<TimelineEvent> {
         };
         events.push(TimelineEvent {
             at: first.from,
-            text: format!("{whose} was used up{often}, until {} ms", since(begin, to)),
+            text: format!(
+                "{whose}{} was used up{often}, until {} ms",
+                lane.of_hop,
+                since(begin, to)
+            ),
         });
     }
     events
 }
 
 /// The packets of one direction: each that was dropped or retransmitted, and runs of the others.
-fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<TimelineEvent> {
+fn packets(it: &Explanation, lane: &Lane, way: &Passage) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     let mut rest = way.packets.as_slice();
     while let Some(first) = rest.first() {
         if events.len() + 1 == PACKET_ROWS && rest.len() > 1 {
             let text = format!(
-                "{} more packets {} with its bytes",
+                "{} more packets {}{} with its bytes",
                 rest.len(),
-                direction.name()
+                lane.direction.name(),
+                lane.of_hop
             );
             events.push(TimelineEvent {
                 at: first.sent,
@@ -326,8 +347,8 @@ fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<Timelin
         let run = &rest[..run_length(rest)];
         rest = &rest[run.len()..];
         let text = match run {
-            [one] => packet(it, direction, one),
-            run => packet_run(it, direction, run),
+            [one] => packet(it, lane, one),
+            run => packet_run(it, lane, run),
         };
         events.push(TimelineEvent {
             at: first.sent,
@@ -351,7 +372,7 @@ fn is_plain(packet: &MessagePacket) -> bool {
     packet.arrived.is_some() && !packet.is_again
 }
 
-fn packet_run(it: &Explanation, direction: Direction, run: &[MessagePacket]) -> String {
+fn packet_run(it: &Explanation, lane: &Lane, run: &[MessagePacket]) -> String {
     let (first, last) = (run[0], run[run.len() - 1]);
     let start = run
         .iter()
@@ -368,17 +389,18 @@ fn packet_run(it: &Explanation, direction: Direction, run: &[MessagePacket]) -> 
         format!(", the last arrived at {} ms", since(it.intended, at))
     });
     format!(
-        "{} packets, {} {} to {}: bytes {}{arrived}",
+        "{} packets, {} {} to {}{}: bytes {}{arrived}",
         run.len(),
-        direction.name(),
+        lane.direction.name(),
         first.index,
         last.index,
+        lane.of_hop,
         bytes((start, end)),
     )
 }
 
-fn packet(it: &Explanation, direction: Direction, packet: &MessagePacket) -> String {
-    let name = format!("packet {} {}", direction.name(), packet.index);
+fn packet(it: &Explanation, lane: &Lane, packet: &MessagePacket) -> String {
+    let name = format!("packet {}", lane.packet(packet.index));
     let again = if packet.is_again { " again" } else { "" };
     let carried = format!("bytes {}{again}", bytes((packet.start, packet.end)));
     if let Some(at) = packet.arrived {
@@ -387,9 +409,12 @@ fn packet(it: &Explanation, direction: Direction, packet: &MessagePacket) -> Str
             since(it.intended, at)
         );
     }
-    let impact = it.drops.iter().find(|impact| {
-        impact.drop.packet.index == packet.index && impact.drop.packet.direction == direction
-    });
+    let own = PacketName {
+        hop: lane.hop,
+        direction: lane.direction,
+        index: packet.index,
+    };
+    let impact = it.drops.iter().find(|impact| impact.drop.packet == own);
     let consequence = impact.map_or_else(String::new, |impact| {
         format!(
             "; {}{}",
@@ -404,13 +429,14 @@ fn packet(it: &Explanation, direction: Direction, packet: &MessagePacket) -> Str
 }
 
 /// A dropped packet without bytes of this request.
-fn drop(impact: &DropImpact, begin: Time) -> TimelineEvent {
+fn drop(impact: &DropImpact, begin: Time, context: &ExplanationContext) -> TimelineEvent {
     let drop = &impact.drop;
     TimelineEvent {
         at: drop.dropped_at,
         text: format!(
-            "packet {} with {} {}; {}{}",
+            "packet {}{} with {} {}; {}{}",
             words::packet(drop.packet),
+            context.of_hop(drop.packet.hop),
             words::contents(drop),
             words::fate(drop.fate),
             words::repaired(drop, begin),
@@ -441,12 +467,14 @@ fn cost(impact: &DropImpact) -> String {
 
 /// One sentence for each direction in which it waited in its sender's send queue.
 fn send_queues(context: &ExplanationContext, it: &Explanation) -> Vec<String> {
-    let place = context.link();
-    let ways = [(place, &it.course.up), (place + 1, &it.course.down)];
-    let waits = ways.into_iter().filter_map(|(place, way)| {
-        let way = way.as_ref()?;
+    let passages = context.passages(&it.course).into_iter();
+    let waits = passages.filter_map(|(hop, direction, way)| {
         let queue = way.send_queue?;
-        let station = context.station(place)?;
+        let sender = match direction {
+            Direction::Up => usize::from(hop) - 1,
+            Direction::Down => usize::from(hop),
+        };
+        let station = context.station(sender)?;
         let others: u64 = way.behind.iter().map(|ahead| ahead.packets).sum();
         let (least, most) = queue.in_flight;
         let window = if least == most {

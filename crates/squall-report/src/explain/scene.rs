@@ -2,7 +2,8 @@
 //!
 //! It knows the origin of printed times and the names of stations. It keeps no record.
 
-use squall_base::record::TrialRecord;
+use squall_analysis::causes::{Course, Passage};
+use squall_base::record::{Direction, TrialRecord};
 use squall_base::{Duration, Time};
 
 /// A trial or a capture.
@@ -12,8 +13,8 @@ pub struct ExplanationContext {
     origin: Duration,
     /// Names of the stations, starting at the client.
     stations: Vec<String>,
-    /// Index of the hop across the link, which is also the index of its client.
-    link: usize,
+    /// The numbers of the hops across links, from 1; at least one.
+    links: Vec<u8>,
     /// A capture does not show what requests waited for before they were sent.
     is_capture: bool,
 }
@@ -26,7 +27,7 @@ impl ExplanationContext {
         ExplanationContext {
             origin: record.load_start,
             stations: names.map(|station| station.name.clone()).collect(),
-            link: usize::from(variant.link_hop().0) - 1,
+            links: variant.link_hops().map(|(hop, _)| hop).collect(),
             is_capture: false,
         }
     }
@@ -36,7 +37,7 @@ impl ExplanationContext {
         ExplanationContext {
             origin,
             stations: vec!["client".to_owned(), "server".to_owned()],
-            link: 0,
+            links: vec![1],
             is_capture: true,
         }
     }
@@ -45,8 +46,25 @@ impl ExplanationContext {
         self.is_capture
     }
 
-    pub(super) fn link(&self) -> usize {
-        self.link
+    /// ` of hop 2`, if the path has several links that could be meant; otherwise empty.
+    pub(super) fn of_hop(&self, hop: u8) -> String {
+        match self.links.len() {
+            0 | 1 => String::new(),
+            _ => format!(" of hop {hop}"),
+        }
+    }
+
+    /// A request's passages, each with its hop and direction.
+    pub(super) fn passages<'c>(&self, course: &'c Course) -> Vec<(u8, Direction, &'c Passage)> {
+        let first = self.links.first().copied().unwrap_or(1);
+        let further = course.hops.iter();
+        let further = further.map(|hop| (hop.hop, &hop.up, &hop.down));
+        let all = std::iter::once((first, &course.up, &course.down)).chain(further);
+        let passages = all.flat_map(|(hop, up, down)| {
+            let both = [(Direction::Up, up), (Direction::Down, down)];
+            both.map(|(direction, passage)| Some((hop, direction, passage.as_ref()?)))
+        });
+        passages.flatten().collect()
     }
 
     /// The name of the station at an index of the path.

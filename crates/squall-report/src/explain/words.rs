@@ -94,8 +94,11 @@ pub(super) fn repaired(drop: &DroppedPacket, begin: Time) -> String {
         text.push_str(&format!(", there at {} ms", since(begin, at)));
     }
     if let Some(index) = drop.repaired_by {
-        let direction = drop.packet.direction;
-        text.push_str(&format!(" as {}", packet(PacketName { direction, index })));
+        let again = PacketName {
+            index,
+            ..drop.packet
+        };
+        text.push_str(&format!(" as {}", packet(again)));
     }
     text
 }

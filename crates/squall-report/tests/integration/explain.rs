@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use squall_analysis::causes::{
-    Course, MessagePacket, Passage, RequestAhead, SendQueue, ServerTimes, Stage,
+    Course, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue, ServerTimes, Stage,
 };
 use squall_analysis::explain::{
     Blocker, CauseTime, DropImpact, DroppedPacket, Explanation, HopTime, Mark, PacketName,
@@ -48,6 +48,7 @@ fn message_packet(index: u64, start: u64, sent: u64, arrived: Option<u64>) -> Me
 fn drop(index: u64, carried: Vec<u64>) -> DroppedPacket {
     DroppedPacket {
         packet: PacketName {
+            hop: 1,
             direction: Direction::Down,
             index,
         },
@@ -156,6 +157,7 @@ fn explanation() -> Explanation {
         queue_behind: Vec::new(),
         hops: Vec::new(),
         responsible: Some(PacketName {
+            hop: 1,
             direction: Direction::Down,
             index: 21,
         }),
@@ -231,6 +233,41 @@ fn each_of_several_hops_is_described() {
             ),
         ]
     );
+}
+
+#[test]
+fn packets_of_two_links_are_named_with_their_hops() {
+    let mut run = run(&["h1"], Size::SMALL);
+    let record = &mut run.records[0].0;
+    let variant = &mut record.trial.variant;
+    variant.hops.push(variant.hops[0].clone());
+    variant.stations.insert(1, variant.stations[1].clone());
+    let mut explanation = explanation();
+    let hop = |hop, down: Option<Passage>| HopCourse {
+        hop,
+        is_joined: true,
+        connection: Some(0),
+        stream: Some(0),
+        server: None,
+        stages: Vec::new(),
+        up: None,
+        down,
+    };
+    let behind = explanation.course.down.clone();
+    explanation.course.hops = vec![hop(1, None), hop(2, behind)];
+    let text = explain::request(
+        &explain::ExplanationContext::of_trial(record),
+        &explanation,
+        Colour::Plain,
+    );
+    for line in [
+        "packet down 21 of hop 1: bytes 1,448 to 2,896, was dropped by a drop list; sent again by fast retransmit",
+        "packet down 21 of hop 2: bytes 1,448 to 2,896, was dropped by a drop list\n",
+        "packet down 19 of hop 1 with",
+        "its connection's window of hop 2 was used up",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 fn variant_name(record: &TrialRecord, place: usize) -> &str {

@@ -299,6 +299,7 @@ impl World {
         wire.last = arrived;
         let length = 52 + segment.length;
         let mut packet = PacketRecord {
+            hop: 1,
             index: wire.packets,
             direction,
             flow: number,

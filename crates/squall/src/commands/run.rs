@@ -64,7 +64,8 @@ pub(crate) struct Arguments {
     /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
     #[arg(long, value_enum, value_name = "STATE")]
     idle_processors: Option<IdleProcessors>,
-    /// Keep the packets of each trial's link as `link.pcapng` in the trial's folder, with TLS secrets
+    /// Keep the packets of each trial's link as `link.pcapng` in the trial's folder, with TLS secrets; those of a second link
+    /// as `link-2.pcapng`, and so on
     #[arg(long)]
     pcap: bool,
     #[command(flatten)]

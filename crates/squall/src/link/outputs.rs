@@ -46,7 +46,12 @@ impl Outputs {
                 (Some(packets), Some(writer))
             }
         };
-        Ok((Sinks { records, packets }, Outputs { totals, capture }))
+        let sinks = Sinks {
+            hop: 1,
+            records,
+            packets,
+        };
+        Ok((sinks, Outputs { totals, capture }))
     }
 
     /// Waits for the last packet; the link must have ended.

@@ -82,6 +82,7 @@ impl Bench {
             .spawn(move || collect(chunks, retention))
             .context("cannot start a thread")?;
         let sinks = Sinks {
+            hop: 1,
             records,
             packets: None,
         };

@@ -3,6 +3,7 @@
 //!
 //! The measuring threads only hand over chunks; times are made relative to the trial's epoch here.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -94,9 +95,9 @@ pub(super) struct MeasuredWindow {
 }
 
 impl MeasuredWindow {
-    /// The measured phase, shifted by one round trip: no response can arrive sooner after its request.
+    /// The measured phase, shifted by one round trip over all links: no response can arrive sooner after its request.
     fn of(trial: &Trial, start: LoadStart) -> MeasuredWindow {
-        let round_trip = trial.condition.round_trip();
+        let round_trip = trial.round_trip();
         let begins = trial.load.warmup + round_trip;
         MeasuredWindow {
             start,
@@ -154,19 +155,20 @@ impl RequestTotals {
     }
 }
 
-/// Writes packets from `chunks` to the table at `path`.
+/// Writes the packets of all links from `chunks` to the table at `path`, and returns the totals of each hop's link.
 pub(super) fn packets(
     path: PathBuf,
     chunks: Receiver<Vec<PacketRecord>>,
     epoch: Time,
     failed: StopSignal,
-) -> Result<TableThread<LinkTotals>> {
+) -> Result<TableThread<BTreeMap<u8, LinkTotals>>> {
     let mut writer = PacketWriter::create(path)?;
     in_background("squall-packets", failed, move || {
-        let mut totals = LinkTotals::new();
+        let mut totals = BTreeMap::new();
         for mut chunk in chunks {
             for packet in &mut chunk {
-                totals.add(packet);
+                let of_link = totals.entry(packet.hop).or_insert_with(LinkTotals::new);
+                of_link.add(packet);
                 packet.count_from(epoch);
             }
             writer.append(&chunk)?;

@@ -1,4 +1,4 @@
-//! Turns the condition of a trial, with the run's copies of traces and schedules, into settings of the link.
+//! Turns the condition of a trial, with the run's copies of traces and schedules, into settings of its links.
 //!
 //! squall-recipe has validated the condition; squall-link implements the settings.
 
@@ -13,9 +13,9 @@ use squall_link::{LaneSettings, LinkSettings, text};
 
 use super::Assignment;
 
-/// The settings of the trial's link; its times count from the load's start.
-pub(super) fn settings(assignment: &Assignment) -> Result<LinkSettings> {
-    let condition = &assignment.trial.condition;
+/// The settings of a link of the trial, by its place among the links of the path; its times count from the load's start.
+pub(super) fn settings(assignment: &Assignment, link: usize) -> Result<LinkSettings> {
+    let condition = assignment.trial.condition.of_link(link);
     let mut traces = |name: &str| trace(assignment, name);
     let mut stretch = Stretch::default();
     for direction in Direction::ALL {
@@ -35,7 +35,7 @@ pub(super) fn settings(assignment: &Assignment) -> Result<LinkSettings> {
             .with_context(|| format!("cannot understand the schedule {file}"))?,
     };
     Ok(LinkSettings {
-        seed: assignment.trial.seed,
+        seed: assignment.trial.link_seed(link),
         stretches: vec![stretch],
         schedule,
     })

@@ -68,9 +68,10 @@ impl EmbeddedStations<'_> {
         Ok((settings, uploads))
     }
 
-    /// How long before a request is due the client stops sleeping; the link's thread also spins.
+    /// How long before a request is due the client stops sleeping; the links' threads also spin.
     pub(super) fn spin(&self) -> Spin {
-        spin::grant(Spin::always(self.trial.load.spin), 2).spin
+        let spinning = 1 + self.trial.variant.links() as u32;
+        spin::grant(Spin::always(self.trial.load.spin), spinning).spin
     }
 
     /// The server of the last hop.

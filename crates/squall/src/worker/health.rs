@@ -1,13 +1,15 @@
 //! How far a trial can be trusted: the thresholds, and where each comes from.
 //!
 //! A trial that fails one is recorded and shown, but does not count as evidence. docs/METHOD.md explains each
-//! threshold. Those of the link itself are in `link_health`.
+//! threshold. Those of a link itself are in `link_health`.
 
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
 use squall_base::plan::{Implementation, Protocol, Station, Trial};
-use squall_base::record::{EffectiveSettings, Health, HopRecord, Validity, WireCounts};
+use squall_base::record::{
+    DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, Validity, WireCounts,
+};
 use squall_linux::scheduling::Scheduling;
 
 use crate::link_health::{self, CounterSources};
@@ -25,7 +27,8 @@ pub(super) struct Evidence<'a> {
     pub(super) trial: &'a Trial,
     pub(super) health: &'a Health,
     pub(super) used: &'a EffectiveSettings,
-    pub(super) link_scheduling: Scheduling,
+    /// The links' threads, in the order of the path.
+    pub(super) links: &'a [LinkThreadEvidence],
     pub(super) median_latency: Duration,
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
@@ -43,14 +46,18 @@ pub(super) struct Evidence<'a> {
     pub(super) answered: u64,
 }
 
+/// How the thread of a link ran.
+pub(super) struct LinkThreadEvidence {
+    /// The hop that crosses the link.
+    pub(super) hop: u8,
+    pub(super) wakeup: Lateness,
+    pub(super) scheduling: Scheduling,
+}
+
 /// Checks a trial against every threshold.
 pub(super) fn judge(evidence: &Evidence) -> Validity {
-    let mut reasons = link_health::judge(
-        &evidence.health.link,
-        &evidence.health.link_wakeup,
-        evidence.link_scheduling,
-        counter_sources(evidence.trial),
-    );
+    let mut reasons = Vec::new();
+    judge_links(evidence, &mut reasons);
     judge_lag(evidence.health, evidence.median_latency, &mut reasons);
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
@@ -63,6 +70,26 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
         Validity::Valid
     } else {
         Validity::Invalid { reasons }
+    }
+}
+
+/// Each link by itself; a reason names its hop if there are several.
+fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>) {
+    let counter_sources = counter_sources(evidence.trial);
+    for link in evidence.links {
+        let own = evidence.health.link.iter().filter(|it| it.hop == link.hop);
+        let directions: Vec<DirectionHealth> = own.copied().collect();
+        let found = link_health::judge(&directions, &link.wakeup, link.scheduling, counter_sources);
+        let of_hop = of_hop(evidence, link.hop);
+        reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
+    }
+}
+
+/// `hop 2: ` before a reason about a link, if there are several.
+fn of_hop(evidence: &Evidence, hop: u8) -> String {
+    match evidence.trial.variant.links() {
+        0 | 1 => String::new(),
+        _ => format!("hop {hop}: "),
     }
 }
 
@@ -114,25 +141,27 @@ fn judge_times(late: Duration, reasons: &mut Vec<String>) {
 }
 
 fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
-    let (_, hop) = evidence.trial.variant.link_hop();
-    let sides = [
-        (
-            "client",
-            &hop.client.tcp.congestion_control,
-            &evidence.used.client_congestion_control,
-        ),
-        (
-            "server",
-            &hop.server.tcp.congestion_control,
-            &evidence.used.server_congestion_control,
-        ),
-    ];
-    for (side, asked, found) in sides {
-        if found.iter().any(|name| name != asked) {
-            reasons.push(format!(
-                "the {side}'s sockets used {}, not {asked}",
-                found.join(" and ")
-            ));
+    let used = evidence.used;
+    let first = (
+        &used.client_congestion_control,
+        &used.server_congestion_control,
+    );
+    let next = used.next_links.iter();
+    let next = next.map(|link| (&link.client, &link.server));
+    let links = evidence.trial.variant.link_hops();
+    for ((number, hop), (client, server)) in links.zip(std::iter::once(first).chain(next)) {
+        let of_hop = of_hop(evidence, number);
+        let sides = [
+            ("client", &hop.client.tcp.congestion_control, client),
+            ("server", &hop.server.tcp.congestion_control, server),
+        ];
+        for (side, asked, found) in sides {
+            if found.iter().any(|name| name != asked) {
+                reasons.push(format!(
+                    "{of_hop}the {side}'s sockets used {}, not {asked}",
+                    found.join(" and ")
+                ));
+            }
         }
     }
 }

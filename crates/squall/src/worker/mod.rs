@@ -11,6 +11,7 @@ mod conditions;
 mod embedded;
 mod findings;
 mod health;
+mod links;
 mod observe;
 mod observe_hop;
 mod observe_link;
@@ -31,10 +32,10 @@ use squall_record::{PartialTrial, write_json};
 
 use crate::CommandOutcome;
 
-/// Whether the packets of a trial's link are kept.
+/// Whether the packets of a trial's links are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LinkPackets {
-    /// In `link.pcapng`.
+    /// In `link.pcapng`, those of the second link in `link-2.pcapng`, and so on.
     Kept,
     /// Only their headers, in `packets.parquet`.
     Forgotten,
@@ -62,7 +63,7 @@ pub(crate) struct Assignment {
     pub(crate) files: PathBuf,
     /// The names of the copies, from the plan.
     pub(crate) named: Vec<RecipeFile>,
-    /// Whether to keep the packets of its link.
+    /// Whether to keep the packets of its links.
     pub(crate) packets: LinkPackets,
 }
 

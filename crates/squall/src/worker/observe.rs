@@ -1,10 +1,10 @@
-//! Observes traffic of hops where at least one station is not ours: packets of the link and of loopback devices, read
+//! Observes traffic of hops where at least one station is not ours: packets of links and of loopback devices, read
 //! while the trial runs.
 //!
-//! The link's thread hands over the packets that cross it. On a hop inside a host, a tap is read every few
+//! A link's thread hands over the packets that cross it. On a hop inside a host, a tap is read every few
 //! milliseconds, which costs the stations only the kernel's copy. Observing threads run at background priority.
-//! `observe_hop` interprets the packets and produces rows. The capture of a trial's link is written here too, because
-//! it has the same packets.
+//! `observe_hop` interprets the packets and produces rows. The capture of a link is written here too, because it
+//! has the same packets.
 
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -26,7 +26,6 @@ use super::collect::StationSinks;
 use super::observe_hop::{HopObserver, WatchedHop};
 use super::observe_link::{LinkCapture, read_link};
 use super::observe_sockets::{CongestionControls, Sampler};
-use super::place::{Hosts, NEAR_ADDRESS};
 
 /// How often a tap is read. Its buffer holds about 10,000 short packets.
 const READ_EVERY: Duration = Duration::from_millis(10);
@@ -44,8 +43,8 @@ pub(super) enum ObserverReport {
     Nothing,
     /// Counts from the packets of this hop.
     Packets((u8, WireCounts)),
-    /// Congestion controls of the sockets on both sides of the link.
-    LinkSockets(CongestionControls),
+    /// Congestion controls of the sockets on both sides of the link that this hop crosses.
+    LinkSockets((u8, CongestionControls)),
 }
 
 /// The observers of a trial.
@@ -93,16 +92,20 @@ impl Observers {
         })
     }
 
-    /// Observes the link if its hop must be watched or its packets captured; returns where to send its packets.
+    /// Observes the link of a hop, with its hosts and its client's address, if the hop must be watched or its packets
+    /// captured; returns where to send its packets.
     pub(super) fn watch_link(
         &mut self,
+        number: u8,
+        (hosts, client): ([&Host; 2], Ipv4Addr),
         capture: Option<LinkCapture>,
-        hosts: &Hosts,
     ) -> Result<Option<Sender<Vec<link_thread::RecordedPacket>>>> {
-        let mut hop = self.take(|watched| watched.across_link);
+        let mut hop = self.take(|watched| watched.hop == number);
         if let Some(hop) = &mut hop {
-            let sampler = Sampler::new(hop.watched(), [&hosts.near, &hosts.far], NEAR_ADDRESS)?;
-            self.sample(sampler, hop, ObserverReport::LinkSockets)?;
+            let sampler = Sampler::new(hop.watched(), hosts, client)?;
+            self.sample(sampler, hop, move |used| {
+                ObserverReport::LinkSockets((number, used))
+            })?;
         }
         if hop.is_none() && capture.is_none() {
             return Ok(None);
@@ -139,7 +142,7 @@ impl Observers {
         &mut self,
         sampler: Sampler,
         hop: &mut HopObserver,
-        found: fn(CongestionControls) -> ObserverReport,
+        found: impl FnOnce(CongestionControls) -> ObserverReport + Send + 'static,
     ) -> Result<()> {
         let (samples, receiver) = mpsc::channel();
         hop.sample_from(receiver);

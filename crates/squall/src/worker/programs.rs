@@ -197,7 +197,7 @@ impl<'t> Programs<'t> {
         let pinned_to = self.processors.get(&0);
         let client = Client::new(program.client()?, found, order)?
             .pinned(pinned_to.copied().into_iter().collect());
-        let run = client.start(Some(&self.hosts.near))?;
+        let run = client.start(Some(self.hosts.client()))?;
         let processors = match pinned_to {
             Some(_) => run.processors().unwrap_or_default(),
             None => Vec::new(),

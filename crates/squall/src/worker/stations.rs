@@ -23,6 +23,7 @@ use super::Assignment;
 use super::collect::StationSinks;
 use super::embedded::EmbeddedStations;
 use super::observe::{ObserverReport, Observers};
+use super::observe_sockets::CongestionControls;
 use super::place::{self, Hosts};
 use super::programs::{self, Programs, StationProgram};
 use crate::pages;
@@ -40,8 +41,8 @@ pub(super) struct PathReport {
     pub(super) pages: Option<PageRecord>,
     pub(super) hops: Vec<HopRecord>,
     pub(super) stations: Vec<StationRecord>,
-    /// Congestion controls of the sockets on both sides of the link, as the kernel reports them.
-    pub(super) congestion_controls: [BTreeSet<String>; 2],
+    /// Congestion controls of the sockets on both sides of each link, as the kernel reports them, by hop.
+    pub(super) congestion_controls: BTreeMap<u8, CongestionControls>,
     /// The worst scheduling of our own threads.
     pub(super) scheduling: Scheduling,
     /// Connections that this machine failed to open, by error.
@@ -61,8 +62,9 @@ impl PathReport {
                 let of_hop = self.hops.iter_mut().filter(|record| record.hop == hop);
                 of_hop.for_each(|record| record.wire = Some(counts.clone()));
             }
-            ObserverReport::LinkSockets(used) => {
-                for (all, more) in self.congestion_controls.iter_mut().zip(used) {
+            ObserverReport::LinkSockets((hop, used)) => {
+                let of_hop = self.congestion_controls.entry(hop).or_default();
+                for (all, more) in of_hop.iter_mut().zip(used) {
                     all.extend(more);
                 }
             }
@@ -109,17 +111,7 @@ pub(super) fn run(
 ) -> Result<PathReport> {
     let trial = &assignment.trial;
     let variant = &trial.variant;
-    let (number, across) = variant.link_hop();
-    let near = usize::from(number) - 1;
-    for (host, settings, station) in [
-        (&hosts.near, &across.client.tcp, near),
-        (&hosts.far, &across.server.tcp, near + 1),
-    ] {
-        host.configure_tcp(settings)?;
-        if variant.stations[station].runs != Implementation::Embedded {
-            host.configure_program_buffers(settings)?;
-        }
-    }
+    configure_hosts(hosts, variant)?;
     let embedded = EmbeddedStations {
         trial,
         assignment,
@@ -161,6 +153,21 @@ pub(super) fn run(
         }
         conclude(trial, client, ended, &programs, early_exits)
     })
+}
+
+/// Applies the settings of hosts at both ends of each link.
+fn configure_hosts(hosts: &Hosts, variant: &Variant) -> Result<()> {
+    for (link, (number, hop)) in variant.link_hops().enumerate() {
+        let client = usize::from(number) - 1;
+        let sides = [(&hop.client.tcp, client), (&hop.server.tcp, client + 1)];
+        for (host, (settings, station)) in hosts.ends(link).into_iter().zip(sides) {
+            host.configure_tcp(settings)?;
+            if variant.stations[station].runs != Implementation::Embedded {
+                host.configure_program_buffers(settings)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Starts our own stations.
@@ -319,7 +326,7 @@ fn run_program(
     })
 }
 
-/// Runs our own client on its own thread in the near host. If a program ends meanwhile, the load ends too.
+/// Runs our own client on its own thread in its host. If a program ends meanwhile, the load ends too.
 fn run_client(
     embedded: &EmbeddedStations<'_>,
     hosts: &Hosts,
@@ -342,7 +349,7 @@ fn run_client(
     let early_stop = StopSignal::new()?;
     let stop = early_stop.clone();
     let work = || {
-        hosts.near.enter()?;
+        hosts.client().enter()?;
         Client::new(settings, sinks, failed.clone(), stop)?
             .with_uploads(uploads)
             .run()
@@ -385,9 +392,8 @@ fn run_client(
 
 /// What is collected from all stations.
 struct PathCounts {
-    link_hop: u8,
     hops: Vec<HopRecord>,
-    congestion_controls: [BTreeSet<String>; 2],
+    congestion_controls: BTreeMap<u8, CongestionControls>,
     schedulings: Vec<Scheduling>,
     machine_errors: BTreeMap<String, u64>,
 }
@@ -402,9 +408,11 @@ impl PathCounts {
             wire: None,
         };
         PathCounts {
-            link_hop: variant.link_hop().0,
             hops: (1..).zip(&variant.hops).map(hop).collect(),
-            congestion_controls: [BTreeSet::new(), BTreeSet::new()],
+            congestion_controls: variant
+                .link_hops()
+                .map(|(hop, _)| (hop, CongestionControls::default()))
+                .collect(),
             schedulings: Vec::new(),
             machine_errors: BTreeMap::new(),
         }
@@ -418,14 +426,14 @@ impl PathCounts {
             .checked_sub(1)
             .and_then(|before| self.hops.get_mut(before));
         if let Some((front, hop)) = counts.front.zip(fronts) {
-            if hop.hop == self.link_hop {
-                self.congestion_controls[1] = front.congestion_controls;
+            if let Some([_, server]) = self.congestion_controls.get_mut(&hop.hop) {
+                *server = front.congestion_controls;
             }
             hop.server = Some(front.counts);
         }
         if let Some((back, hop)) = counts.back.zip(self.hops.get_mut(place)) {
-            if hop.hop == self.link_hop {
-                self.congestion_controls[0] = back.congestion_controls;
+            if let Some([client, _]) = self.congestion_controls.get_mut(&hop.hop) {
+                *client = back.congestion_controls;
             }
             hop.client = Some(back.counts);
         }

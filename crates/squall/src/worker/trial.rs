@@ -1,50 +1,43 @@
-//! One trial from its plan to its record: two hosts, a link, the stations, and the threads that record them.
+//! One trial from its plan to its record: hosts, links, stations, and the threads that record them.
 //!
-//! Order matters at the end. The client is drained, then the server resets open connections, then the link waits for
+//! Order matters at the end. The client is drained, then the server resets open connections, then the links wait for
 //! silence. Only then are the kernel's counters read and compared with our own.
 
-use std::fs;
-use std::net::Ipv4Addr;
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
-use squall_base::plan::{Connections, Hop, Implementation, Side, Trial};
-use squall_base::record::{Direction, EffectiveSettings, Health, TrialRecord, Validity};
+use squall_base::plan::{Connections, Hop, Trial};
+use squall_base::record::{
+    Direction, DirectionHealth, EffectiveSettings, Health, Lateness, LinkCongestionControl,
+    TrialRecord, Validity,
+};
 use squall_base::{Duration, Time};
-use squall_linux::SetupError;
-use squall_linux::counters::HostCounters;
-use squall_linux::host::Host;
-use squall_linux::link_thread::{LinkBeginning, LinkDevices, LinkReport, LinkThread, Sinks};
+use squall_linux::link_thread::LinkBeginning;
+use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
-use squall_linux::tun::{Offload, RouteMetrics, Tun};
 use squall_linux::user_namespace::Privilege;
-use squall_linux::{clock, cwnd_cap, scheduling};
-use squall_record::{PartialTrial, PcapngFile, SCHEMA, add_secrets};
+use squall_linux::{clock, scheduling};
+use squall_record::{PartialTrial, PcapngFile, SCHEMA};
 
 use super::Assignment;
 use super::collect::{self, KeyLogs, RequestTotals};
+use super::health::{self, LinkThreadEvidence};
+use super::links::{self, LinkContext, LinkResult, RunningLinks};
 use super::observe::{self, Observers};
 use super::observe_hop::WatchedHop;
-use super::observe_link::LinkCapture;
-use super::place::{FAR_ADDRESS, Hosts, NEAR_ADDRESS};
+use super::place::Hosts;
+use super::programs;
 use super::stations::{self, PathReport};
-use super::{LinkPackets, conditions, health, programs};
 use crate::link_health;
 use crate::link_totals::LinkTotals;
-
-const PREFIX_LEN: u8 = 30;
-/// The name of the link's device in both hosts.
-const DEVICE: &str = "squall0";
 
 /// The results of a trial before it is judged.
 struct TrialResults {
     path: PathReport,
-    link: LinkReport,
-    /// How much later than the load the link's own clock started; zero if no setting depends on it.
-    times_late: Duration,
-    near_counters: HostCounters,
-    far_counters: HostCounters,
-    packets: LinkTotals,
+    links: Vec<LinkResult>,
+    /// By hop.
+    packets: BTreeMap<u8, LinkTotals>,
     requests: RequestTotals,
 }
 
@@ -61,21 +54,10 @@ pub(super) fn run(
     let trial = &assignment.trial;
     check_open_files(trial)?;
     let (epoch, epoch_unix_ns) = (clock::now(), clock::unix_nanos());
-    let hosts = Hosts {
-        near: Host::create()?,
-        far: Host::create()?,
-    };
-    let packets = assignment.packets;
-    let capture = match packets {
-        LinkPackets::Kept => Some(PcapngFile::create(partial.capture(), epoch, epoch_unix_ns)?),
-        LinkPackets::Forgotten => None,
-    };
-    let results = measure(&assignment, &hosts, partial, capture, epoch)?;
-    if packets == LinkPackets::Kept && partial.keylog().is_file() {
-        let secrets = fs::read_to_string(partial.keylog())
-            .with_context(|| format!("cannot read {}", partial.keylog().display()))?;
-        add_secrets(&partial.capture(), &secrets)?;
-    }
+    let hosts = Hosts::create(&trial.variant)?;
+    let captures = links::captures(&assignment, partial, (epoch, epoch_unix_ns))?;
+    let results = measure(&assignment, &hosts, partial, captures, epoch)?;
+    links::add_secrets_to_captures(&assignment, partial)?;
     let used = used(&hosts, &results, privilege)?;
     let health = judge(trial, &results, &used);
     Ok(TrialRecord {
@@ -130,7 +112,7 @@ fn measure(
     assignment: &Assignment,
     hosts: &Hosts,
     partial: &PartialTrial,
-    capture: Option<PcapngFile>,
+    captures: Vec<Option<PcapngFile>>,
     epoch: Time,
 ) -> Result<TrialResults> {
     let trial = &assignment.trial;
@@ -147,27 +129,16 @@ fn measure(
     let (station_sinks, tables) = collect::stations(partial, trial, epoch, key_logs, &failed)?;
     let mut observers = Observers::new(watched, keys, &station_sinks, &failed)?;
 
-    let devices = LinkDevices {
-        client: hosts
-            .near
-            .run(|| device(trial, [NEAR_ADDRESS, FAR_ADDRESS], Side::Client))?,
-        server: hosts
-            .far
-            .run(|| device(trial, [FAR_ADDRESS, NEAR_ADDRESS], Side::Server))?,
-    };
-    let settings = conditions::settings(assignment)?;
     let beginning = LinkBeginning::default();
-    let capture = capture.map(|file| LinkCapture {
-        file,
-        settings: settings.clone(),
-        beginning: beginning.clone(),
-    });
-    let sinks = Sinks {
-        records: packet_sender,
-        packets: observers.watch_link(capture, hosts)?,
+    let context = LinkContext {
+        assignment,
+        hosts,
+        beginning: &beginning,
+        failed: &failed,
     };
-    let link =
-        LinkThread::start_waiting(&settings, devices, sinks, failed.clone(), beginning.clone())?;
+    let links = RunningLinks::start(&context, &packet_sender, captures, &mut observers)?;
+    // The table of packets is complete when the last link has ended.
+    drop(packet_sender);
     let path = stations::run(
         assignment,
         hosts,
@@ -180,7 +151,7 @@ fn measure(
     // The tables are complete when the last sender is dropped.
     drop(station_sinks);
     // In order of cause and effect: when any other part fails, the client gives up too.
-    let link = link.stop()?;
+    let links = links.stop(hosts)?;
     let packets = packets.finish()?;
     let observed = observers.finish();
     let requests = tables.finish()?;
@@ -188,56 +159,44 @@ fn measure(
     observed?.into_iter().for_each(|report| path.add(report));
     Ok(TrialResults {
         path,
-        near_counters: hosts.near.counters(DEVICE)?,
-        far_counters: hosts.far.counters(DEVICE)?,
-        times_late: if settings.has_times() {
-            link.start_delay
-        } else {
-            Duration::ZERO
-        },
-        link,
+        links,
         packets,
         requests,
     })
 }
 
-/// The link's device in the calling thread's host, with the route across it. Our own sockets set their congestion
-/// control individually; those of programs get it from that route.
-fn device(trial: &Trial, [own, peer]: [Ipv4Addr; 2], side: Side) -> Result<Tun, SetupError> {
-    let variant = &trial.variant;
-    let (_, hop) = variant.link_hop();
-    let tcp = match side {
-        Side::Client => &hop.client.tcp,
-        Side::Server => &hop.server.tcp,
-    };
-    if let Some(segments) = tcp.max_cwnd {
-        cwnd_cap::remember(own, peer, segments)?;
-    }
-    let tun = Tun::create(DEVICE, own, PREFIX_LEN, Offload::None)?;
-    let has_programs = variant
-        .stations
-        .iter()
-        .any(|it| it.runs != Implementation::Embedded);
-    tun.set_metrics(RouteMetrics {
-        congestion_control: has_programs.then_some(&tcp.congestion_control),
-        max_cwnd: tcp.max_cwnd,
-    })?;
-    Ok(tun)
-}
-
 fn used(hosts: &Hosts, results: &TrialResults, privilege: Privilege) -> Result<EffectiveSettings> {
-    let [near, far] = &results.path.congestion_controls;
+    let mut links = results.path.congestion_controls.iter().map(|(hop, used)| {
+        let [client, server] = used.clone().map(|names| names.into_iter().collect());
+        LinkCongestionControl {
+            hop: *hop,
+            client,
+            server,
+        }
+    });
+    let first = links.next().context("a path crosses a link")?;
+    let spins = results.links.iter().map(|link| link.report.spin);
     Ok(EffectiveSettings {
         kernel: squall_linux::sysctl::read("kernel.osrelease")?,
-        client_congestion_control: near.iter().cloned().collect(),
-        server_congestion_control: far.iter().cloned().collect(),
-        sysctls: hosts.near.sysctls()?.into_iter().collect(),
-        link_scheduling: results.link.scheduling.name().to_owned(),
+        client_congestion_control: first.client,
+        server_congestion_control: first.server,
+        next_links: links.collect(),
+        sysctls: hosts.client().sysctls()?.into_iter().collect(),
+        link_scheduling: worst_scheduling(&results.links).name().to_owned(),
         station_scheduling: results.path.scheduling.name().to_owned(),
-        link_spin: results.link.spin,
+        link_spin: spins.max().unwrap_or_default(),
         client_spin: results.path.client_spin,
         user_namespace: privilege == Privilege::UserNamespace,
     })
+}
+
+fn worst_scheduling(links: &[LinkResult]) -> Scheduling {
+    let is_fifo = |link: &LinkResult| link.report.scheduling == Scheduling::Fifo;
+    if links.iter().all(is_fifo) {
+        Scheduling::Fifo
+    } else {
+        Scheduling::Other
+    }
 }
 
 /// The length of the measured phase: what the recipe says, unless the load ended earlier.
@@ -250,38 +209,63 @@ fn measured_time(trial: &Trial, path: &PathReport) -> Duration {
     measured.clamp(Duration::from_nanos(1), load.duration)
 }
 
+/// Both directions of a link.
+fn directions(link: &LinkResult, packets: &LinkTotals) -> [DirectionHealth; 2] {
+    let [near, far] = &link.counters;
+    let ends = [(Direction::Up, near, far), (Direction::Down, far, near)];
+    ends.map(|(direction, sender, receiver)| DirectionHealth {
+        hop: link.hop,
+        ..packets.health(direction, link_health::kernel_counters(sender, receiver))
+    })
+}
+
 fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings) -> Health {
-    let direction = |direction, sender: &HostCounters, receiver: &HostCounters| {
-        results
-            .packets
-            .health(direction, link_health::kernel_counters(sender, receiver))
-    };
-    let (near, far) = (&results.near_counters, &results.far_counters);
+    let nothing = LinkTotals::new();
+    let totals = |hop: u8| results.packets.get(&hop).unwrap_or(&nothing);
+    let links = || results.links.iter();
+    let threads: Vec<LinkThreadEvidence> = links()
+        .map(|link| LinkThreadEvidence {
+            hop: link.hop,
+            wakeup: link.report.wakeups.lateness(),
+            scheduling: link.report.scheduling,
+        })
+        .collect();
+    let wakeups = threads.iter().map(|thread| thread.wakeup);
     let measured_s = measured_time(trial, &results.path).as_secs_f64();
     let mut health = Health {
         schedule_lag: results.requests.schedule_lag(),
-        link_wakeup: results.link.wakeups.lateness(),
+        link_wakeup: latest(wakeups),
         rate_asked_per_s: results.requests.measured as f64 / measured_s,
         rate_achieved_per_s: results.requests.achieved as f64 / measured_s,
-        link: vec![
-            direction(Direction::Up, near, far),
-            direction(Direction::Down, far, near),
-        ],
+        link: links()
+            .flat_map(|link| directions(link, totals(link.hop)))
+            .collect(),
         validity: Validity::Valid,
     };
+    // Each host but the first is at the server's end of one link.
+    let first = links().next().map(|link| link.counters[0].listen_dropped);
+    let others = links().map(|link| link.counters[1].listen_dropped);
     health.validity = health::judge(&health::Evidence {
         trial,
         health: &health,
         used,
-        link_scheduling: results.link.scheduling,
+        links: &threads,
         median_latency: results.requests.median_latency(),
-        is_silent: results.link.is_silent,
-        times_late: results.times_late,
+        is_silent: links().all(|link| link.report.is_silent),
+        times_late: links()
+            .map(|link| link.times_late)
+            .max()
+            .unwrap_or_default(),
         machine_errors: &results.path.machine_errors,
-        listen_dropped: near.listen_dropped + far.listen_dropped,
+        listen_dropped: first.into_iter().chain(others).sum(),
         hops: &results.path.hops,
         answered: results.requests.achieved,
         faults: &results.path.faults,
     });
     health
+}
+
+/// Of several links, the lateness of the one whose thread woke up latest at the 99.9th percentile.
+fn latest(wakeups: impl Iterator<Item = Lateness>) -> Lateness {
+    wakeups.max_by_key(|it| it.p999).unwrap_or_default()
 }

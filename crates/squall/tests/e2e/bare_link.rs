@@ -71,6 +71,7 @@ impl BareLink {
         let (records, packets) = mpsc::channel();
         let failed = StopSignal::new().expect("a signal");
         let sinks = Sinks {
+            hop: 1,
             records,
             packets: None,
         };

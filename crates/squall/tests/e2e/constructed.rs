@@ -105,6 +105,7 @@ impl Found {
 
     pub(crate) fn row_of(&self, packet: &PacketRecord) -> &DropRecord {
         let name = PacketRef {
+            hop: 1,
             direction: packet.direction,
             index: packet.index,
         };

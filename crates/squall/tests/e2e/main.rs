@@ -81,5 +81,6 @@ mod truth_holds;
 mod truth_pairs;
 mod truth_paths;
 mod truth_settings;
+mod two_links;
 mod verbose;
 mod workloads;

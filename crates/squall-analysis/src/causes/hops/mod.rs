@@ -1,20 +1,23 @@
 //! Paths of several hops: what each hop's time was spent on, and what a request's total time was spent on.
 //!
-//! The hop across the link is attributed by the same code as a path of one hop, with the marks of that hop's exchange in
-//! place of the request's. Hops inside hosts are attributed from marks and frames alone (`marks`). The time that a hop's
-//! client waited for its server is what the hops behind it took: `nest` lays their time over it, so that the total adds up
-//! to the request's time and nothing counts twice. `join` finds which exchanges belong to a request, by the `traceparent`
-//! that it carries. If nothing was seen on a hop, nothing is guessed.
+//! A hop across a link is attributed by the same code as a path of one hop, with the packets of its own link and with
+//! the marks of that hop's exchange in place of the request's. Hops inside hosts are attributed from marks and frames
+//! alone (`marks`). The time that a hop's client waited for its server is what the hops behind it took: `nest` lays
+//! their time over it, so that the total adds up to the request's time and nothing counts twice. `join` finds which
+//! exchanges belong to a request, by the `traceparent` that it carries. If nothing was seen on a hop, nothing is
+//! guessed.
 
 mod join;
 mod marks;
 mod nest;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::plan::{Hop, Implementation, ProgramSetting, Station, Variant};
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRef, Side, Way,
+    Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRecord, PacketRef,
+    Side, Way,
 };
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
@@ -30,8 +33,6 @@ use join::{HopRows, Leg};
 #[derive(Clone, Debug)]
 pub struct PathShape {
     hops: Vec<HopShape>,
-    /// Position of the hop across the link.
-    link: usize,
     /// Whether the load generator is ours. Another one reports when its requests ended, but not what they waited for.
     is_client_ours: bool,
     /// Whether packets were seen at one point between both sides; each flow is then a connection.
@@ -40,6 +41,8 @@ pub struct PathShape {
 
 #[derive(Clone, Copy, Debug)]
 struct HopShape {
+    /// Whether it crosses a link, whose packets were recorded.
+    across_link: bool,
     /// QUIC: the limits, of a stream and of the connection, with which each side began to send. Those that a program
     /// announces are known if both were configured.
     limits_bytes: [Option<(u64, u64)>; 2],
@@ -56,6 +59,7 @@ impl HopShape {
     fn of(hop: &Hop, is_observed: [bool; 2], announced: [Option<(u64, u64)>; 2]) -> HopShape {
         let windows = [&hop.server.http3, &hop.client.http3];
         HopShape {
+            across_link: hop.across_link,
             limits_bytes: [0, 1].map(|sender| {
                 let (windows, announcer) = (windows[sender], 1 - sender);
                 let limits = (windows.stream_window.get(), windows.connection_window.get());
@@ -102,7 +106,6 @@ impl PathShape {
                     )
                 })
                 .collect(),
-            link: usize::from(variant.link_hop().0) - 1,
             is_client_ours: is_ours(0),
             is_captured: false,
         }
@@ -112,7 +115,6 @@ impl PathShape {
     pub fn direct(hop: &Hop) -> PathShape {
         PathShape {
             hops: vec![HopShape::of(hop, [false; 2], [None; 2])],
-            link: 0,
             is_client_ours: true,
             is_captured: false,
         }
@@ -121,13 +123,13 @@ impl PathShape {
     /// One hop between third-party stations. Everything was derived from packets, the requests too.
     pub(crate) fn captured() -> PathShape {
         let hop = HopShape {
+            across_link: true,
             limits_bytes: [None; 2],
             is_observed: [true; 2],
             paces: [false; 2],
         };
         PathShape {
             hops: vec![hop],
-            link: 0,
             is_client_ours: true,
             is_captured: true,
         }
@@ -141,49 +143,82 @@ impl PathShape {
     fn is_several(&self) -> bool {
         self.hops.len() > 1
     }
+
+    /// The numbers of the hops across links, from 1.
+    pub(crate) fn link_hops(&self) -> impl Iterator<Item = u8> {
+        let hops = (1..).zip(&self.hops);
+        hops.filter(|(_, hop)| hop.across_link)
+            .map(|(number, _)| number)
+    }
+
+    /// Without records, for each hop across a link.
+    fn links(&self) -> Vec<Option<LinkInputs>> {
+        let link = |hop: &HopShape| {
+            let mut inputs = Inputs::new();
+            if self.is_captured {
+                inputs.capture();
+            }
+            for side in Side::ALL {
+                if let Some((stream, connection)) = hop.limits_bytes[side as usize] {
+                    inputs.begin_quic_windows(side, stream, connection);
+                }
+                if hop.is_observed[side as usize] {
+                    inputs.observe(side);
+                }
+                if hop.paces[side as usize] {
+                    inputs.pace(side);
+                }
+            }
+            LinkInputs {
+                inputs,
+                exchanges: Vec::new(),
+            }
+        };
+        let hops = self.hops.iter();
+        hops.map(|hop| hop.across_link.then(|| link(hop))).collect()
+    }
+}
+
+/// The records of a hop across a link.
+#[derive(Debug)]
+struct LinkInputs {
+    inputs: Inputs,
+    /// If the hop is not the first: its client's exchanges, until it is known which belong to requests.
+    exchanges: Vec<ExchangeCells>,
 }
 
 /// All records of a trial over a path of any number of hops.
 #[derive(Debug)]
 pub struct PathInputs {
     shape: PathShape,
-    /// The records of the hop across the link.
-    link: Inputs,
+    /// The records of each hop that crosses a link.
+    links: Vec<Option<LinkInputs>>,
     /// With several hops: all requests, and the rows in which their exchanges are found.
     requests: Vec<RequestMarks>,
     hops: Vec<HopRows>,
-    /// If the hop across the link is not the first: its client's exchanges, until it is known which belong to requests.
-    link_exchanges: Vec<ExchangeCells>,
 }
 
 impl PathInputs {
     /// Without records.
     pub fn new(shape: PathShape) -> PathInputs {
-        let mut link = Inputs::new();
-        if shape.is_captured {
-            link.capture();
-        }
-        let link_hop = &shape.hops[shape.link];
-        for side in Side::ALL {
-            if let Some((stream, connection)) = link_hop.limits_bytes[side as usize] {
-                link.begin_quic_windows(side, stream, connection);
-            }
-        }
-        for side in Side::ALL {
-            if link_hop.is_observed[side as usize] {
-                link.observe(side);
-            }
-            if link_hop.paces[side as usize] {
-                link.pace(side);
-            }
-        }
         PathInputs {
-            link,
+            links: shape.links(),
             requests: Vec::new(),
             hops: shape.hops.iter().map(|_| HopRows::default()).collect(),
-            link_exchanges: Vec::new(),
             shape,
         }
+    }
+
+    /// The records of the link that the hop of this number crosses; `None` if it crosses none.
+    fn link(&mut self, hop: u8) -> Option<&mut LinkInputs> {
+        let place = usize::from(hop).checked_sub(1)?;
+        self.links.get_mut(place)?.as_mut()
+    }
+
+    /// The records of a path of one hop.
+    fn into_only_link(self) -> Inputs {
+        let mut links = self.links.into_iter().flatten();
+        links.next().map_or_else(Inputs::new, |link| link.inputs)
     }
 
     /// Takes a row of requests.parquet.
@@ -192,8 +227,11 @@ impl PathInputs {
         if self.shape.is_several() || !self.shape.is_client_ours {
             self.requests.push(RequestMarks::of(&row));
         }
-        if !self.shape.is_several() && self.shape.is_client_ours {
-            self.link.add_request(row);
+        if !self.shape.is_several()
+            && self.shape.is_client_ours
+            && let Some(link) = self.link(1)
+        {
+            link.inputs.add_request(row);
         }
     }
 
@@ -206,12 +244,12 @@ impl PathInputs {
         {
             hop.add(&row);
         }
-        if place == self.shape.link {
+        if let Some(link) = self.link(row.hop) {
             let is_later = place > 0 && row.side == Side::Client;
             match is_later {
-                true if row.request.is_some() => self.link_exchanges.push(row),
+                true if row.request.is_some() => link.exchanges.push(row),
                 true => {}
-                false => self.link.take_exchange(&row),
+                false => link.inputs.take_exchange(&row),
             }
         }
     }
@@ -225,8 +263,8 @@ impl PathInputs {
     /// Takes a row of frames.parquet.
     pub fn add_frame(&mut self, row: &FrameRecord) {
         let place = usize::from(row.hop).wrapping_sub(1);
-        if place == self.shape.link {
-            self.link.add_frame(row);
+        if let Some(link) = self.link(row.hop) {
+            link.inputs.add_frame(row);
         } else if let (Some(hop), Some(shape)) =
             (self.hops.get_mut(place), self.shape.hops.get(place))
         {
@@ -236,14 +274,20 @@ impl PathInputs {
 
     /// Takes a row of packets.parquet.
     pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
-        self.link.add_packet(row);
+        let mut row = row.into();
+        if row.hop == PacketRecord::ONLY_LINK {
+            row.hop = self.shape.link_hops().next().unwrap_or(row.hop);
+        }
+        if let Some(link) = self.link(row.hop) {
+            link.inputs.add_packet(row);
+        }
     }
 
     /// Takes a row of sockets.parquet.
     pub fn add_socket(&mut self, row: impl Into<SocketCells>) {
         let row = row.into();
-        if usize::from(row.hop) == self.shape.link + 1 {
-            self.link.add_socket(row);
+        if let Some(link) = self.link(row.hop) {
+            link.inputs.add_socket(row);
         }
     }
 }
@@ -270,7 +314,7 @@ impl RequestSelection<'_> {
 /// from when its client side could begin the exchange until it was over. Time and memory grow with the records.
 pub fn attribute_path(inputs: PathInputs) -> Attribution {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
-        return super::attribute(inputs.link);
+        return super::attribute(inputs.into_only_link());
     }
     attribute_nested(inputs, RequestSelection::All, Detail::Stages, |_| {})
 }
@@ -283,7 +327,7 @@ pub fn follow_path(
     detail: Detail<'_>,
 ) -> (Attribution, Vec<Course>) {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
-        let (mut attribution, courses) = follow(inputs.link, requests, detail);
+        let (mut attribution, courses) = follow(inputs.into_only_link(), requests, detail);
         let rows = attribution.causes.iter();
         attribution.causes = rows.filter(|row| requests.contains(&row.request)).collect();
         return (attribution, courses);
@@ -294,11 +338,11 @@ pub fn follow_path(
     (attribution, courses)
 }
 
-/// The results for the hop across the link: the courses of its exchanges by request, and the packet that cost each the
-/// most.
+/// The results for a hop across a link: the courses of its exchanges by request, and the packet that cost each the most,
+/// with what it cost in nanoseconds.
 struct LinkResults {
     courses: BTreeMap<u64, Course>,
-    responsible: BTreeMap<u64, PacketRef>,
+    responsible: BTreeMap<u64, (u64, PacketRef)>,
     drops: Vec<DropRecord>,
 }
 
@@ -308,9 +352,63 @@ fn attribute_nested(
     detail: Detail<'_>,
     mut on_course: impl FnMut(Course),
 ) -> Attribution {
+    let legs = legs(&mut inputs);
+    let mut results: Vec<Option<LinkResults>> = Vec::new();
+    for place in 0..inputs.hops.len() {
+        let link = inputs.links[place].take();
+        results.push(link.map(|link| attribute_link_hop(link, place, &legs, wanted, detail)));
+    }
+    let mut attribution = Attribution::default();
+    for link in results.iter_mut().flatten() {
+        attribution.drops.append(&mut link.drops);
+    }
+    attribution
+        .drops
+        .sort_by_key(|row| (row.dropped_at, row.packet));
+    let queues = queue_shares(&legs, &results, &inputs);
+    for (marks, legs) in &legs {
+        if !wanted.contains(marks.request) {
+            continue;
+        }
+        let take_course = |link: &mut Option<LinkResults>| {
+            let courses = &mut link.as_mut()?.courses;
+            courses.remove(&marks.request)
+        };
+        let courses: Vec<Option<Course>> = results.iter_mut().map(take_course).collect();
+        let responsible = |link: &Option<LinkResults>| {
+            let responsible = &link.as_ref()?.responsible;
+            responsible.get(&marks.request).copied()
+        };
+        let of_hops: Vec<Option<(u64, PacketRef)>> = results.iter().map(responsible).collect();
+        let path = RequestHops::new(marks, legs, |place| courses[place].as_ref(), &inputs);
+        let stages = path.total_stages();
+        attribution.causes.push(CausesRecord {
+            request: marks.request,
+            hop: CausesRecord::IN_TOTAL,
+            spans: spans(&stages),
+            queue_roots: path.queue_roots(&stages, &queues),
+            responsible: costliest(&of_hops),
+        });
+        for (place, own) in path.stages.iter().enumerate() {
+            attribution.hops.push(CausesRecord {
+                request: marks.request,
+                hop: place as u8 + 1,
+                spans: spans(own),
+                queue_roots: path.queue_roots(own, &queues),
+                responsible: of_hops[place].map(|(_, packet)| packet),
+            });
+        }
+        on_course(path.course(stages, courses));
+    }
+    attribution.hops.sort_by_key(|row| row.hop);
+    attribution
+}
+
+/// The requests, each with its exchanges by hop.
+fn legs(inputs: &mut PathInputs) -> Vec<(RequestMarks, Vec<Option<Leg>>)> {
     inputs.hops.iter_mut().for_each(HopRows::sort);
-    let legs: Vec<(RequestMarks, Vec<Option<Leg>>)> = std::mem::take(&mut inputs.requests)
-        .into_iter()
+    let requests = std::mem::take(&mut inputs.requests).into_iter();
+    requests
         .map(|marks| {
             let legs = if inputs.shape.is_client_ours {
                 join::legs(&marks, &inputs.hops, |place| {
@@ -321,41 +419,14 @@ fn attribute_nested(
             };
             (marks, legs)
         })
-        .collect();
-    let mut link_results = attribute_link_hop(&mut inputs, &legs, wanted, detail);
-    let mut attribution = Attribution {
-        drops: std::mem::take(&mut link_results.drops),
-        ..Attribution::default()
-    };
-    let queues = queue_shares(&legs, &link_results, &inputs);
-    for (marks, legs) in &legs {
-        if !wanted.contains(marks.request) {
-            continue;
-        }
-        let course = link_results.courses.remove(&marks.request);
-        let responsible = link_results.responsible.get(&marks.request).copied();
-        let path = RequestHops::new(marks, legs, course.as_ref(), &inputs);
-        let stages = path.total_stages();
-        attribution.causes.push(CausesRecord {
-            request: marks.request,
-            hop: CausesRecord::IN_TOTAL,
-            spans: spans(&stages),
-            queue_roots: path.queue_roots(&stages, &queues),
-            responsible,
-        });
-        for (place, own) in path.stages.iter().enumerate() {
-            attribution.hops.push(CausesRecord {
-                request: marks.request,
-                hop: place as u8 + 1,
-                spans: spans(own),
-                queue_roots: path.queue_roots(own, &queues),
-                responsible: responsible.filter(|_| place == inputs.shape.link),
-            });
-        }
-        on_course(path.course(stages, course));
-    }
-    attribution.hops.sort_by_key(|row| row.hop);
-    attribution
+        .collect()
+}
+
+/// Of the packets that cost a request the most on each hop, the one that cost it the most; of equals, the first.
+fn costliest(of_hops: &[Option<(u64, PacketRef)>]) -> Option<PacketRef> {
+    let all = of_hops.iter().flatten();
+    let most = all.min_by_key(|(cost, packet)| (Reverse(*cost), *packet))?;
+    Some(most.1)
 }
 
 /// Whether any request waited for a connection or stream on any hop.
@@ -367,7 +438,7 @@ fn has_queue(legs: &[(RequestMarks, Vec<Option<Leg>>)]) -> bool {
 /// What the queue of each hop waited for, from moment to moment; empty if no request waited in one.
 fn queue_shares(
     legs: &[(RequestMarks, Vec<Option<Leg>>)],
-    link_results: &LinkResults,
+    results: &[Option<LinkResults>],
     inputs: &PathInputs,
 ) -> Vec<QueueShares> {
     if !has_queue(legs) {
@@ -384,7 +455,7 @@ fn queue_shares(
     });
     let mut hops: Vec<Occupancy> = inputs.hops.iter().map(|_| Occupancy::new(slices)).collect();
     for (marks, legs) in legs {
-        let course = link_results.courses.get(&marks.request);
+        let course = |place: usize| results[place].as_ref()?.courses.get(&marks.request);
         let path = RequestHops::new(marks, legs, course, inputs);
         path.visit_from_last_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
     }
@@ -396,33 +467,31 @@ fn queue_shares(
     shares
 }
 
-/// Attributes the hop across the link, as if it were the only one.
+/// Attributes the hop at this place, which crosses a link, as if it were the only one.
 fn attribute_link_hop(
-    inputs: &mut PathInputs,
+    link: LinkInputs,
+    place: usize,
     legs: &[(RequestMarks, Vec<Option<Leg>>)],
     wanted: RequestSelection<'_>,
     detail: Detail<'_>,
 ) -> LinkResults {
-    let place = inputs.shape.link;
-    let mut link = std::mem::take(&mut inputs.link);
+    let mut inputs = link.inputs;
     let mut of_request = BTreeMap::new();
     for (marks, legs) in legs {
         if let Some(leg) = &legs[place] {
             let behind = legs.get(place + 1).and_then(Option::as_ref);
-            link.add_marks(RequestMarks {
+            inputs.add_marks(RequestMarks {
                 relayed: behind.and_then(|behind| behind.answered),
                 ..leg.marks.clone()
             });
             of_request.insert(marks.request, leg.connection_and_stream());
         }
     }
-    if place > 0 {
-        // Of several attempts only the last belongs to the request.
-        for row in std::mem::take(&mut inputs.link_exchanges) {
-            let on = row.request.and_then(|request| of_request.get(&request));
-            if on == Some(&(row.connection, row.stream)) {
-                link.take_exchange(&row);
-            }
+    // Of several attempts only the last belongs to the request.
+    for row in link.exchanges {
+        let on = row.request.and_then(|request| of_request.get(&request));
+        if on == Some(&(row.connection, row.stream)) {
+            inputs.take_exchange(&row);
         }
     }
     let all = legs.iter().map(|(marks, _)| marks.request);
@@ -431,15 +500,30 @@ fn attribute_link_hop(
     let watched: BTreeSet<u64> = all
         .filter(|request| has_queue || wanted.contains(*request))
         .collect();
-    let (attribution, courses) = follow(link, &watched, detail);
-    let rows = attribution.causes.iter();
+    let (attribution, courses) = follow(inputs, &watched, detail);
     LinkResults {
         courses: courses.into_iter().map(|it| (it.request, it)).collect(),
-        responsible: rows
-            .filter_map(|row| Some((row.request, row.responsible?)))
-            .collect(),
+        responsible: responsible_packets(&attribution),
         drops: attribution.drops,
     }
+}
+
+/// By request, the packet that cost it the most, and what it cost.
+fn responsible_packets(attribution: &Attribution) -> BTreeMap<u64, (u64, PacketRef)> {
+    let mut costs: BTreeMap<(u64, PacketRef), u64> = BTreeMap::new();
+    for row in &attribution.drops {
+        for victim in &row.victims {
+            let cost = costs.entry((victim.request, row.packet)).or_default();
+            *cost = cost.saturating_add(victim.delay.as_nanos());
+        }
+    }
+    let cost = |of| costs.get(&of).copied().unwrap_or(0);
+    let rows = attribution.causes.iter();
+    rows.filter_map(|row| {
+        let packet = row.responsible?;
+        Some((row.request, (cost((row.request, packet)), packet)))
+    })
+    .collect()
 }
 
 /// A request on all hops.
@@ -451,16 +535,17 @@ struct RequestHops<'a> {
 }
 
 impl<'a> RequestHops<'a> {
-    fn new(
+    /// `course` returns the course of its exchange on a hop across a link.
+    fn new<'c>(
         marks: &'a RequestMarks,
         legs: &'a [Option<Leg>],
-        link_course: Option<&Course>,
+        course: impl Fn(usize) -> Option<&'c Course>,
         inputs: &PathInputs,
     ) -> RequestHops<'a> {
         let mut stages: Vec<Vec<Stage>> = Vec::with_capacity(legs.len());
         for (place, leg) in legs.iter().enumerate() {
-            let own = match (leg, link_course) {
-                (Some(_), Some(course)) if place == inputs.shape.link => course.stages.clone(),
+            let own = match (leg, course(place)) {
+                (Some(_), Some(course)) => course.stages.clone(),
                 (Some(leg), _) => marks::stages(leg, &inputs.hops[place]),
                 (None, _) if place == 0 => nest::whole(marks.intended, marks.end, Cause::Unknown),
                 (None, _) => {
@@ -532,27 +617,40 @@ impl<'a> RequestHops<'a> {
         roots
     }
 
-    fn course(&self, stages: Vec<Stage>, link_course: Option<Course>) -> Course {
-        let hops = self.stages.iter().zip(self.legs).zip(1..);
-        let hops = hops.map(|((stages, leg), hop)| HopCourse {
-            hop,
-            is_joined: leg.is_some(),
-            connection: leg.as_ref().and_then(|leg| leg.marks.connection),
-            stream: leg.as_ref().and_then(|leg| leg.marks.stream),
-            server: leg.as_ref().and_then(Leg::server_times),
-            stages: stages.clone(),
-        });
-        let (up, down) = match link_course {
-            Some(course) => (course.up, course.down),
-            None => (None, None),
-        };
+    /// Its course over the path; `link_courses` are those of its exchanges on hops across links.
+    fn course(&self, stages: Vec<Stage>, link_courses: Vec<Option<Course>>) -> Course {
+        let legs = self.stages.iter().zip(self.legs);
+        let mut passages = None;
+        let mut hops = Vec::with_capacity(self.legs.len());
+        for ((hop, (stages, leg)), link_course) in (1..).zip(legs).zip(link_courses) {
+            let own = link_course.map(|course| (course.up, course.down));
+            // Those of the first link are the course's own.
+            let (up, down) = match &passages {
+                None => {
+                    passages = own;
+                    (None, None)
+                }
+                Some(_) => own.unwrap_or_default(),
+            };
+            hops.push(HopCourse {
+                hop,
+                is_joined: leg.is_some(),
+                connection: leg.as_ref().and_then(|leg| leg.marks.connection),
+                stream: leg.as_ref().and_then(|leg| leg.marks.stream),
+                server: leg.as_ref().and_then(Leg::server_times),
+                stages: stages.clone(),
+                up,
+                down,
+            });
+        }
+        let (up, down) = passages.unwrap_or_default();
         Course {
             request: self.marks.request,
             stages,
             server: self.legs[0].as_ref().and_then(Leg::server_times),
             up,
             down,
-            hops: hops.collect(),
+            hops,
         }
     }
 }

@@ -8,7 +8,7 @@ use squall_analysis::causes::{Attribution, PathInputs, PathShape, attribute_path
 use squall_analysis::explain::{Tables, explain};
 use squall_base::plan::{Hop, Implementation, Protocol, Station, Variant};
 use squall_base::record::{
-    Beginning, Cause, CauseSpans, CausesRecord, ExchangeRecord, Extent, Side,
+    Beginning, Cause, CauseSpans, CausesRecord, ExchangeRecord, Extent, PacketRecord, Side,
 };
 use squall_base::{Duration, Time};
 
@@ -18,6 +18,11 @@ use super::world::{ConnectionStream, DELAY, Delivered, Down, READ, Times, Up, Wo
 
 /// `client -- proxy ~~ proxy -- server`, with our own stations except for programs at the indices in `real`.
 fn variant(real: &[usize]) -> Variant {
+    variant_across(real, [false, true, false])
+}
+
+/// The same stations, with links where `links` has true.
+fn variant_across(real: &[usize], links: [bool; 3]) -> Variant {
     let station = |place: usize| Station {
         name: place.to_string(),
         runs: if real.contains(&place) {
@@ -29,7 +34,7 @@ fn variant(real: &[usize]) -> Variant {
         },
         asked: squall_base::plan::StationOptions::default(),
     };
-    let hops = [false, true, false].map(|across_link| Hop {
+    let hops = links.map(|across_link| Hop {
         across_link,
         ..hop()
     });
@@ -101,6 +106,9 @@ fn world() -> World {
         end: BACK,
     };
     world.exchange(Protocol::H1, times, clear(0, 100), clear(0, 200));
+    for row in &mut world.packets {
+        row.hop = 2;
+    }
     for row in &mut world.exchanges {
         row.hop = 2;
         row.request = Some(0);
@@ -224,6 +232,18 @@ fn requests_of_foreign_load_generators_are_unknown() {
 }
 
 #[test]
+fn packets_without_a_hop_are_those_of_the_only_link() {
+    let path = PathShape::of(&variant(&[]));
+    let mut world = world();
+    let found = attribute(&world, &path);
+    for row in &mut world.packets {
+        row.hop = PacketRecord::ONLY_LINK;
+    }
+    let again = attribute(&world, &path);
+    assert_eq!((again.hops, again.drops), (found.hops, found.drops));
+}
+
+#[test]
 fn each_hop_is_explained() {
     let world = world();
     let tables = Tables {
@@ -290,7 +310,12 @@ proptest! {
         mut world in garbage(),
         loose in vec(arbitrary_exchange(), 0..40),
         real in vec(0..4_usize, 0..3),
+        links in any::<[bool; 3]>().prop_filter("a path has a link", |links| links.contains(&true)),
     ) {
+        let across: Vec<u8> = (1..).zip(links).filter(|(_, is)| *is).map(|(hop, _)| hop).collect();
+        for (packet, hop) in world.packets.iter_mut().zip(across.into_iter().cycle()) {
+            packet.hop = hop;
+        }
         for (frame, hop) in world.frames.iter_mut().zip((1..=3).cycle()) {
             frame.hop = hop;
         }
@@ -322,7 +347,7 @@ proptest! {
                 reset: None,
             });
         }
-        let path = PathShape::of(&variant(&real));
+        let path = PathShape::of(&variant_across(&real, links));
         let found = attribute(&world, &path);
         check(&world, 3, &found)?;
         // `explain` walks the records again, stage by stage, and must find the same.

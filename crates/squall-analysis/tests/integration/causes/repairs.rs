@@ -495,6 +495,7 @@ fn a_lost_acknowledgement_needs_no_repair() {
     world.handshake(0, 0);
     let packet = world.packet(Up, 0, AT, LossDrop);
     let lost = PacketRef {
+        hop: 1,
         direction: Up,
         index: packet.index,
     };

@@ -88,6 +88,7 @@ impl World {
             .count() as u64;
         let is_there = fate == Delivered;
         self.packets.push(PacketRecord {
+            hop: 1,
             index,
             direction,
             flow,
@@ -140,6 +141,7 @@ impl World {
         packet.seq = isn.wrapping_add(1).wrapping_add(start as u32);
         packet.payload_len = (end - start) as u16;
         PacketRef {
+            hop: 1,
             direction,
             index: packet.index,
         }
@@ -164,6 +166,7 @@ impl World {
         let packet = self.packet(Up, flow, at, fate);
         (packet.tcp_flags, packet.seq) = (0x02, ISN[0]);
         PacketRef {
+            hop: 1,
             direction: Up,
             index: packet.index,
         }
@@ -173,6 +176,7 @@ impl World {
         let packet = self.packet(Down, flow, at, fate);
         (packet.tcp_flags, packet.seq, packet.ack) = (0x12, ISN[1], ISN[0].wrapping_add(1));
         PacketRef {
+            hop: 1,
             direction: Down,
             index: packet.index,
         }
@@ -287,6 +291,7 @@ impl World {
         (packet.protocol, packet.class, packet.tcp_flags) = (17, PacketClass::Other, 0);
         packet.length = (end - start + 28 + 40) as u16;
         let packet = PacketRef {
+            hop: 1,
             direction,
             index: packet.index,
         };

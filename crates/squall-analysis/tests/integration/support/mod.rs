@@ -30,6 +30,7 @@ pub fn plan(repetitions: u32) -> Plan {
         loss: Probability::new(0.03).unwrap().into(),
         link: String::new().into(),
         schedule: String::new(),
+        next_links: Vec::new(),
     };
     let trials = (0..repetitions)
         .flat_map(|repetition| variants.iter().map(move |v| (repetition, v)))
@@ -110,6 +111,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
         ..Lateness::default()
     };
     let direction = |direction| DirectionHealth {
+        hop: 1,
         direction,
         packets: 0,
         copies: 0,
@@ -145,6 +147,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
             kernel: "6.1".to_owned(),
             client_congestion_control: vec!["cubic".to_owned()],
             server_congestion_control: vec!["cubic".to_owned()],
+            next_links: Vec::new(),
             sysctls: [].into(),
             link_scheduling: "fifo".to_owned(),
             station_scheduling: "fifo".to_owned(),

@@ -165,7 +165,7 @@ fn malformed_schedules_are_refused() {
         ),
         (
             "second-link.schedule",
-            "at 1s: there is no link 2: a trial has one",
+            "at 1s: there is no link 2: a schedule is for a single link",
         ),
         ("far.schedule", "at 1s: delay 6s is more than 5s"),
     ] {
@@ -206,5 +206,79 @@ fn primary_comparison_under_an_unknown_condition_is_refused() {
         found.to_string(),
         [none("quick"), none("full")].join("\n"),
         "a direction that is left out has no delay"
+    );
+}
+
+/// Adds tables of further links to the valid recipe, whose first path then has `links` links.
+#[track_caller]
+fn check_next(links: usize, tables: &str, problems: &str) {
+    let path = match links {
+        1 => "client ~h1~> server",
+        _ => "client ~h1~> proxy ~h1~> server",
+    };
+    let text = RIGHT.replacen("client ~h1~> server", path, 1);
+    let text = format!("{text}\n{tables}\n");
+    let line = RIGHT.lines().count() + 2;
+    let found = parse_with(&text, StationMode::Real, &Texts).expect_err("a mistake");
+    let problems = problems.replace("{line}", &line.to_string());
+    assert_eq!(found.to_string(), problems, "\n{tables}");
+}
+
+#[test]
+fn tables_of_links_that_no_path_has_are_refused() {
+    check_next(
+        1,
+        "[[conditions.next_link]]",
+        "{line}:1: there is no link 2: expected no such table: each path has one link, and another hop with `~p~>` would \
+         be a second",
+    );
+    check_next(
+        2,
+        "[[conditions.next_link]]\n[[conditions.next_link]]",
+        &format!(
+            "{}:1: there is no link 3: expected one such table: no path has more than 2 links",
+            RIGHT.lines().count() + 3
+        ),
+    );
+}
+
+#[test]
+fn conditions_of_a_further_link_are_checked_like_those_of_the_first() {
+    let table = "[[conditions.next_link]] # the second";
+    let with = |key: &str| format!("{table}\n{key}");
+    let next = RIGHT.lines().count() + 3;
+    check_next(
+        2,
+        &with("delay = \"6s\""),
+        &format!("{next}:9: `delay` is out of range: 6s: expected at most 5s"),
+    );
+    check_next(
+        2,
+        &with("delay = [\"1ms\", \"2ms\"]"),
+        &format!(
+            "{next}:9: `delay` is a list: expected one value: only those of the first link vary"
+        ),
+    );
+    check_next(
+        2,
+        &with("schedule = \"wrong.schedule\""),
+        &format!(
+            "{next}:1: unknown key `schedule` in [[conditions.next_link]]: expected `delay`, `loss` or `link` (`schedule` \
+             is a key of [conditions])"
+        ),
+    );
+    check_next(
+        2,
+        &with("link = { up = \"rate 20mb\" }"),
+        &format!(
+            "{next}:15: column 6: \"rate 20mb\": unknown unit \"mb\": expected a rate in bits, such as \"20mbit\" or \
+             \"500kbit\": {SETTINGS}"
+        ),
+    );
+    check_next(
+        2,
+        "[conditions.next_link]",
+        "{line}:1: `next_link` is a table: expected a table for each link behind the first (write \
+         [[conditions.next_link]] with two brackets on each side)",
     );
 }

@@ -128,7 +128,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "delay = [",
         "dleay = [",
-        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link` or `schedule` (did you mean `delay`?)",
+        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link`, `schedule` or `next_link` (did you mean `delay`?)",
     );
     check(
         "status = 200",
@@ -532,12 +532,12 @@ fn mistakes_in_paths_are_reported() {
     check(
         "client ~h2c~> server",
         "client ~h2c-> server",
-        "22:16: \"~h2c->\" is not a hop: expected a hop: `~p~>` across the link or `-p->` inside a host, p being a protocol",
+        "22:16: \"~h2c->\" is not a hop: expected a hop: `~p~>` across a link or `-p->` inside a host, p being a protocol",
     );
     check(
         "client ~h2c~> server",
         "client -h2c-> server",
-        "22:16: the path does not cross the link: expected stations from `client` to a server, with one hop across the link (`~p~>`)",
+        "22:16: the path does not cross a link: expected stations from `client` to a server, with 1 to 3 hops across links (`~p~>`)",
     );
     check(
         "client ~h2c~> server",
@@ -546,8 +546,8 @@ fn mistakes_in_paths_are_reported() {
     );
     check(
         "client ~h2c~> server",
-        "client ~h1~> proxy ~h2c~> server",
-        "22:28: the path crosses the link a second time: expected stations from `client` to a server, with one hop across the link (`~p~>`) (write `-h2c->` for this hop, which is then inside a host; a second variant, with `-h1->` there and `~h2c~>` here, asks about the other stretch)",
+        "client ~h1~> proxy ~h1~> proxy ~h1~> proxy ~h2c~> server",
+        "22:52: the path crosses more than 3 links: expected stations from `client` to a server, with 1 to 3 hops across links (`~p~>`) (write `-h2c->` for a hop that is inside a host)",
     );
     check(
         "client ~h2c~> server",
@@ -672,7 +672,7 @@ fn rendering_shows_the_line_and_marks_the_characters() {
             "   |",
             "15 | \tdleay = [\"0ms\", \"10ms\"]",
             "   | \t^^^^^",
-            "   = expected `delay`, `loss`, `link` or `schedule`",
+            "   = expected `delay`, `loss`, `link`, `schedule` or `next_link`",
             "   = help: did you mean `delay`?"
         ]
     );

@@ -50,6 +50,7 @@ impl parquet::column::page::PageReader for Once {
 
 fn packet(wide: u64, maybe: Option<u64>, narrow: u32) -> PacketRecord {
     PacketRecord {
+        hop: 1,
         index: wide >> 1,
         direction: Direction::Up,
         flow: 0,

@@ -8,6 +8,7 @@ pub(crate) fn packet_number(i: u32) -> PacketRecord {
     let arrived = Time::from_nanos(u64::from(i) * 20_000);
     let lost = i.is_multiple_of(97);
     PacketRecord {
+        hop: 1,
         index: u64::from(i),
         direction: Direction::Up,
         flow: 0,

@@ -43,6 +43,7 @@ prop_compose! {
         released in maybe().prop_map(|time| time.map(Time::from_nanos)),
     ) -> PacketRecord {
         PacketRecord {
+            hop: narrow.4 % 4,
             index,
             direction,
             flow: wide.0,

@@ -68,6 +68,7 @@ pub fn run(names: &[&str], size: Size) -> Run {
         loss: Probability::new(loss).unwrap().into(),
         link: String::new().into(),
         schedule: String::new(),
+        next_links: Vec::new(),
     };
     let variants: Vec<Variant> = names
         .iter()
@@ -188,6 +189,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         ..Lateness::default()
     };
     let direction = |direction| DirectionHealth {
+        hop: 1,
         direction,
         packets: 10_000,
         copies: 0,
@@ -226,6 +228,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
             kernel: "6.1.0-test".to_owned(),
             client_congestion_control: vec!["cubic".to_owned()],
             server_congestion_control: vec!["cubic".to_owned()],
+            next_links: Vec::new(),
             sysctls: [].into(),
             link_scheduling: "fifo".to_owned(),
             station_scheduling: "fifo".to_owned(),

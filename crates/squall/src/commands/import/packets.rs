@@ -117,6 +117,7 @@ fn row(flow: &mut Flow<'_>, index: u64, packet: &ObservedPacket<'_>) -> Option<P
     let at_most = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX);
     let tcp = headers.tcp.as_ref();
     Some(PacketRecord {
+        hop: 1,
         index,
         direction,
         flow: flow.connection.connection,
