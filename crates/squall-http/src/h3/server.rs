@@ -135,7 +135,7 @@ impl Server {
 
     /// Fills `batch` with one connection's output and returns what produced it; `None` if there is no output now. The
     /// marks in `inbox` belong to the batch: their time is when it leaves, [`Batch::delay`] after `now`. `inbox` may
-    /// also hold other events of that connection, such as more of a body after [`Server::consume`]; then the batch may
+    /// also hold other events of that connection, such as more of a body after a call of `consume`; then the batch may
     /// be empty.
     pub fn output(
         &mut self,
