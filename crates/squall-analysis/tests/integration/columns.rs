@@ -12,8 +12,6 @@ use squall_record::{TableRow, TableWriter, each_projected};
 
 use crate::rows;
 
-#[allow(dead_code, reason = "frames are read whole")]
-
 /// Enough rows for every optional cell to be both present and missing.
 const ROWS: usize = 1_000;
 

@@ -14,6 +14,7 @@ mod coverage;
 mod drive_thresholds;
 mod garbage;
 #[path = "../../../squall-record/tests/integration/rows/mod.rs"]
+#[allow(dead_code, reason = "frames are read whole")]
 mod rows;
 mod statistics;
 mod summary;
