@@ -270,7 +270,7 @@ impl<'a> TimelineBuilder<'a> {
     }
 
     fn in_flight(&self) -> u64 {
-        self.sent.weight - self.settled_weight
+        self.sent.weight.saturating_sub(self.settled_weight)
     }
 
     fn acknowledge(&mut self, it: &Acknowledgement) {
@@ -293,7 +293,8 @@ impl<'a> TimelineBuilder<'a> {
     }
 
     fn depart(&mut self, it: &Departure) {
-        if it.time - self.sent.time > self.burst_gap() {
+        // Records that contradict each other need not be in order.
+        if it.time.saturating_sub(self.sent.time) > self.burst_gap() {
             self.burst_bytes = 0;
         }
         self.burst_bytes += it.end.saturating_sub(self.sent.end);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use squall_base::record::{Direction, Fate, Outcome};
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, TrialFiles, bench, is_root, quantile, recipe, run_recipe, stdout,
+    FinishedRun, H1, H2C_X1, TrialFiles, is_root, quantile, recipe, run_recipe, seat, stdout,
 };
 use crate::{bulk, h2load};
 
@@ -36,7 +36,7 @@ fn median_of_trials(run: &FinishedRun, variant: &str, q: f64) -> f64 {
 
 #[test]
 fn one_connection_saturates_at_the_throughput_of_one_tcp_flow() {
-    let _bench = bench();
+    let _seat = seat();
     // A lost SYN is retransmitted after 1 s (RFC 6298, section 2), and again 2 s later; the drain is long enough for
     // both.
     let profile = "warmup = \"1s\"\nduration = \"9s\"\ndrain = \"4s\"\nrepetitions = 3";
@@ -116,7 +116,7 @@ const TRIALS: u64 = 7;
 
 #[test]
 fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
-    let _bench = bench();
+    let _seat = seat();
     let profile = |trials: u64| {
         format!("warmup = \"0s\"\nduration = \"8s\"\ndrain = \"2s\"\nrepetitions = {trials}")
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 
-use crate::support::{FinishedRun, H1, H2C_X1, H2C_X8, TrialFiles, bench, recipe, run_recipe};
+use crate::support::{FinishedRun, H1, H2C_X1, H2C_X8, TrialFiles, recipe, run_recipe, seat};
 
 const PROFILE: &str = "warmup = \"0s\"\nduration = \"3s\"\ndrain = \"2s\"";
 
@@ -54,7 +54,7 @@ fn lossy_run(seed: &str) -> FinishedRun {
 
 #[test]
 fn same_seed_drops_the_same_packets_of_each_flow() {
-    let _bench = bench();
+    let _seat = seat();
     let (one, again, other) = (lossy_run("11"), lossy_run("11"), lossy_run("12"));
     for variant in ["h1", "h2c x1"] {
         let (compared, different) = compare(one.only(variant), again.only(variant));
@@ -76,7 +76,7 @@ fn same_seed_drops_the_same_packets_of_each_flow() {
 
 #[test]
 fn every_packet_missed_by_the_kernel_is_in_the_log() {
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(
         "1000/s",
         "delay = \"10ms\"\nloss = \"3%\"",
