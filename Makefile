@@ -10,10 +10,7 @@ SQUALL_TOOLS ?= $(CARGO_TARGET_DIR)/tools
 # Extra arguments for every cargo call; .ci/run sets --locked.
 CARGO_FLAGS ?=
 
-# Most tests wait for a network, so more of them run at once than there are processors.
-RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
-
-export CARGO_TARGET_DIR SQUALL_TOOLS RUST_TEST_THREADS
+export CARGO_TARGET_DIR SQUALL_TOOLS
 
 .PHONY: help prerequisites peers demo test sanitize release bench lint
 
