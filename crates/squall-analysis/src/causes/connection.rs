@@ -5,7 +5,7 @@
 //! their first frames is that of the first datagrams. The server numbers its connections as it accepts them, which is the
 //! order in which the end of TCP's handshake, or QUIC's first datagram, reached its host. Neither is recorded anywhere else.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, PacketRef, Side};
@@ -13,7 +13,7 @@ use squall_base::record::{Direction, PacketRef, Side};
 use super::frames::SideRecords;
 use super::intake::{Flows, Inputs};
 use super::quic::QuicConnection;
-use super::search::up_to;
+use super::search::up_to_near;
 use super::sending::SenderTimeline;
 use super::stream::{Stream, Transmission};
 use super::tcp::{self, TcpConnection};
@@ -51,6 +51,8 @@ pub(super) struct Connection {
     has_estimated_times: bool,
     /// What held the senders back, by direction; computed on first use.
     timelines: [OnceCell<SenderTimeline>; 2],
+    /// Where the last search for an acknowledgement ended, by direction.
+    last_acknowledgement: [Cell<usize>; 2],
 }
 
 impl Connection {
@@ -71,18 +73,22 @@ impl Connection {
     /// When the sender in `direction` got the first acknowledgement after `time`.
     pub(super) fn acknowledged_after(&self, direction: Direction, time: u64) -> Option<u64> {
         let place = direction as usize;
-        match &self.carrier {
+        // Requests come in the order of their times, so the next one is near the last.
+        let guess = &self.last_acknowledgement[place];
+        let (received, next) = match &self.carrier {
             Carrier::Tcp(tcp) => {
                 let acks = &tcp.acks[place];
-                let next = acks.get(up_to(acks, time, |ack| ack.arrived));
-                next.map(|ack| ack.arrived)
+                let received = up_to_near(acks, guess.get(), time, |ack| ack.arrived);
+                (received, acks.get(received).map(|ack| ack.arrived))
             }
             Carrier::Quic(quic) => {
                 let acks = &quic.acks[place];
-                acks.get(up_to(acks, time, |ack| ack.time))
-                    .map(|ack| ack.time)
+                let received = up_to_near(acks, guess.get(), time, |ack| ack.time);
+                (received, acks.get(received).map(|ack| ack.time))
             }
-        }
+        };
+        guess.set(received);
+        next
     }
 
     /// What held back the sender in `direction`.
@@ -265,6 +271,7 @@ impl Connections {
             sides,
             has_estimated_times: inputs.is_captured,
             timelines: Default::default(),
+            last_acknowledgement: Default::default(),
         })
     }
 

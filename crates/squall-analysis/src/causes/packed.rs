@@ -159,7 +159,8 @@ impl Coder for Writer<'_> {
         }
         let number = *number;
         let bits = u64::BITS - (number | 1).leading_zeros();
-        let bytes = (bits as usize).div_ceil(7);
+        // One for each seven bits or fewer, without a division; up to 64 bits the result is the same.
+        let bytes = ((9 * bits + 64) >> 6) as usize;
         let Some(place) = self.block[self.length..].first_chunk_mut::<NUMBER_BYTES>() else {
             unreachable!("a block has room for a number");
         };
@@ -292,6 +293,16 @@ mod tests {
         }
         assert!(!reader.has_more());
         assert_eq!(packed.rows(), 5_000);
+    }
+
+    #[test]
+    fn a_number_has_a_byte_for_each_seven_bits_or_fewer() {
+        for bits in 1..=64_u32 {
+            let mut packed = PackedRows::default();
+            packed.write().plain(&mut (u64::MAX >> (64 - bits)));
+            let bytes = bits.div_ceil(7) as usize;
+            assert_eq!(packed.used, bytes.min(NUMBER_BYTES), "{bits} bits");
+        }
     }
 
     #[test]

@@ -20,7 +20,15 @@ pub(super) fn up_to<T>(rows: &[T], time: u64, at: impl Fn(&T) -> u64) -> usize {
         return rows.len();
     }
     let part = (time - from) as f64 / (to - from) as f64;
-    let guess = ((part * rows.len() as f64) as usize).min(rows.len() - 1);
+    up_to_near(rows, (part * rows.len() as f64) as usize, time, at)
+}
+
+/// Like [`up_to`], for a caller with a guess.
+pub(super) fn up_to_near<T>(rows: &[T], guess: usize, time: u64, at: impl Fn(&T) -> u64) -> usize {
+    let Some(last) = rows.len().checked_sub(1) else {
+        return 0;
+    };
+    let guess = guess.min(last);
     let (mut low, mut high, mut step) = (0, rows.len(), 1);
     if at(&rows[guess]) <= time {
         low = guess + 1;
@@ -92,6 +100,8 @@ mod tests {
                 for time in near.chain([0, u64::MAX]) {
                     let expected = rows.partition_point(|row| *row <= time);
                     assert_eq!(up_to(&rows, time, |row| *row), expected);
+                    let guess = splitmix64(time, many) as usize % (rows.len() + 2);
+                    assert_eq!(up_to_near(&rows, guess, time, |row| *row), expected);
                 }
                 // A time that is never reached puts the guess far off.
                 rows.push(u64::MAX);

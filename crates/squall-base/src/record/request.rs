@@ -64,6 +64,9 @@ impl Outcome {
 }
 
 impl Phase {
+    /// Both.
+    pub const ALL: [Phase; 2] = [Phase::Warmup, Phase::Measure];
+
     /// Its name in the record.
     pub const fn name(self) -> &'static str {
         match self {

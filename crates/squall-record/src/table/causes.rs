@@ -2,14 +2,15 @@
 //!
 //! Only maps `CausesRecord` to columns and back, one for each span; docs/RECORD.md defines the columns.
 
-use arrow_array::types::UInt8Type;
-use arrow_schema::DataType::{Int64, UInt8};
+use std::sync::LazyLock;
+
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRecord, PacketRef};
 
+use super::cell::Selection;
 use super::columns::{Columns, RequiredColumn};
 use super::packing::{CellWriteError, RowGroup};
-use super::schema::Column;
+use super::schema::{Column, Packing, Role};
 use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
@@ -56,55 +57,29 @@ const QUEUE_ROOTS: [&str; Cause::ALL.len()] = [
     "queue_by_unknown_ns",
 ];
 
-const COLUMNS: &[Column] = &[
-    Column::delta("request", Int64),
-    Column::delta("hop", UInt8),
-    Column::delta("total_ns", Int64).derived(),
-    Column::delta(SPANS[0], Int64),
-    Column::delta(SPANS[1], Int64),
-    Column::delta(SPANS[2], Int64),
-    Column::delta(SPANS[3], Int64),
-    Column::delta(SPANS[4], Int64),
-    Column::delta(SPANS[5], Int64),
-    Column::delta(SPANS[6], Int64),
-    Column::delta(SPANS[7], Int64),
-    Column::delta(SPANS[8], Int64),
-    Column::delta(SPANS[9], Int64),
-    Column::delta(SPANS[10], Int64),
-    Column::delta(SPANS[11], Int64),
-    Column::delta(SPANS[12], Int64),
-    Column::delta(SPANS[13], Int64),
-    Column::delta(SPANS[14], Int64),
-    Column::delta(SPANS[15], Int64),
-    Column::delta(SPANS[16], Int64),
-    Column::delta(QUEUE_ROOTS[0], Int64),
-    Column::delta(QUEUE_ROOTS[1], Int64),
-    Column::delta(QUEUE_ROOTS[2], Int64),
-    Column::delta(QUEUE_ROOTS[3], Int64),
-    Column::delta(QUEUE_ROOTS[4], Int64),
-    Column::delta(QUEUE_ROOTS[5], Int64),
-    Column::delta(QUEUE_ROOTS[6], Int64),
-    Column::delta(QUEUE_ROOTS[7], Int64),
-    Column::delta(QUEUE_ROOTS[8], Int64),
-    Column::delta(QUEUE_ROOTS[9], Int64),
-    Column::delta(QUEUE_ROOTS[10], Int64),
-    Column::delta(QUEUE_ROOTS[11], Int64),
-    Column::delta(QUEUE_ROOTS[12], Int64),
-    Column::delta(QUEUE_ROOTS[13], Int64),
-    Column::delta(QUEUE_ROOTS[14], Int64),
-    Column::delta(QUEUE_ROOTS[15], Int64),
-    Column::delta(QUEUE_ROOTS[16], Int64),
-    Column::words("dominant").or_null().derived(),
-    Column::delta("responsible_hop", UInt8).or_null().added(),
-    Column::words("responsible_direction").or_null(),
-    Column::delta("responsible_index", Int64).or_null(),
-];
+static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let duration = |name, role| Column::of::<Duration>(name, Packing::Delta, role);
+    let spans = SPANS.into_iter().chain(QUEUE_ROOTS);
+    let first = [
+        Column::of::<u64>("request", Packing::Delta, Role::Stored),
+        Column::of::<u8>("hop", Packing::Delta, Role::Stored),
+        duration("total_ns", Role::Derived),
+    ];
+    let last = [
+        Column::of::<Option<String>>("dominant", Packing::Words, Role::Derived),
+        Column::of::<Option<u8>>("responsible_hop", Packing::Delta, Role::Added),
+        Column::of::<Option<String>>("responsible_direction", Packing::Words, Role::Stored),
+        Column::of::<Option<u64>>("responsible_index", Packing::Delta, Role::Stored),
+    ];
+    let spans = spans.map(|name| duration(name, Role::Stored));
+    first.into_iter().chain(spans).chain(last).collect()
+});
 
 impl Row for CausesRecord {
     const TABLE: &'static str = "causes";
 
     fn columns() -> &'static [Column] {
-        COLUMNS
+        &COLUMNS
     }
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
@@ -130,7 +105,7 @@ impl Row for CausesRecord {
             |cause| cause.map(|cause| cause as u8),
             |place| Cause::ALL[usize::from(place)].name(),
         );
-        group.optional_small(rows, |r| r.responsible.map(|packet| u32::from(packet.hop)));
+        group.optional_numbers(rows, |r| r.responsible.map(|packet| packet.hop.into()))?;
         group.optional_words(
             rows,
             |r| r.responsible.map(|packet| packet.direction),
@@ -140,14 +115,16 @@ impl Row for CausesRecord {
         group.optional_numbers(rows, |r| r.responsible.map(|packet| packet.index))
     }
 
-    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
-        let request = columns.counts("request")?;
-        let hop = columns.small::<UInt8Type>("hop")?;
+    fn rows<'a, S: Selection>(
+        columns: &'a Columns<'a>,
+    ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+        let request = columns.numbers("request")?;
+        let hop = columns.numbers("hop")?;
         let [spans, queue_roots] = [SPANS, QUEUE_ROOTS].map(|names| span_columns(columns, names));
         let (spans, queue_roots) = (spans?, queue_roots?);
-        let on_hop = columns.optional_small::<UInt8Type>("responsible_hop")?;
+        let on_hop = columns.optional_numbers("responsible_hop")?;
         let direction = columns.texts("responsible_direction")?;
-        let index = columns.optional_counts("responsible_index")?;
+        let index = columns.optional_numbers("responsible_index")?;
         let mut rows: Vec<Self> = Vec::with_capacity(columns.rows());
         for (row, direction) in direction.iter().enumerate() {
             let packet = responsible(columns, row, direction.as_deref(), index.at(row))?;
@@ -167,14 +144,14 @@ impl Row for CausesRecord {
 }
 
 /// The column of each cause.
-type SpanColumns<'a> = Vec<RequiredColumn<'a, i64, Duration>>;
+type SpanColumns<'a> = Vec<RequiredColumn<'a, Duration>>;
 
 fn span_columns<'a>(
     columns: &'a Columns<'a>,
     names: [&'static str; Cause::ALL.len()],
 ) -> Result<SpanColumns<'a>, RecordError> {
     let names = names.into_iter();
-    names.map(|column| columns.counts(column)).collect()
+    names.map(|column| columns.numbers(column)).collect()
 }
 
 fn spans_at(columns: &SpanColumns<'_>, row: usize) -> CauseSpans {

@@ -5,10 +5,11 @@
 //! `reader` never returns to a caller. Nothing here knows which columns a table has; `packing` is the way from rows to
 //! columns.
 
-use std::marker::PhantomData;
 use std::path::Path;
 
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+};
 use arrow_array::{Array, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_schema::DataType;
 use squall_base::{Duration, Time};
@@ -28,48 +29,76 @@ pub struct Columns<'a> {
     pub(super) first_row: u64,
 }
 
-/// Converts a cell to the type that a row has.
-pub(super) trait FromCell<N> {
-    fn from_cell(cell: N) -> Self;
+/// A type whose cells are numbers.
+pub(super) trait Number: Copy {
+    /// The Arrow type of its column.
+    type Stored: ArrowPrimitiveType;
+    /// Whether it is stored in 64 bits.
+    const IS_WIDE: bool = size_of::<<Self::Stored as ArrowPrimitiveType>::Native>() == 8;
+    /// Whether a negative number is no fault of the file.
+    const IS_SIGNED: bool = false;
+
+    fn from_stored(cell: <Self::Stored as ArrowPrimitiveType>::Native) -> Self;
+
+    fn to_bits(self) -> u64;
 }
 
-impl<N> FromCell<N> for N {
-    fn from_cell(cell: N) -> N {
+/// Implements [`Number`] for types of which a number is made.
+macro_rules! numbers {
+    ($($T:ty as $Stored:ty: $from:expr, $to:expr;)+) => {$(
+        impl Number for $T {
+            type Stored = $Stored;
+
+            #[inline]
+            fn from_stored(cell: <$Stored as ArrowPrimitiveType>::Native) -> $T {
+                $from(cell)
+            }
+
+            #[inline]
+            fn to_bits(self) -> u64 {
+                $to(self)
+            }
+        }
+    )+};
+}
+
+numbers! {
+    u8 as UInt8Type: |cell| cell, u64::from;
+    u16 as UInt16Type: |cell| cell, u64::from;
+    u32 as UInt32Type: |cell| cell, u64::from;
+    u64 as Int64Type: i64::cast_unsigned, |count| count;
+    Time as Int64Type: |nanos: i64| Time::from_nanos(nanos.cast_unsigned()), Time::as_nanos;
+    Duration as Int64Type: |nanos: i64| Duration::from_nanos(nanos.cast_unsigned()), Duration::as_nanos;
+}
+
+impl Number for i64 {
+    type Stored = Int64Type;
+    const IS_SIGNED: bool = true;
+
+    #[inline]
+    fn from_stored(cell: i64) -> i64 {
         cell
     }
-}
 
-impl FromCell<i64> for u64 {
-    /// Only for columns of counts, which have no negative cells.
-    fn from_cell(cell: i64) -> u64 {
-        cell.cast_unsigned()
+    #[inline]
+    fn to_bits(self) -> u64 {
+        self.cast_unsigned()
     }
 }
 
-impl FromCell<i64> for Time {
-    fn from_cell(cell: i64) -> Time {
-        Time::from_nanos(cell.cast_unsigned())
-    }
-}
+/// The Rust type of a column's cells.
+type Native<T> = <<T as Number>::Stored as ArrowPrimitiveType>::Native;
 
-impl FromCell<i64> for Duration {
-    fn from_cell(cell: i64) -> Duration {
-        Duration::from_nanos(cell.cast_unsigned())
-    }
-}
+/// A column with a `T` in every row; empty if it was not requested.
+pub(super) struct RequiredColumn<'a, T: Number>(&'a [Native<T>]);
 
-/// A column with a `T` in every row, stored as `N`; empty if it was not requested.
-pub(super) struct RequiredColumn<'a, N, T> {
-    cells: &'a [N],
-    meaning: PhantomData<T>,
-}
-
-impl<N: Copy + Default, T: FromCell<N>> RequiredColumn<'_, N, T> {
+impl<T: Number> RequiredColumn<'_, T> {
     /// The cell of a row.
+    #[inline]
     pub(super) fn at(&self, row: usize) -> T {
-        match self.cells.get(row) {
-            Some(cell) => T::from_cell(*cell),
-            None => T::from_cell(absent()),
+        match self.0.get(row) {
+            Some(cell) => T::from_stored(*cell),
+            None => T::from_stored(absent()),
         }
     }
 }
@@ -82,20 +111,20 @@ fn absent<N: Default>() -> N {
 }
 
 /// A nullable column; empty if it was not requested or is null in every row.
-pub(super) struct NullableColumn<'a, P: ArrowPrimitiveType, T> {
-    cells: &'a [P::Native],
+pub(super) struct NullableColumn<'a, T: Number> {
+    cells: &'a [Native<T>],
     /// The array with its null mask, if any cell is null.
-    nulls: Option<&'a PrimitiveArray<P>>,
-    meaning: PhantomData<T>,
+    nulls: Option<&'a PrimitiveArray<T::Stored>>,
 }
 
-impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> NullableColumn<'_, P, T> {
+impl<T: Number> NullableColumn<'_, T> {
     /// The cell of a row.
+    #[inline]
     pub(super) fn at(&self, row: usize) -> Option<T> {
         let cell = *self.cells.get(row)?;
         match self.nulls {
             Some(nulls) if nulls.is_null(row) => None,
-            _ => Some(T::from_cell(cell)),
+            _ => Some(T::from_stored(cell)),
         }
     }
 
@@ -148,46 +177,30 @@ impl<'a> Columns<'a> {
         self.nulls.contains(&column) || self.batch.column_by_name(column).is_some()
     }
 
-    /// A column of counts, times or durations.
-    pub(super) fn counts<T>(
+    /// A column of numbers.
+    pub(super) fn numbers<T: Number>(
         &self,
         column: &'static str,
-    ) -> Result<RequiredColumn<'a, i64, T>, RecordError> {
-        let array = self.unsigned(column)?;
-        self.required(column, array)
+    ) -> Result<RequiredColumn<'a, T>, RecordError> {
+        let Some(array) = self.primitive::<T>(column)? else {
+            return Ok(RequiredColumn(&[]));
+        };
+        self.check_nulls(column, array)?;
+        Ok(RequiredColumn(array.values()))
     }
 
-    /// A nullable column of counts, times or durations.
-    pub(super) fn optional_counts<T>(
+    /// A nullable column of numbers.
+    pub(super) fn optional_numbers<T: Number>(
         &self,
         column: &'static str,
-    ) -> Result<NullableColumn<'a, Int64Type, T>, RecordError> {
-        Ok(nullable(self.unsigned(column)?))
-    }
-
-    /// A nullable column of signed numbers.
-    pub(super) fn optional_signed(
-        &self,
-        column: &'static str,
-    ) -> Result<NullableColumn<'a, Int64Type, i64>, RecordError> {
-        self.optional_small(column)
-    }
-
-    /// A column of small unsigned numbers.
-    pub(super) fn small<P: ArrowPrimitiveType>(
-        &self,
-        column: &'static str,
-    ) -> Result<RequiredColumn<'a, P::Native, P::Native>, RecordError> {
-        let array = self.array::<PrimitiveArray<P>>(column, &P::DATA_TYPE)?;
-        self.required(column, array)
-    }
-
-    /// A nullable column of small unsigned numbers.
-    pub(super) fn optional_small<P: ArrowPrimitiveType>(
-        &self,
-        column: &'static str,
-    ) -> Result<NullableColumn<'a, P, P::Native>, RecordError> {
-        Ok(nullable(self.array(column, &P::DATA_TYPE)?))
+    ) -> Result<NullableColumn<'a, T>, RecordError> {
+        let array = self.primitive::<T>(column)?;
+        // If every cell is null, the cells need not be looked at one by one.
+        let array = array.filter(|cells| cells.null_count() < cells.len());
+        Ok(NullableColumn {
+            cells: array.map_or(&[], |cells| cells.values()),
+            nulls: array.filter(|cells| cells.null_count() > 0),
+        })
     }
 
     /// A column of flags.
@@ -261,13 +274,16 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// A 64-bit column without negative numbers.
-    fn unsigned(
+    /// A column of numbers, none of them negative unless its type is signed.
+    fn primitive<T: Number>(
         &self,
         column: &'static str,
-    ) -> Result<Option<&'a PrimitiveArray<Int64Type>>, RecordError> {
-        let array: Option<&PrimitiveArray<Int64Type>> = self.array(column, &DataType::Int64)?;
-        if let Some(cells) = array
+    ) -> Result<Option<&'a PrimitiveArray<T::Stored>>, RecordError> {
+        let array: Option<&PrimitiveArray<T::Stored>> =
+            self.array(column, &T::Stored::DATA_TYPE)?;
+        let wide =
+            array.and_then(|array| array.as_any().downcast_ref::<PrimitiveArray<Int64Type>>());
+        if let Some(cells) = wide.filter(|_| !T::IS_SIGNED)
             // The bitwise OR of all cells is negative if any cell is.
             && cells.values().iter().fold(0, |all, cell| all | cell) < 0
             && let Some(row) = cells.iter().position(|cell| cell.is_some_and(|cell| cell < 0))
@@ -275,20 +291,6 @@ impl<'a> Columns<'a> {
             return Err(self.fault(column, row, CellFault::Negative));
         }
         Ok(array)
-    }
-
-    fn required<P: ArrowPrimitiveType, T>(
-        &self,
-        column: &'static str,
-        array: Option<&'a PrimitiveArray<P>>,
-    ) -> Result<RequiredColumn<'a, P::Native, T>, RecordError> {
-        if let Some(cells) = array {
-            self.check_nulls(column, cells)?;
-        }
-        Ok(RequiredColumn {
-            cells: array.map_or(&[], |cells| cells.values()),
-            meaning: PhantomData,
-        })
     }
 
     fn check_nulls(&self, column: &'static str, cells: &dyn Array) -> Result<(), RecordError> {
@@ -330,17 +332,5 @@ impl<'a> Columns<'a> {
             row: self.first_row + row as u64,
             fault,
         }
-    }
-}
-
-fn nullable<P: ArrowPrimitiveType, T>(
-    cells: Option<&PrimitiveArray<P>>,
-) -> NullableColumn<'_, P, T> {
-    // If every cell is null, the cells need not be looked at one by one.
-    let cells = cells.filter(|cells| cells.null_count() < cells.len());
-    NullableColumn {
-        cells: cells.map_or(&[], |cells| cells.values()),
-        nulls: cells.filter(|cells| cells.null_count() > 0),
-        meaning: PhantomData,
     }
 }

@@ -1,38 +1,22 @@
 //! The table of drops: drops.parquet.
 //!
-//! Only maps `DropRecord` to columns and back, its lists as JSON in text columns; docs/RECORD.md defines the columns.
+//! Only declares the columns of `DropRecord`, two of which are lists as JSON; docs/RECORD.md defines them.
 
-use arrow_array::types::{UInt8Type, UInt32Type};
-use arrow_schema::DataType::{Int64, UInt8, UInt32, Utf8};
+use std::cell::Cell;
+
+use arrow_schema::DataType;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use squall_base::record::{Cause, Direction, DropRecord, Fate, PacketRef, Repair, Victim};
 use squall_base::{Duration, Time};
 
+use super::cell::{ReadCell, Selection, WriteCell, table, uses};
 use super::columns::Columns;
 use super::packing::{CellWriteError, RowGroup};
-use super::schema::Column;
+use super::schema::{Column, Packing, Role};
 use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
-
-const COLUMNS: &[Column] = &[
-    Column::delta("hop", UInt8).added(),
-    Column::words("direction"),
-    Column::delta("index", Int64),
-    Column::delta("dropped_at_ns", Int64),
-    Column::words("fate"),
-    Column::delta("connection", UInt32).or_null(),
-    Column::delta("stream", Int64).or_null(),
-    Column::delta("start", Int64).or_null(),
-    Column::delta("end", Int64).or_null(),
-    Column::dictionary("carried", Utf8).or_null(),
-    Column::words("repair"),
-    Column::delta("repaired_at_ns", Int64).or_null(),
-    Column::delta("repaired_by", Int64).or_null(),
-    Column::dictionary("victims", Utf8).or_null(),
-    Column::delta("victims_count", Int64).derived(),
-    Column::delta("delay_ns", Int64).derived(),
-];
 
 /// A victim in its JSON form.
 #[derive(Serialize, Deserialize)]
@@ -42,43 +26,97 @@ struct VictimText {
     delay_ns: u64,
 }
 
-/// A list as JSON; `None` if it is empty.
-fn json<T: Serialize>(list: &[T]) -> Option<String> {
-    // Numbers and words can always be written as JSON.
-    let text = (!list.is_empty()).then(|| serde_json::to_string(list));
-    text.and_then(Result::ok)
+/// A list that a column stores as JSON; null if it is empty.
+struct List<T>(Vec<T>);
+
+/// An element of a list, and its JSON form.
+trait Element: Clone {
+    type Text: Serialize + DeserializeOwned;
+
+    fn to_text(&self) -> Self::Text;
+
+    /// `None` if there is no such element.
+    fn from_text(text: Self::Text) -> Option<Self>;
 }
 
-fn victims_text(victims: &[Victim]) -> Option<String> {
-    let texts: Vec<VictimText> = victims
-        .iter()
-        .map(|victim| VictimText {
-            request: victim.request,
-            cause: victim.cause.name().to_owned(),
-            delay_ns: victim.delay.as_nanos(),
-        })
-        .collect();
-    json(&texts)
+impl Element for u64 {
+    type Text = u64;
+
+    fn to_text(&self) -> u64 {
+        *self
+    }
+
+    fn from_text(number: u64) -> Option<u64> {
+        Some(number)
+    }
 }
 
-fn read_victims(text: Option<&str>) -> Option<Vec<Victim>> {
-    let Some(text) = text else {
-        return Some(Vec::new());
-    };
-    let texts: Vec<VictimText> = serde_json::from_str(text).ok()?;
-    let victim = |text: VictimText| {
+impl Element for Victim {
+    type Text = VictimText;
+
+    fn to_text(&self) -> VictimText {
+        VictimText {
+            request: self.request,
+            cause: self.cause.name().to_owned(),
+            delay_ns: self.delay.as_nanos(),
+        }
+    }
+
+    fn from_text(text: VictimText) -> Option<Victim> {
         let cause = Cause::ALL.into_iter().find(|c| c.name() == text.cause)?;
         Some(Victim {
             request: text.request,
             cause,
             delay: Duration::from_nanos(text.delay_ns),
         })
-    };
-    texts.into_iter().map(victim).collect()
+    }
 }
 
-fn read_carried(text: Option<&str>) -> Option<Vec<u64>> {
-    text.map_or(Some(Vec::new()), |text| serde_json::from_str(text).ok())
+impl<T: Element> WriteCell for List<T> {
+    const TYPE: DataType = DataType::Utf8;
+    const IS_NULLABLE: bool = true;
+
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError> {
+        Option::<String>::encode(rows, group, |row| {
+            let texts: Vec<T::Text> = cell(row).0.iter().map(T::to_text).collect();
+            // Numbers and words can always be written as JSON.
+            let json = (!texts.is_empty()).then(|| serde_json::to_string(&texts));
+            json.and_then(Result::ok)
+        })
+    }
+}
+
+impl<T: Element> ReadCell for List<T> {
+    type Column<'a> = Vec<Cell<Vec<T>>>;
+
+    fn open<'a>(
+        columns: &'a Columns<'a>,
+        name: &'static str,
+    ) -> Result<Self::Column<'a>, RecordError> {
+        let list = |(row, json): (usize, Option<String>)| {
+            let Some(json) = json else {
+                return Ok(Cell::default());
+            };
+            let texts: Option<Vec<T::Text>> = serde_json::from_str(&json).ok();
+            let list = texts.and_then(|texts| texts.into_iter().map(T::from_text).collect());
+            let fault = || columns.fault(name, row, CellFault::UnknownWord);
+            list.map(Cell::new).ok_or_else(fault)
+        };
+        let texts = columns.texts(name)?;
+        texts.into_iter().enumerate().map(list).collect()
+    }
+
+    fn at(column: &Self::Column<'_>, row: usize) -> Self {
+        List(column[row].take())
+    }
+
+    fn absent() -> Self {
+        List(Vec::new())
+    }
 }
 
 /// The sum of all delays, limited to what the column can hold.
@@ -89,73 +127,36 @@ fn delay_ns(row: &DropRecord) -> u64 {
     sum.min(i64::MAX as u64)
 }
 
-impl Row for DropRecord {
-    const TABLE: &'static str = "drops";
-
-    fn columns() -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
-        group.small(rows, |r| u32::from(r.packet.hop));
-        group.words(rows, &Direction::ALL.map(Direction::name), |r| {
-            r.packet.direction as usize
-        });
-        group.numbers(rows, |r| r.packet.index)?;
-        group.numbers(rows, |r| r.dropped_at.as_nanos())?;
-        group.words(rows, &Fate::ALL.map(Fate::name), |r| r.fate as usize);
-        group.optional_small(rows, |r| r.connection);
-        group.optional_numbers(rows, |r| r.stream)?;
-        group.optional_numbers(rows, |r| r.start)?;
-        group.optional_numbers(rows, |r| r.end)?;
-        let carried: Vec<_> = rows.iter().map(|r| json(&r.carried)).collect();
-        group.texts(&carried, Option::as_deref);
-        group.words(rows, &Repair::ALL.map(Repair::name), |r| r.repair as usize);
-        group.optional_numbers(rows, |r| r.repaired_at.map(Time::as_nanos))?;
-        group.optional_numbers(rows, |r| r.repaired_by)?;
-        let victims: Vec<_> = rows.iter().map(|r| victims_text(&r.victims)).collect();
-        group.texts(&victims, Option::as_deref);
-        group.numbers(rows, |r| r.victims.len() as u64)?;
-        group.numbers(rows, delay_ns)
-    }
-
-    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
-        let hop = columns.small::<UInt8Type>("hop")?;
-        let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
-        let index = columns.counts("index")?;
-        let dropped_at = columns.counts("dropped_at_ns")?;
-        let fate = columns.words("fate", &Fate::ALL, Fate::name)?;
-        let connection = columns.optional_small::<UInt32Type>("connection")?;
-        let stream = columns.optional_counts("stream")?;
-        let start = columns.optional_counts("start")?;
-        let end = columns.optional_counts("end")?;
-        let carried = columns.texts("carried")?;
-        let repair = columns.words("repair", &Repair::ALL, Repair::name)?;
-        let repaired_at = columns.optional_counts("repaired_at_ns")?;
-        let repaired_by = columns.optional_counts("repaired_by")?;
-        let victims = columns.texts("victims")?;
-        let mut rows: Vec<Self> = Vec::with_capacity(columns.rows());
-        for i in 0..columns.rows() {
-            let fault = |column| columns.fault(column, i, CellFault::UnknownWord);
-            rows.push(DropRecord {
-                packet: PacketRef {
-                    hop: hop.at(i),
-                    direction: direction.at(i),
-                    index: index.at(i),
-                },
-                dropped_at: dropped_at.at(i),
-                fate: fate.at(i),
-                connection: connection.at(i),
-                stream: stream.at(i),
-                start: start.at(i),
-                end: end.at(i),
-                carried: read_carried(carried[i].as_deref()).ok_or_else(|| fault("carried"))?,
-                repair: repair.at(i),
-                repaired_at: repaired_at.at(i),
-                repaired_by: repaired_by.at(i),
-                victims: read_victims(victims[i].as_deref()).ok_or_else(|| fault("victims"))?,
-            });
+table! {
+    "drops" of row: DropRecord {
+        Added {
+            hop: u8 = row.packet.hop, Delta "hop";
         }
-        Ok(move |i: usize| rows[i].clone())
+        Stored {
+            direction: Direction = row.packet.direction, Words "direction";
+            index: u64 = row.packet.index, Delta "index";
+            dropped_at: Time = row.dropped_at, Delta "dropped_at_ns";
+            fate: Fate = row.fate, Words "fate";
+            connection: Option<u32> = row.connection, Delta "connection";
+            stream: Option<u64> = row.stream, Delta "stream";
+            start: Option<u64> = row.start, Delta "start";
+            end: Option<u64> = row.end, Delta "end";
+            carried: List<u64> = List(row.carried.clone()), Dictionary "carried";
+            repair: Repair = row.repair, Words "repair";
+            repaired_at: Option<Time> = row.repaired_at, Delta "repaired_at_ns";
+            repaired_by: Option<u64> = row.repaired_by, Delta "repaired_by";
+            victims: List<Victim> = List(row.victims.clone()), Dictionary "victims";
+        }
+        Derived {
+            victims_count: u64 = row.victims.len() as u64, Delta "victims_count";
+            delay: u64 = delay_ns(row), Delta "delay_ns";
+        }
+    }
+    => DropRecord {
+        packet: PacketRef { hop, direction, index },
+        dropped_at, fate, connection, stream, start, end,
+        carried: carried.0,
+        repair, repaired_at, repaired_by,
+        victims: victims.0,
     }
 }

@@ -1,35 +1,17 @@
 //! The table of frames: frames.parquet.
 //!
-//! Only maps `FrameRecord` to columns and back; docs/RECORD.md defines the columns.
+//! Declares the columns of `FrameRecord`, which docs/RECORD.md defines, and those by which a reader selects frames.
 
-use arrow_array::types::{UInt8Type, UInt32Type};
-use arrow_schema::DataType::{Int64, UInt8, UInt32};
+use arrow_schema::DataType;
+use squall_base::Time;
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
+use super::cell::{ReadCell, Selection, WriteCell, table, uses};
 use super::columns::{Columns, RequiredColumn, WordColumn};
 use super::packing::{CellWriteError, RowGroup};
-use super::schema::Column;
+use super::schema::{Column, Packing, Role};
 use super::sealed::Row;
 use crate::RecordError;
-
-const COLUMNS: &[Column] = &[
-    Column::delta("time_ns", Int64),
-    Column::delta("hop", UInt8),
-    Column::words("side"),
-    Column::delta("connection", UInt32),
-    Column::words("way"),
-    Column::words("layer"),
-    Column::delta("kind", Int64),
-    Column::words("name").or_null().derived(),
-    Column::delta("flags", UInt8),
-    Column::delta("stream", Int64).or_null(),
-    Column::delta("offset", Int64).or_null(),
-    Column::delta("length_bytes", Int64),
-    Column::delta("packet", Int64).or_null(),
-    Column::delta("value", Int64).or_null(),
-    Column::delta("stream_window", Int64).or_null(),
-    Column::delta("connection_window", Int64).or_null(),
-];
 
 /// Frame types of a layer that are found by index; the few named types above are searched for.
 const LOW_KINDS: usize = 0x40;
@@ -67,76 +49,57 @@ fn name_of_number(number: u8) -> &'static str {
     NAMES[usize::from(number)].expect("only names have numbers")
 }
 
-impl Row for FrameRecord {
-    const TABLE: &'static str = "frames";
+/// The name of a frame's type, for people who query the file.
+struct FrameName(FrameLayer, u64);
 
-    fn columns() -> &'static [Column] {
-        COLUMNS
-    }
+impl WriteCell for FrameName {
+    const TYPE: DataType = DataType::Utf8;
+    const IS_NULLABLE: bool = true;
 
-    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
-        group.numbers(rows, |r| r.time.as_nanos())?;
-        group.small(rows, |r| u32::from(r.hop));
-        group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
-        group.small(rows, |r| r.connection);
-        group.words(rows, &Way::ALL.map(Way::name), |r| r.frame.way as usize);
-        group.words(rows, &FrameLayer::ALL.map(FrameLayer::name), |r| {
-            r.frame.layer as usize
-        });
-        group.numbers(rows, |r| r.frame.kind)?;
-        group.optional_words(
-            rows,
-            |r| (r.frame.layer, r.frame.kind),
-            number_of_name,
-            name_of_number,
-        );
-        group.small(rows, |r| u32::from(r.frame.flags));
-        group.optional_numbers(rows, |r| r.frame.stream)?;
-        group.optional_numbers(rows, |r| r.frame.offset)?;
-        group.numbers(rows, |r| r.frame.length)?;
-        group.optional_numbers(rows, |r| r.frame.packet)?;
-        group.optional_numbers(rows, |r| r.frame.value)?;
-        group.optional_signed(rows, |r| r.frame.stream_window);
-        group.optional_signed(rows, |r| r.frame.connection_window);
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError> {
+        let key = |row: &R| {
+            let FrameName(layer, kind) = cell(row);
+            (layer, kind)
+        };
+        group.optional_words(rows, key, number_of_name, name_of_number);
         Ok(())
     }
+}
 
-    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
-        let time = columns.counts("time_ns")?;
-        let hop = columns.small::<UInt8Type>("hop")?;
-        let side = columns.words("side", &Side::ALL, Side::name)?;
-        let connection = columns.small::<UInt32Type>("connection")?;
-        let kinds = Kinds::of(columns)?;
-        let flags = columns.small::<UInt8Type>("flags")?;
-        let stream = columns.optional_counts("stream")?;
-        let offset = columns.optional_counts("offset")?;
-        let length = columns.counts("length_bytes")?;
-        let packet = columns.optional_counts("packet")?;
-        let value = columns.optional_counts("value")?;
-        let stream_window = columns.optional_signed("stream_window")?;
-        let connection_window = columns.optional_signed("connection_window")?;
-        Ok(move |i| {
-            let (way, layer, kind) = kinds.at(i);
-            FrameRecord {
-                time: time.at(i),
-                hop: hop.at(i),
-                side: side.at(i),
-                connection: connection.at(i),
-                frame: FrameFacts {
-                    way,
-                    layer,
-                    kind,
-                    flags: flags.at(i),
-                    stream: stream.at(i),
-                    offset: offset.at(i),
-                    length: length.at(i),
-                    packet: packet.at(i),
-                    value: value.at(i),
-                    stream_window: stream_window.at(i),
-                    connection_window: connection_window.at(i),
-                },
-            }
-        })
+table! {
+    "frames" of row: FrameRecord {
+        Stored {
+            time: Time = row.time, Delta "time_ns";
+            hop: u8 = row.hop, Delta "hop";
+            side: Side = row.side, Words "side";
+            connection: u32 = row.connection, Delta "connection";
+            way: Way = row.frame.way, Words "way";
+            layer: FrameLayer = row.frame.layer, Words "layer";
+            kind: u64 = row.frame.kind, Delta "kind";
+        }
+        Derived {
+            name: FrameName = FrameName(row.frame.layer, row.frame.kind), Words "name";
+        }
+        Stored {
+            flags: u8 = row.frame.flags, Delta "flags";
+            stream: Option<u64> = row.frame.stream, Delta "stream";
+            offset: Option<u64> = row.frame.offset, Delta "offset";
+            length: u64 = row.frame.length, Delta "length_bytes";
+            packet: Option<u64> = row.frame.packet, Delta "packet";
+            value: Option<u64> = row.frame.value, Delta "value";
+            stream_window: Option<i64> = row.frame.stream_window, Delta "stream_window";
+            connection_window: Option<i64> = row.frame.connection_window, Delta "connection_window";
+        }
+    }
+    => FrameRecord {
+        time, hop, side, connection,
+        frame: FrameFacts {
+            way, layer, kind, flags, stream, offset, length, packet, value, stream_window, connection_window,
+        },
     }
 }
 
@@ -144,7 +107,7 @@ impl Row for FrameRecord {
 pub(super) struct Kinds<'a> {
     way: WordColumn<'a, Way>,
     layer: WordColumn<'a, FrameLayer>,
-    kind: RequiredColumn<'a, i64, u64>,
+    kind: RequiredColumn<'a, u64>,
 }
 
 impl<'a> Kinds<'a> {
@@ -152,11 +115,12 @@ impl<'a> Kinds<'a> {
         Ok(Kinds {
             way: columns.words("way", &Way::ALL, Way::name)?,
             layer: columns.words("layer", &FrameLayer::ALL, FrameLayer::name)?,
-            kind: columns.counts("kind")?,
+            kind: columns.numbers("kind")?,
         })
     }
 
     /// The three cells of a row.
+    #[inline]
     pub(super) fn at(&self, row: usize) -> (Way, FrameLayer, u64) {
         (self.way.at(row), self.layer.at(row), self.kind.at(row))
     }

@@ -1,16 +1,18 @@
 //! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
-//! `schema` describes a column and its packing. `packing` turns rows into columns of a file; `columns` turns them back
-//! cell by cell, with `unpacking` for integers. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`,
+//! `schema` describes a column and its packing, and `cell` how a table is declared. `packing` turns rows into columns of a
+//! file; `columns` turns them back cell by cell, with `unpacking` for integers. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`,
 //! `causes` and `drops`. Nothing here interprets a row.
 
 mod causes;
+mod cell;
 mod columns;
 mod drops;
 mod exchanges;
 mod frames;
 mod packets;
 mod packing;
+mod positioned;
 mod reader;
 mod requests;
 mod schema;
@@ -95,6 +97,7 @@ pub trait TableRow: sealed::Row {}
 impl<R: sealed::Row> TableRow for R {}
 
 mod sealed {
+    use super::cell::Selection;
     use super::columns::Columns;
     use super::packing::{CellWriteError, RowGroup};
     use super::schema::Column;
@@ -111,8 +114,8 @@ mod sealed {
         /// Appends `rows` to every column of `group`.
         fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError>;
 
-        /// Returns a function that makes each row of `columns` once, by index.
-        fn rows<'a>(
+        /// Returns a function that makes each row of `columns` once, by index. Fields without a selected column are zero.
+        fn rows<'a, S: Selection>(
             columns: &'a Columns<'a>,
         ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError>;
     }

@@ -23,8 +23,10 @@ use parquet::file::statistics::Statistics;
 use squall_base::record::{FrameLayer, FrameRecord, Projection, Way};
 
 use super::TableRow;
+use super::cell::{Every, Only, Selection};
 use super::columns::Columns;
 use super::frames::Kinds;
+use super::positioned::PositionedFile;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use super::sealed::Row;
 use super::unpacking::Numbers;
@@ -110,8 +112,13 @@ impl<R: TableRow> Rows<R> {
         for row in std::mem::take(&mut self.batch) {
             take(&row);
         }
+        self.each_selected::<Every>(take)
+    }
+
+    /// Passes every row to `take`, with only the selected columns.
+    fn each_selected<S: Selection>(self, mut take: impl FnMut(&R)) -> Result<(), RecordError> {
         self.each_batch(|columns| {
-            let mut row = R::rows(columns)?;
+            let mut row = R::rows::<S>(columns)?;
             for place in 0..columns.rows() {
                 take(&row(place));
             }
@@ -158,7 +165,8 @@ pub fn each_projected<P>(path: impl AsRef<Path>, mut take: impl FnMut(P)) -> Res
 where
     P: Projection<Row: TableRow>,
 {
-    Rows::<P::Row>::open_columns(path.as_ref(), P::COLUMNS)?.each(|row| take(P::of(row)))
+    let rows = Rows::<P::Row>::open_columns(path.as_ref(), P::COLUMNS)?;
+    rows.each_selected::<Only<P>>(|row| take(P::of(row)))
 }
 
 impl Rows<FrameRecord> {
@@ -176,7 +184,7 @@ impl Rows<FrameRecord> {
         }
         self.each_batch(|columns| {
             let kinds = Kinds::of(columns)?;
-            let mut row = FrameRecord::rows(columns)?;
+            let mut row = FrameRecord::rows::<Every>(columns)?;
             for place in 0..columns.rows() {
                 let (way, layer, kind) = kinds.at(place);
                 if is_wanted(way, layer, kind) {
@@ -208,7 +216,7 @@ impl<R: TableRow> Iterator for Rows<R> {
                 nulls: &self.nulls,
                 first_row: self.rows_before_batch,
             };
-            let rows: Vec<R> = match R::rows(&columns) {
+            let rows: Vec<R> = match R::rows::<Every>(&columns) {
                 Ok(row) => (0..columns.rows()).map(row).collect(),
                 Err(error) => return Some(Err(error)),
             };
@@ -233,11 +241,11 @@ impl Batches {
         metadata: ArrowReaderMetadata,
         columns: impl Iterator<Item = &'c Column>,
     ) -> Result<Batches, ParquetError> {
-        let again = Arc::new(file.try_clone()?);
+        let file = Arc::new(PositionedFile::new(file));
         let (mut unpacked, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for column in columns {
             let (name, data_type) = (column.name, &column.data_type);
-            match Numbers::of(&again, metadata.metadata(), name, data_type) {
+            match Numbers::of(&file, metadata.metadata(), name, data_type) {
                 Some(numbers) => {
                     unpacked.push(numbers);
                     fields.push(Arc::new(Field::new(name, data_type.clone(), true)));
@@ -245,7 +253,8 @@ impl Batches {
                 None => others.push(name),
             }
         }
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file.as_ref().clone(), metadata);
         let mask = ProjectionMask::columns(builder.parquet_schema(), others);
         let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
         let parquet_reader = builder.build()?;

@@ -9,6 +9,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::TypePtr;
 
+use super::cell::WriteCell;
 use super::sealed::Row;
 
 /// The metadata key of the schema version.
@@ -51,57 +52,19 @@ pub struct Column {
 }
 
 impl Column {
-    /// A number in every row, close to that of the row before.
-    pub(super) const fn delta(name: &'static str, data_type: DataType) -> Column {
+    /// The column of cells of type `T`.
+    pub(super) const fn of<T: WriteCell>(
+        name: &'static str,
+        packing: Packing,
+        role: Role,
+    ) -> Column {
         Column {
             name,
-            data_type,
-            nullable: false,
-            packing: Packing::Delta,
-            role: Role::Stored,
-        }
-    }
-
-    /// A value in every row, with few distinct values.
-    pub(super) const fn dictionary(name: &'static str, data_type: DataType) -> Column {
-        let packing = Packing::Dictionary;
-        Column {
-            name,
-            data_type,
-            nullable: false,
+            data_type: T::TYPE,
+            nullable: T::IS_NULLABLE,
             packing,
-            role: Role::Stored,
+            role,
         }
-    }
-
-    /// A word of an enumeration in every row.
-    pub(super) const fn words(name: &'static str) -> Column {
-        let (data_type, packing) = (DataType::Utf8, Packing::Words);
-        Column {
-            name,
-            data_type,
-            nullable: false,
-            packing,
-            role: Role::Stored,
-        }
-    }
-
-    /// Makes the column nullable.
-    pub(super) const fn or_null(mut self) -> Column {
-        self.nullable = true;
-        self
-    }
-
-    /// Marks the column as derived from others.
-    pub(super) const fn derived(mut self) -> Column {
-        self.role = Role::Derived;
-        self
-    }
-
-    /// Marks the column as new in this schema.
-    pub(super) const fn added(mut self) -> Column {
-        self.role = Role::Added;
-        self
     }
 
     /// Whether it is part of the row.

@@ -5,26 +5,16 @@
 
 use std::sync::LazyLock;
 
-use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
-use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt32};
-use squall_base::Duration;
 use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
+use squall_base::{Duration, Time};
 
+use super::cell::Selection;
 use super::columns::{Columns, NullableColumn};
 use super::packing::{CellWriteError, RowGroup};
-use super::schema::Column;
+use super::schema::{Column, Packing, Role};
 use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
-
-/// The columns that every sample has.
-const EVERY: [Column; 5] = [
-    Column::delta("time_ns", Int64),
-    Column::dictionary("hop", UInt8),
-    Column::words("side"),
-    Column::dictionary("connection", UInt32),
-    Column::dictionary("last", Boolean),
-];
 
 /// A QUIC column: its name and its cell.
 type QuicColumn = (&'static str, fn(&QuicPath) -> Option<u64>);
@@ -58,13 +48,17 @@ const QUIC: [QuicColumn; 18] = [
 ];
 
 static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let every = [
+        Column::of::<Time>("time_ns", Packing::Delta, Role::Stored),
+        Column::of::<u8>("hop", Packing::Dictionary, Role::Stored),
+        Column::of::<Side>("side", Packing::Words, Role::Stored),
+        Column::of::<u32>("connection", Packing::Dictionary, Role::Stored),
+        Column::of::<bool>("last", Packing::Dictionary, Role::Stored),
+    ];
     let tcp = TcpInfo::FIELDS.map(|field| field.name);
-    let quic = QUIC.map(|(name, _)| name);
-    let samples = tcp.into_iter().chain(quic);
-    EVERY
-        .into_iter()
-        .chain(samples.map(|name| Column::delta(name, Int64).or_null()))
-        .collect()
+    let samples = tcp.into_iter().chain(QUIC.map(|(name, _)| name));
+    let samples = samples.map(|name| Column::of::<Option<u64>>(name, Packing::Delta, Role::Stored));
+    every.into_iter().chain(samples).collect()
 });
 
 impl Row for SocketRecord {
@@ -95,15 +89,17 @@ impl Row for SocketRecord {
         Ok(())
     }
 
-    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
-        let time = columns.counts("time_ns")?;
-        let hop = columns.small::<UInt8Type>("hop")?;
+    fn rows<'a, S: Selection>(
+        columns: &'a Columns<'a>,
+    ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+        let time = columns.numbers("time_ns")?;
+        let hop = columns.numbers("hop")?;
         let side = columns.words("side", &Side::ALL, Side::name)?;
-        let connection = columns.small::<UInt32Type>("connection")?;
+        let connection = columns.numbers("connection")?;
         let is_last = columns.flags("last")?;
-        let mut tcp: Vec<(usize, NullableColumn<'_, Int64Type, u64>)> = Vec::new();
+        let mut tcp: Vec<(usize, NullableColumn<'_, u64>)> = Vec::new();
         for (place, field) in TcpInfo::FIELDS.iter().enumerate() {
-            let cells = columns.optional_counts(field.name)?;
+            let cells = columns.optional_numbers(field.name)?;
             if !cells.is_empty() {
                 tcp.push((place, cells));
             }
@@ -133,13 +129,13 @@ impl Row for SocketRecord {
 
 /// The QUIC samples, with `None` for TCP rows; empty if all rows are TCP.
 fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordError> {
-    let recv = columns.optional_counts::<u64>("quic_recv")?;
+    let recv = columns.optional_numbers::<u64>("quic_recv")?;
     if (0..columns.rows()).all(|row| recv.at(row).is_none()) {
         return Ok(Vec::new());
     }
     // A row with a number of received packets must have these columns too.
     let with_recv = |column| {
-        let cells = columns.optional_counts(column)?;
+        let cells = columns.optional_numbers(column)?;
         let cell = |row| match (recv.at(row), cells.at(row)) {
             (Some(_), None) if columns.has(column) => {
                 Err(columns.fault(column, row, CellFault::Null))
@@ -155,8 +151,8 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
     let retrans = with_recv("quic_retrans")?;
     let ptos = with_recv("quic_ptos")?;
     let rtt = with_recv("quic_rtt_ns")?;
-    let min_rtt = columns.optional_counts::<u64>("quic_min_rtt_ns")?;
-    let max_rtt = columns.optional_counts::<u64>("quic_max_rtt_ns")?;
+    let min_rtt = columns.optional_numbers::<u64>("quic_min_rtt_ns")?;
+    let max_rtt = columns.optional_numbers::<u64>("quic_max_rtt_ns")?;
     let rttvar = with_recv("quic_rttvar_ns")?;
     let cwnd_bytes = with_recv("quic_cwnd_bytes")?;
     let sent_bytes = with_recv("quic_sent_bytes")?;
@@ -165,7 +161,7 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
     let stream_retrans_bytes = with_recv("quic_stream_retrans_bytes")?;
     let pmtu_bytes = with_recv("quic_pmtu_bytes")?;
     let delivery_rate = with_recv("quic_delivery_rate_bytes_per_s")?;
-    let max_bandwidth = columns.optional_counts("quic_max_bandwidth_bytes_per_s")?;
+    let max_bandwidth = columns.optional_numbers("quic_max_bandwidth_bytes_per_s")?;
     let socket_drops = with_recv("quic_socket_drops")?;
     let path = |i| {
         recv.at(i).map(|recv| QuicPath {

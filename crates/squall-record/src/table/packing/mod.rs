@@ -185,12 +185,6 @@ impl RowGroup {
         }
     }
 
-    /// Fills a nullable column of small unsigned numbers.
-    pub(super) fn optional_small<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<u32>) {
-        let (cells, recent) = self.next_numbers();
-        cells.gather_some(rows, |row| cell(row).map(u64::from), recent);
-    }
-
     /// Fills a column of flags.
     pub(super) fn flags<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> bool) {
         match self.next() {

@@ -4,11 +4,9 @@
 //! takes over from that point, so files of other writers are accepted or refused exactly as that crate does. It does
 //! not decide which columns exist or whether a cell is valid (`reader`, `columns`).
 
-mod chunk_bytes;
 mod delta;
 mod levels;
 
-use std::fs::File;
 use std::sync::Arc;
 
 use arrow_array::builder::BooleanBufferBuilder;
@@ -21,11 +19,13 @@ use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_col
 use parquet::data_type;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::Length as _;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use chunk_bytes::ChunkBytes;
 use delta::{Deltas, Number};
 use levels::{Levels, Presence};
+
+use super::positioned::PositionedFile;
 
 /// A column that is read here, starting at its first row.
 pub(super) enum Numbers {
@@ -36,7 +36,7 @@ pub(super) enum Numbers {
 impl Numbers {
     /// The column with this name and type, if its pages may be in our format.
     pub(super) fn of(
-        file: &Arc<File>,
+        file: &Arc<PositionedFile>,
         metadata: &Arc<ParquetMetaData>,
         name: &str,
         data_type: &DataType,
@@ -53,12 +53,11 @@ impl Numbers {
         {
             return None;
         }
-        // Chunks are read whole. If a corrupt file had overlapping chunks, that could read the same bytes again and
-        // again.
+        // If a corrupt file had overlapping chunks, the same bytes would be read again and again.
         let all = (metadata.row_groups().iter()).try_fold(0_u64, |all, group| {
             all.checked_add(u64::try_from(group.column(index).compressed_size()).ok()?)
         })?;
-        if all > file.metadata().ok()?.len() {
+        if all > file.len() {
             return None;
         }
         match (data_type, column.physical_type()) {
@@ -128,7 +127,7 @@ type Native<W> = <<W as Width>::Arrow as ArrowPrimitiveType>::Native;
 
 /// The chunks of a column, one per row group.
 pub(super) struct Chunks<W: Width> {
-    file: Arc<File>,
+    file: Arc<PositionedFile>,
     metadata: Arc<ParquetMetaData>,
     column: usize,
     /// The row group after the current one.
@@ -145,14 +144,17 @@ enum Chunk<W: Width> {
 
 /// The pages of a chunk in our format.
 struct Pages<N> {
-    rest: SerializedPageReader<ChunkBytes>,
+    rest: SerializedPageReader<PositionedFile>,
     may_be_null: bool,
     page: PackedPage<N>,
 }
 
 impl<N: Number> Pages<N> {
     /// Starts at the first page; `None` if it is not in our format.
-    fn begin(mut pages: SerializedPageReader<ChunkBytes>, may_be_null: bool) -> Option<Pages<N>> {
+    fn begin(
+        mut pages: SerializedPageReader<PositionedFile>,
+        may_be_null: bool,
+    ) -> Option<Pages<N>> {
         let page = pages.get_next_page().ok()??;
         Some(Pages {
             page: PackedPage::of(page, may_be_null)?,
@@ -294,7 +296,11 @@ impl<N: Number> Cells<N> {
 }
 
 impl<W: Width> Chunks<W> {
-    fn new(file: &Arc<File>, metadata: &Arc<ParquetMetaData>, column: usize) -> Chunks<W> {
+    fn new(
+        file: &Arc<PositionedFile>,
+        metadata: &Arc<ParquetMetaData>,
+        column: usize,
+    ) -> Chunks<W> {
         Chunks {
             file: Arc::clone(file),
             metadata: Arc::clone(metadata),
@@ -354,8 +360,8 @@ impl<W: Width> Chunks<W> {
             return None;
         }
         let may_be_null = chunk.column_descr().max_def_level() > 0;
-        let bytes = Arc::new(ChunkBytes::read(&self.file, chunk).ok()?);
-        let pages = SerializedPageReader::new(bytes, chunk, self.rows, None).ok()?;
+        let file = Arc::clone(&self.file);
+        let pages = SerializedPageReader::new(file, chunk, self.rows, None).ok()?;
         let pages = Pages::begin(pages, may_be_null)?;
         Some(Chunk::Packed(Box::new(pages)))
     }

@@ -1,5 +1,6 @@
 //! Compares this decoder with the parquet crate, on our own pages, intact and corrupted.
 
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::arrow::ArrowWriter;
@@ -314,8 +315,8 @@ fn columns_of_other_writers_are_read() {
             writer.write(&batch).unwrap();
             writer.close().unwrap();
 
-            let file = Arc::new(File::open(&path).unwrap());
-            let metadata = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
+            let file = Arc::new(PositionedFile::new(File::open(&path).unwrap()));
+            let metadata = SerializedFileReader::new(file.as_ref().clone()).unwrap();
             let metadata = Arc::new(metadata.metadata().clone());
             let mut column = Numbers::of(&file, &metadata, "column", &DataType::Int64).unwrap();
             let mut read = Vec::new();
@@ -335,8 +336,8 @@ fn columns_of_other_writers_are_read() {
 /// All cells of a column, read the way the table reader does.
 fn column(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec<Option<i64>>> {
     let read = || {
-        let file = Arc::new(File::open(path).unwrap());
-        let reader = SerializedFileReader::new(file.try_clone().unwrap()).ok()?;
+        let file = Arc::new(PositionedFile::new(File::open(path).unwrap()));
+        let reader = SerializedFileReader::new(file.as_ref().clone()).ok()?;
         let metadata = Arc::new(reader.metadata().clone());
         let mut column = Numbers::of(&file, &metadata, name, &DataType::Int64)?;
         let mut read = Vec::new();

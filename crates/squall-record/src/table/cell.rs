@@ -1,0 +1,370 @@
+//! The types that fields of rows have, each with the column that stores it, and the declaration of a table ([`table!`]).
+//!
+//! Types of one table only, and those that take several columns, are with their table. `packing` and `columns` work on
+//! whole columns, this module on one cell of a row.
+
+use std::cell;
+
+use arrow_array::ArrowPrimitiveType;
+use arrow_schema::DataType;
+use squall_base::plan::Protocol;
+use squall_base::record::{
+    Direction, Fate, FrameLayer, Outcome, PacketClass, Phase, Projection, Repair, Side, Way,
+};
+
+use super::columns::{Columns, FlagColumn, NullableColumn, Number, RequiredColumn, WordColumn};
+use super::packing::{CellWriteError, RowGroup};
+use crate::RecordError;
+
+/// A type that one column stores.
+pub(super) trait WriteCell: Sized {
+    /// The column's logical type.
+    const TYPE: DataType;
+    const IS_NULLABLE: bool;
+
+    /// Appends the cell of each row to the group's next column.
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError>;
+}
+
+/// A type that is read back from one column.
+pub(super) trait ReadCell: WriteCell {
+    /// The column, decoded and checked.
+    type Column<'a>;
+
+    /// Decodes the column with this name. One that was not requested is empty.
+    fn open<'a>(
+        columns: &'a Columns<'a>,
+        name: &'static str,
+    ) -> Result<Self::Column<'a>, RecordError>;
+
+    /// The cell of a row. Called at most once for each row.
+    fn at(column: &Self::Column<'_>, row: usize) -> Self;
+
+    /// What a column that was not requested reads as.
+    fn absent() -> Self;
+}
+
+/// Which columns a reader of rows uses.
+pub trait Selection {
+    /// `None` if it uses all.
+    const COLUMNS: Option<&'static [&'static str]>;
+}
+
+/// All columns.
+pub(super) struct Every;
+
+impl Selection for Every {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+}
+
+/// The columns of a projection.
+pub(super) struct Only<P>(std::marker::PhantomData<P>);
+
+impl<P: Projection> Selection for Only<P> {
+    const COLUMNS: Option<&'static [&'static str]> = Some(P::COLUMNS);
+}
+
+/// Whether a selection has a column. The compiler evaluates it, and drops whatever makes an unused cell.
+pub(super) const fn uses<S: Selection>(column: &str) -> bool {
+    let Some(columns) = S::COLUMNS else {
+        return true;
+    };
+    let mut place = 0;
+    while place < columns.len() {
+        if is_equal(columns[place].as_bytes(), column.as_bytes()) {
+            return true;
+        }
+        place += 1;
+    }
+    false
+}
+
+/// `==`, which a const function cannot use.
+const fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut place = 0;
+    while place < one.len() {
+        if one[place] != other[place] {
+            return false;
+        }
+        place += 1;
+    }
+    true
+}
+
+impl<T: Number> WriteCell for T {
+    const TYPE: DataType = T::Stored::DATA_TYPE;
+    const IS_NULLABLE: bool = false;
+
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError> {
+        if T::IS_WIDE {
+            return group.numbers(rows, |row| cell(row).to_bits());
+        }
+        group.small(rows, |row| cell(row).to_bits() as u32);
+        Ok(())
+    }
+}
+
+impl<T: Number> ReadCell for T {
+    type Column<'a> = RequiredColumn<'a, T>;
+
+    fn open<'a>(
+        columns: &'a Columns<'a>,
+        name: &'static str,
+    ) -> Result<Self::Column<'a>, RecordError> {
+        columns.numbers(name)
+    }
+
+    #[inline]
+    fn at(column: &Self::Column<'_>, row: usize) -> Self {
+        column.at(row)
+    }
+
+    #[inline]
+    fn absent() -> Self {
+        T::from_stored(Default::default())
+    }
+}
+
+impl<T: Number> WriteCell for Option<T> {
+    const TYPE: DataType = T::Stored::DATA_TYPE;
+    const IS_NULLABLE: bool = true;
+
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError> {
+        if !T::IS_SIGNED {
+            return group.optional_numbers(rows, |row| cell(row).map(T::to_bits));
+        }
+        group.optional_signed(rows, |row| {
+            cell(row).map(|number| number.to_bits().cast_signed())
+        });
+        Ok(())
+    }
+}
+
+impl<T: Number> ReadCell for Option<T> {
+    type Column<'a> = NullableColumn<'a, T>;
+
+    fn open<'a>(
+        columns: &'a Columns<'a>,
+        name: &'static str,
+    ) -> Result<Self::Column<'a>, RecordError> {
+        columns.optional_numbers(name)
+    }
+
+    #[inline]
+    fn at(column: &Self::Column<'_>, row: usize) -> Self {
+        column.at(row)
+    }
+
+    #[inline]
+    fn absent() -> Self {
+        None
+    }
+}
+
+impl WriteCell for bool {
+    const TYPE: DataType = DataType::Boolean;
+    const IS_NULLABLE: bool = false;
+
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError> {
+        group.flags(rows, cell);
+        Ok(())
+    }
+}
+
+impl ReadCell for bool {
+    type Column<'a> = FlagColumn<'a>;
+
+    fn open<'a>(
+        columns: &'a Columns<'a>,
+        name: &'static str,
+    ) -> Result<Self::Column<'a>, RecordError> {
+        columns.flags(name)
+    }
+
+    #[inline]
+    fn at(column: &Self::Column<'_>, row: usize) -> Self {
+        column.at(row)
+    }
+
+    #[inline]
+    fn absent() -> Self {
+        false
+    }
+}
+
+impl WriteCell for Option<String> {
+    const TYPE: DataType = DataType::Utf8;
+    const IS_NULLABLE: bool = true;
+
+    fn encode<R>(
+        rows: &[R],
+        group: &mut RowGroup,
+        cell: impl Fn(&R) -> Self,
+    ) -> Result<(), CellWriteError> {
+        let texts: Vec<Option<String>> = rows.iter().map(cell).collect();
+        group.texts(&texts, Option::as_deref);
+        Ok(())
+    }
+}
+
+impl ReadCell for Option<String> {
+    type Column<'a> = Vec<cell::Cell<Option<String>>>;
+
+    fn open<'a>(
+        columns: &'a Columns<'a>,
+        name: &'static str,
+    ) -> Result<Self::Column<'a>, RecordError> {
+        let texts = columns.texts(name)?;
+        Ok(texts.into_iter().map(cell::Cell::new).collect())
+    }
+
+    fn at(column: &Self::Column<'_>, row: usize) -> Self {
+        column[row].take()
+    }
+
+    #[inline]
+    fn absent() -> Self {
+        None
+    }
+}
+
+/// Implements the traits for enumerations, which are stored as the names of their variants.
+macro_rules! word_cells {
+    ($($Word:ty),+) => {$(
+        impl WriteCell for $Word {
+            const TYPE: DataType = DataType::Utf8;
+            const IS_NULLABLE: bool = false;
+
+            fn encode<R>(
+                rows: &[R],
+                group: &mut RowGroup,
+                cell: impl Fn(&R) -> Self,
+            ) -> Result<(), CellWriteError> {
+                group.words(rows, &<$Word>::ALL.map(<$Word>::name), |row| cell(row) as usize);
+                Ok(())
+            }
+        }
+
+        impl ReadCell for $Word {
+            type Column<'a> = WordColumn<'a, $Word>;
+
+            fn open<'a>(
+                columns: &'a Columns<'a>,
+                name: &'static str,
+            ) -> Result<Self::Column<'a>, RecordError> {
+                columns.words(name, &<$Word>::ALL, <$Word>::name)
+            }
+
+            #[inline]
+            fn at(column: &Self::Column<'_>, row: usize) -> Self {
+                column.at(row)
+            }
+
+            #[inline]
+            fn absent() -> Self {
+                <$Word>::ALL[0]
+            }
+        }
+    )+};
+}
+
+word_cells!(
+    Direction,
+    Fate,
+    FrameLayer,
+    Outcome,
+    PacketClass,
+    Phase,
+    Protocol,
+    Repair,
+    Side,
+    Way
+);
+
+/// Declares a table: its columns, how rows are written, and how they are made from those columns that a reader selects.
+///
+/// Each column has the variable that its cell is bound to, the cell's type and value for a row, its packing ([`Packing`])
+/// and its name. Columns are grouped by their role ([`Role`]). An optional check of the decoded columns comes before the
+/// expression that makes a row from the variables.
+///
+/// [`Packing`]: super::schema::Packing
+/// [`Role`]: super::schema::Role
+macro_rules! table {
+    (
+        $table:literal of $row:ident: $Row:ty {$(
+            $role:ident {$(
+                $field:ident: $T:ty = $cell:expr, $packing:ident $name:literal;
+            )+}
+        )+}
+        $(check($columns:ident) $check:block)?
+        => $made:expr
+    ) => {
+        const COLUMNS: &[Column] = &[$($(
+            Column::of::<$T>($name, Packing::$packing, Role::$role),
+        )+)+];
+
+        impl Row for $Row {
+            const TABLE: &'static str = $table;
+
+            fn columns() -> &'static [Column] {
+                COLUMNS
+            }
+
+            fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+                $($(
+                    <$T as WriteCell>::encode(rows, group, |$row: &$Row| $cell)?;
+                )+)+
+                Ok(())
+            }
+
+            fn rows<'a, S: Selection>(
+                columns: &'a Columns<'a>,
+            ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+                $( table!(@open $role columns $($field: $T, $name;)+); )+
+                $(
+                    let $columns = columns;
+                    $check
+                )?
+                Ok(move |place: usize| {
+                    $( table!(@at $role place $($field: $T, $name;)+); )+
+                    $made
+                })
+            }
+        }
+    };
+
+    (@open Derived $($ignored:tt)+) => {};
+    (@open $role:ident $columns:ident $($field:ident: $T:ty, $name:literal;)+) => {
+        $( let $field = <$T as ReadCell>::open($columns, $name)?; )+
+    };
+
+    (@at Derived $($ignored:tt)+) => {};
+    (@at $role:ident $place:ident $($field:ident: $T:ty, $name:literal;)+) => {$(
+        let $field = if const { uses::<S>($name) } {
+            <$T as ReadCell>::at(&$field, $place)
+        } else {
+            <$T as ReadCell>::absent()
+        };
+    )+};
+}
+
+pub(super) use table;
