@@ -14,8 +14,8 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Implementation, LoadKind, Side, Station, Trial};
 use squall_base::record::{
-    ExchangeRecord, FrameRecord, Lateness, Outcome, PacketRecord, Phase, RequestRecord,
-    SocketRecord,
+    ExchangeRecord, FrameRecord, LAG_QUANTILES, Lateness, Outcome, PacketRecord, Phase,
+    RequestRecord, SocketRecord,
 };
 use squall_base::{Duration, Time};
 use squall_linux::scheduling;
@@ -116,7 +116,10 @@ impl MeasuredWindow {
 /// Sums over the requests of a trial.
 pub(super) struct RequestTotals {
     lag: DurationHistogram,
-    latency: DurationHistogram,
+    /// Response times of answered requests of the measured phase.
+    response: DurationHistogram,
+    /// The same without lag: each from when the request was taken up.
+    without_lag: DurationHistogram,
     /// Requests of the measured phase.
     pub(super) measured: u64,
     /// Successful requests that count towards the achieved rate.
@@ -127,7 +130,8 @@ impl RequestTotals {
     fn new() -> RequestTotals {
         RequestTotals {
             lag: DurationHistogram::new(),
-            latency: DurationHistogram::new(),
+            response: DurationHistogram::new(),
+            without_lag: DurationHistogram::new(),
             measured: 0,
             achieved: 0,
         }
@@ -138,7 +142,8 @@ impl RequestTotals {
         if request.phase == Phase::Measure {
             self.measured += 1;
             if request.outcome == Outcome::Answered {
-                self.latency.add(request.response_time());
+                self.response.add(request.response_time());
+                self.without_lag.add(request.end.since(request.taken_up));
             }
         }
         self.achieved += u64::from(criterion.counts(request));
@@ -149,9 +154,11 @@ impl RequestTotals {
         self.lag.lateness()
     }
 
-    /// The median latency of answered requests of the measured phase; zero if there were none.
-    pub(super) fn median_latency(&self) -> Duration {
-        self.latency.quantile(0.5)
+    /// The percentiles at `LAG_QUANTILES` of the response times of answered requests of the measured phase, and the same
+    /// without lag; zero if there were none.
+    pub(super) fn response_percentiles(&self) -> [[Duration; 3]; 2] {
+        let of = |times: &DurationHistogram| LAG_QUANTILES.map(|quantile| times.quantile(quantile));
+        [of(&self.response), of(&self.without_lag)]
     }
 }
 

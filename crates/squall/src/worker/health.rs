@@ -9,18 +9,11 @@ use squall_base::Duration;
 use squall_base::plan::{Implementation, Protocol, Station, Trial};
 use squall_base::record::{
     DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, Validity, WireCounts,
+    lag_fault,
 };
 use squall_linux::scheduling::Scheduling;
 
 use crate::link_health::{self, CounterSources};
-
-/// Limit of the generator's lag at the 99.9th percentile (99th below 1,000 requests), as a share of the median latency.
-const LAG_SHARE_AT_MOST: f64 = 0.05;
-/// Lag up to this never invalidates a trial. Without delay, 5 % of the median latency (0.09 ms) would be less than any
-/// wake-up takes. The 99.9th percentile of an idle machine was 0.04 to 0.54 ms over six trials, none of which was
-/// repeated or left out; this is about twice the worst of them. The value is a judgement call: what protects the
-/// verdict at such latencies is the rule that a difference must exceed squall's own error.
-const LAG_ALWAYS_SOUND: Duration = Duration::from_millis(1);
 
 /// Everything a trial is judged by.
 pub(super) struct Evidence<'a> {
@@ -29,7 +22,10 @@ pub(super) struct Evidence<'a> {
     pub(super) used: &'a EffectiveSettings,
     /// The links' threads, in the order of the path.
     pub(super) links: &'a [LinkThreadEvidence],
-    pub(super) median_latency: Duration,
+    /// The percentiles of the response times of answered requests, at `LAG_QUANTILES`.
+    pub(super) response: [Duration; 3],
+    /// Those of the same requests, each from when it was taken up.
+    pub(super) without_lag: [Duration; 3],
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
     /// How much later than the load the link's own clock started.
@@ -58,7 +54,7 @@ pub(super) struct LinkThreadEvidence {
 pub(super) fn judge(evidence: &Evidence) -> Validity {
     let mut reasons = Vec::new();
     judge_links(evidence, &mut reasons);
-    judge_lag(evidence.health, evidence.median_latency, &mut reasons);
+    judge_lag(evidence, &mut reasons);
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
     for hop in evidence.hops {
@@ -79,7 +75,15 @@ fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>) {
     for link in evidence.links {
         let own = evidence.health.link.iter().filter(|it| it.hop == link.hop);
         let directions: Vec<DirectionHealth> = own.copied().collect();
-        let found = link_health::judge(&directions, &link.wakeup, link.scheduling, counter_sources);
+        // A schedule may shorten it.
+        let round_trip = if evidence.trial.condition.schedule.is_empty() {
+            evidence.trial.link_round_trip(link.hop)
+        } else {
+            Duration::ZERO
+        };
+        let (wakeup, scheduling) = (&link.wakeup, link.scheduling);
+        let found =
+            link_health::judge(&directions, wakeup, scheduling, round_trip, counter_sources);
         let of_hop = of_hop(evidence, link.hop);
         reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
     }
@@ -231,19 +235,15 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
     }
 }
 
-fn judge_lag(health: &Health, median_latency: Duration, reasons: &mut Vec<String>) {
-    // With fewer than 1,000 requests, the 99.9th percentile would be the maximum.
-    let (name, lag) = match health.schedule_lag.count {
-        0..1_000 => ("p99", health.schedule_lag.p99),
-        _ => ("p99.9", health.schedule_lag.p999),
-    };
-    let share_ns = median_latency.as_nanos() as f64 * LAG_SHARE_AT_MOST;
-    let at_most = Duration::from_nanos(share_ns as u64).max(LAG_ALWAYS_SOUND);
-    if lag > at_most {
+fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
+    let lag = &evidence.health.schedule_lag;
+    let fault = lag_fault(lag, evidence.response, evidence.without_lag);
+    if let Some(fault) = fault {
         reasons.push(format!(
-            "the generator was late: lag {name} {:.3} ms, at most {:.3} ms is sound",
-            lag.as_millis_f64(),
-            at_most.as_millis_f64()
+            "the generator was late: lag {} {:.3} ms, at most {:.3} ms is sound",
+            fault.percentile,
+            fault.lag.as_millis_f64(),
+            fault.at_most.as_millis_f64()
         ));
     }
 }

@@ -245,12 +245,14 @@ fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings) -> Hea
     // Each host but the first is at the server's end of one link.
     let first = links().next().map(|link| link.counters[0].listen_dropped);
     let others = links().map(|link| link.counters[1].listen_dropped);
+    let [response, without_lag] = results.requests.response_percentiles();
     health.validity = health::judge(&health::Evidence {
         trial,
         health: &health,
         used,
         links: &threads,
-        median_latency: results.requests.median_latency(),
+        response,
+        without_lag,
         is_silent: links().all(|link| link.report.is_silent),
         times_late: links()
             .map(|link| link.times_late)
