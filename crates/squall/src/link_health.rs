@@ -16,12 +16,6 @@ pub(crate) const LATENESS_P99_AT_MOST: Duration = Duration::from_micros(200);
 /// the scheduler's slice. Measured 332 us, and 622 us without spinning.
 const LATENESS_P99_AT_MOST_UNPRIVILEGED: Duration = Duration::from_micros(700);
 
-/// More is sound if it is no more than this share of the link's round trip. A packet of either direction may then be late by
-/// it, so that a round trip is at most 5 % longer: the share of a response time that lag may have, too.
-const LATENESS_SHARE_AT_MOST: f64 = 0.025;
-/// But never more than attribution takes for the machine's own time (docs/METHOD.md, "Causes").
-const LATENESS_NEVER_ABOVE: Duration = Duration::from_millis(1);
-
 /// Combines the counters of a direction's two ends.
 pub(crate) fn kernel_counters(sender: &HostCounters, receiver: &HostCounters) -> KernelCounters {
     KernelCounters {
@@ -46,27 +40,17 @@ pub(crate) enum CounterSources {
     DevicesWithOffloads([Crossings; 2]),
 }
 
-/// How late the thread of a link may be at the 99th percentile. `round_trip` is the link's, without queues.
-fn lateness_at_most(scheduling: Scheduling, round_trip: Duration) -> Duration {
-    let always = match scheduling {
-        Scheduling::Fifo => LATENESS_P99_AT_MOST,
-        Scheduling::Other => LATENESS_P99_AT_MOST_UNPRIVILEGED,
-    };
-    let share_ns = round_trip.as_nanos() as f64 * LATENESS_SHARE_AT_MOST;
-    let share = Duration::from_nanos(share_ns as u64);
-    always.max(share.min(LATENESS_NEVER_ABOVE))
-}
-
-/// Reasons not to trust a link, one sentence each. `scheduling` is that of the link's thread, and `round_trip` the link's
-/// without queues.
+/// Reasons not to trust a link, one sentence each. `scheduling` is that of the link's thread.
 pub(crate) fn judge(
     directions: &[DirectionHealth],
     wakeup: &Lateness,
     scheduling: Scheduling,
-    round_trip: Duration,
     counter_sources: CounterSources,
 ) -> Vec<String> {
-    let at_most = lateness_at_most(scheduling, round_trip);
+    let at_most = match scheduling {
+        Scheduling::Fifo => LATENESS_P99_AT_MOST,
+        Scheduling::Other => LATENESS_P99_AT_MOST_UNPRIVILEGED,
+    };
     let mut reasons = Vec::new();
     for direction in directions {
         judge_conservation(direction, counter_sources, &mut reasons);
@@ -155,26 +139,5 @@ fn judge_lateness(link: &DirectionHealth, at_most: Duration, reasons: &mut Vec<S
             link.lateness.p99.as_millis_f64(),
             at_most.as_millis_f64()
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn link_may_be_late_by_a_fortieth_of_its_round_trip_up_to_a_millisecond() {
-        let at_most = |scheduling, round_trip_ms| {
-            lateness_at_most(scheduling, Duration::from_millis(round_trip_ms))
-        };
-        assert_eq!(at_most(Scheduling::Fifo, 0), LATENESS_P99_AT_MOST);
-        assert_eq!(at_most(Scheduling::Fifo, 8), LATENESS_P99_AT_MOST);
-        assert_eq!(at_most(Scheduling::Fifo, 20), Duration::from_micros(500));
-        assert_eq!(
-            at_most(Scheduling::Other, 20),
-            LATENESS_P99_AT_MOST_UNPRIVILEGED
-        );
-        assert_eq!(at_most(Scheduling::Other, 32), Duration::from_micros(800));
-        assert_eq!(at_most(Scheduling::Fifo, 220), LATENESS_NEVER_ABOVE);
     }
 }

@@ -33,7 +33,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         })
     };
     let response = percentiles(|row| row.intended);
-    let without_lag = percentiles(|row| row.taken_up);
+    let without_lag = || percentiles(|row| row.taken_up);
     let fault = lag_fault(&case.health().schedule_lag, response, without_lag)?;
     let mut costs = Costs::default();
     for row in case.measured() {

@@ -21,7 +21,7 @@ pub use counts::{EndingCounts, SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{Beginning, ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
-pub use lag::{LAG_ALWAYS_SOUND, LAG_QUANTILES, LAG_SHARE_AT_MOST, LagFault, lag_fault};
+pub use lag::{LAG_QUANTILES, LagFault, lag_fault};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};
 pub use projection::Projection;
 pub use request::{Outcome, Phase, RequestRecord};

@@ -89,9 +89,7 @@ impl Summary {
             Offload::None => CounterSources::Devices,
             Offload::Segments => CounterSources::DevicesWithOffloads(report.crossings),
         };
-        // Its settings may change while it runs, so no round trip is certain.
-        let round_trip = Duration::ZERO;
-        let reasons = link_health::judge(&health, &wakeup, scheduling, round_trip, counter_sources);
+        let reasons = link_health::judge(&health, &wakeup, scheduling, counter_sources);
         Summary {
             seed: settings.seed,
             settings: settings

@@ -75,15 +75,7 @@ fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>) {
     for link in evidence.links {
         let own = evidence.health.link.iter().filter(|it| it.hop == link.hop);
         let directions: Vec<DirectionHealth> = own.copied().collect();
-        // A schedule may shorten it.
-        let round_trip = if evidence.trial.condition.schedule.is_empty() {
-            evidence.trial.link_round_trip(link.hop)
-        } else {
-            Duration::ZERO
-        };
-        let (wakeup, scheduling) = (&link.wakeup, link.scheduling);
-        let found =
-            link_health::judge(&directions, wakeup, scheduling, round_trip, counter_sources);
+        let found = link_health::judge(&directions, &link.wakeup, link.scheduling, counter_sources);
         let of_hop = of_hop(evidence, link.hop);
         reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
     }
@@ -237,7 +229,7 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
 
 fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
     let lag = &evidence.health.schedule_lag;
-    let fault = lag_fault(lag, evidence.response, evidence.without_lag);
+    let fault = lag_fault(lag, evidence.response, || evidence.without_lag);
     if let Some(fault) = fault {
         reasons.push(format!(
             "the generator was late: lag {} {:.3} ms, at most {:.3} ms is sound",
