@@ -9,9 +9,9 @@ use squall_base::plan::{Measure, Statistic};
 
 use crate::crossover::Crossover;
 use crate::figure;
-use crate::findings::{CellFindings, Severity};
+use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole};
 use crate::stats::sign_flip::smallest_sign_flip;
-use crate::summary::{ConditionSummary, RunSummary};
+use crate::summary::{CellSummary, ConditionSummary, RunSummary};
 use crate::value::measure_name;
 use crate::verdict::{
     Comparison, Difference, LEVEL, Overload, PairResult, UnknownReason, Verdict, pairs_needed,
@@ -99,26 +99,27 @@ pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
     })
 }
 
-/// Adds the worst finding of the slower variant to the answer's `why`, unless it is minor. `cells` holds the findings of
-/// the run's cells.
+/// Adds the finding that explains the difference best to the answer's `why`. `cells` holds the findings of the run's cells.
 pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
     let found = leading(summary, &run_comparisons(summary)).and_then(|(condition, leading)| {
-        let worse = match direction(leading)? {
-            PairResult::Higher if !leading.measure.is_better_higher() => &leading.variant,
-            PairResult::Lower if leading.measure.is_better_higher() => &leading.variant,
-            _ => &leading.baseline,
+        let (worse, better) = match direction(leading)? {
+            PairResult::Higher if !leading.measure.is_better_higher() => {
+                (&leading.variant, &leading.baseline)
+            }
+            PairResult::Lower if leading.measure.is_better_higher() => {
+                (&leading.variant, &leading.baseline)
+            }
+            _ => (&leading.baseline, &leading.variant),
         };
-        let is_its =
-            |cell: &&CellFindings| cell.variant == *worse && cell.condition == condition.condition;
-        let worst = &cells.iter().find(is_its)?.findings.first()?.finding;
-        if worst.severity == Severity::Minor {
-            return None;
-        }
-        let what_happens = worst.what_happens();
-        let cell = condition.cells.iter().find(|cell| cell.variant == *worse)?;
+        let findings = Cell::new(condition, cells, worse);
+        let better = Cell::new(condition, cells, better);
+        let cause = leading.tail.as_ref().map(|tail| tail.cause.as_str());
+        let finding = findings.explanation_against(&better, cause)?;
+        let what_happens = finding.what_happens();
         // If a window is at fault, add the throughput that shows it.
-        let is_window = ["stream_window", "connection_window"].contains(&worst.name.as_str());
-        Some(match cell.beside_prediction().filter(|_| is_window) {
+        let is_window = ["stream_window", "connection_window"].contains(&finding.name.as_str());
+        let beside = findings.summary.and_then(CellSummary::beside_prediction);
+        Some(match beside.filter(|_| is_window) {
             Some(beside) => format!("{what_happens} Its throughput is {beside}."),
             None => what_happens.to_owned(),
         })
@@ -128,6 +129,65 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
             Some(why) => format!("{why} {found}"),
             None => found,
         });
+    }
+}
+
+/// A variant under a condition: its figures and its findings.
+struct Cell<'a> {
+    summary: Option<&'a CellSummary>,
+    /// The worst first.
+    findings: &'a [RunFinding],
+}
+
+impl<'a> Cell<'a> {
+    fn new(condition: &'a ConditionSummary, cells: &'a [CellFindings], variant: &str) -> Cell<'a> {
+        let is_its =
+            |cell: &&CellFindings| cell.variant == variant && cell.condition == condition.condition;
+        let findings = cells.iter().find(is_its);
+        Cell {
+            summary: condition.cells.iter().find(|cell| cell.variant == variant),
+            findings: findings.map_or(&[], |cell| &cell.findings),
+        }
+    }
+
+    /// The finding that explains best why this cell is slower than `faster`. If one cause leads where they are compared,
+    /// the worst finding that explains this cause. Otherwise, of those that cost response time, the one that costs most
+    /// beyond what it costs `faster`; and if none costs more time here, the worst of the others that affects more here.
+    /// Minor findings explain nothing.
+    fn explanation_against(
+        &self,
+        faster: &Cell<'_>,
+        leading_cause: Option<&str>,
+    ) -> Option<&'a Finding> {
+        let is_time = |finding: &Finding| finding.share.of == Whole::ResponseTime;
+        let counts = |finding: &&Finding| finding.severity != Severity::Minor;
+        let findings = || self.findings.iter().map(|it| &it.finding).filter(counts);
+        if let Some(cause) = leading_cause {
+            let mut explaining = findings().filter(|finding| finding.explains(cause));
+            let by_time = explaining.clone().find(|finding| is_time(finding));
+            return by_time.or_else(|| explaining.next());
+        }
+        let beyond = |finding: &Finding| self.cost(finding) - faster.cost(finding);
+        let by_time = findings()
+            .filter(|finding| is_time(finding) && beyond(finding) > 0.0)
+            .max_by(|a, b| beyond(a).total_cmp(&beyond(b)));
+        by_time.or_else(|| findings().find(|finding| !is_time(finding) && beyond(finding) > 0.0))
+    }
+
+    /// What the cell's own finding of this kind costs: for a share of response time, in nanoseconds a request, else the
+    /// share. 0 without such a finding.
+    fn cost(&self, kind: &Finding) -> f64 {
+        let mut own = self.findings.iter().map(|it| &it.finding);
+        let Some(own) = own.find(|it| it.name == kind.name && it.hop == kind.hop) else {
+            return 0.0;
+        };
+        if own.share.of != Whole::ResponseTime {
+            return own.share.part;
+        }
+        let mean = self.summary.and_then(|cell| cell.mean.as_ref());
+        let mean = mean.and_then(|mean| mean.median.lower_bound());
+        // Without a mean, all shares of a cell are still comparable with each other.
+        own.share.part * mean.map_or(1.0, |mean| mean.as_nanos() as f64)
     }
 }
 
@@ -349,7 +409,7 @@ fn percent(p: f64) -> String {
     }
 }
 
-/// The leading cause of the slower variant's tail, as a sentence.
+/// The cause that leads where the variants are compared, as a sentence.
 fn why(comparison: &Comparison) -> Option<String> {
     let tail = comparison.tail.as_ref()?;
     let direction = direction(comparison)?;
@@ -360,7 +420,8 @@ fn why(comparison: &Comparison) -> Option<String> {
     // Rounded down: `100 %` would hide that there are other causes.
     let percent = (tail.share * 100.0).floor();
     Some(format!(
-        "{percent} % of what the slowest requests of {whose} take longer than those of {other} is {}.",
+        "{percent} % of what {whose} takes longer than {other} at the {} is {}.",
+        comparison.measure.statistic()?.name(),
         tail.words()
     ))
 }
@@ -381,4 +442,80 @@ fn overloads(summary: &RunSummary) -> impl Iterator<Item = String> {
             .count();
         (count > 0).then(|| format!("{name} cannot carry the load under {count} of {all}."))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::{CostShare, Evidence};
+
+    fn finding(name: &str, part: f64, of: Whole) -> RunFinding {
+        RunFinding {
+            trials: 1,
+            of: 1,
+            folder: String::new(),
+            finding: Finding {
+                name: name.to_owned(),
+                title: String::new(),
+                severity: Severity::of(part),
+                share: CostShare { part, of },
+                evidence: Evidence::default(),
+                explanation: String::new(),
+                fixes: Vec::new(),
+                hop: None,
+            },
+        }
+    }
+
+    fn explanation<'a>(
+        slower: &'a [RunFinding],
+        faster: &[RunFinding],
+        cause: Option<&str>,
+    ) -> Option<&'a str> {
+        let (summary, findings) = (None, slower);
+        let slower = Cell { summary, findings };
+        let (summary, findings) = (None, faster);
+        let faster = Cell { summary, findings };
+        let explanation = slower.explanation_against(&faster, cause);
+        explanation.map(|finding| finding.name.as_str())
+    }
+
+    #[test]
+    fn the_answer_explains_a_difference_by_what_the_slower_variant_has_more_of() {
+        let slower = [
+            finding("hpack_eviction", 1.0, Whole::Requests),
+            finding("timeout_repair", 0.33, Whole::ResponseTime),
+            finding("own_loss", 0.32, Whole::ResponseTime),
+            finding("head_of_line", 0.06, Whole::ResponseTime),
+        ];
+        let faster = [
+            finding("own_loss", 0.43, Whole::ResponseTime),
+            finding("timeout_repair", 0.41, Whole::ResponseTime),
+        ];
+        assert_eq!(explanation(&slower, &faster, None), Some("head_of_line"));
+        assert_eq!(explanation(&slower, &[], None), Some("timeout_repair"));
+        // Without more of any time, something else may be the reason.
+        assert_eq!(
+            explanation(&slower[..3], &faster, None),
+            Some("hpack_eviction")
+        );
+        assert_eq!(explanation(&slower[1..3], &faster, None), None);
+    }
+
+    #[test]
+    fn the_answer_names_the_worst_finding_about_the_leading_cause() {
+        let slower = [
+            finding("hpack_eviction", 1.0, Whole::Requests),
+            finding("head_of_line", 0.4, Whole::ResponseTime),
+            finding("timeout_repair", 0.33, Whole::ResponseTime),
+            finding("own_loss", 0.32, Whole::ResponseTime),
+        ];
+        assert_eq!(
+            explanation(&slower, &slower, Some("loss")),
+            Some("timeout_repair")
+        );
+        assert_eq!(explanation(&slower, &[], Some("host")), None);
+        let minor = [finding("own_loss", 0.01, Whole::ResponseTime)];
+        assert_eq!(explanation(&minor, &[], Some("loss")), None);
+    }
 }

@@ -59,7 +59,7 @@ pub use summary::{
     CellPages, CellSummary, CellThreshold, ConditionSummary, RunEnvironment, RunSummary, Spread,
     TrialReadings, summarise,
 };
-pub use tail::{CauseMean, TailCauses, TailShare};
+pub use tail::{CauseMean, TailCauses, TailShare, Tails};
 pub use target_times::TargetTimes;
 pub use threshold::{
     Aggregate, Certainty, Latency, Measure, Operator, Percentile, Reading, Threshold,

@@ -227,13 +227,13 @@ impl Comparison {
         }
     }
 
-    /// `84 % of its extra tail time is head-of-line blocking`.
+    /// `84 % of its extra time is head-of-line blocking`.
     pub(crate) fn tail_in_words(&self) -> Option<String> {
         let (tail, ratio) = (self.tail.as_ref()?, self.ratio?);
         let what = if ratio.median < 1.0 {
-            "of the tail time that it saves"
+            "of the time that it saves"
         } else {
-            "of its extra tail time"
+            "of its extra time"
         };
         // Rounded down: `100 %` would hide that there are other causes.
         let percent = (tail.share * 100.0).floor();

@@ -1,16 +1,27 @@
-//! What made the slowest requests of a trial slow, and what that says about two variants.
+//! What made a trial's requests near a high percentile slow, and what that says about two variants.
 //!
-//! `causes` finds the causes; here they are only averaged over the slowest 1 %, the requests that a p99 leaves out. A trial
-//! without causes yields nothing.
+//! `causes` finds the causes; here they are only averaged over the requests whose response times are around the percentile
+//! that is compared: the slowest of all need not be slow for the same reason. A trial without causes yields nothing.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
+use squall_base::plan::Statistic;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Outcome, Phase, RequestRecord};
 
-/// One request in this many counts as slowest.
-const ONE_OF: usize = 100;
+/// The causes of the requests around each high percentile of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tails {
+    /// Around the 90th percentile.
+    pub p90: Option<TailCauses>,
+    /// Around the 95th percentile.
+    pub p95: Option<TailCauses>,
+    /// Around the 99th percentile.
+    pub p99: Option<TailCauses>,
+    /// Around the 99.9th percentile.
+    pub p999: Option<TailCauses>,
+}
 
-/// The mean time that the slowest 1 % of a trial's requests spent on each cause.
+/// The mean time that the requests around a percentile spent on each cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailCauses {
     /// How many requests that is.
@@ -28,32 +39,67 @@ pub struct CauseMean {
     pub mean: Duration,
 }
 
-/// The cause that accounts for most of the difference between the tails of two variants.
+/// The cause that accounts for most of the difference between two variants at a high percentile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TailShare {
     /// The cause's name in the record.
     pub cause: String,
-    /// Its share of all causes that take longer in the longer tail, from 0 to 1: the median over the pairs.
+    /// Its share of all causes that take longer in the slower variant, from 0 to 1: the median over the pairs.
     pub share: f64,
 }
 
-impl TailCauses {
-    /// From a trial's measured requests that did not fail, and their causes, both in any order; `None` if none of them has
-    /// causes.
-    pub fn of(requests: &[RequestRecord], causes: &[CausesRecord]) -> Option<TailCauses> {
-        let has_end = |r: &&RequestRecord| r.succeeded() || r.outcome == Outcome::Censored;
-        let measured = requests.iter().filter(|r| r.phase == Phase::Measure);
-        let mut slowest: Vec<(Duration, u64)> = measured
-            .filter(has_end)
-            .map(|request| (request.response_time(), request.request))
+impl Tails {
+    /// From a trial's requests and their causes, both in any order. Only measured requests count.
+    pub fn of(requests: &[RequestRecord], causes: &[CausesRecord]) -> Tails {
+        let mut measured: Vec<&RequestRecord> = requests
+            .iter()
+            .filter(|request| request.phase == Phase::Measure)
             .collect();
-        slowest.sort_unstable_by(|a, b| b.cmp(a));
-        slowest.truncate(slowest.len().div_ceil(ONE_OF));
-        let mut names: Vec<u64> = slowest.into_iter().map(|(_, request)| request).collect();
-        names.sort_unstable();
+        // A request that failed never ends: it is slower than all others.
+        let has_end = |r: &RequestRecord| r.succeeded() || r.outcome == Outcome::Censored;
+        measured.sort_unstable_by_key(|r| (!has_end(r), r.response_time(), r.request));
+        let around = |beyond: f64| {
+            let ranked = around(&measured, beyond);
+            let ended = ranked.iter().copied().filter(|request| has_end(request));
+            TailCauses::of(ended.map(|request| request.request).collect(), causes)
+        };
+        Tails {
+            p90: around(0.1),
+            p95: around(0.05),
+            p99: around(0.01),
+            p999: around(0.001),
+        }
+    }
+
+    /// Those around this statistic; `None` unless it is a high percentile.
+    pub(crate) fn at(&self, statistic: Statistic) -> Option<&TailCauses> {
+        match statistic {
+            Statistic::P90 => self.p90.as_ref(),
+            Statistic::P95 => self.p95.as_ref(),
+            Statistic::P99 => self.p99.as_ref(),
+            Statistic::P999 => self.p999.as_ref(),
+            Statistic::Mean | Statistic::P50 | Statistic::Iqr => None,
+        }
+    }
+}
+
+/// The part of `sorted` around the percentile beyond which this share lies: half that share on either side.
+fn around<T>(sorted: &[T], beyond: f64) -> &[T] {
+    let count = sorted.len();
+    let above = |share: f64| (count as f64 * share) as usize;
+    let (from, to) = (above(beyond * 1.5), above(beyond * 0.5));
+    // From at least one element: the slice is empty only if `sorted` is.
+    let to = to.min(count.saturating_sub(1));
+    &sorted[count - from.max(to + 1).min(count)..count - to]
+}
+
+impl TailCauses {
+    /// Of these requests; `None` if none of them has causes.
+    fn of(mut requests: Vec<u64>, causes: &[CausesRecord]) -> Option<TailCauses> {
+        requests.sort_unstable();
         let rows: Vec<&CausesRecord> = causes
             .iter()
-            .filter(|row| names.binary_search(&row.request).is_ok())
+            .filter(|row| requests.binary_search(&row.request).is_ok())
             .collect();
         if rows.is_empty() {
             return None;
@@ -94,8 +140,8 @@ impl TailCauses {
 }
 
 impl TailShare {
-    /// From pairs of trials, the one with the longer tail first. `None` unless every pair has causes and a longer tail, and
-    /// one cause leads in more than half of the pairs.
+    /// From pairs of trials, the slower variant's first. `None` unless in every pair both have causes and the first one's
+    /// take longer, and one cause leads in more than half of the pairs.
     pub(crate) fn of(pairs: &[(Option<&TailCauses>, Option<&TailCauses>)]) -> Option<TailShare> {
         let mut leaders: Vec<(&str, f64)> = Vec::with_capacity(pairs.len());
         for (longer, shorter) in pairs {
@@ -139,7 +185,7 @@ impl TailShare {
             "send_buffer" => "full send buffers",
             "link" => "the link's queue and rate",
             "distance" => "the configured delay",
-            "loss" => "the loss of their own bytes",
+            "loss" => "the loss of the requests' own bytes",
             "hol" => "head-of-line blocking",
             "record" => "waiting for the rest of TLS records",
             "server" => "the server",
@@ -166,6 +212,16 @@ mod tests {
             requests: 10,
             means: Cause::ALL.into_iter().map(mean).collect(),
         }
+    }
+
+    #[test]
+    fn a_percentile_is_surrounded_by_half_of_what_lies_beyond_it() {
+        let sorted: Vec<u32> = (0..1_000).collect();
+        assert_eq!(around(&sorted, 0.1), &sorted[850..950]);
+        assert_eq!(around(&sorted, 0.01), &sorted[985..995]);
+        assert_eq!(around(&sorted, 0.001), &sorted[999..]);
+        assert_eq!(around(&sorted[..1], 0.1), &[0]);
+        assert!(around(&sorted[..0], 0.1).is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use squall_base::{Duration, Time};
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
-use crate::tail::TailCauses;
+use crate::tail::Tails;
 use crate::target_times::{TargetTimes, target_times};
 use crate::value::Value;
 use crate::window_rate::WindowRate;
@@ -151,8 +151,9 @@ pub struct TrialStats {
     pub max: Option<Quantile>,
     /// How far chance within the trial may have moved the figures above.
     pub intervals: Intervals,
-    /// What made the slowest requests slow; `None` if the trial's causes are not known.
-    pub tail: Option<TailCauses>,
+    /// What made the requests around each high percentile slow; empty if the trial's causes are not known.
+    #[serde(default)]
+    pub tails: Tails,
     /// Median service time: end - slot, without the wait for a connection or stream.
     pub service_median: Option<Quantile>,
     /// Transfer times: from a request's first byte written to its response's last byte read.
@@ -291,7 +292,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         p999: of_response.p999,
         max: response.max(),
         intervals: Intervals::default(),
-        tail: None,
+        tails: Tails::default(),
         service_median: service.quantile(500),
         transfer: Figures::of(&transfer),
         server: None,
@@ -386,7 +387,7 @@ pub struct TrialRows<'a> {
 }
 
 /// Condenses a trial to its numbers. Adds how far chance may have moved them and, if there are causes, what made the
-/// slowest requests slow.
+/// requests around each high percentile slow.
 pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
     let TrialRows {
         requests,
@@ -422,7 +423,7 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
     };
     TrialStats {
         intervals: intervals(&stats, &series, batch_at_least),
-        tail: causes.and_then(|causes| TailCauses::of(requests, causes)),
+        tails: causes.map_or_else(Tails::default, |causes| Tails::of(requests, causes)),
         server: exchanges.map(|exchanges| server_times(record, exchanges)),
         targets: plan.map_or_else(Vec::new, |plan| {
             target_times(plan, record, requests, exchanges)

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Measure, Statistic, Targets, Unit};
+use squall_base::plan::{Measure, Targets, Unit};
 use squall_base::splitmix::splitmix64;
 
 use crate::stats::effect::Effect;
@@ -82,8 +82,8 @@ pub struct Comparison {
     /// Differences up to this ratio, 1 or more, are noise: a variant shows them against itself. `None` if the recipe has no
     /// variant twice.
     pub noise_floor: Option<f64>,
-    /// The cause of most of the longer tail; `None` unless the measure is a high percentile, if no cause leads, or if
-    /// causes are not known.
+    /// The cause of most of the difference; `None` unless the measure is a high percentile of the response
+    /// time, if no cause leads, or if causes are not known.
     pub tail: Option<TailShare>,
     /// The conclusion.
     pub finding: Difference,
@@ -386,19 +386,16 @@ impl Comparison {
         let is_shorter = values.is_some_and(|(variant, baseline)| {
             variant.lower_bound() < baseline.lower_bound() && variant.lower_bound().is_some()
         });
-        let tails = trials.iter().map(|(a, b)| {
-            if is_shorter {
-                (b.tail.as_ref(), a.tail.as_ref())
-            } else {
-                (a.tail.as_ref(), b.tail.as_ref())
+        let tail = match measure {
+            // The requests of all targets explain no subset of targets.
+            Measure::ResponseTime(statistic, Targets::ALL) => {
+                let tails = trials.iter().map(|(a, b)| {
+                    let (a, b) = (a.tails.at(statistic), b.tails.at(statistic));
+                    if is_shorter { (b, a) } else { (a, b) }
+                });
+                TailShare::of(&tails.collect::<Vec<_>>())
             }
-        });
-        // The slowest requests explain no mean, median or count, and those of all targets explain no subset of targets.
-        let is_of_all = measure.targets().unwrap_or_default() == Targets::ALL;
-        let tail = match measure.statistic() {
-            None | Some(Statistic::Mean | Statistic::P50 | Statistic::Iqr) => None,
-            Some(_) if !is_of_all => None,
-            Some(_) => TailShare::of(&tails.collect::<Vec<_>>()),
+            _ => None,
         };
         Comparison {
             measure,

@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   dropped, so the senders kept it full. Every request behind that queue pays for it, also the small \
                   ones.",
     scope: Scope::Link,
+    causes: &[Cause::Link],
     detect,
 };
 

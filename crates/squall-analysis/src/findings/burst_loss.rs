@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The queue dropped packets that came back to back behind many others of the same flow. A sender that \
                   spaces its packets over the round trip would have fitted the same data into the same queue.",
     scope: Scope::Link,
+    causes: &[Cause::Loss, Cause::Hol],
     detect,
 };
 

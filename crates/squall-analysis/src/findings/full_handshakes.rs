@@ -1,6 +1,6 @@
 //! New connections begin with a full TLS handshake although the client has been there before.
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::knob::Knob;
@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   checked certificates anew. A ticket of the first one would have saved that work, and with TLS 1.2 a \
                   round trip.",
     scope: Scope::Path,
+    causes: &[Cause::Tls],
     detect,
 };
 

@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Requests were taken up later than the schedule wanted them, by more than a sound trial allows. \
                   Their latencies are partly the generator's own, so the trial is no evidence.",
     scope: Scope::Path,
+    causes: &[],
     detect,
 };
 

@@ -1,6 +1,6 @@
 //! The server ends connections again and again, and clients pay for new ones.
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::costs::Costs;
@@ -14,6 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The server ended its connections with GOAWAY while the load went on. Each time a request had to wait \
                   for a new connection with its handshakes, and for its congestion window to grow again.",
     scope: Scope::Path,
+    causes: &[Cause::Connect, Cause::Tls],
     detect,
 };
 

@@ -1,7 +1,7 @@
 //! Most requests open a new connection.
 
 use squall_base::Duration;
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::costs::Costs;
@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Connections were used for one request or two and then opened anew. Each time the request waits a \
                   round trip for TCP and one or two for TLS before its first byte can leave.",
     scope: Scope::Path,
+    causes: &[Cause::Connect, Cause::Tls],
     detect,
 };
 

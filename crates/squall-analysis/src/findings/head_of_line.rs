@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Bytes of these requests had arrived, but TCP held them back because bytes of other requests before \
                   them were missing. One lost packet so delays every request that shares its connection.",
     scope: Scope::Link,
+    causes: &[Cause::Hol],
     detect,
 };
 

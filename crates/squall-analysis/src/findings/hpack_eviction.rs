@@ -10,6 +10,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Header sections stay as long as the first one on their connection, although a trial sends the same \
                   fields every time. The dynamic table of HPACK is too small to hold them, or is not used.",
     scope: Scope::Path,
+    causes: &[],
     detect,
 };
 

@@ -1,7 +1,7 @@
 //! A receiver that returns window credit so late that the sender gets only part of the window per round trip.
 
 use squall_base::Duration;
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
@@ -16,6 +16,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   while the sender waits. So a stream carries much less than its window in a round trip, as little as \
                   half of it.",
     scope: Scope::Path,
+    causes: &[Cause::WindowStream, Cause::WindowConnection],
     detect,
 };
 

@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Packets were lost although no queue had built up, and a congestion control that goes by losses made \
                   its window smaller each time. Data waited in the sender on a path that was free.",
     scope: Scope::Link,
+    causes: &[Cause::Cwnd],
     detect,
 };
 

@@ -7,7 +7,7 @@ use squall_base::record::Side;
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::knob::Knob;
-use super::pool_exhaustion::{max_concurrency, waits_behind_healthy_exchanges};
+use super::pool_exhaustion::{WAIT_CAUSES, max_concurrency, waits_behind_healthy_exchanges};
 use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -16,6 +16,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "As many requests were under way on the connections as may be at once, by the server's limit or the \
                   client's own. Further ones waited in line before anything of them was sent.",
     scope: Scope::Path,
+    causes: &WAIT_CAUSES,
     detect,
 };
 

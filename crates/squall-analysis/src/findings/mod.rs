@@ -54,7 +54,7 @@ mod zero_initial_window;
 mod made;
 
 use serde::{Deserialize, Serialize};
-use squall_base::record::TrialRecord;
+use squall_base::record::{Cause, TrialRecord};
 
 #[cfg(test)]
 pub(crate) use made::trial as made_trial;
@@ -199,6 +199,12 @@ impl Finding {
             None => &self.explanation,
         }
     }
+
+    /// Whether it explains time that attribution assigns to this cause, by the cause's name in the record.
+    pub fn explains(&self, cause: &str) -> bool {
+        let detector = DETECTORS.iter().find(|detector| detector.name == self.name);
+        detector.is_some_and(|detector| detector.causes.iter().any(|own| own.name() == cause))
+    }
 }
 
 /// What a detector has found.
@@ -225,6 +231,8 @@ struct Detector {
     /// Two sentences.
     explanation: &'static str,
     scope: Scope,
+    /// The causes of response time that it explains; empty if its cost is not a time, or no cause of its own.
+    causes: &'static [Cause],
     /// Evidence, or nothing.
     detect: fn(&Case<'_>) -> Option<Detection>,
 }

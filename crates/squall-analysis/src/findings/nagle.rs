@@ -16,6 +16,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   receiver held that acknowledgement back for 40 ms and more. Each such message waits for a timer of \
                   its peer, on an idle network.",
     scope: Scope::Link,
+    causes: &[],
     detect,
 };
 

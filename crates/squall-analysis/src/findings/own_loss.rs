@@ -16,6 +16,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Packets of these requests were lost, and each waited until its own bytes had been sent again. That \
                   takes at least a round trip, and much longer where nothing follows that would reveal the gap.",
     scope: Scope::Link,
+    causes: &[Cause::Loss],
     detect,
 };
 

@@ -16,8 +16,20 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "HTTP/1.1 carries one request at a time on a connection, and all that the client may open were in \
                   use. Further requests waited in line before anything of them was sent.",
     scope: Scope::Path,
+    causes: &WAIT_CAUSES,
     detect,
 };
+
+/// What a wait for a connection or stream counts as: the wait itself, or what held up the requests ahead.
+pub(super) const WAIT_CAUSES: [Cause; 7] = [
+    Cause::Queue,
+    Cause::Connect,
+    Cause::Tls,
+    Cause::Link,
+    Cause::Distance,
+    Cause::Server,
+    Cause::Host,
+];
 
 /// Shorter waits are the ordinary turns of the client's event loop.
 pub(super) const WAIT_AT_LEAST: Duration = Duration::from_millis(1);
@@ -51,14 +63,7 @@ pub(super) fn max_concurrency<'a>(rows: impl Iterator<Item = &'a RequestRow>) ->
 /// connections were delayed by nothing but their own round trips and the server. A wait behind a request that something
 /// else held up counts for that cause.
 pub(super) fn waits_behind_healthy_exchanges(case: &Case<'_>) -> Option<Costs> {
-    const HEALTHY: [Cause; 6] = [
-        Cause::Connect,
-        Cause::Tls,
-        Cause::Link,
-        Cause::Distance,
-        Cause::Server,
-        Cause::Host,
-    ];
+    let [_, healthy_causes @ ..] = &WAIT_CAUSES;
     if !case.has_causes() {
         let mut costs = Costs::default();
         case.measured()
@@ -72,7 +77,7 @@ pub(super) fn waits_behind_healthy_exchanges(case: &Case<'_>) -> Option<Costs> {
             continue;
         }
         let roots = &causes.queue_roots;
-        let of_healthy = HEALTHY.into_iter().map(|cause| roots[cause].as_nanos());
+        let of_healthy = healthy_causes.iter().map(|cause| roots[*cause].as_nanos());
         all += roots.total().as_nanos();
         healthy += of_healthy.sum::<u64>();
         costs.add(row.request, waited);

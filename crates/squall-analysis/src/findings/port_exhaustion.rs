@@ -1,6 +1,6 @@
 //! The machine had no local port left to open a connection from.
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::knob::Knob;
@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   default, each kept for 60 s after its side has closed it (TIME_WAIT). That allows about 470 new \
                   connections a second, and what comes above it fails.",
     scope: Scope::Path,
+    causes: &[Cause::Connect],
     detect,
 };
 

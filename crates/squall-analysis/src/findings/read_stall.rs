@@ -2,6 +2,8 @@
 
 use squall_base::{Duration, Time};
 
+use squall_base::record::Cause;
+
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
 use super::knob::Knob;
@@ -14,6 +16,11 @@ pub(super) const DETECTOR: Detector = Detector {
                   round trip. The network had nothing to do with it: the program was busy, waited for its own \
                   upstream, or never returns what it reads.",
     scope: Scope::Path,
+    causes: &[
+        Cause::WindowStream,
+        Cause::WindowConnection,
+        Cause::WindowReceive,
+    ],
     detect,
 };
 

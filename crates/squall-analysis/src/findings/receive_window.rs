@@ -1,6 +1,6 @@
 //! TCP's sender was stopped by the receive window of its peer.
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, number, peer};
 use super::knob::Knob;
@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The kernel had data and congestion window left, and the receiving socket had announced no more room. \
                   Its buffer holds less than what a round trip carries, or its program does not read.",
     scope: Scope::Link,
+    causes: &[Cause::WindowReceive],
     detect,
 };
 

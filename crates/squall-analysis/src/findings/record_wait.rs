@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The bytes of these requests had arrived in order, but a record can be deciphered only as a whole, \
                   and its last segment was still to come. Several messages in one large record so wait for each other.",
     scope: Scope::Link,
+    causes: &[Cause::Record],
     detect,
 };
 

@@ -12,6 +12,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The server reset requests with REFUSED_STREAM, which says that it has done nothing for them (RFC \
                   9113, section 8.7). A client may send them again, a round trip later at least, if it does so at all.",
     scope: Scope::Path,
+    causes: &[],
     detect,
 };
 

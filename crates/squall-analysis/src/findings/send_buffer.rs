@@ -7,7 +7,7 @@
 //! Otherwise the kernel's count is all there is, and without it this detector is silent.
 
 use squall_base::Time;
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
@@ -22,6 +22,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   bytes that were not acknowledged yet. A buffer below two bandwidth-delay products cannot keep the \
                   path busy.",
     scope: Scope::Link,
+    causes: &[Cause::SendBuffer],
     detect,
 };
 

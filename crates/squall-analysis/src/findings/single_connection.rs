@@ -21,6 +21,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   window of all. The path could carry the load over more connections, or with a congestion control that \
                   does not take each loss for congestion.",
     scope: Scope::Link,
+    causes: &[Cause::Cwnd, Cause::Loss, Cause::Hol],
     detect,
 };
 

@@ -18,6 +18,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   flight waits a round trip for acknowledgements. Nothing was lost: the congestion window is only \
                   young.",
     scope: Scope::Link,
+    causes: &[Cause::Cwnd],
     detect,
 };
 

@@ -18,6 +18,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   and began again with a small one while more data waited. The kernel forgets the congestion window \
                   by default, and the next message pays round trips to get it back.",
     scope: Scope::Link,
+    causes: &[Cause::Cwnd],
     detect,
 };
 

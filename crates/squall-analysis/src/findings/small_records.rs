@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count, number};
 use super::knob::Knob;
@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   size or because records start small on connections that are fresh or were idle. Each record costs 22 \
                   bytes and more on the wire and one pass of the cipher at both ends.",
     scope: Scope::Path,
+    causes: &[Cause::Record],
     detect,
 };
 

@@ -1,6 +1,6 @@
 //! Segments were retransmitted although they had arrived.
 
-use squall_base::record::{Direction, Fate, Side};
+use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count};
 use super::knob::Knob;
@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   that it had them twice (DSACK, RFC 2883). Each time data is sent in vain, and the congestion window \
                   may shrink for nothing.",
     scope: Scope::Link,
+    causes: &[Cause::Cwnd],
     detect,
 };
 

@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The sender had data, and the stream's flow-control window was used up until an update came back. A \
                   stream so carries at most one window in a round trip, whatever the link could do.",
     scope: Scope::Link,
+    causes: &[Cause::WindowStream],
     detect,
 };
 

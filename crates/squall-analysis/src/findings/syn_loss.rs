@@ -1,6 +1,6 @@
 //! A SYN or SYN-ACK was lost: the connection waits for the longest of TCP's timers.
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 use squall_base::{Duration, Time};
 
 use super::case::{Case, count};
@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   second before it tries again (RFC 6298, section 2). Every request that had to wait for such a \
                   connection pays it.",
     scope: Scope::Link,
+    causes: &[Cause::Connect],
     detect,
 };
 

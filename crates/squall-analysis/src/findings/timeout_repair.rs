@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
-use squall_base::record::{Repair, Side};
+use squall_base::record::{Cause, Repair, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
@@ -17,6 +17,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   a retransmission timeout of 200 ms and more, or a tail loss probe. Small responses on connections \
                   with little else in flight are hit most.",
     scope: Scope::Link,
+    causes: &[Cause::Loss, Cause::Hol],
     detect,
 };
 

@@ -10,6 +10,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "Bodies were sent in DATA frames of less than 64 bytes, each with its own header, and often its own \
                   record and packet. A sender does so that takes every few bytes of window or of its source at once.",
     scope: Scope::Path,
+    causes: &[],
     detect,
 };
 

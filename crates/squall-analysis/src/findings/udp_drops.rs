@@ -1,6 +1,6 @@
 //! The kernel dropped QUIC datagrams because they were not read in time.
 
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::knob::Knob;
@@ -13,6 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
                   delivered. The program that reads them is short of processor time, or the buffer too small for a \
                   burst.",
     scope: Scope::Link,
+    causes: &[Cause::Loss],
     detect,
 };
 

@@ -10,6 +10,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The receiver gives back each DATA frame by itself, long before the sender could be short of window. \
                   Every update is a frame, often a packet and a wake-up at both ends, and none of them is needed.",
     scope: Scope::Path,
+    causes: &[],
     detect,
 };
 

@@ -1,7 +1,7 @@
 //! Uploads could not begin with their request: the server's initial window is next to nothing.
 
 use squall_base::Duration;
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
@@ -15,6 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     explanation: "The server announced an initial stream window that holds next to nothing, so no body could follow \
                   its header section. Every upload waits for the first update, a round trip or more.",
     scope: Scope::Path,
+    causes: &[Cause::WindowStream],
     detect,
 };
 
