@@ -70,7 +70,7 @@ pub fn h2_server(input: &[u8]) {
 /// A byte stream, passed to a frame walker.
 pub fn frame_walker(input: &[u8]) {
     let (cut, _, bytes) = choices(input);
-    let mut walker = FrameWalker::of_server();
+    let mut walker = FrameWalker::of_server(0);
     let mut at = 0;
     for piece in bytes.chunks(cut) {
         walker.walk(piece, |frame| {
@@ -88,7 +88,7 @@ pub fn frame_walker(input: &[u8]) {
 
 /// The bytes, passed through a tap in both directions.
 fn tap(cut: usize, bytes: &[u8]) {
-    let mut tap = FrameTap::of_server();
+    let mut tap = FrameTap::new(Way::Received);
     let mut facts = Vec::new();
     for piece in [&CLIENT_PREFACE[..]].into_iter().chain(bytes.chunks(cut)) {
         tap.walk(Way::Received, piece, Some(&mut facts));

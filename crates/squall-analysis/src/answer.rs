@@ -2,61 +2,24 @@
 //!
 //! It says nothing beyond the verdicts of the conditions. If the recipe names a primary comparison, that comparison is the
 //! answer. Otherwise it is the most certain difference in the leading measure, and of equally certain ones the largest. For
-//! the individual conditions see `verdict`; for their sentences, `sentence`.
+//! the individual conditions see `verdict`; for their sentences, `sentence`; for the answer as data, `summary`.
 
-use serde::{Deserialize, Serialize};
 use squall_base::plan::{Measure, Statistic};
 
+use crate::cell::CellSummary;
 use crate::crossover::Crossover;
 use crate::figure;
-use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole};
+use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
 use crate::stats::sign_flip::smallest_sign_flip;
-use crate::summary::{CellSummary, ConditionSummary, RunSummary};
+pub use crate::summary::{Answer, Confidence};
+use crate::summary::{ConditionSummary, RunSummary};
 use crate::value::measure_name;
 use crate::verdict::{
     Comparison, Difference, LEVEL, Overload, PairResult, UnknownReason, Verdict, pairs_needed,
 };
 
-/// The answer to a run's question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    /// The answer in one sentence.
-    pub sentence: String,
-    /// How certain the answer is, in a word.
-    pub confidence: Confidence,
-    /// How certain the answer is, in a sentence with numbers.
-    pub how_sure: String,
-    /// Why: the leading cause. `None` if no cause leads or the causes are unknown.
-    pub why: Option<String>,
-    /// Further results, one sentence each: other differences between these two variants, and those of other variants.
-    pub also: Vec<String>,
-}
-
-/// How certain an answer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    /// Chance alone would produce a difference this large in at most 5 % of runs.
-    Proven,
-    /// The measurements point to a difference; more repetitions could prove it.
-    Likely,
-    /// The measurements show no difference, and there may be none.
-    NotShown,
-    /// The measurements do not allow an answer.
-    Unknown,
-}
-
 impl Confidence {
-    /// The word that reports use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Confidence::Proven => "proven",
-            Confidence::Likely => "likely",
-            Confidence::NotShown => "not shown",
-            Confidence::Unknown => "cannot be told",
-        }
-    }
-
+    /// How certain this comparison is.
     fn of(comparison: &Comparison) -> Confidence {
         match comparison.finding {
             Difference::Higher | Difference::Lower => Confidence::Proven,
@@ -76,9 +39,13 @@ impl Confidence {
 type ConditionComparison<'a> = (&'a ConditionSummary, &'a Comparison);
 
 /// The answer; `None` if there is nothing to compare.
-pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
-    let all = run_comparisons(summary);
-    let (condition, leading) = leading(summary, &all)?;
+pub(crate) fn answer(
+    measures: &[Measure],
+    variants: &[String],
+    conditions: &[ConditionSummary],
+) -> Option<Answer> {
+    let all = run_comparisons(conditions);
+    let (condition, leading) = leading(measures, &all)?;
     let is_leading = |it: &Comparison| std::ptr::eq(it, leading);
     let others = all
         .iter()
@@ -92,16 +59,17 @@ pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
         how_sure: how_sure(leading),
         why: why(leading),
         also: others
-            .chain(crossovers(summary))
+            .chain(crossovers(conditions))
             .chain(shown(&all))
-            .chain(overloads(summary))
+            .chain(overloads(variants, conditions))
             .collect(),
     })
 }
 
 /// Adds the finding that explains the difference best to the answer's `why`. `cells` holds the findings of the run's cells.
 pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
-    let found = leading(summary, &run_comparisons(summary)).and_then(|(condition, leading)| {
+    let all = run_comparisons(&summary.conditions);
+    let found = leading(&summary.measures, &all).and_then(|(condition, leading)| {
         let (worse, better) = match direction(leading)? {
             PairResult::Higher if !leading.measure.is_better_higher() => {
                 (&leading.variant, &leading.baseline)
@@ -111,8 +79,8 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
             }
             _ => (&leading.baseline, &leading.variant),
         };
-        let findings = Cell::new(condition, cells, worse);
-        let better = Cell::new(condition, cells, better);
+        let findings = ComparedCell::new(condition, cells, worse);
+        let better = ComparedCell::new(condition, cells, better);
         let cause = leading.tail.as_ref().map(|tail| tail.cause.as_str());
         let finding = findings.explanation_against(&better, cause)?;
         let what_happens = finding.what_happens();
@@ -132,19 +100,23 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
     }
 }
 
-/// A variant under a condition: its figures and its findings.
-struct Cell<'a> {
+/// One of the two cells of a comparison: its figures and its findings.
+struct ComparedCell<'a> {
     summary: Option<&'a CellSummary>,
     /// The worst first.
     findings: &'a [RunFinding],
 }
 
-impl<'a> Cell<'a> {
-    fn new(condition: &'a ConditionSummary, cells: &'a [CellFindings], variant: &str) -> Cell<'a> {
+impl<'a> ComparedCell<'a> {
+    fn new(
+        condition: &'a ConditionSummary,
+        cells: &'a [CellFindings],
+        variant: &str,
+    ) -> ComparedCell<'a> {
         let is_its =
             |cell: &&CellFindings| cell.variant == variant && cell.condition == condition.condition;
         let findings = cells.iter().find(is_its);
-        Cell {
+        ComparedCell {
             summary: condition.cells.iter().find(|cell| cell.variant == variant),
             findings: findings.map_or(&[], |cell| &cell.findings),
         }
@@ -156,14 +128,14 @@ impl<'a> Cell<'a> {
     /// Minor findings explain nothing.
     fn explanation_against(
         &self,
-        faster: &Cell<'_>,
+        faster: &ComparedCell<'_>,
         leading_cause: Option<&str>,
     ) -> Option<&'a Finding> {
         let is_time = |finding: &Finding| finding.share.of == Whole::ResponseTime;
         let counts = |finding: &&Finding| finding.severity != Severity::Minor;
         let findings = || self.findings.iter().map(|it| &it.finding).filter(counts);
         if let Some(cause) = leading_cause {
-            let mut explaining = findings().filter(|finding| finding.explains(cause));
+            let mut explaining = findings().filter(|finding| explains(finding, cause));
             let by_time = explaining.clone().find(|finding| is_time(finding));
             return by_time.or_else(|| explaining.next());
         }
@@ -192,20 +164,16 @@ impl<'a> Cell<'a> {
 }
 
 /// The comparisons of different variants, with their conditions; conditions without trials are skipped.
-fn run_comparisons(summary: &RunSummary) -> Vec<ConditionComparison<'_>> {
-    let tried = summary
-        .conditions
-        .iter()
-        .filter(|condition| !condition.is_untried());
+fn run_comparisons(conditions: &[ConditionSummary]) -> Vec<ConditionComparison<'_>> {
+    let tried = conditions.iter().filter(|it| !it.is_untried());
     let compared =
         tried.flat_map(|condition| comparisons(condition).map(move |it| (condition, it)));
     compared.collect()
 }
 
 /// How many connections it takes to match a baseline: one sentence for each condition and baseline.
-fn crossovers(summary: &RunSummary) -> impl Iterator<Item = String> {
-    let conditions = summary.conditions.iter();
-    conditions.flat_map(|of| {
+fn crossovers(conditions: &[ConditionSummary]) -> impl Iterator<Item = String> {
+    conditions.iter().flat_map(|of| {
         let sentences = of.crossovers.iter().map(Crossover::sentence);
         sentences.map(move |sentence| format!("{sentence}, at {}.", of.condition))
     })
@@ -225,13 +193,13 @@ fn shown(all: &[ConditionComparison<'_>]) -> Option<String> {
 
 /// The comparison that answers the question.
 fn leading<'a>(
-    summary: &RunSummary,
+    measures: &[Measure],
     all: &[ConditionComparison<'a>],
 ) -> Option<ConditionComparison<'a>> {
     if let Some(primary) = all.iter().find(|(_, it)| it.is_primary) {
         return Some(*primary);
     }
-    let first = *summary.measures.first()?;
+    let first = *measures.first()?;
     let is_by_first = |it: &Comparison| it.requested_measure() == first;
     let candidates = || all.iter().filter(|(_, it)| is_by_first(it)).copied();
     let rank = |it: &Comparison| match Confidence::of(it) {
@@ -427,15 +395,10 @@ fn why(comparison: &Comparison) -> Option<String> {
 }
 
 /// `h2c x1 cannot carry the load under 1 of 2 conditions.`, for each variant that cannot somewhere.
-fn overloads(summary: &RunSummary) -> impl Iterator<Item = String> {
-    let tried = || {
-        summary
-            .conditions
-            .iter()
-            .filter(|condition| !condition.is_untried())
-    };
+fn overloads(names: &[String], conditions: &[ConditionSummary]) -> impl Iterator<Item = String> {
+    let tried = || conditions.iter().filter(|it| !it.is_untried());
     let all = figure::counted(tried().count() as u64, "condition", "conditions");
-    summary.variants.iter().filter_map(move |name| {
+    names.iter().filter_map(move |name| {
         let is_overloaded = |verdict: &Verdict| matches!(verdict, Verdict::Overloaded { variant, .. } if variant == name);
         let count = tried()
             .filter(|condition| condition.verdicts.iter().any(is_overloaded))
@@ -473,9 +436,9 @@ mod tests {
         cause: Option<&str>,
     ) -> Option<&'a str> {
         let (summary, findings) = (None, slower);
-        let slower = Cell { summary, findings };
+        let slower = ComparedCell { summary, findings };
         let (summary, findings) = (None, faster);
-        let faster = Cell { summary, findings };
+        let faster = ComparedCell { summary, findings };
         let explanation = slower.explanation_against(&faster, cause);
         explanation.map(|finding| finding.name.as_str())
     }

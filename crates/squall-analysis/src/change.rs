@@ -13,16 +13,19 @@ use squall_base::Duration;
 use squall_base::plan::Condition;
 use squall_base::splitmix::splitmix64;
 
+use crate::cell::CellSummary;
 use crate::figure;
+use crate::figures::Interval;
 use crate::quantile::Quantile;
 use crate::stats::effect::Effect;
 use crate::stats::holm::holm;
 use crate::stats::sign_flip::{permutation, sign_flip, smallest_permutation, smallest_sign_flip};
-use crate::summary::{CellSummary, RunSummary};
+use crate::summary::RunSummary;
 use crate::threshold::{Aggregate, Latency, Measure, Percentile, Reading, Threshold};
 use crate::threshold_text::ThresholdError;
 use crate::trial::TrialStats;
-use crate::verdict::{Difference, LEVEL, Overload, Pair, Ratio, UnknownReason, log_nanos};
+use crate::value::log_nanos;
+use crate::verdict::{Difference, LEVEL, Overload, Pair, Ratio, UnknownReason};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -578,7 +581,7 @@ impl Ratio {
             low: end(f64::min),
             high: end(f64::max),
             bound: false,
-            interval: effect.interval.map(|(low, high)| crate::trial::Interval {
+            interval: effect.interval.map(|(low, high)| Interval {
                 low: low.exp(),
                 high: high.exp(),
             }),

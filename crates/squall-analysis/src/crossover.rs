@@ -9,9 +9,9 @@
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Connections, Measure, Variant};
 
+use crate::cell::CellSummary;
 use crate::figure;
 use crate::stats::sign_flip::{sign_flip, smallest_sign_flip};
-use crate::summary::CellSummary;
 use crate::trial::TrialStats;
 use crate::value::measure_name;
 use crate::verdict::LEVEL;

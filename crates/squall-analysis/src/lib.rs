@@ -4,9 +4,10 @@
 //! same summary. Latencies of different trials are never pooled, because the requests of one trial share
 //! their losses and their congestion windows; the trial is the unit (docs/METHOD.md).
 //!
-//! `trial` condenses one trial, `target_times` its requests to some targets; `quantile` is what can be known of a latency
-//! when some requests never finished, and `tail` says what slowed down a trial's slowest requests. `summary` lays trials
-//! out by condition and variant. `stats` holds the statistics, `verdict` compares variants, `sentence` puts that into words
+//! `trial` condenses one trial, `target_times` its requests to some targets; `latency` is how long one request took,
+//! `quantile` what can be known of that when some requests never finished, `figures` what is said of many, and `tail` says
+//! what slowed down a trial's slowest requests. `cell` has the trials of one variant under one condition, `summary` a whole
+//! run, and `summarise` makes it. `stats` holds the statistics, `verdict` compares variants, `sentence` puts that into words
 //! and `answer` into one sentence for the whole run. `crossover` says how many connections it takes, `threshold` checks a
 //! number against a limit, `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts
 //! what flow control allows, and `figure` is how all of them write numbers. `causes` says what the requests' time was spent
@@ -29,17 +30,21 @@
 pub mod answer;
 pub mod capture;
 pub mod causes;
+mod cell;
 pub mod change;
 mod crossover;
 pub mod explain;
 mod family;
 pub mod figure;
+mod figures;
 pub mod findings;
+mod latency;
 pub mod load;
 mod page_time;
 mod quantile;
 mod sentence;
 pub mod stats;
+mod summarise;
 mod summary;
 mod tail;
 mod target_times;
@@ -52,12 +57,14 @@ mod verdict;
 mod warning;
 mod window_rate;
 
+pub use cell::{CellPages, CellSummary, Spread};
 pub use crossover::{ConnectionRange, ConnectionsNeeded, Crossover, Rung};
+pub use figures::{Figures, Interval};
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
+pub use summarise::summarise;
 pub use summary::{
-    CellPages, CellSummary, CellThreshold, ConditionSummary, RunEnvironment, RunSummary, Spread,
-    TrialReadings, summarise,
+    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,
 };
 pub use tail::{CauseMean, TailCauses, TailShare, Tails};
 pub use target_times::TargetTimes;
@@ -66,12 +73,11 @@ pub use threshold::{
     ThresholdResult, ThresholdSource,
 };
 pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
-pub use trial::{Figures, Interval, Intervals, TrialRows, TrialStats, trial_evidence, trial_stats};
+pub use trial::{Intervals, TrialRows, TrialStats, trial_evidence, trial_stats};
 pub use trial_source::TrialSource;
 pub use value::Value;
 pub use verdict::{
     Comparison, Difference, LEVEL, Overload, Pair, PairResult, Ratio, UnknownReason, Values,
     Verdict,
 };
-pub use warning::{Repeats, Warning};
 pub use window_rate::WindowRate;

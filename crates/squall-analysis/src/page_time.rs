@@ -11,8 +11,8 @@ use squall_base::plan::Page;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
+use crate::figures::Figures;
 use crate::quantile::{Quantile, Sample};
-use crate::trial::Figures;
 
 /// The pages of a trial's measured phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! The times of a trial's requests to some targets, such as `/video` alone.
 //!
 //! A request's row names one of the plan's requests, which has the target. At a server, the exchange is matched to its
-//! request by the `traceparent` header, which the client writes if there is a station in between. What a figure is, and the
-//! figures of all requests, are in `trial`.
+//! request by the `traceparent` header, which the client writes if there is a station in between. `figures`
+//! says what a figure is; `trial` has those of all requests.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use squall_base::plan::{Plan, Targets};
 use squall_base::record::{ExchangeRecord, Phase, RequestRecord, TrialRecord};
 
+use crate::figures::Figures;
+use crate::latency::{latency_since, server_time, transfer_time};
 use crate::quantile::{Quantile, Sample};
-use crate::trial::{Figures, latency_since, server_time, transfer_time};
 
 /// The times of measured requests whose targets begin with a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,15 +2,18 @@
 //!
 //! Only the measured phase counts; the warm-up is in no number. Requests that failed or never finished are part of every
 //! quantile, as `quantile` explains. `trial_stats` is quick; `trial_evidence` also says how far chance may have moved the
-//! figures (`stats::within`) and what made the slowest requests slow (`tail`). `summary` puts trials side by side.
+//! figures (`stats::within`) and what made the slowest requests slow (`tail`). How long a single request took is in
+//! `latency`, what a figure is in `figures`. `summarise` puts trials side by side.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Condition, LoadKind, Measure, Plan, Statistic, Variant};
+use squall_base::Duration;
+use squall_base::plan::{Condition, LoadKind, Measure, Plan, Variant};
 use squall_base::record::{
-    CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, Side, TrialRecord, Validity,
+    CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
-use squall_base::{Duration, Time};
 
+use crate::figures::{Figures, Interval};
+use crate::latency::{latency_since, server_time, transfer_time};
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
@@ -23,15 +26,6 @@ use crate::window_rate::WindowRate;
 /// a loss recovery or a timeout, lasts at least that long.
 const BATCH_AT_LEAST: Duration = Duration::from_secs(1);
 const BATCH_ROUND_TRIPS: u64 = 10;
-
-/// The 95 % interval of a figure, as far as chance is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interval<T> {
-    /// Its lower end.
-    pub low: T,
-    /// Its upper end.
-    pub high: T,
-}
 
 /// How far chance within the trial may have moved its figures; `None` if the trial is too short to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,52 +44,6 @@ pub struct Intervals {
     pub p99: Option<Interval<Quantile>>,
     /// Of the 99.9th percentile.
     pub p999: Option<Interval<Quantile>>,
-}
-
-/// Figures of many latencies; each is `None` if there are too few latencies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
-    /// The mean.
-    pub mean: Option<Quantile>,
-    /// The median.
-    pub median: Option<Quantile>,
-    /// The 90th percentile.
-    pub p90: Option<Quantile>,
-    /// The 95th percentile.
-    pub p95: Option<Quantile>,
-    /// The 99th percentile.
-    pub p99: Option<Quantile>,
-    /// The 99.9th percentile.
-    pub p999: Option<Quantile>,
-    /// The 75th percentile less the 25th.
-    #[serde(default)]
-    pub interquartile_range: Option<Quantile>,
-}
-
-impl Figures {
-    pub(crate) fn of(sample: &Sample) -> Figures {
-        Figures {
-            mean: sample.mean(),
-            median: sample.quantile(500),
-            p90: sample.quantile(900),
-            p95: sample.quantile(950),
-            p99: sample.quantile(990),
-            p999: sample.quantile(999),
-            interquartile_range: sample.interquartile_range(),
-        }
-    }
-
-    fn get(&self, statistic: Statistic) -> Option<Quantile> {
-        match statistic {
-            Statistic::Mean => self.mean,
-            Statistic::P50 => self.median,
-            Statistic::P90 => self.p90,
-            Statistic::P95 => self.p95,
-            Statistic::P99 => self.p99,
-            Statistic::P999 => self.p999,
-            Statistic::Iqr => self.interquartile_range,
-        }
-    }
 }
 
 /// The results of a trial's measured phase.
@@ -353,18 +301,6 @@ fn across_link(record: &TrialRecord, number: u8) -> (u64, Option<u64>) {
     }
 }
 
-/// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
-/// the measured phase, and its status is below 400.
-pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Option<Duration> {
-    let (number, _) = record.trial.variant.link_hop();
-    let load = &record.trial.load;
-    let begin = Time::ZERO + record.load_start + load.warmup;
-    let end = begin + load.duration;
-    let (first, last) = (exchange.request_first?, exchange.response_last?);
-    let is_own = exchange.hop == number && exchange.side == Side::Server;
-    (is_own && exchange.status? < 400 && begin <= first && first < end).then(|| last.since(first))
-}
-
 /// Server times of all requests.
 fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
     let times = exchanges
@@ -463,23 +399,6 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
         p95: of(SeriesFigure::P95, stats.p95),
         p99: of(SeriesFigure::P99, stats.p99),
         p999: of(SeriesFigure::P999, stats.p999),
-    }
-}
-
-/// From the request's first byte written to the end of its response. If that byte was not seen, from when the request had a
-/// connection.
-pub(crate) fn transfer_time(request: &RequestRecord) -> Quantile {
-    let start = request.written_first.or(request.slot);
-    latency_since(request, start.unwrap_or(request.end))
-}
-
-/// A request's latency from `start`, with how much of it is known.
-pub(crate) fn latency_since(request: &RequestRecord, start: Time) -> Quantile {
-    let waited = request.end.since(start);
-    match request.outcome {
-        _ if request.succeeded() => Quantile::Exact(waited),
-        Outcome::Censored => Quantile::AtLeast(waited),
-        _ => Quantile::Never,
     }
 }
 

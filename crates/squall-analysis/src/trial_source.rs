@@ -5,9 +5,9 @@
 
 use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord};
 
+use crate::latency::latency_since;
 use crate::quantile::{Quantile, Sample};
 use crate::threshold::{Latency, Percentile, ThresholdSource};
-use crate::trial::latency_since;
 
 /// The latencies and counts of a trial.
 #[derive(Clone, Debug)]

@@ -95,6 +95,11 @@ impl Value {
     }
 }
 
+/// The logarithm of a span in nanoseconds; a span below 1 ns counts as 1 ns.
+pub(crate) fn log_nanos(span: Duration) -> f64 {
+    (span.as_nanos().max(1) as f64).ln()
+}
+
 /// A value with its unit: `212 ms`, `42.5 Mbit/s`, `16`, `3 %`.
 pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     match unit {

@@ -10,15 +10,15 @@
 //! run's comparisons are tested, `sentence` the sentences, and `answer` the answer to the recipe's question.
 
 use serde::{Deserialize, Serialize};
-use squall_base::Duration;
 use squall_base::plan::{Measure, Targets, Unit};
 use squall_base::splitmix::splitmix64;
 
+use crate::cell::CellSummary;
+use crate::figures::Interval;
 use crate::stats::effect::Effect;
 use crate::stats::sign_flip::{sign_flip, smallest_sign_flip};
-use crate::summary::CellSummary;
 use crate::tail::TailShare;
-use crate::trial::{Interval, TrialStats};
+use crate::trial::TrialStats;
 use crate::value::Value;
 
 /// How often chance alone may make a run report a difference that does not exist.
@@ -243,11 +243,6 @@ impl Pair {
         let (a, b) = (self.variant.lower_bound()?, self.baseline.lower_bound()?);
         Some((a - b).abs() - self.own_error)
     }
-}
-
-/// The logarithm of a span in nanoseconds; a span below 1 ns counts as 1 ns.
-pub(crate) fn log_nanos(span: Duration) -> f64 {
-    (span.as_nanos().max(1) as f64).ln()
 }
 
 impl Ratio {

@@ -1,111 +1,33 @@
 //! What a reader of a run should doubt, each ending in what to do about it (as hyperfine does).
 //!
 //! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded (docs/METHOD.md has
-//! the thresholds); here that is only reported.
+//! the thresholds); here that is only reported. The warnings as data are in `summary`.
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use squall_base::record::Validity;
 
+use crate::cell::CellSummary;
 use crate::figure;
 use crate::quantile::{P95_NEEDS, P99_NEEDS};
-use crate::summary::{CellSummary, ConditionSummary, RunSummary};
+use crate::summary::{ConditionSummary, Repeats, Warning};
 use crate::trial::TrialStats;
 use crate::verdict::{Comparison, Difference, Verdict, pairs_needed};
 
-/// A reason to doubt a run, with advice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "is")]
-pub enum Warning {
-    /// Trials without a record.
-    MissingTrials {
-        /// How many have no record.
-        missing: u64,
-        /// How many were planned.
-        planned: u64,
-    },
-    /// A trial that is not used as evidence.
-    InvalidTrial {
-        /// Its folder.
-        folder: String,
-        /// Why.
-        reasons: Vec<String>,
-    },
-    /// Trials that had to be repeated because earlier attempts were disturbed.
-    RepeatedTrials {
-        /// How many of each variant, under all conditions; variants without any are listed too.
-        by_variant: Vec<Repeats>,
-        /// How many trials have a record.
-        trials: u64,
-    },
-    /// The kernel did not use the congestion control that was asked for.
-    OtherCongestionControl {
-        /// The variant.
-        variant: String,
-        /// What was asked for.
-        asked: String,
-        /// What the sockets had.
-        used: Vec<String>,
-    },
-    /// A variant with failed requests.
-    FailedRequests {
-        /// The variant.
-        variant: String,
-        /// How many requests failed in its valid trials, under all conditions.
-        failed: u64,
-        /// How many requests its valid trials sent, under all conditions.
-        asked: u64,
-    },
-    /// Trials too short for a p99.
-    TooFewRequests {
-        /// The fewest requests that a valid trial had.
-        asked: u64,
-    },
-    /// Comparisons with so few pairs that they can prove nothing, whatever those pairs show.
-    FewPairs {
-        /// The fewest pairs of any comparison.
-        pairs: u64,
-        /// How many comparisons there are.
-        comparisons: u64,
-        /// How many pairs each comparison needs to be able to prove a difference.
-        needed: u64,
-    },
-    /// A variant that the recipe has twice and that differs from itself.
-    NotTheSame {
-        /// Under which condition.
-        condition: String,
-        /// What was found, in a sentence.
-        found: String,
-    },
-}
-
-/// How many trials of a variant were repeated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeats {
-    /// The variant.
-    pub variant: String,
-    /// How many of its trials; each counts once, however often it was repeated.
-    pub trials: u64,
-}
-
 /// Everything about the run that is worth a warning, worst first.
-pub(crate) fn warnings(summary: &RunSummary) -> Vec<Warning> {
-    let cells = || {
-        summary
-            .conditions
-            .iter()
-            .flat_map(|condition| &condition.cells)
-    };
+pub(crate) fn warnings(
+    trials_planned: u64,
+    variants: &[String],
+    conditions: &[ConditionSummary],
+) -> Vec<Warning> {
+    let cells = || conditions.iter().flat_map(|condition| &condition.cells);
     let trials = || cells().flat_map(|cell| &cell.trials);
     let mut found = Vec::new();
-    let missing = summary
-        .trials_planned
-        .saturating_sub(trials().count() as u64);
+    let missing = trials_planned.saturating_sub(trials().count() as u64);
     if missing > 0 {
         found.push(Warning::MissingTrials {
             missing,
-            planned: summary.trials_planned,
+            planned: trials_planned,
         });
     }
     for trial in trials() {
@@ -116,44 +38,37 @@ pub(crate) fn warnings(summary: &RunSummary) -> Vec<Warning> {
             });
         }
     }
-    found.extend(repeated_trials(summary));
+    found.extend(repeated_trials(variants, conditions));
     for warning in trials().filter_map(other_congestion_control) {
         if !found.contains(&warning) {
             found.push(warning);
         }
     }
-    found.extend(
-        summary
-            .variants
-            .iter()
-            .filter_map(|variant| failed_requests(summary, variant)),
-    );
+    let failed = |variant: &String| failed_requests(conditions, variant);
+    found.extend(variants.iter().filter_map(failed));
     let short = trials()
         .filter(|trial| trial.is_valid() && trial.p99.is_none())
         .map(|trial| trial.asked);
     found.extend(short.min().map(|asked| Warning::TooFewRequests { asked }));
-    found.extend(summary.conditions.iter().flat_map(not_the_same));
-    found.extend(few_pairs(summary));
+    found.extend(conditions.iter().flat_map(not_the_same));
+    found.extend(few_pairs(conditions));
     found
 }
 
 /// The cells of one variant under every condition.
 fn cells_of<'a>(
-    summary: &'a RunSummary,
+    conditions: &'a [ConditionSummary],
     variant: &'a str,
 ) -> impl Iterator<Item = &'a CellSummary> {
-    summary
-        .conditions
-        .iter()
-        .flat_map(|condition| &condition.cells)
-        .filter(move |cell| cell.variant == variant)
+    let cells = conditions.iter().flat_map(|condition| &condition.cells);
+    cells.filter(move |cell| cell.variant == variant)
 }
 
-fn repeated_trials(summary: &RunSummary) -> Option<Warning> {
+fn repeated_trials(variants: &[String], conditions: &[ConditionSummary]) -> Option<Warning> {
     let mut trials = 0;
-    let mut by_variant = Vec::with_capacity(summary.variants.len());
-    for variant in &summary.variants {
-        let own = || cells_of(summary, variant).flat_map(|cell| &cell.trials);
+    let mut by_variant = Vec::with_capacity(variants.len());
+    for variant in variants {
+        let own = || cells_of(conditions, variant).flat_map(|cell| &cell.trials);
         trials += own().count() as u64;
         by_variant.push(Repeats {
             variant: variant.clone(),
@@ -164,8 +79,8 @@ fn repeated_trials(summary: &RunSummary) -> Option<Warning> {
     any.then_some(Warning::RepeatedTrials { by_variant, trials })
 }
 
-fn failed_requests(summary: &RunSummary, variant: &str) -> Option<Warning> {
-    let cells = || cells_of(summary, variant);
+fn failed_requests(conditions: &[ConditionSummary], variant: &str) -> Option<Warning> {
+    let cells = || cells_of(conditions, variant);
     let failed = cells().map(|cell| cell.failed).sum();
     let asked = cells().map(|cell| cell.asked).sum();
     (failed > 0).then(|| Warning::FailedRequests {
@@ -197,8 +112,8 @@ fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison
         })
 }
 
-fn few_pairs(summary: &RunSummary) -> Option<Warning> {
-    let all = || summary.conditions.iter().flat_map(comparisons);
+fn few_pairs(conditions: &[ConditionSummary]) -> Option<Warning> {
+    let all = || conditions.iter().flat_map(comparisons);
     let has_primary = all().any(|comparison| comparison.is_primary);
     // If there is a primary comparison, only that one must have enough pairs; the others are there to look at.
     let different = || {

@@ -12,6 +12,7 @@ mod side;
 pub mod splitmix;
 pub mod time;
 pub mod traceparent;
+mod vocabulary;
 
 pub use quantity::{BitRate, Bytes, ParseQuantityError, Probability, Rate};
 pub use side::Side;

@@ -2,25 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A side of a hop: of a connection, and of the programs at its ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The side that opened the connection.
-    Client,
-    /// The side that accepted it.
-    Server,
+use crate::record::Direction;
+
+crate::words! {
+    /// A side of a hop: of a connection, and of the programs at its ends.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Side {
+        /// The side that opened the connection.
+        Client = "client",
+        /// The side that accepted it.
+        Server = "server",
+    }
 }
 
 impl Side {
-    /// Both sides.
-    pub const ALL: [Side; 2] = [Side::Client, Side::Server];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
+    /// The other side.
+    pub const fn peer(self) -> Side {
         match self {
-            Side::Client => "client",
-            Side::Server => "server",
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+
+    /// The direction in which it sends.
+    pub const fn sends(self) -> Direction {
+        match self {
+            Side::Client => Direction::Up,
+            Side::Server => Direction::Down,
         }
     }
 }

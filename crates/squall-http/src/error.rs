@@ -129,12 +129,10 @@ pub enum MessageError {
     /// More header fields than every engine accepts.
     #[error("{0} header fields: expected at most {MAX_HEADERS}")]
     TooManyHeaders(usize),
-    /// Header fields whose total length exceeds what every engine accepts.
-    #[error("header fields of {bytes} bytes: expected at most {MAX_HEADERS_BYTES}")]
-    HeadersTooLong {
-        /// Their length (see [`squall_base::plan::message::header_bytes`]).
-        bytes: usize,
-    },
+    /// Header fields whose total length, as [`squall_base::plan::message::header_bytes`] counts it, exceeds what every
+    /// engine accepts.
+    #[error("header fields of {0} bytes: expected at most {MAX_HEADERS_BYTES}")]
+    HeadersTooLong(usize),
     /// Not the status of a final response.
     #[error("{0} is not the status of a final response: expected 200 to 599")]
     Status(u16),
@@ -147,11 +145,8 @@ pub enum MessageError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
     /// A window that HTTP/2 cannot express or that would never let a byte through.
-    #[error("an HTTP/2 window of {bytes} bytes: expected 1 to 2^31 - 1")]
-    Window {
-        /// The requested window.
-        bytes: u64,
-    },
+    #[error("an HTTP/2 window of {0} bytes: expected 1 to 2^31 - 1")]
+    Window(u64),
     /// The HTTP/2 session could not be created.
     #[error(transparent)]
     Session(#[from] squall_nghttp2::Error),

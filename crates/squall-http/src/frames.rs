@@ -94,23 +94,13 @@ pub struct Step {
 }
 
 impl FrameWalker {
-    /// For the client's direction, which begins with the preface.
-    pub fn of_client() -> FrameWalker {
-        FrameWalker::of_client_at(0)
-    }
-
-    /// For the client's direction when `offset` bytes of HTTP/1.1 precede the preface.
-    pub fn of_client_at(offset: u64) -> FrameWalker {
+    /// For the client's direction, in which `offset` bytes of HTTP/1.1 precede the preface.
+    pub fn of_client(offset: u64) -> FrameWalker {
         FrameWalker::new(offset, CLIENT_PREFACE.len() as u64)
     }
 
-    /// For the server's direction, which begins with a frame.
-    pub fn of_server() -> FrameWalker {
-        FrameWalker::of_server_at(0)
-    }
-
-    /// For the server's direction when `offset` bytes of HTTP/1.1 precede the first frame.
-    pub fn of_server_at(offset: u64) -> FrameWalker {
+    /// For the server's direction, in which `offset` bytes of HTTP/1.1 precede the first frame.
+    pub fn of_server(offset: u64) -> FrameWalker {
         FrameWalker::new(offset, 0)
     }
 
@@ -218,7 +208,7 @@ mod tests {
         let mut stream = CLIENT_PREFACE.to_vec();
         stream.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
         stream.extend([0, 0, 2, 0, 1, 0x80, 0, 0, 5, b'h', b'i']);
-        let whole = walk(FrameWalker::of_client(), &[&stream]);
+        let whole = walk(FrameWalker::of_client(0), &[&stream]);
         let settings = Frame {
             offset: 24,
             length_bytes: 0,
@@ -239,7 +229,7 @@ mod tests {
         for at in 0..stream.len() {
             let (left, right) = stream.split_at(at);
             assert_eq!(
-                walk(FrameWalker::of_client(), &[left, right]),
+                walk(FrameWalker::of_client(0), &[left, right]),
                 whole,
                 "split at {at}"
             );

@@ -87,9 +87,7 @@ impl Bottleneck {
         self.capacity_settings = settings.clone();
         self.capacity = Capacity::new(now, settings);
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Sending {
-                through, packet, ..
-            } => {
+            State::Sending { through, packet } => {
                 let cost = self.cost(&packet);
                 self.state = State::Sending {
                     through: self.capacity.departure(now, cost).min(through),
@@ -102,13 +100,6 @@ impl Bottleneck {
             }
             State::Idle => {}
         }
-    }
-
-    /// Releases all waiting packets, in order.
-    fn flush(&mut self, exit: &mut Exit) {
-        self.drain()
-            .into_iter()
-            .for_each(|packet| exit.pass(packet));
     }
 }
 
@@ -167,7 +158,7 @@ impl Component for Bottleneck {
             }
         }
         if self.is_unlimited() {
-            self.flush(exit);
+            exit.passed.extend(self.drain());
         }
     }
 

@@ -72,6 +72,18 @@ impl Packet {
         }
     }
 
+    /// A packet with this key; nothing else about it matters.
+    #[cfg(test)]
+    pub(crate) fn bare(key: PacketKey, bytes: Vec<u8>) -> Packet {
+        let of_flow = FlowPacket {
+            key,
+            client_port: 0,
+            window_bytes: 0,
+        };
+        let index = u64::from(key.class_index);
+        Packet::new(Time::ZERO, bytes, &PacketInfo::UNREADABLE, of_flow, index)
+    }
+
     /// Its size in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len() as u64

@@ -60,6 +60,7 @@ mod tests {
     use super::*;
     use crate::drop_list::tests::Sender;
     use crate::packet::tests::tcp_packet;
+    use crate::random::tests::assert_binomial;
 
     /// The result for `count` packets with these bytes.
     fn pass(share: f64, bytes: &[u8], count: u32) -> Vec<Packet> {
@@ -118,7 +119,6 @@ mod tests {
         }
     }
 
-    /// Binomial bound: 5 standard deviations.
     #[test]
     fn the_share_of_corrupted_packets_is_the_probability() {
         let n = 100_000;
@@ -132,11 +132,7 @@ mod tests {
                     .iter()
                     .all(|p| p.record.is_corrupted == (p.bytes != bytes))
             );
-            let (mean, sd) = (f64::from(n) * p, (f64::from(n) * p * (1.0 - p)).sqrt());
-            assert!(
-                (corrupted as f64 - mean).abs() <= 5.0 * sd,
-                "p {p}: {corrupted} corrupted, expected {mean} +- {sd}"
-            );
+            assert_binomial(corrupted, n, p);
         }
     }
 }

@@ -180,34 +180,11 @@ impl Component for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::FlowPacket;
-    use crate::packet::PacketInfo;
-    use crate::random::PacketKey;
+    use crate::random::tests::{assert_binomial, key};
     use crate::settings::{Jitter, JitterShape};
     use squall_base::Probability;
-    use squall_base::record::{Direction, PacketClass};
 
     const MS: u64 = 1_000_000;
-
-    fn key(number: u32) -> PacketKey {
-        PacketKey {
-            direction: Direction::Up,
-            flow: 0,
-            class: PacketClass::Data,
-            class_index: number,
-        }
-    }
-
-    fn packet(number: u32) -> Packet {
-        let (info, index) = (PacketInfo::UNREADABLE, u64::from(number));
-        Packet::new(
-            Time::ZERO,
-            Vec::new(),
-            &info,
-            FlowPacket::bare(key(number)),
-            index,
-        )
-    }
 
     fn settings(delay_ms: u64) -> LaneSettings {
         LaneSettings {
@@ -264,8 +241,8 @@ mod tests {
         fn enter(&mut self, at_ns: u64, number: u32) {
             self.advance(at_ns);
             let mut exit = Exit::default();
-            self.delay
-                .enter(Time::from_nanos(at_ns), packet(number), &mut exit);
+            let packet = Packet::bare(key(0, number), Vec::new());
+            self.delay.enter(Time::from_nanos(at_ns), packet, &mut exit);
             assert!(exit.passed.is_empty() && exit.dropped.is_empty());
         }
 
@@ -313,7 +290,7 @@ mod tests {
             let mut variation = Variation::new(settings.jitter.unwrap(), Luck::new(1));
             let mut due: Vec<(u64, u32)> = (0..count)
                 .map(|number| {
-                    let varied = variation.vary(settings.delay, key(number));
+                    let varied = variation.vary(settings.delay, key(0, number));
                     (u64::from(number) * gap_ns + varied.as_nanos(), number)
                 })
                 .collect();
@@ -346,7 +323,6 @@ mod tests {
         numbers
     }
 
-    /// The share by the binomial distribution of n = 10^5 packets, within 5 standard deviations.
     #[test]
     fn exactly_the_held_back_packets_are_overtaken() {
         let (count, share) = (100_000, 0.02);
@@ -359,7 +335,7 @@ mod tests {
             Luck::new(1).strikes(
                 Probability::new(share).unwrap(),
                 Purpose::Reorder,
-                key(*number),
+                key(0, *number),
             )
         };
         let held_back: Vec<u32> = (0..count).filter(is_held_back).collect();
@@ -374,8 +350,7 @@ mod tests {
         };
         let expected: Vec<u32> = held_back.iter().filter(is_passed).copied().collect();
         assert_eq!(overtaken(&left), expected);
-        let (n, found) = (f64::from(count), held_back.len() as f64);
-        assert!((found - n * share).abs() < 5.0 * (n * share * (1.0 - share)).sqrt());
+        assert_binomial(held_back.len(), count, share);
     }
 
     /// It is held back slightly less than jitter would have made it wait, and still stays after those before it.
@@ -391,7 +366,7 @@ mod tests {
             Luck::new(1).strikes(
                 Probability::new(0.2).unwrap(),
                 Purpose::Reorder,
-                key(number),
+                key(0, number),
             )
         };
         let passed = overtaken(&left);

@@ -52,6 +52,7 @@ mod tests {
     use super::*;
     use crate::drop_list::tests::Sender;
     use crate::packet::tests::tcp_packet;
+    use crate::random::tests::assert_binomial;
 
     fn pass(share: f64, count: u32) -> Vec<Packet> {
         let share = Probability::new(share).unwrap();
@@ -65,7 +66,6 @@ mod tests {
         exit.passed
     }
 
-    /// Binomial bound: 5 standard deviations.
     #[test]
     fn the_share_of_copies_is_the_probability() {
         let n = 100_000;
@@ -73,11 +73,7 @@ mod tests {
             let passed = pass(p, n);
             let copies = passed.iter().filter(|p| p.record.is_copy).count();
             assert_eq!(passed.len() - copies, n as usize);
-            let (mean, sd) = (f64::from(n) * p, (f64::from(n) * p * (1.0 - p)).sqrt());
-            assert!(
-                (copies as f64 - mean).abs() < 5.0 * sd,
-                "p {p}: {copies} copies, expected {mean} +- {sd}"
-            );
+            assert_binomial(copies, n, p);
         }
     }
 

@@ -40,30 +40,7 @@ impl Flow {
             counts: [[0; PacketClass::ALL.len()]; 2],
         }
     }
-}
 
-/// A packet's place in its flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowPacket {
-    pub(crate) key: PacketKey,
-    pub(crate) client_port: u16,
-    /// TCP: how many bytes, from the acknowledgement number on, its sender is ready to receive.
-    pub(crate) window_bytes: u32,
-}
-
-impl FlowPacket {
-    /// A packet with this key; nothing else about it matters.
-    #[cfg(test)]
-    pub(crate) fn bare(key: PacketKey) -> FlowPacket {
-        FlowPacket {
-            key,
-            client_port: 0,
-            window_bytes: 0,
-        }
-    }
-}
-
-impl Flow {
     /// The window field in bytes. It is scaled if both SYNs had the option, and never in a SYN (RFC 7323, section 2.2).
     fn window_bytes(&mut self, direction: Direction, info: &PacketInfo) -> u32 {
         let window = u32::from(info.window);
@@ -76,6 +53,15 @@ impl Flow {
             _ => window,
         }
     }
+}
+
+/// A packet's place in its flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowPacket {
+    pub(crate) key: PacketKey,
+    pub(crate) client_port: u16,
+    /// TCP: how many bytes, from the acknowledgement number on, its sender is ready to receive.
+    pub(crate) window_bytes: u32,
 }
 
 /// All flows of a link.

@@ -219,6 +219,7 @@ fn polynomial(coefficients: &[f64], x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::tests::assert_binomial;
     use squall_base::Probability;
     use squall_base::record::Direction;
 
@@ -375,16 +376,13 @@ mod tests {
         }
     }
 
-    /// Normal jitter as wide as the delay: the share cut off at zero is the share beyond one deviation, 15.9 %; bound: 5
-    /// standard deviations of the binomial.
+    /// Normal jitter as wide as the delay: the share cut off at zero is the share beyond one deviation, 15.9 %.
     #[test]
     fn no_delay_is_negative() {
         let mut variation = variation(JitterShape::Normal, 0.0, 8);
         let delay = Duration::from_nanos(SPREAD_NS as u64);
         let zeros = (0..DRAWS).filter(|n| variation.vary(delay, key(0, *n)).is_zero());
-        let (share, n) = (0.158_655, f64::from(DRAWS));
-        let distance = zeros.count() as f64 - n * share;
-        assert!(distance.abs() < 5.0 * (n * share * (1.0 - share)).sqrt());
+        assert_binomial(zeros.count(), DRAWS, 0.158_655);
     }
 
     #[test]

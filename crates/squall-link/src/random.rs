@@ -115,17 +115,32 @@ fn mix(word: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Data packet number `class_index` of `flow`, on its way up.
+    pub(crate) fn key(flow: u32, class_index: u32) -> PacketKey {
+        PacketKey {
+            direction: Direction::Up,
+            flow,
+            class: PacketClass::Data,
+            class_index,
+        }
+    }
+
+    /// Fails unless `count` of `n` independent events of probability `p` is within 5 standard deviations of the mean.
+    #[track_caller]
+    pub(crate) fn assert_binomial(count: usize, n: u32, p: f64) {
+        let (mean, sd) = (f64::from(n) * p, (f64::from(n) * p * (1.0 - p)).sqrt());
+        assert!(
+            (count as f64 - mean).abs() <= 5.0 * sd,
+            "{count} of {n}, expected {mean} +- {sd}"
+        );
+    }
 
     #[test]
     fn every_part_of_the_key_changes_the_draw() {
-        let key = PacketKey {
-            direction: Direction::Up,
-            flow: 3,
-            class: PacketClass::Data,
-            class_index: 9,
-        };
+        let key = key(3, 9);
         let base = Luck::new(1).draw(Purpose::Loss, key);
         assert_eq!(base, Luck::new(1).draw(Purpose::Loss, key));
         let others = [

@@ -13,7 +13,7 @@
 //!
 //! let trace = Trace::parse("# 2 MTU a millisecond, then nothing\n1\n1\n4\n").unwrap();
 //! assert_eq!(trace.duration(), Duration::from_millis(4));
-//! assert_eq!(trace.mean_bits_per_s(), 3 * 1_500 * 8 * 1_000 / 4);
+//! assert_eq!(trace.opportunities(), 3);
 //! assert!(Trace::parse("5\n4\n").is_err());
 //! ```
 
@@ -21,9 +21,6 @@ use std::fmt;
 
 use squall_base::Duration;
 use thiserror::Error;
-
-/// The MTU of an opportunity in bytes: the largest IP packet of a mahimahi link.
-const MTU_BYTES: u64 = 1_500;
 
 /// The maximum number of opportunities in a trace: 200 MB of memory, 10 minutes at 1 Gbit/s.
 const MAX_OPPORTUNITIES: usize = 50_000_000;
@@ -143,11 +140,6 @@ impl Trace {
         self.opportunities_ms.len()
     }
 
-    /// The mean rate at which packets of 1,500 bytes get through, in IP bits per second, rounded down.
-    pub fn mean_bits_per_s(&self) -> u64 {
-        self.opportunities() as u64 * MTU_BYTES * 8 * 1_000 / self.period_ms()
-    }
-
     /// When opportunity number `n`, from 0, occurs, in milliseconds from the trace's start, over all periods.
     pub(crate) fn time_ms(&self, n: u128) -> u128 {
         let count = self.opportunities() as u128;
@@ -247,11 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_reports_its_duration_opportunities_and_rate() {
+    fn a_trace_reports_its_duration_and_opportunities() {
         let trace = Trace::parse("0\n1\n1\n10\n").unwrap();
         assert_eq!(trace.duration(), Duration::from_millis(10));
         assert_eq!(trace.opportunities(), 4);
-        assert_eq!(trace.mean_bits_per_s(), 4_800_000);
         assert_eq!(
             format!("{trace:?}"),
             "Trace { opportunities: 4, duration: Duration(10000000) }"

@@ -15,6 +15,7 @@ use crate::link_thread::{LinkDevices, PRIORITY};
 use crate::reactor::Reactor;
 use crate::scheduling;
 use crate::stop::StopSignal;
+use crate::sys::returned;
 
 /// The link's limit.
 const READS_A_TURN: usize = 64;
@@ -48,20 +49,14 @@ impl BareForwarder {
         let handle = thread::Builder::new()
             .name("squall-bare".to_owned())
             .spawn(move || forward(&devices, reactor, &seen_stop))
-            .map_err(|source| SetupError::System {
-                action: "start a forwarder's thread",
-                source,
-            })?;
+            .map_err(SetupError::system("start a forwarder's thread"))?;
         Ok(BareForwarder { handle, stop })
     }
 
     /// Stops it at once.
     pub fn stop(self) -> Result<ForwarderReport, SetupError> {
         self.stop.request()?;
-        match self.handle.join() {
-            Ok(report) => report,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        returned(self.handle.join())
     }
 }
 
@@ -71,10 +66,7 @@ fn forward(
     stop: &StopSignal,
 ) -> Result<ForwarderReport, SetupError> {
     scheduling::make_realtime(PRIORITY);
-    let failed = |source| SetupError::System {
-        action: "forward a packet",
-        source,
-    };
+    let failed = SetupError::system("forward a packet");
     let directions = [
         (&devices.client, &devices.server),
         (&devices.server, &devices.client),

@@ -79,11 +79,7 @@ pub fn unix_nanos() -> u64 {
 
 /// Sleeps until `deadline`; returns at once if it is past.
 pub fn sleep_until(deadline: Time) -> Result<(), SetupError> {
-    let nanos = deadline.as_nanos();
-    let deadline = TimeSpec::new(
-        (nanos / 1_000_000_000) as i64,
-        (nanos % 1_000_000_000) as i64,
-    );
+    let deadline = time_spec(deadline);
     let absolute = ClockNanosleepFlags::TIMER_ABSTIME;
     loop {
         match clock_nanosleep(ClockId::CLOCK_MONOTONIC, absolute, &deadline) {
@@ -102,14 +98,28 @@ pub fn processor_time_of_thread() -> Duration {
 pub fn tick() -> Result<Duration, SetupError> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
         .map_err(SetupError::system("ask for the kernel's tick"))?;
-    Ok(Duration::from_nanos(
-        tick.tv_sec() as u64 * 1_000_000_000 + tick.tv_nsec() as u64,
-    ))
+    Ok(Duration::from_nanos(nanos_of(tick)))
 }
 
 fn read(clock: ClockId) -> Time {
     let spec = clock_gettime(clock).expect("Linux always has these clocks");
-    Time::from_nanos(spec.tv_sec() as u64 * 1_000_000_000 + spec.tv_nsec() as u64)
+    Time::from_nanos(nanos_of(spec))
+}
+
+/// A time span in nanoseconds.
+#[inline]
+pub(crate) fn nanos_of(spec: TimeSpec) -> u64 {
+    spec.tv_sec() as u64 * 1_000_000_000 + spec.tv_nsec() as u64
+}
+
+/// A time as the kernel's calls take it.
+#[inline]
+pub(crate) fn time_spec(time: Time) -> TimeSpec {
+    let nanos = time.as_nanos();
+    TimeSpec::new(
+        (nanos / 1_000_000_000) as i64,
+        (nanos % 1_000_000_000) as i64,
+    )
 }
 
 #[cfg(test)]

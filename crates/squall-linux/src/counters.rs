@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::error::SetupError;
+use crate::machine::field;
 
 /// Counters of one device and of its host's IP layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,14 +37,8 @@ const NETSTAT: &str = "/proc/thread-self/net/netstat";
 impl HostCounters {
     /// Reads the counters in the calling thread's network namespace.
     pub fn read(device: &str) -> Result<HostCounters, SetupError> {
-        let text = |file: &'static str| {
-            fs::read_to_string(file).map_err(|error| SetupError::Counters {
-                file,
-                problem: error.to_string(),
-            })
-        };
-        let devices = text(DEVICES)?;
-        let snmp = text(SNMP)?;
+        let devices = text_of(DEVICES)?;
+        let snmp = text_of(SNMP)?;
         let missing = |file, what: &str| SetupError::Counters {
             file,
             problem: format!("no readable counters of {what} in it"),
@@ -53,7 +48,7 @@ impl HostCounters {
         let snmp_value = |table: &'static str, name: &'static str| {
             parse_table(&snmp, table, name).ok_or_else(|| missing(SNMP, name))
         };
-        let netstat = text(NETSTAT)?;
+        let netstat = text_of(NETSTAT)?;
         let tcp_ext = |name: &'static str| {
             parse_table(&netstat, "TcpExt: ", name).ok_or_else(|| missing(NETSTAT, name))
         };
@@ -89,11 +84,7 @@ impl ProtocolCounters {
     pub fn read() -> Result<ProtocolCounters, SetupError> {
         let mut counters = BTreeMap::new();
         for file in [SNMP, NETSTAT] {
-            let text = fs::read_to_string(file).map_err(|error| SetupError::Counters {
-                file,
-                problem: error.to_string(),
-            })?;
-            counters.extend(parse_tables(&text));
+            counters.extend(parse_tables(&text_of(file)?));
         }
         Ok(ProtocolCounters(counters))
     }
@@ -107,6 +98,13 @@ impl ProtocolCounters {
     pub fn growth(&self, earlier: &ProtocolCounters, name: &str) -> u64 {
         self.count(name).saturating_sub(earlier.count(name))
     }
+}
+
+fn text_of(file: &'static str) -> Result<String, SetupError> {
+    fs::read_to_string(file).map_err(|error| SetupError::Counters {
+        file,
+        problem: error.to_string(),
+    })
 }
 
 /// All counters in the text of /proc/net/snmp or netstat, without those that can be negative (Tcp: MaxConn).
@@ -130,11 +128,7 @@ fn parse_tables(text: &str) -> Vec<(String, u64)> {
 
 /// Packets received, dropped on receive, sent, dropped on send, of `device` in the text of /proc/net/dev.
 fn parse_device(text: &str, device: &str) -> Option<[u64; 4]> {
-    let row = text.lines().find_map(|line| {
-        let (name, counts) = line.split_once(':')?;
-        (name.trim() == device).then_some(counts)
-    })?;
-    let counts: Vec<u64> = row
+    let counts: Vec<u64> = field(text, device)?
         .split_whitespace()
         .map_while(|word| word.parse().ok())
         .collect();

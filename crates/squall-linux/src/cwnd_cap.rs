@@ -24,10 +24,7 @@ pub fn remember(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> Result<(), Setu
     sysctl::write(NO_METRICS_SAVE, "0")?;
     let ended = end_a_connection(own, peer, segments);
     sysctl::write(NO_METRICS_SAVE, "1")?;
-    ended.map_err(|source| SetupError::System {
-        action: "cap the congestion window of a host",
-        source,
-    })
+    ended.map_err(SetupError::system("cap the congestion window of a host"))
 }
 
 fn end_a_connection(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> io::Result<()> {

@@ -25,6 +25,7 @@ pub fn pair(
     other: (&Host, Ipv4Addr),
     patience: Duration,
 ) -> Result<[UdpSocket; 2], SetupError> {
+    let failed = SetupError::system("make a UDP socket");
     let open = |(host, address): (&Host, Ipv4Addr)| {
         host.run(|| {
             let socket = UdpSocket::bind((address, 0)).map_err(failed)?;
@@ -48,13 +49,6 @@ pub fn pair(
     connect(&sockets[0], other.1, ports[1])?;
     connect(&sockets[1], one.1, ports[0])?;
     Ok(sockets)
-}
-
-fn failed(source: io::Error) -> SetupError {
-    SetupError::System {
-        action: "make a UDP socket",
-        source,
-    }
 }
 
 /// Sends `payload` up to `DATAGRAMS_A_CALL` times over a connected socket; returns how many were sent.

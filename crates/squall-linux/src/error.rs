@@ -108,10 +108,22 @@ impl SetupError {
     }
 
     /// Wraps the kernel's error from a small request.
-    pub fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> SetupError {
-        move |errno| SetupError::System {
+    pub fn system<E: Into<io::Error>>(action: &'static str) -> impl Fn(E) -> SetupError + Copy {
+        move |source| SetupError::System {
             action,
-            source: errno.into(),
+            source: source.into(),
+        }
+    }
+
+    /// Wraps the kernel's error from a request about `device`.
+    pub(crate) fn netlink<E: Into<io::Error>>(
+        action: &'static str,
+        device: &str,
+    ) -> impl Fn(E) -> SetupError {
+        move |source| SetupError::Netlink {
+            action,
+            device: device.to_owned(),
+            source: source.into(),
         }
     }
 }

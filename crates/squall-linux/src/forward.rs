@@ -33,10 +33,7 @@ const DATAGRAM_BYTES: usize = 65_507;
 pub fn start(host: &Host, address: Ipv4Addr, port: u16) -> Result<(), SetupError> {
     let at = SocketAddrV4::new(address, port);
     let (listener, datagrams) = host.run(|| {
-        let failed = |source| SetupError::System {
-            action: "listen on the forwarded port",
-            source,
-        };
+        let failed = SetupError::system("listen on the forwarded port");
         let listener = TcpListener::bind(at).map_err(failed)?;
         let datagrams = UdpSocket::bind(at).map_err(failed)?;
         Ok((listener, datagrams))
@@ -50,10 +47,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), SetupError> {
         .name("squall-forward".to_owned())
         .spawn(work)
         .map(drop)
-        .map_err(|source| SetupError::System {
-            action: "start a thread that forwards",
-            source,
-        })
+        .map_err(SetupError::system("start a thread that forwards"))
 }
 
 fn accept(listener: &TcpListener, port: u16) {

@@ -13,6 +13,7 @@ use squall_base::plan::TcpSettings;
 
 use crate::counters::{HostCounters, ProtocolCounters};
 use crate::error::SetupError;
+use crate::sys::returned;
 use crate::{netlink, sysctl, user_namespace};
 
 /// Sysctls that every host gets, so that trials do not depend on the machine or on each other.
@@ -70,16 +71,9 @@ impl Host {
                 source,
             })?;
             // thread-self, because /proc/self would be the main thread's namespace.
-            let namespace =
-                File::open("/proc/thread-self/ns/net").map_err(|source| SetupError::System {
-                    action: "open /proc/thread-self/ns/net",
-                    source,
-                })?;
-            netlink::bring_loopback_up().map_err(|source| SetupError::Netlink {
-                action: "set the state",
-                device: "lo".to_owned(),
-                source,
-            })?;
+            let namespace = File::open("/proc/thread-self/ns/net")
+                .map_err(SetupError::system("open /proc/thread-self/ns/net"))?;
+            netlink::bring_loopback_up().map_err(SetupError::netlink("set the state", "lo"))?;
             FIXED_SYSCTLS
                 .iter()
                 .try_for_each(|(name, value)| fix_sysctl(name, value))?;
@@ -172,10 +166,7 @@ fn fix_sysctl(name: &str, value: &str) -> Result<(), SetupError> {
 pub(crate) fn on_own_thread<T: Send>(
     work: impl FnOnce() -> Result<T, SetupError> + Send,
 ) -> Result<T, SetupError> {
-    thread::scope(|scope| match scope.spawn(work).join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
+    thread::scope(|scope| returned(scope.spawn(work).join()))
 }
 
 #[cfg(test)]

@@ -61,19 +61,14 @@ pub struct SocketDiagnosis {
 impl SocketDiagnosis {
     /// Queries the sockets in `host`.
     pub fn of(host: &Host) -> Result<SocketDiagnosis, SetupError> {
-        let open = || {
+        let open = || -> io::Result<SocketDiagnosis> {
             let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
             socket.bind_auto()?;
             socket.connect(&SocketAddr::new(0, 0))?;
-            Ok(socket)
+            Ok(SocketDiagnosis { socket })
         };
-        host.run(|| {
-            open().map_err(|source: io::Error| SetupError::System {
-                action: "open a socket that asks after sockets",
-                source,
-            })
-        })
-        .map(|socket| SocketDiagnosis { socket })
+        let failed = SetupError::system("open a socket that asks after sockets");
+        host.run(|| open().map_err(failed))
     }
 
     /// All connected TCP sockets over IPv4 with this port.

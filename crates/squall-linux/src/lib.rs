@@ -31,6 +31,7 @@ pub mod scheduling;
 pub mod socket;
 pub mod spans;
 pub mod stop;
+mod sys;
 pub mod sysctl;
 pub mod tap;
 pub mod tcp_info;

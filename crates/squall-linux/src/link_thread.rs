@@ -22,6 +22,7 @@ use crate::reactor::Reactor;
 use crate::scheduling::{self, Scheduling};
 use crate::spans::DurationHistogram;
 use crate::stop::StopSignal;
+use crate::sys::returned;
 use crate::tun::Tun;
 
 /// Above the stations' priority, if they have one; low among real-time threads.
@@ -176,10 +177,7 @@ impl LinkThread {
         let handle = thread::Builder::new()
             .name("squall-link".to_owned())
             .spawn(move || failed.guard(|| driver.run()))
-            .map_err(|source| SetupError::System {
-                action: "start the link's thread",
-                source,
-            })?;
+            .map_err(SetupError::system("start the link's thread"))?;
         Ok(LinkThread { handle, stop })
     }
 
@@ -187,10 +185,7 @@ impl LinkThread {
     /// thread, and returns its report.
     pub fn stop(self) -> Result<LinkReport, SetupError> {
         self.stop.request()?;
-        match self.handle.join() {
-            Ok(report) => report,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        returned(self.handle.join())
     }
 }
 
@@ -359,12 +354,7 @@ impl Driver {
                     self.readable[direction as usize] = false;
                     return Ok(());
                 }
-                Err(source) => {
-                    return Err(SetupError::System {
-                        action: "read from a TUN device",
-                        source,
-                    });
-                }
+                Err(error) => return Err(SetupError::system("read from a TUN device")(error)),
             }
             let now = clock::now();
             self.last_packet = now;

@@ -6,8 +6,7 @@
 
 use std::fs;
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
+use crate::scheduling::usable_processors;
 
 /// The kernel's release, such as `6.12.0-1-amd64`.
 pub fn kernel_release() -> Option<String> {
@@ -184,7 +183,8 @@ pub fn frequencies() -> Vec<Frequency> {
             max_khz: khz("scaling_max_freq"),
         }
     };
-    usable_processors()
+    let processors = usable_processors().unwrap_or_default().into_iter();
+    processors
         .map(frequency)
         .filter(|found| *found != Frequency::default())
         .collect()
@@ -205,12 +205,6 @@ pub fn shared_cores() -> Option<bool> {
     line_of("/sys/devices/system/cpu/smt/active").map(|active| active == "1")
 }
 
-/// The numbers of the processors that this process may use.
-fn usable_processors() -> impl Iterator<Item = usize> {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    (0..CpuSet::count()).filter(move |number| allowed.is_set(*number).unwrap_or(false))
-}
-
 /// The content of a one-line file, without the line end.
 fn line_of(path: &str) -> Option<String> {
     fs::read_to_string(path)
@@ -219,7 +213,7 @@ fn line_of(path: &str) -> Option<String> {
 }
 
 /// The value of the first line `name: value`.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim())
@@ -280,7 +274,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_kernel_a_processor_and_times() {
         assert!(kernel_release().is_some_and(|release| release.contains('.')));
-        assert!(usable_processors().count() >= 1);
+        assert!(usable_processors().is_ok_and(|usable| !usable.is_empty()));
         assert!(ProcessorTimes::read().is_some_and(|times| times.busy > 0));
     }
 }

@@ -16,20 +16,14 @@ use crate::error::SetupError;
 /// A folder that every machine has: an in-memory file system is mounted over it for a moment.
 const STAGE: &str = "/tmp";
 const HOSTS: &str = "/etc/hosts";
+const NONE: Option<&str> = None;
 
 /// Makes these names resolve for the calling thread and the programs that it starts, in addition to the machine's names.
 pub(crate) fn install(names: &[(Ipv4Addr, &str)]) -> Result<(), SetupError> {
     let text = hosts_file(names, &fs::read_to_string(HOSTS).unwrap_or_default());
     unshare(CloneFlags::CLONE_NEWNS).map_err(SetupError::system("make a mount namespace"))?;
-    let nothing: Option<&str> = None;
-    mount(
-        nothing,
-        "/",
-        nothing,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        nothing,
-    )
-    .map_err(SetupError::system("make the mounts private"))?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(NONE, "/", NONE, private, NONE).map_err(SetupError::system("make the mounts private"))?;
     show_own_processes();
     if !Path::new(HOSTS).exists() {
         return Ok(());
@@ -43,18 +37,8 @@ pub(crate) fn install(names: &[(Ipv4Addr, &str)]) -> Result<(), SetupError> {
     )
     .map_err(SetupError::system("mount a file system in memory"))?;
     let staged = format!("{STAGE}/hosts");
-    fs::write(&staged, text).map_err(|source| SetupError::System {
-        action: "write the names of the hosts",
-        source,
-    })?;
-    mount(
-        Some(staged.as_str()),
-        HOSTS,
-        nothing,
-        MsFlags::MS_BIND,
-        nothing,
-    )
-    .map_err(SetupError::system(
+    fs::write(&staged, text).map_err(SetupError::system("write the names of the hosts"))?;
+    mount(Some(&staged[..]), HOSTS, NONE, MsFlags::MS_BIND, NONE).map_err(SetupError::system(
         "mount the names of the hosts over /etc/hosts",
     ))?;
     umount2(STAGE, MntFlags::MNT_DETACH)
@@ -63,14 +47,8 @@ pub(crate) fn install(names: &[(Ipv4Addr, &str)]) -> Result<(), SetupError> {
 
 /// Mounts a /proc for the process's own PID namespace. A container may forbid it; programs then see all processes.
 fn show_own_processes() {
-    let nothing: Option<&str> = None;
-    let _ = mount(
-        Some("proc"),
-        "/proc",
-        Some("proc"),
-        MsFlags::empty(),
-        nothing,
-    );
+    let proc = Some("proc");
+    let _ = mount(proc, "/proc", proc, MsFlags::empty(), NONE);
 }
 
 /// Our names come first, because the first line with a name counts (hosts(5)).

@@ -28,23 +28,24 @@ pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
 /// Sets MTU and transmit queue length, and brings the interface up.
 pub(crate) fn bring_up(index: u32, mtu_bytes: u32, queue_packets: u32) -> io::Result<()> {
-    let mut message = LinkMessage::default();
-    message.header.index = index;
-    message.header.flags = LinkFlags::Up;
-    message.header.change_mask = LinkFlags::Up;
-    message.attributes = vec![
+    let attributes = vec![
         LinkAttribute::Mtu(mtu_bytes),
         LinkAttribute::TxQueueLen(queue_packets),
     ];
-    request(RouteNetlinkMessage::SetLink(message), 0)
+    bring_up_with(index, attributes)
 }
 
 /// Brings the loopback interface up, unchanged otherwise.
 pub(crate) fn bring_loopback_up() -> io::Result<()> {
+    bring_up_with(LOOPBACK_INDEX, Vec::new())
+}
+
+fn bring_up_with(index: u32, attributes: Vec<LinkAttribute>) -> io::Result<()> {
     let mut message = LinkMessage::default();
-    message.header.index = LOOPBACK_INDEX;
+    message.header.index = index;
     message.header.flags = LinkFlags::Up;
     message.header.change_mask = LinkFlags::Up;
+    message.attributes = attributes;
     request(RouteNetlinkMessage::SetLink(message), 0)
 }
 

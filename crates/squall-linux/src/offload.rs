@@ -136,13 +136,9 @@ impl Layout {
         }
         let transport = Transport::of(ip[9])?;
         let header = packet.get(ip_len..)?;
-        let transport_len = match transport {
-            Transport::Tcp => usize::from(header.get(12)? >> 4) * 4,
-            Transport::Udp => 8,
-        };
-        let least = match transport {
-            Transport::Tcp => 20,
-            Transport::Udp => 8,
+        let (transport_len, least) = match transport {
+            Transport::Tcp => (usize::from(header.get(12)? >> 4) * 4, 20),
+            Transport::Udp => (8, 8),
         };
         (transport_len >= least && transport_len <= header.len()).then_some(Layout {
             transport,

@@ -123,11 +123,10 @@ impl Port {
         let Some(run) = self.run.take() else {
             return;
         };
-        if self.held.len() == 1 {
-            let alone = self.held.pop();
-            return alone
-                .into_iter()
-                .for_each(|departure| self.write_alone(departure, written));
+        if self.held.len() == 1
+            && let Some(alone) = self.held.pop()
+        {
+            return self.write_alone(alone, written);
         }
         let (header, headers) = run.headers();
         let header = header.to_bytes();

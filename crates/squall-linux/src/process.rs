@@ -5,6 +5,7 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{Pid, getegid, geteuid, getppid};
 
 use crate::error::SetupError;
+use crate::machine::field;
 
 /// Makes the kernel kill this process when its parent dies (more exactly, the parent's thread that started it). Returns
 /// `false` if `parent` is no longer its parent, because it died before the request.
@@ -33,14 +34,8 @@ pub fn effective_ids() -> (u32, u32) {
 
 /// Whether SIGHUP is ignored, as under nohup(1).
 pub fn ignores_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0);
     // Bit n-1 stands for signal n (proc(5)).
-    ignored & (1 << (Signal::SIGHUP as u64 - 1)) != 0
+    status_bits("SigIgn") & (1 << (Signal::SIGHUP as u64 - 1)) != 0
 }
 
 /// Ignores SIGHUP from now on.
@@ -62,4 +57,11 @@ pub fn terminal_width() -> Option<usize> {
     // nothing.
     let result = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
     (result == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// A hexadecimal field of the calling thread's status (proc(5)); 0 if it cannot be read.
+pub(crate) fn status_bits(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let hex = field(&status, name).unwrap_or_default();
+    u64::from_str_radix(hex, 16).unwrap_or(0)
 }

@@ -14,9 +14,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns, unshare};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
@@ -25,6 +24,7 @@ use nix::unistd::{Pid, getppid};
 use crate::error::SetupError;
 use crate::host::Host;
 use crate::names;
+use crate::scheduling::{processors_of, raise_open_files};
 
 /// The user that a program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,8 +248,7 @@ pub fn start_tied(
         if is_pinned {
             sched_setaffinity(Pid::from_raw(0), &set)?;
         }
-        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
-        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+        raise_open_files()?;
         // The signal mask is inherited, and programs expect an empty one.
         SigSet::empty().thread_set_mask()?;
         Ok(())
@@ -278,11 +277,7 @@ impl TiedProgram {
                 continue;
             }
             for thread in numbers_in(&format!("/proc/{process}/task")).unwrap_or_default() {
-                let Ok(set) = sched_getaffinity(Pid::from_raw(thread)) else {
-                    continue;
-                };
-                let is_set = |number: &usize| set.is_set(*number).unwrap_or(false);
-                found.extend((0..CpuSet::count()).filter(is_set));
+                found.extend(processors_of(Pid::from_raw(thread)).unwrap_or_default());
             }
         }
         Ok(found.into_iter().collect())

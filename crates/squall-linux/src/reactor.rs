@@ -9,13 +9,13 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use squall_base::Time;
 
+use crate::clock::time_spec;
 use crate::error::SetupError;
 
 /// The events of one token. Edge-triggered: work until `WouldBlock`.
@@ -146,11 +146,7 @@ impl Reactor {
             return Ok(());
         }
         // A timer set to 0 would be disarmed, so time 0 becomes 1 ns.
-        let nanos = deadline.as_nanos().max(1);
-        let spec = TimeSpec::new(
-            (nanos / 1_000_000_000) as i64,
-            (nanos % 1_000_000_000) as i64,
-        );
+        let spec = time_spec(deadline.max(Time::from_nanos(1)));
         self.timer
             .set(
                 Expiration::OneShot(spec),

@@ -121,9 +121,14 @@ pub fn processors() -> usize {
 
 /// The numbers of the processors that the calling thread may run on.
 pub fn usable_processors() -> Result<Vec<usize>, SetupError> {
-    let set = sched_getaffinity(THIS_THREAD).map_err(SetupError::system(
+    processors_of(THIS_THREAD).map_err(SetupError::system(
         "ask on which processors a thread may run",
-    ))?;
+    ))
+}
+
+/// The numbers of the processors that `thread` may run on.
+pub(crate) fn processors_of(thread: Pid) -> nix::Result<Vec<usize>> {
+    let set = sched_getaffinity(thread)?;
     let is_usable = |number: &usize| set.is_set(*number).unwrap_or(false);
     Ok((0..CpuSet::count()).filter(is_usable).collect())
 }

@@ -19,6 +19,7 @@ use squall_base::{Duration, Time};
 use crate::clock;
 use crate::error::SetupError;
 use crate::host::Host;
+use crate::sys::{checked, read_option};
 
 /// How much memory the kernel may use for packets not yet read: enough for some 10,000 short packets, or 400 of 64 KiB.
 /// SO_RCVBUFFORCE needs CAP_NET_ADMIN, which the owner of a host has.
@@ -50,10 +51,7 @@ impl Tap {
     pub fn on_loopback(host: &Host, port: u16) -> Result<Tap, SetupError> {
         let open = || {
             let socket = open(port).and_then(|socket| wait_for_timestamps().map(|()| socket));
-            socket.map_err(|source| SetupError::System {
-                action: "open a tap on a host's loopback device",
-                source,
-            })
+            socket.map_err(SetupError::system("open a tap on a host's loopback device"))
         };
         host.run(open).map(|socket| Tap { socket })
     }
@@ -73,22 +71,11 @@ impl Tap {
 
     /// Packets dropped at a full buffer since the last call.
     pub fn missed(&self) -> io::Result<u64> {
-        let mut statistics = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
-        let mut length = size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: the call writes at most `length` bytes to `statistics`, which has that many; both outlive it.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &mut length,
-            )
-        };
-        checked(result).map(|()| statistics.tp_drops.into())
+        // struct tpacket_stats: the numbers of packets and of drops.
+        let mut counts = [[0; 4]; 2];
+        let bytes = counts.as_flattened_mut();
+        read_option(self, libc::SOL_PACKET, libc::PACKET_STATISTICS, bytes)?;
+        Ok(u32::from_ne_bytes(counts[1]).into())
     }
 }
 
@@ -227,10 +214,7 @@ fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> nix::Result<(usize, Time
     });
     // The timestamp is wall-clock time, and the wall clock may have been set in between. A packet is never from the future.
     let (now, wall_ns) = both_clocks();
-    let age_ns = stamp.map_or(0, |stamp| {
-        let stamp_ns = stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64;
-        wall_ns.saturating_sub(stamp_ns)
-    });
+    let age_ns = stamp.map_or(0, |stamp| wall_ns.saturating_sub(clock::nanos_of(stamp)));
     let arrived = Time::from_nanos(now.as_nanos().saturating_sub(age_ns));
     Ok((message.bytes, arrived))
 }
@@ -253,13 +237,6 @@ fn both_clocks() -> (Time, u64) {
         }
     }
     (best.1, best.2)
-}
-
-fn checked(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

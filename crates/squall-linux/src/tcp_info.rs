@@ -6,27 +6,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use crate::sys::{checked, read_option};
+
 /// Enough for the whole structure: kernel 6.18 has 280 bytes, and it has grown by some 8 a year.
 pub const TCP_INFO_BYTES: usize = 512;
 
 /// TCP_INFO of a socket, in `buffer`: as many bytes as this kernel has and the buffer holds.
 pub fn tcp_info(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
-    let mut length = libc::socklen_t::try_from(buffer.len()).unwrap_or(libc::socklen_t::MAX);
-    // SAFETY: the call writes at most `length` bytes to `buffer`, which has that many, and the number written to `length`;
-    // both outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            buffer.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    match result {
-        0 => Ok(&buffer[..length as usize]),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let length = read_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, buffer)?;
+    Ok(&buffer[..length])
 }
 
 /// What a socket's send queue holds, in bytes.
@@ -51,10 +39,7 @@ fn queued(socket: impl AsFd, request: libc::Ioctl) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: both requests write one int, to `bytes`, which outlives the call.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request, &mut bytes) };
-    match result {
-        0 => Ok(u64::try_from(bytes).unwrap_or(0)),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(|()| u64::try_from(bytes).unwrap_or(0))
 }
 
 #[cfg(test)]

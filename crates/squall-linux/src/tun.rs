@@ -17,6 +17,7 @@ use netlink_packet_route::route::RouteMetric;
 
 use crate::error::SetupError;
 use crate::netlink::{self, Route};
+use crate::sys::checked;
 
 /// MTU of every link: Ethernet's, which gives TCP with timestamps segments of 1,448 bytes.
 pub const MTU_BYTES: u32 = 1500;
@@ -84,17 +85,11 @@ impl Tun {
         }
         .map_err(device_error)?;
         let index = nix::net::if_::if_nametoindex(name).map_err(|e| device_error(e.into()))?;
-        let netlink_error = |action| {
-            move |source| SetupError::Netlink {
-                action,
-                device: name.to_owned(),
-                source,
-            }
-        };
         netlink::add_address(index, address, prefix_len)
-            .map_err(netlink_error("set the address"))?;
-        bring_up(index).map_err(netlink_error("set MTU, queue length and state"))?;
-        netlink::remove_queue(index).map_err(netlink_error("remove the queueing discipline"))?;
+            .map_err(SetupError::netlink("set the address", name))?;
+        bring_up(index).map_err(SetupError::netlink("set MTU, queue length and state", name))?;
+        netlink::remove_queue(index)
+            .map_err(SetupError::netlink("remove the queueing discipline", name))?;
         Ok(Tun {
             file,
             offload,
@@ -133,10 +128,7 @@ impl Tun {
                 name: name.to_owned(),
                 source,
             },
-            None => SetupError::System {
-                action: "set the metrics of the link's route",
-                source,
-            },
+            None => SetupError::system("set the metrics of the link's route")(source),
         })
     }
 
@@ -231,10 +223,7 @@ fn attach(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     request.flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one `struct ifreq`; InterfaceRequest has its layout and full size (40 bytes on
     // 64-bit Linux), and outlives the call.
-    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) })
 }
 
 /// Turns the open file into the device `name`, with the driver's header before each packet, and makes TCP leave checksums
@@ -253,10 +242,7 @@ fn attach_with_offloads(file: &File, name: &str) -> io::Result<()> {
 fn request_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
     let offloads = libc::c_ulong::from(offloads);
     // SAFETY: TUNSETOFFLOAD takes its argument by value; it reads and writes no memory of ours.
-    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) })
 }
 
 /// `struct ifreq` (linux/if.h) as TUNSETIFF uses it.

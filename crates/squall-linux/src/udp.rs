@@ -10,12 +10,13 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use nix::sys::socket::{SockType, SockaddrStorage, bind, getsockopt, setsockopt, sockopt};
+use nix::sys::socket::{SockType, SockaddrStorage, bind, setsockopt, sockopt};
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use squall_base::Bytes;
 use squall_base::plan::{Http3Settings, PortRange};
 
 use crate::socket::{self, SocketError};
+use crate::sys::read_option;
 
 /// The largest UDP payload over IPv4, which bounds what one system call sends.
 const PAYLOAD_BYTES: usize = 65_507;
@@ -216,28 +217,10 @@ impl UdpSocket {
     /// include/uapi/linux/sock_diag.h).
     pub fn receive_drops(&self) -> io::Result<u64> {
         const DROPS: usize = 8;
-        let mut words = [0_u32; DROPS + 1];
-        let mut length = size_of_val(&words) as libc::socklen_t;
-        // SAFETY: the call writes at most `length` bytes to `words`, which has that many, and the number written to
-        // `length`; both outlive the call.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                words.as_mut_ptr().cast(),
-                &mut length,
-            )
-        };
-        match result {
-            0 => Ok(words[DROPS].into()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// The actual SO_RCVBUF: twice the requested size.
-    pub fn receive_buffer(&self) -> io::Result<Bytes> {
-        Ok(Bytes::new(getsockopt(&self.socket, sockopt::RcvBuf)? as u64))
+        let mut words = [[0; 4]; DROPS + 1];
+        let bytes = words.as_flattened_mut();
+        read_option(self, libc::SOL_SOCKET, libc::SO_MEMINFO, bytes)?;
+        Ok(u32::from_ne_bytes(words[DROPS]).into())
     }
 }
 
@@ -269,6 +252,7 @@ mod tests {
     use crate::host::Host;
     use crate::reactor::{Interest, Reactor};
     use crate::tun::{Offload, Tun};
+    use nix::sys::socket::getsockopt;
     use squall_base::{Duration, Time};
 
     const SEGMENT_BYTES: usize = 1_200;
@@ -537,7 +521,8 @@ mod tests {
             ..options(false)
         };
         let socket = UdpSocket::bind(localhost(), &small).unwrap();
-        assert_eq!(socket.receive_buffer().unwrap(), Bytes::new(16_384));
+        let granted = getsockopt(&socket, sockopt::RcvBuf).unwrap();
+        assert_eq!(granted, 16_384, "the kernel doubles it");
     }
 
     #[test]

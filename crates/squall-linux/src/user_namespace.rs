@@ -10,6 +10,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
 use crate::error::SetupError;
+use crate::process::status_bits;
 
 /// CAP_NET_ADMIN, for devices, and CAP_SYS_ADMIN, for network namespaces (linux/capability.h).
 const NEEDED_CAPABILITIES: u64 = (1 << 12) | (1 << 21);
@@ -25,7 +26,8 @@ pub enum Privilege {
 
 /// Ensures that this process may make network namespaces. Call it while the process has a single thread.
 pub fn acquire_privilege() -> Result<Privilege, SetupError> {
-    if effective_capabilities() & NEEDED_CAPABILITIES == NEEDED_CAPABILITIES {
+    // If they cannot be read, a user namespace is tried.
+    if status_bits("CapEff") & NEEDED_CAPABILITIES == NEEDED_CAPABILITIES {
         return Ok(Privilege::Own);
     }
     let (uid, gid) = (geteuid(), getegid());
@@ -39,16 +41,6 @@ pub fn acquire_privilege() -> Result<Privilege, SetupError> {
     fs::write("/proc/self/uid_map", format!("0 {uid} 1")).map_err(refused)?;
     fs::write("/proc/self/gid_map", format!("0 {gid} 1")).map_err(refused)?;
     Ok(Privilege::UserNamespace)
-}
-
-/// CapEff of this thread; 0 if it cannot be read, so that a user namespace is tried.
-fn effective_capabilities() -> u64 {
-    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 /// Names the settings that forbid namespaces here, or suggests where else to look.

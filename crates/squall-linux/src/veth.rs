@@ -17,23 +17,19 @@ pub fn join(
     [one, other]: [(&Host, Ipv4Addr); 2],
     prefix_len: u8,
 ) -> Result<(), SetupError> {
-    let failed = |action| {
-        move |source| SetupError::Netlink {
-            action,
-            device: name.to_owned(),
-            source,
-        }
-    };
     let other_namespace = other.0.as_fd();
-    one.0
-        .run(|| netlink::add_veth_pair(name, other_namespace).map_err(failed("make the pair")))?;
+    one.0.run(|| {
+        netlink::add_veth_pair(name, other_namespace)
+            .map_err(SetupError::netlink("make the pair", name))
+    })?;
     for (host, address) in [one, other] {
         host.run(|| {
             let index = nix::net::if_::if_nametoindex(name)
-                .map_err(|errno| failed("find the index")(errno.into()))?;
-            netlink::add_address(index, address, prefix_len).map_err(failed("set the address"))?;
+                .map_err(SetupError::netlink("find the index", name))?;
+            netlink::add_address(index, address, prefix_len)
+                .map_err(SetupError::netlink("set the address", name))?;
             netlink::bring_up(index, MTU_BYTES, QUEUE_PACKETS_OF_OLDER_KERNELS)
-                .map_err(failed("set MTU, queue length and state"))
+                .map_err(SetupError::netlink("set MTU, queue length and state", name))
         })?;
     }
     Ok(())

@@ -19,7 +19,7 @@ pub const STREAMED_BUFFER_BYTES: usize = 64 * 1024;
 pub enum Body<'a> {
     /// These bytes; if empty, the message has no body.
     Whole(&'a Bytes),
-    /// Bytes that will be passed to [`crate::Session::send_body`].
+    /// Bytes that will be passed to [`crate::Http2Session::send_body`].
     Streamed,
 }
 

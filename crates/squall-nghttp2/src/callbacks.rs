@@ -77,10 +77,6 @@ impl Callbacks {
         Error::check(unsafe { ffi::nghttp2_session_callbacks_new(&raw mut table) })?;
         // SAFETY: `table` was just made, and the functions have the types that nghttp2 declares.
         unsafe {
-            ffi::nghttp2_session_callbacks_set_on_begin_frame_callback(
-                table,
-                Some(on_begin_frame::<H>),
-            );
             ffi::nghttp2_session_callbacks_set_on_begin_headers_callback(
                 table,
                 Some(on_begin_headers::<H>),
@@ -162,22 +158,6 @@ unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
     }
     // SAFETY: promised by the caller.
     unsafe { slice::from_raw_parts(data, len) }
-}
-
-unsafe extern "C" fn on_begin_frame<H: Handler>(
-    _session: *mut ffi::nghttp2_session,
-    hd: *const ffi::nghttp2_frame_hd,
-    user_data: *mut c_void,
-) -> c_int {
-    // SAFETY: nghttp2 passes a valid header and the context that the session was made with, which
-    // nothing else touches while a session function runs.
-    unsafe {
-        let frame = header_of(&*hd);
-        Context::<H>::with(user_data, FAILED, |context| {
-            context.handler.frame_begun(frame);
-            0
-        })
-    }
 }
 
 unsafe extern "C" fn on_begin_headers<H: Handler>(

@@ -47,23 +47,6 @@ impl FrameKind {
     pub const WINDOW_UPDATE: FrameKind = FrameKind(0x8);
     /// CONTINUATION.
     pub const CONTINUATION: FrameKind = FrameKind(0x9);
-
-    /// The name in capitals, as RFC 9113 writes it; `None` for an extension.
-    pub const fn name(self) -> Option<&'static str> {
-        Some(match self {
-            FrameKind::DATA => "DATA",
-            FrameKind::HEADERS => "HEADERS",
-            FrameKind::PRIORITY => "PRIORITY",
-            FrameKind::RST_STREAM => "RST_STREAM",
-            FrameKind::SETTINGS => "SETTINGS",
-            FrameKind::PUSH_PROMISE => "PUSH_PROMISE",
-            FrameKind::PING => "PING",
-            FrameKind::GOAWAY => "GOAWAY",
-            FrameKind::WINDOW_UPDATE => "WINDOW_UPDATE",
-            FrameKind::CONTINUATION => "CONTINUATION",
-            _ => return None,
-        })
-    }
 }
 
 /// A complete, valid frame from the peer.
@@ -96,7 +79,7 @@ pub enum FieldDecision {
 ///
 /// A panic in a method stops nghttp2 in an orderly way and resumes in the session's caller.
 pub trait Handler {
-    /// A frame header arrived; the payload is still to come.
+    /// A frame header arrived; the payload is still to come. Only other engines report it, not [`crate::Session`].
     fn frame_begun(&mut self, _frame: FrameHeader) {}
 
     /// A header section begins on an open stream.

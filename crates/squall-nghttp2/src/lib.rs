@@ -4,15 +4,15 @@
 //! It knows frames, streams and windows, but no HTTP policy: squall-http decides what a request is, when to send one and
 //! how to react to a reset. It opens no socket. [`Session`] is the whole engine, [`HeaderBlock`] a header section that is
 //! built once and sent often. [`Inflater`] and [`Deflater`] are header compression alone, and [`Bodies`] is the store of
-//! bodies to be sent. These three serve code that has its own engine or only observes a connection.
+//! bodies to be sent. These three serve code that has its own engine or only observes a connection. [`Http2Session`] is the
+//! interface that such an engine shares with [`Session`].
 //!
 //! What to know about nghttp2 itself:
-//! - it silently queues requests beyond the peer's SETTINGS_MAX_CONCURRENT_STREAMS, so the caller has to compare
-//!   [`Session::peer_max_concurrent_streams`] with the number of open streams;
+//! - it silently queues requests beyond the peer's SETTINGS_MAX_CONCURRENT_STREAMS;
 //! - it limits neither the decoded length of a header section ([`FieldDecision::Refuse`]) nor the number of RST_STREAM
-//!   frames that it queues while a peer reads nothing ([`Session::queued_frames`]);
-//! - it answers a peer's connection errors with GOAWAY and otherwise ignores them: [`Session::receive`] succeeds, and they
-//!   show only in [`Handler::goaway_sending`];
+//!   frames that it queues while a peer reads nothing ([`Http2Session::queued_frames`]);
+//! - it answers a peer's connection errors with GOAWAY and otherwise ignores them: [`Http2Session::receive`] succeeds, and
+//!   they show only in [`Handler::goaway_sending`];
 //! - its protection against floods of resets and other "glitches" reads the clock; nothing else does.
 // Among the HTTP crates, only this one reads C structures and calls C functions.
 #![allow(unsafe_code)]
@@ -24,6 +24,7 @@ mod error;
 mod handler;
 mod headers;
 mod inflater;
+mod protocol;
 mod session;
 mod settings;
 
@@ -33,5 +34,6 @@ pub use error::{Error, HeaderTooLong};
 pub use handler::{FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame};
 pub use headers::HeaderBlock;
 pub use inflater::{Inflater, MAX_SECTION_FIELDS, MAX_TABLE_BYTES};
-pub use session::{MAX_WINDOW_BYTES, Session, UpgradeMethod};
+pub use protocol::Http2Session;
+pub use session::{MAX_WINDOW_BYTES, Session};
 pub use settings::{Options, Setting, WindowUpdateMode};

@@ -65,7 +65,7 @@ const SETTING_BYTES: usize = 6;
 pub enum WindowUpdateMode {
     /// nghttp2, when half of a window has been used.
     Automatic,
-    /// The owner, through [`crate::Session::submit_window_update`]. nghttp2 still returns padding, and DATA of closed
+    /// The owner, through [`crate::Http2Session::submit_window_update`]. nghttp2 still returns padding, and DATA of closed
     /// streams, to the window once they fill half of a window that the owner has not updated.
     Manual,
 }

@@ -13,6 +13,7 @@ use crate::exchange::{Observations, PerWay, Sink, opposite};
 use crate::packet::Segment;
 use crate::plain::{Plaintext, StreamStart};
 use crate::reassembly::{MAX_WAITING_BYTES, Reassembly};
+use crate::tap::Context;
 use crate::tls::{Keys, Tls, looks_like_tls};
 use crate::trail::{Carrier, Piece};
 
@@ -51,14 +52,6 @@ enum Content {
     Plain(Box<Plaintext>),
     Tls(Box<Tls>),
     Opaque(OpaqueReason),
-}
-
-/// The context in which a segment is processed.
-pub(crate) struct SegmentContext<'a> {
-    pub(crate) now: Time,
-    pub(crate) way: Way,
-    pub(crate) keys: Keys<'a>,
-    pub(crate) rows: &'a mut Observations,
 }
 
 impl Connection {
@@ -144,11 +137,7 @@ impl Connection {
     }
 
     /// Processes a segment. Returns true if it ends the connection.
-    pub(crate) fn process(
-        &mut self,
-        segment: &Segment<'_>,
-        context: &mut SegmentContext<'_>,
-    ) -> bool {
+    pub(crate) fn process(&mut self, segment: &Segment<'_>, context: &mut Context<'_>) -> bool {
         let (now, way) = (context.now, context.way);
         self.record.last = now;
         self.note_handshake(segment, context);
@@ -185,7 +174,7 @@ impl Connection {
         has_ended
     }
 
-    fn note_handshake(&mut self, segment: &Segment<'_>, context: &SegmentContext<'_>) {
+    fn note_handshake(&mut self, segment: &Segment<'_>, context: &Context<'_>) {
         let Some(client) = self.client else {
             return;
         };
@@ -228,7 +217,7 @@ impl Connection {
     }
 
     /// Skips bytes that were acknowledged but have not arrived within [`GAP_PATIENCE`]: they are missing.
-    fn watch_gaps(&mut self, segment: &Segment<'_>, context: &mut SegmentContext<'_>) {
+    fn watch_gaps(&mut self, segment: &Segment<'_>, context: &mut Context<'_>) {
         let half = self.halves.of_mut(opposite(context.way));
         let acknowledged = segment.ack.filter(|_| !segment.rst);
         if let Some(to) = acknowledged.and_then(|ack| half.stream.beyond(ack)) {
@@ -244,7 +233,7 @@ impl Connection {
     }
 
     /// Skips the missing bytes of a direction and continues after them.
-    fn skip(&mut self, way: Way, context: &mut SegmentContext<'_>) {
+    fn skip(&mut self, way: Way, context: &mut Context<'_>) {
         let half = self.halves.of_mut(way);
         let to = half.gap.map_or(0, |(_, to)| to);
         let missing = half
@@ -274,7 +263,7 @@ impl Connection {
         context.way = before;
     }
 
-    fn read_waiting(&mut self, context: &mut SegmentContext<'_>) {
+    fn read_waiting(&mut self, context: &mut Context<'_>) {
         while let Some((arrived, bytes)) = self.halves.of_mut(context.way).stream.pop() {
             // The sender had sent them by then; the receiver has them in order only now.
             let at = if context.way == Way::Sent {
@@ -287,7 +276,7 @@ impl Connection {
     }
 
     /// Passes bytes that are in order to the parser.
-    fn read(&mut self, at: Time, bytes: &[u8], context: &mut SegmentContext<'_>) {
+    fn read(&mut self, at: Time, bytes: &[u8], context: &mut Context<'_>) {
         let way = context.way;
         let half = self.halves.of_mut(way);
         let start = half.stream.offset();
@@ -307,7 +296,7 @@ impl Connection {
     }
 
     /// Chooses the parser by the client's first bytes.
-    fn begin(&mut self, client: Way, first: &[u8], context: &mut SegmentContext<'_>) {
+    fn begin(&mut self, client: Way, first: &[u8], context: &mut Context<'_>) {
         let fresh = if looks_like_tls(first) {
             Content::Tls(Box::new(Tls::new(client)))
         } else {
@@ -323,14 +312,7 @@ impl Connection {
         }
     }
 
-    fn feed(
-        &mut self,
-        way: Way,
-        at: Time,
-        start: u64,
-        bytes: &[u8],
-        context: &mut SegmentContext<'_>,
-    ) {
+    fn feed(&mut self, way: Way, at: Time, start: u64, bytes: &[u8], context: &mut Context<'_>) {
         let carrier = Carrier {
             wire: start..start + bytes.len() as u64,
             record: None,
@@ -384,7 +366,7 @@ impl Connection {
     }
 
     /// Notifies the parser of directions that have ended.
-    fn end_directions(&mut self, context: &mut SegmentContext<'_>) {
+    fn end_directions(&mut self, context: &mut Context<'_>) {
         for way in Way::ALL {
             let half = self.halves.of_mut(way);
             if half.has_ended || !half.stream.has_ended() {
@@ -408,7 +390,7 @@ impl Connection {
     }
 
     /// The connection or the observer has ended: writes the last rows.
-    pub(crate) fn finish(mut self, context: &mut SegmentContext<'_>) {
+    pub(crate) fn finish(mut self, context: &mut Context<'_>) {
         // Nothing will fill a gap any more. Waiting bytes beyond an unacknowledged gap stay unread: the receiver has
         // not read them either.
         for way in Way::ALL {

@@ -93,11 +93,7 @@ impl Http2Half {
 impl Http2 {
     /// Starts at the connection's first byte; the client's first byte is that of the preface.
     pub(crate) fn new(client: Way, protocol: Protocol) -> Result<Http2, OpaqueReason> {
-        let tap = match client {
-            Way::Sent => FrameTap::of_client(),
-            Way::Received => FrameTap::of_server(),
-        };
-        Http2::with_tap(client, protocol, tap, 0, 0)
+        Http2::with_tap(client, protocol, FrameTap::new(client), 0, 0)
     }
 
     /// Continues a connection that was HTTP/1.1 up to these offsets, with the response to `exchange` (RFC 7540, section
@@ -108,10 +104,11 @@ impl Http2 {
         responses: u64,
         mut exchange: Exchange,
     ) -> Result<Http2, OpaqueReason> {
-        let tap = match client {
-            Way::Sent => FrameTap::of_upgraded_client(requests, responses),
-            Way::Received => FrameTap::of_upgraded_server(responses, requests),
+        let (sent, received) = match client {
+            Way::Sent => (requests, responses),
+            Way::Received => (responses, requests),
         };
+        let tap = FrameTap::upgraded(client, sent, received);
         let mut http2 = Http2::with_tap(client, Protocol::H2c, tap, requests, responses)?;
         // As for a station, the response is what arrives on stream 1: the 101 before it belongs to the connection.
         exchange.response = Passage::default();

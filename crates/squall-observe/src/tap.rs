@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use squall_base::record::{Direction, Way};
 use squall_base::{Duration, Time};
 
-use crate::connection::{Connection, SegmentContext};
+use crate::connection::Connection;
 use crate::exchange::Observations;
 use crate::numbers::ConnectionNumbers;
 use crate::packet::{Datagram, FlowKey, Segment, flow_key};
@@ -51,6 +51,14 @@ pub(crate) struct PacketContext<'a> {
     pub(crate) rows: &'a mut Observations,
 }
 
+/// The context in which a connection processes a packet.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Time,
+    pub(crate) way: Way,
+    pub(crate) keys: Keys<'a>,
+    pub(crate) rows: &'a mut Observations,
+}
+
 impl Tap {
     pub(crate) fn new(end: Direction) -> Tap {
         Tap {
@@ -79,7 +87,7 @@ impl Tap {
         self.forget(packet.now);
         let way = self.way(packet.direction);
         let key = flow_key(segment.source, segment.destination);
-        let mut context = SegmentContext {
+        let mut context = Context {
             now: packet.now,
             way,
             keys: packet.keys,
@@ -144,7 +152,7 @@ impl Tap {
         datagram: &Datagram<'_>,
         packet: &mut PacketContext<'_>,
     ) -> Option<u32> {
-        let mut context = quic::DatagramContext {
+        let mut context = Context {
             now: packet.now,
             way: self.way(packet.direction),
             keys: packet.keys,
@@ -168,7 +176,7 @@ impl Tap {
     pub(crate) fn finish(&mut self, now: Time, keys: Keys<'_>, rows: &mut Observations) {
         for flow in std::mem::take(&mut self.flows).into_values() {
             if let Flow::Open(connection) = flow {
-                connection.finish(&mut SegmentContext {
+                connection.finish(&mut Context {
                     now,
                     way: Way::Sent,
                     keys,

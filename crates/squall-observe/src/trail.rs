@@ -138,23 +138,13 @@ impl Passage {
 
     /// The message's first byte is at `offset` of a QUIC stream, where bytes have no position on the wire.
     pub(crate) fn begin_in_stream(&mut self, offset: u64, at: Time) {
+        self.begin(offset, &Trail::default());
         self.first = Some(at);
-        self.extent = Some(Extent {
-            start: offset,
-            end: offset,
-            wire_start: None,
-            wire_end: None,
-            record_first: None,
-            record_last: None,
-        });
     }
 
     /// The message ends at `end` with its stream.
     pub(crate) fn end_in_stream(&mut self, end: u64, at: Time) {
-        self.last = Some(at);
-        if let Some(extent) = &mut self.extent {
-            extent.end = end;
-        }
+        self.end(end, Some(at), &Trail::default());
     }
 
     /// Its extent, once all of it has passed.

@@ -7,8 +7,6 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version};
 use thiserror::Error;
 
-use crate::drivers::{caddy::Caddy, envoy::Envoy, haproxy::Haproxy, nginx::Nginx};
-use crate::drivers::{nghttpd::Nghttpd, nghttpx::Nghttpx};
 use crate::find;
 use crate::order::{Invocation, Order, Setting};
 use crate::ready::ReadinessCheck;
@@ -30,8 +28,14 @@ pub trait Driver: Sync {
     fn version_arguments(&self) -> Option<&'static [&'static str]>;
 
     /// Whether any version speaks `front` to clients and `upstream` to upstreams; without `upstream` it is to be a
-    /// server.
-    fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal>;
+    /// server. Some programs can do all of that.
+    fn check_protocols(
+        &self,
+        _front: Protocol,
+        _upstream: Option<Protocol>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Whether this version can do what `check_protocols` promises of some version.
     fn check_version(
@@ -82,16 +86,6 @@ pub trait Driver: Sync {
             |&setting: &Setting| is_accepted(setting, &[side]) || is_accepted(setting, &Side::ALL);
         Setting::ALL.into_iter().filter(can).collect()
     }
-}
-
-/// Every program that squall knows.
-pub fn drivers() -> [&'static dyn Driver; 6] {
-    [&Nginx, &Haproxy, &Envoy, &Nghttpx, &Nghttpd, &Caddy]
-}
-
-/// The driver of this name.
-pub fn driver(name: &str) -> Option<&'static dyn Driver> {
-    drivers().into_iter().find(|driver| driver.name() == name)
 }
 
 /// Why a program cannot do what is ordered.
@@ -240,11 +234,7 @@ fn check(program: &str, order: &Order) -> Result<(), Refusal> {
 /// Settings must belong to an existing hop, and to the protocol of that hop.
 fn check_settings(program: &str, order: &Order) -> Result<(), Refusal> {
     for (&(side, setting), &value) in &order.settings {
-        let hop = match side {
-            Side::Server => Some(order.front),
-            Side::Client => order.upstream_protocol,
-        };
-        let why = match hop.map(Protocol::version) {
+        let why = match order.hop(side).map(Protocol::version) {
             None => "it has no upstream",
             Some(Version::Http1) if setting != Setting::RequestsPerConnection => {
                 "HTTP/1.1 has no such setting"
@@ -297,6 +287,15 @@ pub(crate) fn upstream_is_one_of(
             can: can.to_vec(),
         }),
         _ => Ok(()),
+    }
+}
+
+/// Refuses to write TLS secrets.
+pub(crate) fn refuse_key_log(program: &str, order: &Order) -> Result<(), Refusal> {
+    let why = "it cannot write TLS secrets; Envoy and Caddy can";
+    match order.key_log {
+        Some(_) => Err(order_refusal(program, why)),
+        None => Ok(()),
     }
 }
 

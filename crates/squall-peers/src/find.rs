@@ -1,6 +1,6 @@
 //! Finds programs, and asks each for its version, with a time limit.
 //!
-//! Nothing is installed here; `FindError` explains how to. `squall doctor --peers` shows the `inventory`.
+//! Nothing is installed here; `FindError` explains how to. `inventory` looks for all programs that squall knows.
 
 use std::env;
 use std::fmt;
@@ -12,9 +12,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-
-use crate::client::clients;
-use crate::driver::{Driver, drivers};
 
 /// How long a program may take to print its version; Envoy needs half a second when its file is not in the page cache.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -111,27 +108,25 @@ fn is_program(path: &Path) -> bool {
     found.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Finds the driver's program and its version.
-pub fn find(driver: &dyn Driver, search: &SearchPath) -> Result<InstalledProgram, FindError> {
-    find_program(
-        driver.program(),
-        driver.install_hint(),
-        driver.version_arguments(),
-        search,
-    )
-}
+/// The methods of a driver by which its program is found.
+macro_rules! identity {
+    ($name:expr, install: $hint:expr, version: $arguments:expr) => {
+        fn name(&self) -> &str {
+            $name
+        }
 
-/// Every program that squall knows, stations first, then clients, each with its file or why it is missing.
-pub fn inventory(search: &SearchPath) -> Vec<(String, Result<InstalledProgram, FindError>)> {
-    let stations = drivers()
-        .into_iter()
-        .map(|driver| (driver.name().to_owned(), find(driver, search)));
-    let clients = clients()
-        .into_iter()
-        .map(|client| (client.name().to_owned(), client.find(search)));
-    stations.chain(clients).collect()
-}
+        fn install_hint(&self) -> &str {
+            $hint
+        }
 
+        fn version_arguments(&self) -> Option<&'static [&'static str]> {
+            Some($arguments)
+        }
+    };
+}
+pub(crate) use identity;
+
+/// Finds a program of this name, and its version if there are arguments that make it print one.
 pub(crate) fn find_program(
     program: &str,
     hint: &str,
@@ -276,15 +271,6 @@ mod tests {
         assert_eq!(Version::within("no version 12 here."), None);
         assert!(Version::within("1.22.1").is_some_and(|v| v.is_at_least([1, 22, 0])));
         assert!(!Version::within("1.22.1").is_some_and(|v| v.is_at_least([1, 25, 1])));
-    }
-
-    #[test]
-    fn missing_programs_are_named_with_how_to_install_them() {
-        let nowhere = SearchPath::only(vec![PathBuf::from("/nonexistent")]);
-        for (name, found) in inventory(&nowhere) {
-            let said = found.expect_err("it is nowhere").to_string();
-            assert!(said.contains(&name) && said.contains("install"), "{said}");
-        }
     }
 
     #[test]

@@ -2,24 +2,27 @@
 //! starts, waits for and stops.
 //!
 //! `order` describes what a program is to do, `driver` is the contract that each program's file in `drivers`
-//! implements, `find` looks for programs, `station` runs one until it is stopped, `client` runs a load generator to its
-//! end and reads its log. An order that a program cannot fulfil is refused with a reason before anything is started.
-//! Deliberately absent: recipes, trials, links, TLS and HTTP. The few bytes in `ready` are enough to find out whether a
-//! station is up.
+//! implements, `find` looks for a program and `inventory` for all of them, `station` runs one until it is stopped,
+//! `client` runs a load generator to its end and reads its log. An order that a program cannot fulfil is refused with a
+//! reason before anything is started. Deliberately absent: recipes, trials, links, TLS and HTTP. The few bytes in
+//! `ready` are enough to find out whether a station is up.
 
 pub mod client;
 mod driver;
 mod drivers;
 mod find;
+mod inventory;
 mod order;
 mod process;
 mod ready;
 mod station;
 mod template;
 
-pub use driver::{Driver, Refusal, driver, drivers};
+pub use driver::{Driver, Refusal};
 pub use drivers::generic::{GenericError, GenericReadinessCheck, GenericStation, RawStation};
-pub use find::{FindError, InstalledProgram, SearchPath, Version, find, inventory};
+pub use drivers::{driver, drivers};
+pub use find::{FindError, InstalledProgram, SearchPath, Version};
+pub use inventory::{find, inventory};
 pub use order::{
     Answer, Body, Certificate, Content, Invocation, Order, ProgramFile, Setting, Settings,
 };

@@ -117,6 +117,19 @@ impl Order {
         !self.upstreams.is_empty()
     }
 
+    /// The certificate that it presents, if it speaks TLS to its clients.
+    pub(crate) fn front_certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref().filter(|_| self.front.is_secure())
+    }
+
+    /// The protocol that it speaks on that side.
+    pub(crate) fn hop(&self, side: Side) -> Option<Protocol> {
+        match side {
+            Side::Server => Some(self.front),
+            Side::Client => self.upstream_protocol,
+        }
+    }
+
     /// The requested value of this side's setting.
     pub fn setting(&self, side: Side, setting: Setting) -> Option<u64> {
         self.settings.get(&(side, setting)).copied()

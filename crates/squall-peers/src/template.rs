@@ -1,6 +1,8 @@
-//! Commands and configurations with placeholders in braces, and commands split into words.
+//! Commands and configurations with placeholders in braces, commands split into words, and paths in quotes.
 //!
 //! The caller decides which placeholders exist and what they stand for.
+
+use std::path::Path;
 
 /// A text as a sequence of pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,12 @@ pub(crate) fn words(command: &str) -> Option<Vec<String>> {
     }
     words.extend(word);
     quote.is_none().then_some(words)
+}
+
+/// A path in quotes, as nginx and HAProxy read them.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 impl Template {

@@ -9,8 +9,9 @@ use std::ops::Range;
 use squall_base::plan::{PageError, Side};
 use thiserror::Error;
 
+use crate::conflict::Conflict;
 use crate::path::PathMistake;
-use crate::settings::Conflict;
+use crate::words::printable;
 
 /// Every mistake in a recipe's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -487,17 +488,4 @@ impl fmt::Display for Problem {
             None => Ok(()),
         }
     }
-}
-
-/// Replaces control characters, which must not reach a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\t' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
 }

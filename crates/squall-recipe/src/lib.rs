@@ -34,9 +34,11 @@
 //! ```
 
 mod bundled;
+mod conflict;
 mod error;
 mod files;
 mod path;
+mod presets;
 mod problems;
 mod raw;
 mod read;
@@ -46,6 +48,7 @@ mod section;
 pub mod settings;
 mod shapes;
 mod stations;
+mod words;
 
 pub use bundled::{bundled, bundled_files};
 pub use error::{Mistake, Problem, RecipeError};

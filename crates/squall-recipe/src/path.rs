@@ -19,8 +19,7 @@ use squall_base::plan::{
 };
 use thiserror::Error;
 
-use crate::problems::did_you_mean;
-use crate::section::listed;
+use crate::words::{did_you_mean, listed};
 
 /// Stations in order, and the hops between them: one fewer than stations.
 #[derive(Clone, Debug, PartialEq, Eq)]

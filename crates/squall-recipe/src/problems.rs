@@ -76,6 +76,14 @@ impl<'t> Problems<'t> {
     }
 }
 
+/// The values of all readings. Every one is made, even if one before it fails, so that all mistakes are reported.
+pub(crate) fn collect_all<T>(
+    readings: impl IntoIterator<Item = Result<T, ReportedProblem>>,
+) -> Result<Vec<T>, ReportedProblem> {
+    let all: Vec<_> = readings.into_iter().collect();
+    all.into_iter().collect()
+}
+
 /// Line and column of the byte `offset`, both from 1. The column counts characters.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let mut end = offset.min(text.len());
@@ -90,26 +98,6 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     )
 }
 
-/// `did you mean ...?` with the candidate closest to `word`, if one is close enough.
-pub(crate) fn did_you_mean<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    // A third of the letters may be wrong, and always at least one: `h2` for `h2c`, `dleay` for `delay`.
-    let tolerance = (word.chars().count() / 3).clamp(1, 4);
-    candidates
-        .into_iter()
-        .filter(|candidate| candidate.len().abs_diff(word.len()) <= tolerance)
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= tolerance)
-        // If two are equally close, prefer the one that begins like the word: `h2` for `h2s`, not `h1s`.
-        .min_by_key(|(distance, candidate)| {
-            let begins_alike = candidate.starts_with(word) || word.starts_with(candidate);
-            (*distance, !begins_alike)
-        })
-        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,28 +109,5 @@ mod tests {
         assert_eq!(position("äöü = 1", "äö".len()), (1, 3));
         assert_eq!(position("ä", 1), (1, 1), "inside a character");
         assert_eq!(position("a\n", 99), (2, 1), "past the end");
-    }
-
-    #[test]
-    fn only_near_words_are_suggested() {
-        let keys = ["delay", "loss"];
-        assert_eq!(
-            did_you_mean("dleay", keys).as_deref(),
-            Some("did you mean `delay`?")
-        );
-        assert_eq!(
-            did_you_mean("los", keys).as_deref(),
-            Some("did you mean `loss`?")
-        );
-        assert_eq!(
-            did_you_mean("h2", ["h1", "h2c"]).as_deref(),
-            Some("did you mean `h2c`?")
-        );
-        assert_eq!(
-            did_you_mean("h2s", ["h1s", "h2"]).as_deref(),
-            Some("did you mean `h2`?")
-        );
-        assert_eq!(did_you_mean("jitter", keys), None);
-        assert_eq!(did_you_mean(&"x".repeat(100_000), keys), None);
     }
 }

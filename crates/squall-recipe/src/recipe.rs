@@ -11,8 +11,7 @@ use squall_base::splitmix::splitmix64;
 use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
-use crate::problems::did_you_mean;
-use crate::section::listed;
+use crate::words::{did_you_mean, listed};
 
 /// A recipe without mistakes: every plan that it expands to can be run.
 #[derive(Clone, Debug, PartialEq)]

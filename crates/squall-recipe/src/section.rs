@@ -3,7 +3,6 @@
 //! It knows types, not meanings (and `shapes` has the keys of each table): that a rate is text is decided here, that it
 //! must leave a request in the measured time is decided in `read`. Every error is reported with its place.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
@@ -13,8 +12,9 @@ use squall_base::{BitRate, Bytes, Duration, ParseQuantityError, Probability, Rat
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Mistake;
-use crate::problems::{Problems, ReportedProblem, did_you_mean};
+use crate::problems::{Problems, ReportedProblem, collect_all};
 use crate::shapes::{self, Shape};
+use crate::words::{did_you_mean, listed};
 
 /// A value and its span in the text.
 #[derive(Clone, Debug)]
@@ -154,6 +154,19 @@ impl<'d> Section<'d> {
             .report(self.span.clone(), mistake, expected, None)
     }
 
+    /// Reports that two keys exclude each other.
+    pub(crate) fn refuse_both(&self, key: &str, other: &'static str) -> ReportedProblem {
+        let mistake = Mistake::ExclusiveKeys {
+            key: key.to_owned(),
+            other,
+        };
+        let expected = format!("`{other}` alone, or `{key}` alone");
+        match self.field(key) {
+            Some(field) => field.refuse_key(mistake, &expected),
+            None => self.refuse(mistake, &expected),
+        }
+    }
+
     /// The line where the table begins.
     pub(crate) fn line(&self) -> usize {
         self.problems.line_of(self.span.start)
@@ -174,50 +187,62 @@ impl<'d> Field<'d> {
         }
     }
 
+    /// A text that follows a rule; `rule` names what it is then, such as `a method`.
+    pub(crate) fn text_that(
+        &self,
+        rule: &'static str,
+        expected: &str,
+        obeys: impl FnOnce(&str) -> bool,
+    ) -> Result<String, ReportedProblem> {
+        let text = self.text()?.value;
+        if obeys(text) {
+            return Ok(text.to_owned());
+        }
+        Err(self.malformed(text, rule, expected, &[]))
+    }
+
     /// A quantity with its unit.
-    pub(crate) fn quantity<T: Quantity>(&self) -> Result<SpannedValue<T>, ReportedProblem> {
+    pub(crate) fn quantity<T: Quantity>(&self) -> Result<T, ReportedProblem> {
         let DeValue::String(text) = self.value else {
             let is_number = matches!(self.value, DeValue::Integer(_) | DeValue::Float(_));
             let hint = is_number.then(|| "put it in quotes, with its unit".to_owned());
             return Err(self.wrong_type(T::EXPECTED, hint));
         };
-        text.parse::<T>()
-            .map(|value| self.with_span(value))
-            .map_err(|error| {
-                let (mistake, expected) = match error {
-                    ParseQuantityError::NotANumber { text, expected } => {
-                        (Mistake::NotANumber { text }, expected)
-                    }
-                    ParseQuantityError::Unit {
-                        text,
-                        unit,
-                        expected,
-                    } if unit.is_empty() => (Mistake::NoUnit { text }, expected),
-                    ParseQuantityError::Unit {
-                        text,
-                        unit,
-                        expected,
-                    } => (Mistake::UnknownUnit { text, unit }, expected),
-                    ParseQuantityError::Range { text, expected } => (
-                        Mistake::OutOfRange {
-                            key: self.key.to_owned(),
-                            value: text,
-                        },
-                        expected,
-                    ),
-                };
-                self.refuse(mistake, expected)
-            })
+        text.parse::<T>().map_err(|error| {
+            let (mistake, expected) = match error {
+                ParseQuantityError::NotANumber { text, expected } => {
+                    (Mistake::NotANumber { text }, expected)
+                }
+                ParseQuantityError::Unit {
+                    text,
+                    unit,
+                    expected,
+                } if unit.is_empty() => (Mistake::NoUnit { text }, expected),
+                ParseQuantityError::Unit {
+                    text,
+                    unit,
+                    expected,
+                } => (Mistake::UnknownUnit { text, unit }, expected),
+                ParseQuantityError::Range { text, expected } => (
+                    Mistake::OutOfRange {
+                        key: self.key.to_owned(),
+                        value: text,
+                    },
+                    expected,
+                ),
+            };
+            self.refuse(mistake, expected)
+        })
     }
 
     /// A quantity within `range`; `expected` describes the range.
-    pub(crate) fn quantity_in<T: Quantity + PartialOrd>(
+    pub(crate) fn within<T: Quantity + PartialOrd>(
         &self,
         range: &RangeInclusive<T>,
         expected: &str,
-    ) -> Result<SpannedValue<T>, ReportedProblem> {
+    ) -> Result<T, ReportedProblem> {
         let found = self.quantity::<T>()?;
-        if range.contains(&found.value) {
+        if range.contains(&found) {
             return Ok(found);
         }
         // As it was written: `25h`, not `1500min`.
@@ -234,15 +259,6 @@ impl<'d> Field<'d> {
             .ok()
             .filter(|value| range.contains(value))
             .ok_or_else(|| self.out_of_range(number, &expected))
-    }
-
-    /// A size within `range`; `expected` describes the range.
-    pub(crate) fn bytes(
-        &self,
-        range: &RangeInclusive<Bytes>,
-        expected: &str,
-    ) -> Result<Bytes, ReportedProblem> {
-        Ok(self.quantity_in(range, expected)?.value)
     }
 
     /// `true` or `false`.
@@ -318,8 +334,7 @@ impl<'d> Field<'d> {
             };
             return Err(self.refuse(mistake, "at least one value"));
         }
-        let elements: Vec<_> = self.elements().iter().map(read).collect();
-        elements.into_iter().collect()
+        collect_all(self.elements().iter().map(read))
     }
 
     /// A table of the given shape.
@@ -502,15 +517,5 @@ impl<'d> Field<'d> {
             value,
             span: self.span.clone(),
         }
-    }
-}
-
-/// `` `a`, `b` or `c` ``.
-pub(crate) fn listed<S: AsRef<str>>(words: &[S]) -> Cow<'static, str> {
-    let mut quoted: Vec<String> = words.iter().map(|w| format!("`{}`", w.as_ref())).collect();
-    match quoted.pop() {
-        None => "nothing".into(),
-        Some(last) if quoted.is_empty() => last.into(),
-        Some(last) => format!("{} or {last}", quoted.join(", ")).into(),
     }
 }

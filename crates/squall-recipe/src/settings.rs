@@ -1,26 +1,22 @@
 //! Settings of one side outside a recipe, as in `squall serve --preset alb --set http2.stream_window=1MiB`.
 //!
 //! It uses the readers of recipes, so a key means the same and accepts the same values in both places. The functions
-//! change or check plain values; the caller decides which side they belong to and in which order they apply.
+//! change or check plain values; the caller decides which side they belong to and in which order they apply. `conflict`
+//! finds contradictions, `presets` has the presets.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
-use squall_base::plan::{
-    Protocol, Side, SideSettings, TlsVersion, Version, WindowUpdates, find_preset, presets,
-};
-use squall_base::{Bytes, Duration};
+use squall_base::plan::{Protocol, Side, SideSettings};
 use thiserror::Error;
 
-use crate::error::{Mistake, RecipeError, printable};
-use crate::problems::{Problems, did_you_mean};
+pub use crate::conflict::{Conflict, check};
+use crate::error::{Mistake, RecipeError};
+pub use crate::presets::{PROXY_DELAYS, UnknownPreset, preset};
+use crate::problems::Problems;
 use crate::raw::RawRecipe;
 use crate::read;
-use crate::section::listed;
 use crate::shapes;
-
-/// How long our own proxy may hold back the head of a response: less than its own timeout for a response.
-pub const PROXY_DELAYS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(10);
+use crate::words::printable;
 
 /// An invalid assignment.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -33,48 +29,6 @@ pub struct SettingError {
     pub expected: String,
     /// A guess at what was meant.
     pub hint: Option<String>,
-}
-
-/// An unknown preset.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "unknown preset `{}`: expected {}{}",
-    printable(name), listed(known), hint.as_ref().map(|h| format!(" ({h})")).unwrap_or_default()
-)]
-pub struct UnknownPreset {
-    /// The name that was asked for.
-    pub name: String,
-    /// The known presets.
-    pub known: Vec<&'static str>,
-    /// A guess at what was meant.
-    pub hint: Option<String>,
-}
-
-/// Settings that are each valid but contradict each other.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Conflict {
-    /// No version of TLS is left.
-    #[error("TLS versions from {min} to {max}")]
-    TlsVersions {
-        /// The oldest that is allowed.
-        min: TlsVersion,
-        /// The newest that is allowed.
-        max: TlsVersion,
-    },
-    /// QUIC needs TLS 1.3 (RFC 9001, section 4.2).
-    #[error("HTTP/3 with TLS {max} at most")]
-    OldTlsInQuic {
-        /// The newest that is allowed.
-        max: TlsVersion,
-    },
-    /// Window updates that are never sent, because the window is used up before one is due.
-    #[error("window updates every {every} with a window of {window}")]
-    UpdatesBeyondWindow {
-        /// After how many bytes an update is due.
-        every: Bytes,
-        /// The window that is used up before that.
-        window: Bytes,
-    },
 }
 
 /// Applies one assignment, such as `http2.stream_window=1MiB`: a dotted key of a recipe's `client` or `server`, and a value
@@ -152,65 +106,6 @@ pub fn apply(
     }
 }
 
-/// The settings of a preset on that side.
-///
-/// # Errors
-/// If there is no preset of that name.
-pub fn preset(name: &str, side: Side) -> Result<SideSettings, UnknownPreset> {
-    find_preset(name, side).ok_or_else(|| {
-        let known: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
-        UnknownPreset {
-            name: name.to_owned(),
-            hint: did_you_mean(name, known.iter().copied()),
-            known,
-        }
-    })
-}
-
-/// Checks that the settings do not contradict each other on a hop of that protocol. Parts that the protocol does not use
-/// are ignored.
-///
-/// # Errors
-/// The first contradiction.
-pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict> {
-    let (min, max) = (settings.tls.min_version, settings.tls.max_version);
-    if protocol == Protocol::H3 && max < TlsVersion::Tls13 {
-        return Err(Conflict::OldTlsInQuic { max });
-    }
-    if protocol.is_secure() && min > max {
-        return Err(Conflict::TlsVersions { min, max });
-    }
-    let http2 = &settings.http2;
-    let window = http2.stream_window.min(http2.connection_window);
-    match http2.window_updates {
-        WindowUpdates::Every(every) if protocol.version() == Version::Http2 && every > window => {
-            Err(Conflict::UpdatesBeyondWindow { every, window })
-        }
-        _ => Ok(()),
-    }
-}
-
-impl Conflict {
-    /// What was expected instead.
-    pub fn expected(&self) -> &'static str {
-        match self {
-            Conflict::TlsVersions { .. } => "a `min_version` that is no newer than `max_version`",
-            Conflict::OldTlsInQuic { .. } => "`max_version` \"1.3\", which QUIC needs",
-            Conflict::UpdatesBeyondWindow { .. } => {
-                "updates that are due before the window of a stream or connection is used up"
-            }
-        }
-    }
-
-    /// The table that the settings are in.
-    pub(crate) fn table(&self) -> &'static str {
-        match self {
-            Conflict::TlsVersions { .. } | Conflict::OldTlsInQuic { .. } => "tls",
-            Conflict::UpdatesBeyondWindow { .. } => "http2",
-        }
-    }
-}
-
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mistake = self.mistake.to_string();
@@ -275,8 +170,8 @@ fn read_document(
 
 #[cfg(test)]
 mod tests {
-    use squall_base::Duration;
-    use squall_base::plan::{BodyFraming, RecordSizes};
+    use squall_base::plan::{BodyFraming, RecordSizes, TlsVersion, WindowUpdates, presets};
+    use squall_base::{Bytes, Duration};
 
     use super::*;
 

@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,14 +25,7 @@ pub fn run_name(recipe: &str, at: SystemTime) -> String {
     let secs = at
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
-    let CivilTime {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-    } = CivilTime::from_unix_secs(secs);
+    let at = CivilTime::from_unix_secs(secs);
     let plain: String = recipe
         .chars()
         .map(|c| {
@@ -42,7 +36,10 @@ pub fn run_name(recipe: &str, at: SystemTime) -> String {
             }
         })
         .collect();
-    format!("{plain}-{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+    format!(
+        "{plain}-{:04}{:02}{:02}T{:02}{:02}{:02}Z",
+        at.year, at.month, at.day, at.hour, at.minute, at.second
+    )
 }
 
 /// The folder of a run.
@@ -112,7 +109,7 @@ impl RunFolder {
 
     /// The faults found in its trials, cell by cell: `findings.json`.
     pub fn findings(&self) -> PathBuf {
-        findings(&self.root)
+        self.root.join("findings.json")
     }
 
     /// The folder that holds the trials: `trials`.
@@ -171,77 +168,61 @@ pub struct RunLock {
     _file: File,
 }
 
-/// The folder of a complete trial.
+/// The files of a trial: their paths in its folder, whether it is complete or still being made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrialFolder {
+pub struct TrialFiles {
     root: PathBuf,
 }
 
-impl TrialFolder {
-    /// Returns `root` as a trial's folder if the trial is complete: not partial, and with a trial.json.
-    pub fn complete(root: impl Into<PathBuf>) -> Option<TrialFolder> {
-        let root = root.into();
-        let is_partial = root
-            .extension()
-            .is_some_and(|extension| extension == PARTIAL);
-        (!is_partial && !is_leftover(&root)).then_some(TrialFolder { root })
-    }
-
-    /// The folder itself.
+impl TrialFiles {
+    /// The folder itself. Logs of peers, for example, are there.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder's name, which is the trial's name (`squall_base::plan::Trial::folder`).
-    pub fn name(&self) -> String {
-        self.root
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    }
-
     /// One row for every request: `requests.parquet`.
     pub fn requests(&self) -> PathBuf {
-        requests(&self.root)
+        self.root.join("requests.parquet")
     }
 
     /// One row for every packet on the link: `packets.parquet`.
     pub fn packets(&self) -> PathBuf {
-        packets(&self.root)
+        self.root.join("packets.parquet")
     }
 
     /// One row for every exchange that a side of the hop recorded: `exchanges.parquet`.
     pub fn exchanges(&self) -> PathBuf {
-        exchanges(&self.root)
+        self.root.join("exchanges.parquet")
     }
 
     /// One row for every frame that a side of the hop recorded: `frames.parquet`.
     pub fn frames(&self) -> PathBuf {
-        frames(&self.root)
+        self.root.join("frames.parquet")
     }
 
     /// One row for every sample of a socket: `sockets.parquet`.
     pub fn sockets(&self) -> PathBuf {
-        sockets(&self.root)
+        self.root.join("sockets.parquet")
     }
 
     /// The response times cut into causes: `causes.parquet`. It is absent if the causes cannot be known.
     pub fn causes(&self) -> PathBuf {
-        causes(&self.root)
+        self.root.join("causes.parquet")
     }
 
     /// One row for every dropped packet: `drops.parquet`. It is absent if `causes.parquet` is.
     pub fn drops(&self) -> PathBuf {
-        drops(&self.root)
+        self.root.join("drops.parquet")
     }
 
     /// The faults found in it: `findings.json`.
     pub fn findings(&self) -> PathBuf {
-        findings(&self.root)
+        self.root.join("findings.json")
     }
 
     /// The TLS secrets, as lines of an NSS key log: `tls-keys.log`. It is absent if the trial had no TLS.
     pub fn keylog(&self) -> PathBuf {
-        keylog(&self.root)
+        self.root.join("tls-keys.log")
     }
 
     /// The packets of the first link: `link.pcapng`. It exists only if it was asked for.
@@ -251,12 +232,63 @@ impl TrialFolder {
 
     /// The packets of a link, by its place among the links of the path, from 0: `link-2.pcapng` is that of the second.
     pub fn capture_of(&self, link: usize) -> PathBuf {
-        capture(&self.root, link)
+        self.root.join(match link {
+            0 => "link.pcapng".to_owned(),
+            further => format!("link-{}.pcapng", further + 1),
+        })
     }
 
     /// The trial's settings and results in numbers: `trial.json`.
     pub fn record(&self) -> PathBuf {
-        record(&self.root)
+        self.root.join("trial.json")
+    }
+
+    /// Whether nothing here is worth keeping as a trial: its trial.json is missing or damaged. A trial.json that has
+    /// another schema, or that may not be read, makes it a trial: deleting it must be a person's decision.
+    fn are_leftover(&self) -> bool {
+        match read_schema(&self.record()) {
+            Err(RecordError::ReadJson { .. }) => true,
+            Err(RecordError::Read { source, .. }) => {
+                matches!(
+                    source.kind(),
+                    ErrorKind::NotFound | ErrorKind::NotADirectory
+                )
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The folder of a complete trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialFolder {
+    files: TrialFiles,
+}
+
+impl Deref for TrialFolder {
+    type Target = TrialFiles;
+
+    fn deref(&self) -> &TrialFiles {
+        &self.files
+    }
+}
+
+impl TrialFolder {
+    /// Returns `root` as a trial's folder if the trial is complete: not partial, and with a trial.json.
+    pub fn complete(root: impl Into<PathBuf>) -> Option<TrialFolder> {
+        let files = TrialFiles { root: root.into() };
+        let is_partial = files
+            .root
+            .extension()
+            .is_some_and(|extension| extension == PARTIAL);
+        (!is_partial && !files.are_leftover()).then_some(TrialFolder { files })
+    }
+
+    /// The folder's name, which is the trial's name (`squall_base::plan::Trial::folder`).
+    pub fn name(&self) -> String {
+        self.root
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
     /// Reads trial.json, which must have this program's schema version.
@@ -272,12 +304,13 @@ impl TrialFolder {
 
     /// Renames the folder back to its partial name, replacing the leftover of an earlier attempt.
     fn set_aside(self) -> Result<PathBuf, RecordError> {
-        let partial = partial_name(&self.root);
+        let TrialFiles { root } = self.files;
+        let partial = partial_name(&root);
         remove_if_there(&partial)?;
-        fs::rename(&self.root, &partial)
-            .and_then(|()| self.root.parent().map_or(Ok(()), sync_folder))
+        fs::rename(&root, &partial)
+            .and_then(|()| root.parent().map_or(Ok(()), sync_folder))
             .map_err(|source| RecordError::Rename {
-                from: self.root,
+                from: root,
                 to: partial.clone(),
                 source,
             })?;
@@ -289,117 +322,54 @@ impl TrialFolder {
 /// stays for inspection, is never read, and is removed when the trial is begun again.
 #[derive(Debug)]
 pub struct PartialTrial {
-    root: PathBuf,
-    target: PathBuf,
+    files: TrialFiles,
+    target: TrialFiles,
+}
+
+impl Deref for PartialTrial {
+    type Target = TrialFiles;
+
+    fn deref(&self) -> &TrialFiles {
+        &self.files
+    }
 }
 
 impl PartialTrial {
     /// Begins the trial whose final folder is `target`: removes what a killed attempt left there or under the partial
     /// name, and creates `target.partial`. It is an error if the trial is already complete.
     pub fn begin(target: impl Into<PathBuf>) -> Result<PartialTrial, RecordError> {
-        let target = target.into();
-        if !is_leftover(&target) {
-            return Err(RecordError::AlreadyComplete { path: target });
+        let target = TrialFiles {
+            root: target.into(),
+        };
+        if !target.are_leftover() {
+            return Err(RecordError::AlreadyComplete { path: target.root });
         }
-        remove_if_there(&target)?;
-        let root = partial_name(&target);
+        remove_if_there(&target.root)?;
+        let root = partial_name(&target.root);
         remove_if_there(&root)?;
         fs::create_dir_all(&root).map_err(|source| RecordError::Create {
             path: root.clone(),
             source,
         })?;
-        Ok(PartialTrial { root, target })
-    }
-
-    /// The folder while it is partial; logs of peers, for example, go there.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Where `requests.parquet` is to be written.
-    pub fn requests(&self) -> PathBuf {
-        requests(&self.root)
-    }
-
-    /// Where `packets.parquet` is to be written.
-    pub fn packets(&self) -> PathBuf {
-        packets(&self.root)
-    }
-
-    /// Where `exchanges.parquet` is to be written.
-    pub fn exchanges(&self) -> PathBuf {
-        exchanges(&self.root)
-    }
-
-    /// Where `frames.parquet` is to be written.
-    pub fn frames(&self) -> PathBuf {
-        frames(&self.root)
-    }
-
-    /// Where `sockets.parquet` is to be written.
-    pub fn sockets(&self) -> PathBuf {
-        sockets(&self.root)
-    }
-
-    /// Where `causes.parquet` is to be written, if causes can be known.
-    pub fn causes(&self) -> PathBuf {
-        causes(&self.root)
-    }
-
-    /// Where `drops.parquet` is to be written, together with `causes.parquet`.
-    pub fn drops(&self) -> PathBuf {
-        drops(&self.root)
-    }
-
-    /// Where `findings.json` is to be written.
-    pub fn findings(&self) -> PathBuf {
-        findings(&self.root)
-    }
-
-    /// Where `tls-keys.log` is to be written, if any connection uses TLS.
-    pub fn keylog(&self) -> PathBuf {
-        keylog(&self.root)
-    }
-
-    /// Where the packets of a link are to be written, if at all: see [`TrialFolder::capture_of`].
-    pub fn capture_of(&self, link: usize) -> PathBuf {
-        capture(&self.root, link)
-    }
-
-    /// Where `trial.json` is to be written.
-    pub fn record(&self) -> PathBuf {
-        record(&self.root)
+        let files = TrialFiles { root };
+        Ok(PartialTrial { files, target })
     }
 
     /// Renames the folder to its final name. It must have a trial.json by now.
     pub fn complete(self) -> Result<TrialFolder, RecordError> {
-        if !self.record().is_file() {
-            return Err(RecordError::Incomplete { path: self.root });
+        let PartialTrial { files, target } = self;
+        if !files.record().is_file() {
+            return Err(RecordError::Incomplete { path: files.root });
         }
-        sync_folder(&self.root)
-            .and_then(|()| fs::rename(&self.root, &self.target))
-            .and_then(|()| self.target.parent().map_or(Ok(()), sync_folder))
+        sync_folder(&files.root)
+            .and_then(|()| fs::rename(&files.root, &target.root))
+            .and_then(|()| target.root.parent().map_or(Ok(()), sync_folder))
             .map_err(|source| RecordError::Rename {
-                from: self.root,
-                to: self.target.clone(),
+                from: files.root,
+                to: target.root.clone(),
                 source,
             })?;
-        Ok(TrialFolder { root: self.target })
-    }
-}
-
-/// Whether nothing at `root` is worth keeping as a trial: its trial.json is missing or damaged. A trial.json that has
-/// another schema, or that may not be read, makes it a trial: deleting it must be a person's decision.
-fn is_leftover(root: &Path) -> bool {
-    match read_schema(&record(root)) {
-        Err(RecordError::ReadJson { .. }) => true,
-        Err(RecordError::Read { source, .. }) => {
-            matches!(
-                source.kind(),
-                ErrorKind::NotFound | ErrorKind::NotADirectory
-            )
-        }
-        _ => false,
+        Ok(TrialFolder { files: target })
     }
 }
 
@@ -429,53 +399,6 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
         folder
     };
     File::open(folder)?.sync_all()
-}
-
-fn requests(trial: &Path) -> PathBuf {
-    trial.join("requests.parquet")
-}
-
-fn packets(trial: &Path) -> PathBuf {
-    trial.join("packets.parquet")
-}
-
-fn exchanges(trial: &Path) -> PathBuf {
-    trial.join("exchanges.parquet")
-}
-
-fn frames(trial: &Path) -> PathBuf {
-    trial.join("frames.parquet")
-}
-
-fn sockets(trial: &Path) -> PathBuf {
-    trial.join("sockets.parquet")
-}
-
-fn causes(trial: &Path) -> PathBuf {
-    trial.join("causes.parquet")
-}
-
-fn drops(trial: &Path) -> PathBuf {
-    trial.join("drops.parquet")
-}
-
-fn findings(of: &Path) -> PathBuf {
-    of.join("findings.json")
-}
-
-fn keylog(trial: &Path) -> PathBuf {
-    trial.join("tls-keys.log")
-}
-
-fn capture(trial: &Path, link: usize) -> PathBuf {
-    match link {
-        0 => trial.join("link.pcapng"),
-        further => trial.join(format!("link-{}.pcapng", further + 1)),
-    }
-}
-
-fn record(trial: &Path) -> PathBuf {
-    trial.join("trial.json")
 }
 
 #[cfg(test)]

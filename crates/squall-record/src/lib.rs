@@ -40,7 +40,7 @@ mod pcapng;
 mod table;
 
 pub use error::{CellFault, RecordError};
-pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
+pub use folder::{PartialTrial, RunFolder, RunLock, TrialFiles, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan};
 pub use pcapng::{CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, add_secrets};
 pub use table::{

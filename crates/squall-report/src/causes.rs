@@ -6,7 +6,7 @@
 use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_base::record::Cause;
 
-use crate::terminal::printable;
+use crate::text::printable;
 
 /// The length of a bar in characters.
 const BAR: usize = 24;

@@ -6,7 +6,7 @@
 use squall_analysis::change::{CellChange, Changes, FigureChange};
 use squall_analysis::{Overload, Quantile, Reading, figure};
 
-use crate::terminal::printable;
+use crate::text::{aligned, printable};
 
 const TITLES: [&str; 7] = ["", "before", "after", "ratio", "95 %", "MDE", "after is"];
 
@@ -57,31 +57,18 @@ fn trials(cell: &CellChange) -> String {
 }
 
 fn table(cell: &CellChange) -> String {
-    let mut rows = vec![TITLES.map(str::to_owned)];
+    let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     rows.extend(cell.figures.iter().map(row));
-    let mut widths = [0; TITLES.len()];
-    for row in &rows {
-        for (width, field) in widths.iter_mut().zip(row) {
-            *width = field.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::from(" ");
-        for (place, (field, &width)) in row.iter().zip(&widths).enumerate() {
-            // Words are aligned left, numbers right.
-            line += &match place {
-                0 | 6 => format!(" {field:<width$} "),
-                _ => format!(" {field:>width$} "),
-            };
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    // The last column has words, which are aligned left.
+    let said: Vec<String> = rows.iter_mut().filter_map(Vec::pop).collect();
+    let lines = aligned(&rows).into_iter().zip(said);
+    lines
+        .map(|(line, said)| format!("{line}  {said}").trim_end().to_owned() + "\n")
+        .collect()
 }
 
-fn row(change: &FigureChange) -> [String; TITLES.len()] {
+/// A field for each title.
+fn row(change: &FigureChange) -> Vec<String> {
     let unknown = || "n/a".to_owned();
     let ratio = change.ratio;
     let interval = ratio.and_then(|ratio| ratio.interval);
@@ -95,7 +82,7 @@ fn row(change: &FigureChange) -> [String; TITLES.len()] {
         Some(p) => format!("{} (p {})", change.words(), figure::chance(p)),
         None => change.words().to_owned(),
     };
-    [
+    vec![
         change.figure.name().to_owned(),
         reading(change.before),
         reading(change.after),

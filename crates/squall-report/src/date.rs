@@ -4,15 +4,11 @@ use squall_base::civil::CivilTime;
 
 /// Writes a wall-clock time, given in nanoseconds since 1970-01-01 UTC.
 pub(crate) fn utc(unix_ns: u64) -> String {
-    let CivilTime {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        ..
-    } = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
+    format!(
+        "{}-{:02}-{:02} {:02}:{:02} UTC",
+        at.year, at.month, at.day, at.hour, at.minute
+    )
 }
 
 #[cfg(test)]

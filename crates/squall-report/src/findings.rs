@@ -6,7 +6,8 @@
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, RunFinding, Severity};
 
-use crate::terminal::{Colour, Detail, Style, TerminalWriter};
+use crate::terminal::{Detail, TerminalWriter};
+use crate::text::{Colour, Style};
 
 /// The findings as text, its sentences wrapped at `width` characters; empty if there are none.
 pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: Detail) -> String {

@@ -6,7 +6,7 @@
 //! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
 //! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
 //! what is wrong, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials.
+//! without trials; `text` has what all of these share.
 
 mod causes;
 mod changes;
@@ -18,9 +18,11 @@ pub mod load;
 mod payload;
 mod points;
 mod terminal;
+mod text;
 
 pub use changes::changes;
 pub use findings::findings;
 pub use html::html;
 pub use points::TrialPoints;
-pub use terminal::{Colour, Detail, terminal};
+pub use terminal::{Detail, terminal};
+pub use text::Colour;

@@ -85,9 +85,8 @@ pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
             trials,
         });
     }
-    let marks = PointMark::ALL.map(PointMark::words).to_vec();
     let manifest = Manifest {
-        marks,
+        marks: PointMark::all().map(PointMark::words).collect(),
         causes: Cause::ALL.map(Cause::name).to_vec(),
         variants: &summary.variants,
         conditions,
@@ -179,8 +178,6 @@ fn saturated(value: u64) -> u32 {
 }
 
 fn code(mark: PointMark) -> u8 {
-    PointMark::ALL
-        .iter()
-        .position(|&m| m == mark)
-        .unwrap_or_default() as u8
+    let place = PointMark::all().position(|other| other == mark);
+    place.unwrap_or_default() as u8
 }

@@ -47,16 +47,10 @@ pub(crate) enum PointMark {
 
 impl PointMark {
     /// Every mark, in the order of its code.
-    pub(crate) const ALL: [PointMark; 8] = [
-        PointMark::Outcome(Outcome::Answered),
-        PointMark::Outcome(Outcome::Censored),
-        PointMark::Outcome(Outcome::ConnectFailed),
-        PointMark::Outcome(Outcome::TlsFailed),
-        PointMark::Outcome(Outcome::ConnectionClosed),
-        PointMark::Outcome(Outcome::StreamReset),
-        PointMark::Outcome(Outcome::ProtocolError),
-        PointMark::ErrorStatus,
-    ];
+    pub(crate) fn all() -> impl Iterator<Item = PointMark> {
+        let outcomes = Outcome::ALL.into_iter().map(PointMark::Outcome);
+        outcomes.chain([PointMark::ErrorStatus])
+    }
 
     /// In words for a reader.
     pub(crate) fn words(self) -> &'static str {

@@ -11,15 +11,7 @@ use squall_analysis::{
 use squall_base::plan::Measure;
 
 use crate::causes;
-
-/// Whether to use the terminal's colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// Plain text, for files and pipes.
-    Plain,
-    /// ANSI escape sequences (ECMA-48, SGR).
-    Ansi,
-}
+use crate::text::{Colour, Style, WIDTH_AT_LEAST, printable, wrapped};
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,14 +93,6 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
     text
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum Style {
-    Plain,
-    Bold,
-    Faint,
-    Warning,
-}
-
 fn style_of(verdict: &Verdict) -> Style {
     match verdict {
         Verdict::Overloaded { .. } => Style::Warning,
@@ -125,7 +109,7 @@ impl TerminalWriter {
     pub(crate) fn new(width: usize, colour: Colour) -> TerminalWriter {
         TerminalWriter {
             colour,
-            width: width.max(40),
+            width: width.max(WIDTH_AT_LEAST),
         }
     }
 
@@ -144,44 +128,23 @@ impl TerminalWriter {
         self.paragraph(text, Style::Faint, "", &format!("The question: {question}"));
     }
 
-    fn styled(&self, style: Style, text: &str) -> String {
-        let code = match (self.colour, style) {
-            (Colour::Plain, _) | (_, Style::Plain) => return text.to_owned(),
-            (Colour::Ansi, Style::Bold) => 1,
-            (Colour::Ansi, Style::Faint) => 2,
-            (Colour::Ansi, Style::Warning) => 33,
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
-    }
-
     /// Wraps `sentence` at the width; further lines are indented by two more columns.
     pub(crate) fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
-        let mut line = indent.to_owned();
-        let mut has_word = false;
-        for word in printable(sentence).split_whitespace() {
-            if has_word && line.chars().count() + 1 + word.chars().count() > self.width {
-                text.push_str(&self.styled(style, &line));
-                text.push('\n');
-                line = format!("{indent}  ");
-                has_word = false;
-            }
-            if has_word {
-                line.push(' ');
-            }
-            line.push_str(word);
-            has_word = true;
+        let sentence = printable(sentence);
+        let words = sentence.split_whitespace();
+        for line in wrapped(words, self.width, indent, str::to_owned) {
+            text.push_str(&self.colour.styled(style, &line));
+            text.push('\n');
         }
-        text.push_str(&self.styled(style, &line));
-        text.push('\n');
     }
 
     fn table(&self, text: &mut String, condition: &ConditionSummary, optional_columns: &[&str]) {
         let cells = &condition.cells;
         let mut columns: Vec<(usize, Vec<String>)> = COLUMNS
             .iter()
-            .map(|column| {
-                let title = std::iter::once(column.title.to_owned());
-                let fields: Vec<String> = title.chain(cells.iter().map(column.text)).collect();
+            .map(|(title, field)| {
+                let title = std::iter::once((*title).to_owned());
+                let fields: Vec<String> = title.chain(cells.iter().map(field)).collect();
                 let widths = fields.iter().map(|field| field.chars().count());
                 (widths.max().unwrap_or(0), fields)
             })
@@ -201,7 +164,7 @@ impl TerminalWriter {
         columns[0].0 = columns[0].0.saturating_sub(too_wide).max(shortest);
         for row in 0..=cells.len() {
             let style = if row == 0 { Style::Faint } else { Style::Plain };
-            text.push_str(&self.styled(style, &table_line(&columns, row)));
+            text.push_str(&self.colour.styled(style, &table_line(&columns, row)));
             text.push('\n');
         }
     }
@@ -231,68 +194,23 @@ fn optional_columns(measures: &[Measure]) -> Vec<&'static str> {
 }
 
 /// A column of the table: its title, and its text for a cell. Latencies are in milliseconds.
-struct Column {
-    title: &'static str,
-    text: fn(&CellSummary) -> String,
-}
+type Column = (&'static str, fn(&CellSummary) -> String);
 
 const COLUMNS: [Column; 14] = [
-    Column {
-        title: "in ms",
-        text: |cell| printable(&cell.variant),
-    },
-    Column {
-        title: "mean",
-        text: |cell| latency(cell.mean),
-    },
-    Column {
-        title: "median",
-        text: |cell| latency(cell.median),
-    },
-    Column {
-        title: "IQR",
-        text: |cell| latency(cell.interquartile_range),
-    },
-    Column {
-        title: "p90",
-        text: |cell| latency(cell.p90),
-    },
-    Column {
-        title: "p95",
-        text: |cell| latency(cell.p95),
-    },
-    Column {
-        title: "p99",
-        text: |cell| latency(cell.p99),
-    },
-    Column {
-        title: "95 % of p99",
-        text: |cell| interval(cell.p99),
-    },
-    Column {
-        title: "p99.9",
-        text: |cell| latency(cell.p999),
-    },
-    Column {
-        title: "max",
-        text: |cell| latency(cell.max),
-    },
-    Column {
-        title: "failed",
-        text: |cell| counted(cell, cell.failed),
-    },
-    Column {
-        title: "unfinished",
-        text: |cell| counted(cell, cell.censored),
-    },
-    Column {
-        title: CONNECTIONS,
-        text: |cell| number(cell.connections_opened),
-    },
-    Column {
-        title: "rate/s",
-        text: |cell| number(cell.rate_achieved_per_s),
-    },
+    ("in ms", |cell| printable(&cell.variant)),
+    ("mean", |cell| latency(cell.mean)),
+    ("median", |cell| latency(cell.median)),
+    ("IQR", |cell| latency(cell.interquartile_range)),
+    ("p90", |cell| latency(cell.p90)),
+    ("p95", |cell| latency(cell.p95)),
+    ("p99", |cell| latency(cell.p99)),
+    ("95 % of p99", |cell| interval(cell.p99)),
+    ("p99.9", |cell| latency(cell.p999)),
+    ("max", |cell| latency(cell.max)),
+    ("failed", |cell| counted(cell, cell.failed)),
+    ("unfinished", |cell| counted(cell, cell.censored)),
+    (CONNECTIONS, |cell| number(cell.connections_opened)),
+    ("rate/s", |cell| number(cell.rate_achieved_per_s)),
 ];
 
 fn latency(spread: Option<Spread<Quantile>>) -> String {
@@ -366,11 +284,4 @@ fn cut(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(width - 1).chain(['…']).collect()
-}
-
-/// `text` with its control characters replaced, so that a terminal only prints it.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

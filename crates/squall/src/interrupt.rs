@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use squall_linux::process;
 use squall_linux::stop::StopSignal;
 
-use crate::INTERRUPTED;
+use crate::outcome::INTERRUPTED;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 

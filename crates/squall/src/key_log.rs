@@ -2,7 +2,7 @@
 //! be decrypted while a server is still running.
 //!
 //! The stations supply the lines, in BoringSSL's format. Secrets of a trial are part of its record: see
-//! `worker/collect`.
+//! `run/worker/collect`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
 
-use crate::BadInput;
+use crate::outcome::BadInput;
 
 /// The key log of a command, and the thread that writes it.
 pub(crate) struct KeyLog {

@@ -1,43 +1,39 @@
-//! squall: a wind tunnel for HTTP. This file has the command line and the exit codes. Each command has a file in
-//! `commands`; `worker` is the process that runs one trial.
+//! squall: a wind tunnel for HTTP. This file parses the command line, calls the command, and turns its outcome into an
+//! exit code.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 2 bad usage or recipe, 3 the run
-//! is invalid (health), 99 a threshold was missed, 130 interrupted. `squall link` exits with its command's code.
+//! No command is implemented here: the large ones have a folder of their own, the others a file in `commands`. Results
+//! go to stdout, everything else to stderr. Exit codes (`outcome`): 0 success, 1 failure, 2 bad usage or recipe, 3 the
+//! run is invalid (health), 99 a threshold was missed, 130 interrupted. `squall link` exits with its command's code.
 
 mod awake;
+mod background;
 mod client;
 mod commands;
 mod doctor;
 mod environment;
+mod explain;
+mod import;
 mod interrupt;
 mod key_log;
 mod link;
-mod link_health;
-mod link_totals;
+mod load;
+mod outcome;
 mod output;
 mod pages;
-mod programs;
-mod progress;
 mod recordings;
+mod run;
 mod selftest;
-mod worker;
-mod worker_process;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use outcome::{BAD_INPUT, BadInput, CommandOutcome, FAILED, INTERRUPTED, INVALID};
+
 /// Also serves C code (mimalloc's feature `override`); the reason is in the workspace's Cargo.toml.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-const FAILED: u8 = 1;
-const BAD_INPUT: u8 = 2;
-const INVALID: u8 = 3;
-/// A missed threshold; the same code as k6.
-const THRESHOLD_FAILED: u8 = 99;
-const INTERRUPTED: u8 = 130;
 
 /// A wind tunnel for HTTP: which protocol suits your traffic, and what happens to it on a bad network?
 #[derive(Debug, Parser)]
@@ -51,7 +47,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a recipe: every variant under every condition, with a verdict and a report
-    Run(commands::run::Arguments),
+    Run(run::Arguments),
     /// List the recipes, or print one
     Recipes(commands::recipes::Arguments),
     /// Rebuild the report of a run from its records
@@ -59,11 +55,11 @@ enum Command {
     /// Compare a run with an earlier one: what changed, and how certain that is
     Compare(commands::compare::Arguments),
     /// Show the slowest requests of a run, one request, or one moment in detail
-    Explain(commands::explain::Arguments),
+    Explain(explain::Arguments),
     /// Check what squall can do on this machine, and how to fix what it cannot
-    Doctor(commands::doctor::Arguments),
+    Doctor(doctor::command::Arguments),
     /// Measure the link emulator on this machine, and check it against its targets
-    Selftest(commands::selftest::Arguments),
+    Selftest(selftest::command::Arguments),
     /// Serve HTTP: any version, with any settings, on real ports
     Serve(commands::serve::Arguments),
     /// Forward requests: any HTTP version to clients, any to upstreams
@@ -71,18 +67,18 @@ enum Command {
     /// Send one request, and show what its connection does
     Fetch(commands::fetch::Arguments),
     /// Generate load on a server, and measure its responses
-    Load(Box<commands::load::Arguments>),
+    Load(Box<load::Arguments>),
     /// Convert a recording into a script for `squall load`
-    Import(commands::import::Arguments),
+    Import(import::Arguments),
     /// Run any program behind an emulated network link
-    Link(commands::link::Arguments),
+    Link(link::command::Arguments),
     /// Run the link of `squall link`, which starts this process
     #[command(hide = true)]
     LinkWorker {
         #[command(flatten)]
-        starter: link::Starter,
+        starter: link::plan::Starter,
         #[command(flatten)]
-        arguments: commands::link::Arguments,
+        arguments: link::command::Arguments,
     },
     /// Run one trial; `squall run` starts one such process per trial
     #[command(hide = true)]
@@ -98,67 +94,27 @@ enum Command {
     },
 }
 
-/// The user's input is invalid; nothing has been started.
-#[derive(Debug)]
-struct BadInput {
-    message: String,
-}
-
-impl BadInput {
-    /// An error in one sentence.
-    fn new(sentence: impl std::fmt::Display) -> BadInput {
-        BadInput {
-            message: format!("squall: {sentence}"),
-        }
-    }
-
-    /// Errors in a file, with their positions.
-    fn in_file(rendered: &str) -> BadInput {
-        BadInput {
-            message: rendered.trim_end().to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for BadInput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for BadInput {}
-
-/// How a command that did not fail ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CommandOutcome {
-    Success,
-    Invalid,
-    Interrupted,
-    /// The exit code of a program that was run for the user.
-    Code(u8),
-}
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Recipes(arguments) => commands::recipes::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
-        Command::Explain(arguments) => commands::explain::run(&arguments),
-        Command::Doctor(arguments) => commands::doctor::run(&arguments),
-        Command::Selftest(arguments) => commands::selftest::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Doctor(arguments) => doctor::command::run(&arguments),
+        Command::Selftest(arguments) => selftest::command::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(&arguments),
         Command::Fetch(arguments) => commands::fetch::run(&arguments),
-        Command::Load(arguments) => commands::load::run(&arguments),
-        Command::Import(arguments) => commands::import::run(&arguments),
-        Command::Link(arguments) => commands::link::run(&arguments),
-        Command::LinkWorker { starter, arguments } => commands::link::work(&arguments, &starter),
+        Command::Load(arguments) => load::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Link(arguments) => link::command::run(&arguments),
+        Command::LinkWorker { starter, arguments } => link::command::work(&arguments, &starter),
         Command::TrialWorker {
             folder,
             parent,
             attempt,
-        } => worker::run(&folder, parent, attempt),
+        } => run::worker::run(&folder, parent, attempt),
     };
     match outcome {
         Ok(CommandOutcome::Success) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
 /// Prints results to stdout. If the reader has closed the pipe, nothing happens.
 pub(crate) fn print(text: impl Display) -> Result<()> {
@@ -15,6 +16,13 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints a value to stdout as JSON, indented for people. `what` is its name in error messages.
+pub(crate) fn print_json(value: &(impl Serialize + ?Sized), what: &str) -> Result<()> {
+    let json = serde_json::to_string_pretty(value)
+        .with_context(|| format!("cannot write the {what} as JSON"))?;
+    print(format_args!("{json}\n"))
 }
 
 /// Prints to stderr. Errors are ignored, because there is no other place to report them.

@@ -16,7 +16,7 @@ use squall_record::import::{
     parse_vegeta_json, parse_vegeta_targets,
 };
 
-use crate::BadInput;
+use crate::outcome::BadInput;
 
 /// Reads a script in squall's own format.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {

@@ -3,6 +3,10 @@
 //! Rows may come in any order. Bytes that never arrived stop it.
 
 use squall_base::Time;
+use squall_base::record::Direction;
+
+/// The bytes of one direction of a TCP connection, or of a QUIC stream: connection, stream, direction.
+pub(super) type StreamKey = (u32, Option<u64>, Direction);
 
 /// Bytes of one direction of a connection, or of a stream, with their arrival times.
 #[derive(Clone, Debug, Default)]

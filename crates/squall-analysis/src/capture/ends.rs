@@ -6,10 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{Side, Way};
+use squall_base::record::{PacketRecord, Side, Way};
 use squall_base::{Duration, Time};
 
 use super::round_trips::RoundTrips;
+
+/// A packet as it left its sender, or would have.
+pub(super) struct RankedPacket {
+    pub(super) row: PacketRecord,
+    /// The order among packets that left at the same time.
+    pub(super) rank: usize,
+}
 
 /// The ends of all connections.
 pub(super) struct Ends {

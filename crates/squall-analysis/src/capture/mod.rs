@@ -24,8 +24,8 @@ use squall_base::{Duration, Time};
 
 use crate::causes::PathShape;
 use crate::explain::{self, Explanation, Moment, PacketName, Tables};
-use arrivals::Arrivals;
-use ends::Ends;
+use arrivals::{Arrivals, StreamKey};
+use ends::{Ends, RankedPacket};
 pub use round_trips::RoundTrips;
 
 /// IP protocol.
@@ -53,16 +53,6 @@ pub struct Capture {
     /// By direction, each packet's number in the capture.
     numbers: [Vec<u64>; 2],
 }
-
-/// A packet as it left its sender, or would have.
-struct RankedPacket {
-    row: PacketRecord,
-    /// The order among packets that left at the same time.
-    rank: usize,
-}
-
-/// The bytes of one direction of a TCP connection, or of a QUIC stream: connection, stream, direction.
-type StreamKey = (u32, Option<u64>, Direction);
 
 impl Capture {
     /// Works out what happened at both ends.

@@ -12,12 +12,11 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-use super::arrivals::Arrivals;
-use super::ends::Ends;
+use super::arrivals::{Arrivals, StreamKey};
+use super::ends::{Ends, RankedPacket};
 use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
 use super::round_trips::{RoundTrips, minimum_round_trip};
 use super::tcp::{at_ends, lost, sides};
-use super::{RankedPacket, StreamKey};
 use crate::causes::quic::least_datagram_bytes;
 
 /// Types of frames (RFC 9000, section 19).

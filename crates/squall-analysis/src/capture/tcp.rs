@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side, Way};
 use squall_base::{Duration, Time};
 
-use super::arrivals::Arrivals;
-use super::ends::Ends;
+use super::arrivals::{Arrivals, StreamKey};
+use super::ends::{Ends, RankedPacket};
 use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
 use super::round_trips::{RoundTrips, minimum_round_trip};
-use super::{RankedPacket, StreamKey};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;

@@ -6,8 +6,8 @@
 
 use squall_base::projection;
 use squall_base::record::{
-    Beginning, Direction, ExchangeRecord, Extent, Fate, Outcome, PacketRecord, RequestRecord, Side,
-    SocketRecord, SocketSample, TcpInfo,
+    Beginning, Direction, ExchangeRecord, Extent, Fate, Outcome, PacketRecord, PacketRef,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo,
 };
 use squall_base::{Duration, Time};
 
@@ -53,6 +53,24 @@ projection! {
         pub(super) fate: Fate = row.fate, "fate";
         pub(super) is_corrupted: bool = row.is_corrupted, "corrupted";
         pub(super) is_copy: bool = row.is_copy, "copy";
+    }
+}
+
+impl PacketCells {
+    /// What identifies it among the packets of all links.
+    #[inline]
+    pub(super) fn name(&self) -> PacketRef {
+        PacketRef {
+            hop: self.hop,
+            direction: self.direction,
+            index: self.index,
+        }
+    }
+
+    /// When it reached a receiver that accepts it. A corrupted packet fails TCP's or UDP's checksum, or its AEAD.
+    #[inline]
+    pub(super) fn got_through(&self) -> Option<Time> {
+        self.released.filter(|_| !self.is_corrupted)
     }
 }
 

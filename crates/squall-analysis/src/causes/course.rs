@@ -1,20 +1,23 @@
 //! One request's time in full: what it waited for and when, where its bytes were, whose bytes went ahead of them.
 //!
 //! This is the same walk that makes its row of causes.parquet, with nothing added up. It is kept only for requests that are
-//! asked for, because it takes many times the space. `explain` prepares it for a reader.
+//! asked for, because it takes many times the space. `explain` prepares it for a reader. Both also show times that are
+//! added up by cause: a `CauseTime` each.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-use squall_base::record::{Cause, Direction, Fate};
+use serde::{Deserialize, Serialize};
+use squall_base::record::{Cause, CauseSpans, Direction, Fate};
 use squall_base::{Duration, Time};
 
 use super::connection::{Carrier, Connection};
 use super::drops::RequestIndex;
 use super::message::Message;
+use super::request_marks::ServerMarks;
 use super::stream::{Stream, Transmission};
-use super::timeline::{MessageContext, RequestContext};
-use super::transfer::AT_ONCE;
+use super::timeline::RequestContext;
+use super::transfer::{AT_ONCE, MessageContext};
 use super::walk::{NEVER, WalkStage};
 
 /// How much to report of a request.
@@ -100,6 +103,44 @@ pub struct Stage {
     pub cause: Cause,
 }
 
+/// The time spent on one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseTime {
+    /// The cause.
+    #[serde(
+        serialize_with = "crate::causes::words::cause",
+        deserialize_with = "crate::causes::words::read_cause"
+    )]
+    pub cause: Cause,
+    /// The time, in nanoseconds.
+    #[serde(rename = "ns")]
+    pub time: Duration,
+}
+
+impl CauseTime {
+    /// The non-empty times, the largest first.
+    pub(crate) fn of(spans: &CauseSpans) -> Vec<CauseTime> {
+        let all = Cause::ALL.into_iter().map(|cause| CauseTime {
+            cause,
+            time: spans[cause],
+        });
+        let mut times: Vec<CauseTime> = all
+            .filter(|cause_time| !cause_time.time.is_zero())
+            .collect();
+        times.sort_by_key(|cause_time| Reverse(cause_time.time));
+        times
+    }
+
+    /// The spans that `times` were made from.
+    pub(crate) fn spans(times: &[CauseTime]) -> CauseSpans {
+        let mut spans = CauseSpans::NONE;
+        for cause_time in times {
+            spans[cause_time.cause] = cause_time.time;
+        }
+        spans
+    }
+}
+
 /// When the server had the request and sent its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerTimes {
@@ -114,6 +155,18 @@ pub struct ServerTimes {
     /// When its socket had taken the response's last byte.
     #[serde(rename = "response_last_ns")]
     pub response_last: Option<Time>,
+}
+
+impl ServerTimes {
+    /// The times that a server recorded, on its connection of that number.
+    pub(super) fn of(marks: &ServerMarks, connection: Option<u32>) -> ServerTimes {
+        ServerTimes {
+            connection,
+            request_last: marks.request_last.map(Time::from_nanos),
+            response_first: marks.response_first.map(Time::from_nanos),
+            response_last: marks.response_last.map(Time::from_nanos),
+        }
+    }
 }
 
 /// A message's passage over the link.
@@ -202,15 +255,12 @@ pub(super) fn of(
             index,
         ))
     };
+    let connection = place.and_then(|(connection, _)| connection.server);
+    let times = |server| ServerTimes::of(server, connection);
     Course {
         request: context.marks.request,
         stages: stages.into_iter().map(stage).collect(),
-        server: context.server.map(|server| ServerTimes {
-            connection: place.and_then(|(connection, _)| connection.server),
-            request_last: server.request_last.map(Time::from_nanos),
-            response_first: server.response_first.map(Time::from_nanos),
-            response_last: server.response_last.map(Time::from_nanos),
-        }),
+        server: context.server.map(times),
         up: passage(Direction::Up, context.request.as_ref()),
         down: passage(Direction::Down, context.response.as_ref()),
         hops: Vec::new(),

@@ -10,7 +10,7 @@ use squall_base::record::{Direction, Extent, Side};
 use super::columns::ExchangeCells;
 use super::numbered::NumberMap;
 use super::packed::{Coder, PackedRows, mask_of};
-use super::timeline::ServerMarks;
+use super::request_marks::ServerMarks;
 
 /// Where a request and its response lie, by direction.
 #[derive(Clone, Copy, Debug, Default)]

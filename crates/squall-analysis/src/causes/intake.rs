@@ -1,20 +1,19 @@
 //! Takes in the records of a trial for attribution: one by one, keeping only what it needs, by connection and packed.
 //!
 //! Nothing is joined here; `connection` does that. Rows of one table come in the order of the table, tables in any order.
-//! `packed` says how they are kept; `requests`, `exchanges`, `frames`, `tcp` and `quic` say what is kept of them.
+//! `packed` says how they are kept; `requests` and `request_marks`, `exchanges`, `frames`, `tcp` and `quic` say what is kept
+//! of them.
 
-use squall_base::Time;
-use squall_base::record::{Fate, FrameRecord, Outcome, PacketRef, Side};
+use squall_base::record::{Fate, FrameRecord, PacketRef, Side};
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::exchanges::Exchanges;
 use super::frames::{self, SideRecords};
 use super::numbered::NumberMap;
 use super::path::Path;
-use super::queue::WAIT_AT_LEAST;
+use super::request_marks::RequestMarks;
 use super::requests::Requests;
 use super::sending::Account;
-use super::walk::Span;
 use super::{quic, tcp};
 
 /// IP protocols.
@@ -22,55 +21,6 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 const SYN: u8 = 0x02;
-
-/// The marks of a request that its timeline is made of, in nanoseconds where they may be missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RequestMarks {
-    pub(super) request: u64,
-    pub(super) intended: Time,
-    pub(super) taken_up: Time,
-    pub(super) end: Time,
-    pub(super) slot: Option<u64>,
-    pub(super) connected: Option<u64>,
-    pub(super) secured: Option<u64>,
-    pub(super) written_first: Option<u64>,
-    pub(super) written_last: Option<u64>,
-    pub(super) connection: Option<u32>,
-    pub(super) stream: Option<u64>,
-    pub(super) outcome: Outcome,
-    /// When the first and the last byte of the response reached the server, if it got the response from another station.
-    pub(super) relayed: Option<(u64, u64)>,
-}
-
-impl RequestMarks {
-    /// When it waited for a connection or stream, if that was long enough to count.
-    pub(super) fn queued(&self) -> Option<Span> {
-        let from = self.taken_up.as_nanos();
-        let to = self.slot.unwrap_or(self.end.as_nanos());
-        let is_wait = to.saturating_sub(from) >= WAIT_AT_LEAST;
-        is_wait.then_some(Span { from, to })
-    }
-
-    /// From a row of requests.parquet.
-    pub(super) fn of(row: &RequestCells) -> RequestMarks {
-        let nanos = |time: Option<Time>| time.map(Time::as_nanos);
-        RequestMarks {
-            request: row.request,
-            intended: row.intended,
-            taken_up: row.taken_up,
-            end: row.end,
-            slot: nanos(row.slot),
-            connected: nanos(row.connected),
-            secured: nanos(row.secured),
-            written_first: nanos(row.written_first),
-            written_last: nanos(row.written_last),
-            connection: row.connection,
-            stream: row.stream,
-            outcome: row.outcome,
-            relayed: None,
-        }
-    }
-}
 
 /// A dropped packet without bytes that any request waits for.
 #[derive(Clone, Copy, Debug)]
@@ -202,11 +152,7 @@ impl Inputs {
         let is_bare = row.protocol != UDP && row.payload_len == 0 && row.tcp_flags & SYN == 0;
         if is_bare && (row.fate.is_drop() || row.fate == Fate::WriteError) {
             self.bare_drops.push(BareDrop {
-                packet: PacketRef {
-                    hop: row.hop,
-                    direction: row.direction,
-                    index: row.index,
-                },
+                packet: row.name(),
                 flow: row.flow,
                 arrived: row.arrived.as_nanos(),
                 fate: row.fate,

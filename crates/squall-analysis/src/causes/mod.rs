@@ -11,7 +11,8 @@
 //!   arrived, `connection` brings client, server and link together, `path` knows what a lost packet would have met.
 //! - Waits: `message` says which bytes belong to which message, `windows` when flow control held them back, `sending` what
 //!   held a sender back, `queue` what the requests ahead in a queue waited for.
-//! - A request: `timeline` walks it and `transfer` the passage of one message, over `walk`; `search` finds moments.
+//! - A request: `request_marks` are its moments as both sides recorded them; `timeline` walks it and `transfer` the passage
+//!   of one message, over `walk`; `search` finds moments.
 //! - Lost packets: `drops` and `repair`.
 //! - Paths of several hops: `hops` does all this hop by hop.
 //! - For readers: `course` is one request in full, for `explain`; `shares` adds up whole runs, for reports.
@@ -38,6 +39,7 @@ mod path;
 mod queue;
 pub(crate) mod quic;
 mod repair;
+mod request_marks;
 mod requests;
 mod rows;
 mod search;
@@ -58,22 +60,24 @@ use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 pub use columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections, sender};
 pub use course::{
-    Course, Detail, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue, ServerTimes, Stage,
+    CauseTime, Course, Detail, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue,
+    ServerTimes, Stage,
 };
 use drops::{MessageIndex, RequestIndex, Victims};
 use exchanges::{ConnectionExchanges, Extents, ServerRow};
 use frames::SideRecords;
 pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
-use intake::RequestMarks;
 use message::{Bytes, Message, WireMapping};
 use queue::{Occupancy, Slices};
+use request_marks::{RequestMarks, ServerMarks};
 use requests::IndexedRequest;
 pub use rows::CauseRows;
 use rows::CauseRowsBuilder;
 pub(crate) use rows::without_roots;
 pub use shares::{BANDS, Band, BandTime, CellBandTimes, RunBandTimes, TrialBandTimes};
-use timeline::{MessageContext, RequestContext, ServerMarks};
+use timeline::RequestContext;
+use transfer::MessageContext;
 use walk::Span;
 
 /// The results of attribution.

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::Direction;
-
 use super::columns::PacketCells;
-
 use super::search::up_to;
+use super::stream::Transmission;
+use super::walk::NEVER;
 
 /// Both directions of the link, as delivered packets met them.
 #[derive(Debug, Default)]
@@ -121,13 +120,6 @@ impl ServiceChunk {
     }
 }
 
-/// How long a packet would have waited, and when it would have been delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ExpectedTransit {
-    pub(super) queueing: u64,
-    pub(super) due: u64,
-}
-
 impl Path {
     /// Takes a packet, in any order.
     pub(super) fn add(&mut self, packet: &PacketCells) {
@@ -156,19 +148,23 @@ impl Path {
         }
     }
 
-    /// What a packet that reached the link at `sent` would have met. If a direction delivered nothing, the packet is taken
-    /// to arrive immediately.
-    pub(super) fn expected(&self, direction: Direction, sent: u64) -> ExpectedTransit {
-        let way = &self.directions[direction as usize];
-        let delay = before(&way.delays, sent)
+    /// Gives a transmission that was dropped before it was due the times that it would have had.
+    #[inline]
+    pub(super) fn fill_in(&self, tx: &mut Transmission) {
+        if tx.due == NEVER {
+            self.set_expected(tx);
+        }
+    }
+
+    /// Sets what a transmission would have met. If its direction delivered nothing, it is taken to arrive immediately.
+    fn set_expected(&self, tx: &mut Transmission) {
+        let way = &self.directions[tx.packet.direction as usize];
+        let delay = before(&way.delays, tx.sent)
             .or(way.delays.first().copied())
             .map_or(0, |(_, delay)| delay);
-        let free = way.served.before(sent).unwrap_or(0);
-        let queueing = free.saturating_sub(sent);
-        ExpectedTransit {
-            queueing,
-            due: sent.saturating_add(queueing).saturating_add(delay),
-        }
+        let free = way.served.before(tx.sent).unwrap_or(0);
+        tx.queueing = free.saturating_sub(tx.sent);
+        tx.due = tx.sent.saturating_add(tx.queueing).saturating_add(delay);
     }
 }
 

@@ -353,18 +353,9 @@ impl PackedFlow {
             return;
         }
         self.hop = packet.hop;
-        // A corrupted datagram fails UDP's checksum or its AEAD.
-        let arrived = if packet.is_corrupted {
-            NEVER
-        } else {
-            packet.released.map_or(NEVER, Time::as_nanos)
-        };
+        let arrived = packet.got_through().map_or(NEVER, Time::as_nanos);
         let mut datagram = Datagram {
-            packet: PacketRef {
-                hop: packet.hop,
-                direction: packet.direction,
-                index: packet.index,
-            },
+            packet: packet.name(),
             payload: u64::from(packet.length).saturating_sub(IP_UDP_BYTES),
             sent: packet.arrived.as_nanos(),
             queueing: packet.queueing.as_nanos(),
@@ -468,11 +459,7 @@ fn transmission(datagram: &Datagram, path: &Path) -> Transmission {
         arrived: datagram.arrived,
         fate: datagram.fate,
     };
-    if datagram.due == NEVER {
-        let expected = path.expected(datagram.packet.direction, datagram.sent);
-        tx.queueing = expected.queueing;
-        tx.due = expected.due;
-    }
+    path.fill_in(&mut tx);
     tx
 }
 

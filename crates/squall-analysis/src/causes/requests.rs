@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use squall_base::Time;
 use squall_base::record::Outcome;
 
-use super::intake::RequestMarks;
 use super::numbered::NumberMap;
 use super::packed::{Coder, PackedRows, mask_of};
+use super::request_marks::RequestMarks;
 use super::walk::Span;
 
 /// How soon a SYN follows the moment in which a request was given a new connection: both happen in one call.
@@ -44,26 +44,8 @@ impl Default for PackedRequests {
     fn default() -> PackedRequests {
         PackedRequests {
             rows: PackedRows::default(),
-            before: (0, blank_marks(None)),
+            before: (0, RequestMarks::BLANK),
         }
-    }
-}
-
-fn blank_marks(connection: Option<u32>) -> RequestMarks {
-    RequestMarks {
-        request: 0,
-        intended: Time::ZERO,
-        taken_up: Time::ZERO,
-        end: Time::ZERO,
-        slot: None,
-        connected: None,
-        secured: None,
-        written_first: None,
-        written_last: None,
-        connection,
-        stream: None,
-        outcome: Outcome::Answered,
-        relayed: None,
     }
 }
 
@@ -131,9 +113,13 @@ impl PackedRequests {
     }
 
     fn unpack(&self, connection: Option<u32>) -> Vec<IndexedRequest> {
-        let mut all = vec![(0, blank_marks(connection)); self.rows.rows()];
+        let blank = RequestMarks {
+            connection,
+            ..RequestMarks::BLANK
+        };
+        let mut all = vec![(0, blank); self.rows.rows()];
         let mut reader = self.rows.read();
-        let mut before = &(0, blank_marks(None));
+        let mut before = &(0, RequestMarks::BLANK);
         for placed in &mut all {
             code(&mut reader, before, placed);
             before = placed;
@@ -265,7 +251,7 @@ mod tests {
         let waiting = |request: u64, slot: u64| RequestMarks {
             request,
             slot: Some(slot),
-            ..blank_marks(None)
+            ..RequestMarks::BLANK
         };
         let mut requests = Requests::default();
         requests.add(RequestMarks {

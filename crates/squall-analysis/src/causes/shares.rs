@@ -9,7 +9,7 @@ use squall_base::Duration;
 use squall_base::plan::{Condition, Plan};
 use squall_base::record::{CauseSpans, CausesRecord, Phase, RequestRecord, TrialRecord, Validity};
 
-use crate::explain::CauseTime;
+use super::course::CauseTime;
 
 /// A band of a trial's requests, by response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

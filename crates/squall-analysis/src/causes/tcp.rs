@@ -339,20 +339,11 @@ impl PackedFlow {
         self.hop = packet.hop;
         let direction = packet.direction;
         let arrived = packet.arrived.as_nanos();
-        // A corrupted packet fails its checksum, so TCP never sees it.
-        let released = if packet.is_corrupted {
-            NEVER
-        } else {
-            packet.released.map_or(NEVER, Time::as_nanos)
-        };
+        let released = packet.got_through().map_or(NEVER, Time::as_nanos);
         let flags = packet.tcp_flags & (SYN | ACK);
         let mut row = PacketRow {
             segment: Segment {
-                packet: PacketRef {
-                    hop: packet.hop,
-                    direction,
-                    index: packet.index,
-                },
+                packet: packet.name(),
                 arrived,
                 queueing: packet.queueing.as_nanos(),
                 due: packet.planned.map_or(NEVER, Time::as_nanos),
@@ -522,11 +513,7 @@ fn transmission(segment: &Segment, start: u64, path: &Path) -> Transmission {
         arrived: segment.released,
         fate: segment.fate,
     };
-    if segment.due == NEVER {
-        let expected = path.expected(segment.packet.direction, segment.arrived);
-        tx.queueing = expected.queueing;
-        tx.due = expected.due;
-    }
+    path.fill_in(&mut tx);
     tx
 }
 

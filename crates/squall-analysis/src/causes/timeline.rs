@@ -1,74 +1,18 @@
 //! One request's timeline: queue, handshakes, the request's passage, the server, the response's passage.
 //!
-//! It joins the marks of both sides with the passage of the bytes (`transfer`). Whatever was not recorded stays unknown: it
-//! guesses nothing. `message` says where a message's bytes are, `stream` when they arrived.
+//! It joins the marks of both sides (`request_marks`) with the passage of the bytes (`transfer`). Whatever was not recorded
+//! stays unknown: it guesses nothing. `message` says where a message's bytes are, `stream` when they arrived.
 
-use squall_base::record::{Cause, Direction, Outcome};
+use squall_base::record::{Cause, Outcome};
 
-use super::connection::{Connection, Handshake};
-use super::intake::RequestMarks;
-use super::message::Message;
-use super::quic::QuicConnection;
-use super::sending::{SenderState, SenderTimeline};
-use super::stream::Stream;
-use super::transfer::{AT_ONCE, Transfer, spans_within};
+use super::connection::Handshake;
+use super::request_marks::{RequestMarks, ServerMarks, UNMARKED};
+use super::sending::SenderState;
+use super::transfer::{AT_ONCE, MessageContext, Transfer, spans_within};
 use super::walk::{NEVER, Span, Walk, WalkResult};
-use super::windows::Windows;
 
 /// How much of a request a server has if it responds without waiting for the end: what a first segment holds.
 const HEAD_BYTES: u64 = 1_200;
-
-/// What is known of a message in one direction of a connection.
-pub(super) struct MessageContext<'a> {
-    pub(super) stream: &'a Stream,
-    pub(super) message: &'a Message,
-    pub(super) connection: &'a Connection,
-    pub(super) direction: Direction,
-    /// Flow control of the sender, if it has any, and the stream's id.
-    pub(super) windows: Option<(&'a Windows, u64)>,
-    /// For QUIC, whose engine holds bytes until their packet may leave; a TCP socket takes them before that.
-    pub(super) quic: Option<&'a QuicConnection>,
-    /// Whether its sender's rows were derived from packets.
-    pub(super) is_observed: bool,
-}
-
-impl<'a> MessageContext<'a> {
-    /// What held its sender back.
-    pub(super) fn timeline(&self) -> &'a SenderTimeline {
-        self.connection.timeline(self.direction)
-    }
-
-    /// When its sender first got an acknowledgement after `time`.
-    pub(super) fn acknowledged_after(&self, time: u64) -> Option<u64> {
-        self.connection.acknowledged_after(self.direction, time)
-    }
-
-    /// When the message's first byte first reached the link.
-    fn first_sent(&self) -> Option<u64> {
-        let start = self.message.start();
-        let place = self.stream.places(start, start + 1).next()?;
-        let piece = &self.stream.pieces[place];
-        Some(self.stream.txs[piece.first as usize].sent)
-    }
-}
-
-/// What the server's side recorded.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ServerMarks {
-    pub(super) request_last: Option<u64>,
-    pub(super) response_first: Option<u64>,
-    pub(super) response_last: Option<u64>,
-    /// When it had the response to send, if it is one of our stations.
-    pub(super) ready: Option<u64>,
-}
-
-/// The marks of a server that recorded nothing.
-const UNMARKED: ServerMarks = ServerMarks {
-    request_last: None,
-    response_first: None,
-    response_last: None,
-    ready: None,
-};
 
 /// All that is known about a request.
 pub(super) struct RequestContext<'a> {

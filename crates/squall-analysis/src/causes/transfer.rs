@@ -7,13 +7,15 @@
 //! missing, those are the cause, because a sender that misses acknowledgements stops sending. For everything else that held
 //! the sender back, its connection is consulted (`sending`).
 
-use squall_base::record::Cause;
+use squall_base::record::{Cause, Direction};
 
+use super::connection::Connection;
 use super::message::Message;
-use super::sending::SenderState;
-use super::stream::Piece;
-use super::timeline::MessageContext;
+use super::quic::QuicConnection;
+use super::sending::{SenderState, SenderTimeline};
+use super::stream::{Piece, Stream};
 use super::walk::{NEVER, Span, Walk};
+use super::windows::Windows;
 
 /// If a message is sent within a millisecond, and without an acknowledgement in between, nothing held it back: the system
 /// call and the link's thread took that time.
@@ -21,6 +23,40 @@ pub(super) const AT_ONCE: u64 = 1_000_000;
 
 /// Up to this many spans have their edges sorted on the stack.
 const FEW_SPANS: usize = 6;
+
+/// What is known of a message in one direction of a connection.
+pub(super) struct MessageContext<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) message: &'a Message,
+    pub(super) connection: &'a Connection,
+    pub(super) direction: Direction,
+    /// Flow control of the sender, if it has any, and the stream's id.
+    pub(super) windows: Option<(&'a Windows, u64)>,
+    /// For QUIC, whose engine holds bytes until their packet may leave; a TCP socket takes them before that.
+    pub(super) quic: Option<&'a QuicConnection>,
+    /// Whether its sender's rows were derived from packets.
+    pub(super) is_observed: bool,
+}
+
+impl<'a> MessageContext<'a> {
+    /// What held its sender back.
+    pub(super) fn timeline(&self) -> &'a SenderTimeline {
+        self.connection.timeline(self.direction)
+    }
+
+    /// When its sender first got an acknowledgement after `time`.
+    pub(super) fn acknowledged_after(&self, time: u64) -> Option<u64> {
+        self.connection.acknowledged_after(self.direction, time)
+    }
+
+    /// When the message's first byte first reached the link.
+    pub(super) fn first_sent(&self) -> Option<u64> {
+        let start = self.message.start();
+        let place = self.stream.places(start, start + 1).next()?;
+        let piece = &self.stream.pieces[place];
+        Some(self.stream.txs[piece.first as usize].sent)
+    }
+}
 
 /// A message on its way.
 pub(super) struct Transfer<'a> {

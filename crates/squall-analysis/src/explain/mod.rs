@@ -10,13 +10,14 @@ mod request;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use squall_base::record::{
-    Cause, CauseSpans, Direction, DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord,
-    PacketRef, Phase, Repair, RequestRecord, SocketRecord,
+    Direction, DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord, PacketRef, Phase,
+    Repair, RequestRecord, SocketRecord,
 };
 use squall_base::{Duration, Time};
 
+pub use crate::causes::CauseTime;
 use crate::causes::{PathInputs, PathShape};
 pub use moment::{
     CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
@@ -62,44 +63,6 @@ pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> 
     slowest.sort_by_key(|row| (Reverse(row.response_time()), row.request));
     slowest.truncate(count);
     slowest
-}
-
-/// The time spent on one cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CauseTime {
-    /// The cause.
-    #[serde(
-        serialize_with = "crate::causes::words::cause",
-        deserialize_with = "crate::causes::words::read_cause"
-    )]
-    pub cause: Cause,
-    /// The time, in nanoseconds.
-    #[serde(rename = "ns")]
-    pub time: Duration,
-}
-
-impl CauseTime {
-    /// The non-empty times, the largest first.
-    pub(crate) fn of(spans: &CauseSpans) -> Vec<CauseTime> {
-        let all = Cause::ALL.into_iter().map(|cause| CauseTime {
-            cause,
-            time: spans[cause],
-        });
-        let mut times: Vec<CauseTime> = all
-            .filter(|cause_time| !cause_time.time.is_zero())
-            .collect();
-        times.sort_by_key(|cause_time| Reverse(cause_time.time));
-        times
-    }
-
-    /// The spans that `times` were made from.
-    pub(crate) fn spans(times: &[CauseTime]) -> CauseSpans {
-        let mut spans = CauseSpans::NONE;
-        for cause_time in times {
-            spans[cause_time.cause] = cause_time.time;
-        }
-        spans
-    }
 }
 
 /// Names a packet of a link.

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use squall_base::plan::Condition;
 use squall_base::record::{TrialRecord, Validity};
 
-use super::{Finding, generator_late};
+use super::finding::Finding;
+use super::generator_late;
 
 /// The findings of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,9 +4,10 @@ use squall_base::Duration;
 use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count, number};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::flows::DirectionTotals;
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "bufferbloat",
@@ -55,22 +56,16 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("packets that waited for longer", late),
         count("packets that the queue dropped", drops),
     ];
-    let fixes = vec![
-        case.link_fix(sender, Knob::QueueDiscipline),
-        case.link_fix(sender, Knob::CongestionControl),
-    ];
+    let mut fixes = vec![case.link_fix(sender, Knob::QueueDiscipline)];
+    fixes.extend(case.bbr_fix(sender));
     if case.has_causes() {
         return case.detection_by_time(case.cost_of(Cause::Link), OF_TIME_AT_LEAST, numbers, fixes);
     }
     Some(Detection {
-        share: CostShare {
-            part: late as f64 / totals.data_packets as f64,
-            of: Whole::Packets,
-        },
-        evidence: Evidence {
-            numbers,
-            requests: Vec::new(),
-        },
+        part: late as f64 / totals.data_packets as f64,
+        of: Whole::Packets,
+        numbers,
+        requests: Vec::new(),
         fixes,
     })
 }

@@ -4,6 +4,7 @@
 //! of that link and the time on its hop. Shares of time cover the measured requests; counts of connections and frames cover
 //! the whole trial.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
@@ -13,11 +14,12 @@ use squall_base::record::{
 };
 
 use super::costs::Costs;
+use super::finding::{Detection, Fix, Number, Whole};
 use super::flows::Flows;
 use super::frames::ConnectionFrames;
 use super::knob::{Knob, fix};
 use super::records::{ConnectionKey, Records, RequestRow};
-use super::{CostShare, Detection, Evidence, Fix, Number, Whole};
+use super::sockets::Sockets;
 use crate::causes::{Attribution, without_roots};
 
 /// Anything under 1 % of response time is not reported: it would not change a three-digit figure, neither the mean nor a
@@ -138,6 +140,28 @@ impl<'a> Case<'a> {
         frames.filter(|((hop, ..), _)| self.link.is_none_or(|link| *hop == link))
     }
 
+    /// The sockets of that side of the link's hop.
+    pub(super) fn sockets_of(&self, side: Side) -> impl Iterator<Item = &Sockets> {
+        let (hop, _) = self.link_hop();
+        let sockets = self.records.sockets.iter();
+        let of_side = sockets.filter(move |((on, of, _), _)| *on == hop && *of == side);
+        of_side.map(|(_, socket)| socket)
+    }
+
+    /// The side that flow control stopped longer, by what `blocked_ns` reads from each connection's frames. If they show no
+    /// difference, as those of HTTP/3, it is the side that sends more body bytes.
+    pub(super) fn most_blocked(&self, blocked_ns: fn(&ConnectionFrames) -> u64) -> Side {
+        let [client, server] = Side::ALL.map(|side| {
+            let of_side = self.frames().filter(|((_, of, _), _)| *of == side);
+            of_side.map(|(_, frames)| blocked_ns(frames)).sum::<u64>()
+        });
+        match client.cmp(&server) {
+            Ordering::Greater => Side::Client,
+            Ordering::Less => Side::Server,
+            Ordering::Equal => self.main_sender(),
+        }
+    }
+
     /// The row of a request by its number.
     pub(super) fn row(&self, request: u64) -> Option<&RequestRow> {
         let found = self
@@ -168,6 +192,12 @@ impl<'a> Case<'a> {
         };
         let place = self.by_stream.get(&(connection, stream))?;
         Some(&self.records.requests[*place])
+    }
+
+    /// The request on a stream, like `row_of_stream`, if it was measured.
+    pub(super) fn measured_row(&self, key: ConnectionKey, stream: u64) -> Option<&RequestRow> {
+        let row = self.row_of_stream(key, stream);
+        row.filter(|row| row.is_measured)
     }
 
     /// What a cause cost the measured requests, including those that waited behind the ones it hit.
@@ -202,14 +232,10 @@ impl<'a> Case<'a> {
         numbers.insert(0, number("time that it cost", costs.millis(), "ms"));
         numbers.insert(1, count("requests that it cost time", costs.count()));
         Some(Detection {
-            share: CostShare {
-                part,
-                of: Whole::ResponseTime,
-            },
-            evidence: Evidence {
-                numbers,
-                requests: costs.worst(),
-            },
+            part,
+            of: Whole::ResponseTime,
+            numbers,
+            requests: costs.worst(),
             fixes,
         })
     }
@@ -295,6 +321,12 @@ impl<'a> Case<'a> {
     /// The station at that side of a hop, and what to set there.
     pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Fix {
         fix(&self.trial.trial.variant, hop, side, knob)
+    }
+
+    /// BBR at that side of the link's hop, unless it runs there already.
+    pub(super) fn bbr_fix(&self, side: Side) -> Option<Fix> {
+        let is_bbr = self.congestion_control(side).starts_with("bbr");
+        (!is_bbr).then(|| self.link_fix(side, Knob::CongestionControl))
     }
 
     /// A fix at that side of the link's hop.

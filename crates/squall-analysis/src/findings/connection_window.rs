@@ -1,10 +1,11 @@
 //! Data waited because the connection's flow-control window was exhausted, while its stream's was not.
 
-use squall_base::record::{Cause, Side};
+use squall_base::record::Cause;
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "connection_window",
@@ -17,19 +18,7 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let blocked = |side| {
-        let frames = case.frames();
-        let of_side = frames.filter(|((_, of, _), _)| *of == side);
-        of_side
-            .map(|(_, frames)| frames.connection.blocked_ns)
-            .sum::<u64>()
-    };
-    let (client, server) = (blocked(Side::Client), blocked(Side::Server));
-    let sender = match client.cmp(&server) {
-        std::cmp::Ordering::Greater => Side::Client,
-        std::cmp::Ordering::Less => Side::Server,
-        std::cmp::Ordering::Equal => case.main_sender(),
-    };
+    let sender = case.most_blocked(|frames| frames.connection.blocked_ns);
     let mut frames = case.frames();
     let of_sender = frames.find(|((_, side, _), _)| *side == sender);
     let window = of_sender.and_then(|(_, frames)| frames.connection.window);

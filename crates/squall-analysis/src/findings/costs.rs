@@ -5,7 +5,7 @@
 use squall_base::Duration;
 
 /// How many requests a finding names: enough to open one after the other.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 
 /// Spans of time, each of one request.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,9 @@
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "full_handshakes",
@@ -35,17 +36,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         return None;
     }
     Some(Detection {
-        share: CostShare {
-            part: opened * full as f64 / (full + resumed) as f64,
-            of: Whole::Requests,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("full handshakes", full),
-                count("resumed handshakes", resumed),
-            ],
-            requests: Vec::new(),
-        },
+        part: opened * full as f64 / (full + resumed) as f64,
+        of: Whole::Requests,
+        numbers: vec![
+            count("full handshakes", full),
+            count("resumed handshakes", resumed),
+        ],
+        requests: Vec::new(),
         fixes: vec![
             case.fix(1, Side::Server, Knob::Resumption),
             case.fix(1, Side::Client, Knob::Resumption),

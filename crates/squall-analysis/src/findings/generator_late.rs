@@ -5,9 +5,10 @@ use squall_base::{Duration, Time};
 
 use super::case::{Case, number};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
 use super::records::RequestRow;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "generator_late",

@@ -3,10 +3,10 @@
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
-use super::costs::Costs;
-use super::handshake_per_request::handshake;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
+use super::handshake_per_request::openings;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "goaway_churn",
@@ -27,12 +27,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let clients = case.records.frames.iter();
     let clients = clients.filter(|((hop, side, _), _)| *hop == 1 && *side == Side::Client);
     let goaways: u64 = clients.map(|(_, frames)| frames.goaways_received).sum();
-    let mut costs = Costs::default();
-    let mut opened = 0_u64;
-    for row in case.measured().filter(|row| row.has_opened) {
-        opened += 1;
-        costs.add(row.request, handshake(row));
-    }
+    let (opened, costs) = openings(case);
     let requests = case.measured_count();
     let is_churn = opened as f64 >= NEW_CONNECTIONS_AT_LEAST * requests as f64 && opened > 0;
     if goaways < GOAWAYS_AT_LEAST || !is_churn {

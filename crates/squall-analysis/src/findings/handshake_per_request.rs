@@ -1,13 +1,12 @@
 //! Most requests open a new connection.
 
-use squall_base::Duration;
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::records::RequestRow;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "handshake_per_request",
@@ -24,21 +23,23 @@ const OPENED_AT_LEAST: f64 = 0.5;
 /// Fewer requests may just be a pool that fills.
 const REQUESTS_AT_LEAST: u64 = 20;
 
-/// How long a request waited for its new connection: the handshake of TCP and that of TLS or QUIC.
-pub(super) fn handshake(row: &RequestRow) -> Duration {
-    let from = row.slot.unwrap_or(row.taken_up);
-    let to = row.secured.or(row.connected);
-    to.map_or(Duration::ZERO, |to| to.since(from))
+/// How many measured requests opened a connection, and how long each waited for it: for the handshake of TCP and for that of
+/// TLS or QUIC.
+pub(super) fn openings(case: &Case<'_>) -> (u64, Costs) {
+    let mut costs = Costs::default();
+    let mut opened = 0;
+    for row in case.measured().filter(|row| row.has_opened) {
+        opened += 1;
+        let from = row.slot.unwrap_or(row.taken_up);
+        let to = row.secured.or(row.connected);
+        costs.add(row.request, to.unwrap_or(from).since(from));
+    }
+    (opened, costs)
 }
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let requests = case.measured_count();
-    let mut costs = Costs::default();
-    let mut opened = 0_u64;
-    for row in case.measured().filter(|row| row.has_opened) {
-        opened += 1;
-        costs.add(row.request, handshake(row));
-    }
+    let (opened, costs) = openings(case);
     if requests < REQUESTS_AT_LEAST || (opened as f64) < OPENED_AT_LEAST * requests as f64 {
         return None;
     }

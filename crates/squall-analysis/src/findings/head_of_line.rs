@@ -3,8 +3,9 @@
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "head_of_line",
@@ -31,10 +32,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("lost packets that delayed others", guilty),
         count("requests that one of them delayed, at most", most),
     ];
-    let fixes = vec![
-        case.link_fix(Side::Client, Knob::OtherProtocol),
-        case.link_fix(case.main_sender(), Knob::CongestionControl),
-    ];
+    let mut fixes = vec![case.link_fix(Side::Client, Knob::OtherProtocol)];
+    fixes.extend(case.bbr_fix(case.main_sender()));
     case.detection_by_time(case.cost_of(Cause::Hol), TIME_AT_LEAST, numbers, fixes)
 }
 
@@ -44,6 +43,22 @@ mod tests {
     use squall_base::record::{Cause, Repair};
 
     use super::super::made::{TestTrial, is_near, ms};
+
+    #[test]
+    fn a_congestion_control_in_force_is_no_fix() {
+        let is_bbr_named = |control: &str| {
+            let mut made = TestTrial::healthy(Protocol::H2);
+            made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);
+            let hop = &mut made.trial.trial.variant.hops[0];
+            for side in [&mut hop.client, &mut hop.server] {
+                side.tcp.congestion_control = control.to_owned();
+            }
+            let finding = made.finding("head_of_line").unwrap();
+            finding.fixes.iter().any(|fix| fix.setting.contains("bbr"))
+        };
+        assert!(is_bbr_named("cubic"));
+        assert!(!is_bbr_named("bbr"));
+    }
 
     #[test]
     fn waiting_behind_others_is_found() {

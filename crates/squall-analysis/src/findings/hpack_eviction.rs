@@ -1,8 +1,9 @@
 //! Header sections that stay as long as the first one: the dynamic table does not hold them.
 
 use super::case::{Case, count, number, peer};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "hpack_eviction",
@@ -38,17 +39,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let (hop, sender) = at?;
     Some(Detection {
-        share: CostShare {
-            part: long as f64 / all as f64,
-            of: Whole::Requests,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                number("longest first header section", first as f64, "bytes"),
-                count("later ones at least half as long as their first", long),
-            ],
-            requests: Vec::new(),
-        },
+        part: long as f64 / all as f64,
+        of: Whole::Requests,
+        numbers: vec![
+            number("longest first header section", first as f64, "bytes"),
+            count("later ones at least half as long as their first", long),
+        ],
+        requests: Vec::new(),
         fixes: vec![case.fix(hop, peer(sender), Knob::HeaderTable)],
     })
 }

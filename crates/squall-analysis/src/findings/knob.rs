@@ -2,11 +2,12 @@
 //!
 //! Names are those of the programs' documentation: nginx 1.31, HAProxy 2.6 to 3.0, Envoy 1.36, nghttp2 1.52 to 1.70
 //! (nghttpx, nghttpd, h2load), Caddy 2.11. If a program has no such setting, the fix says so instead of naming one that
-//! does not exist. Values are not computed: the detector's evidence has the numbers to choose one by.
+//! does not exist. Values are not computed: the detector's evidence has the numbers to choose one by. All settings of
+//! programs are listed in `golden/settings.txt`, which a test keeps up to date.
 
 use squall_base::plan::{Implementation, Protocol, Side, Station, Variant, Version};
 
-use super::Fix;
+use super::finding::Fix;
 
 /// A setting to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +48,11 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
         .stations
         .get(place + usize::from(side == Side::Server));
     let protocol = variant.hops.get(place).map(|hop| hop.protocol);
+    let is_http1 = protocol.is_some_and(|protocol| protocol.version() == Version::Http1);
     let setting = match (knob, program(station)) {
         (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
+        // Over HTTP/1.1, requests share no connection that more connections would relieve.
+        (Knob::OtherProtocol, _) if is_http1 => "HTTP/3".to_owned(),
         (knob, "") => recipe_key(knob, protocol).to_owned(),
         (knob, program) => program_setting(knob, program, side),
     };
@@ -62,10 +66,7 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     } else {
         name.to_owned()
     };
-    Fix {
-        station,
-        setting: setting.to_string(),
-    }
+    Fix { station, setting }
 }
 
 const QUEUE_DISCIPLINE: &str =
@@ -149,25 +150,93 @@ fn recipe_key(knob: Knob, protocol: Option<Protocol>) -> &'static str {
     }
 }
 
-/// A setting of a program that squall knows, or advice if no setting is known.
+/// What to set in a program that squall knows, or on its host, or advice if no setting is known.
 fn program_setting(knob: Knob, program: &str, side: Side) -> String {
-    let named = match knob {
-        Knob::StreamWindow => stream_window(program, side),
-        Knob::ConnectionWindow => connection_window(program, side),
-        Knob::MaxStreams | Knob::RespectLimits => max_streams(program, side),
-        Knob::RequestsPerConnection => requests_per_connection(program),
-        Knob::Connections | Knob::Ports | Knob::Backlog => pool(program),
-        Knob::MoreConnections => more_connections(program),
-        Knob::Resumption => resumption(program),
-        Knob::RecordSize => record_size(program),
-        Knob::HeaderTable => header_table(program, side),
-        Knob::DataSize => data_size(program),
-        Knob::NoDelay => no_delay(program),
-        Knob::ReceiveBuffer => receive_buffer(program),
-        Knob::SendBuffer => send_buffer(program),
-        _ => None,
-    };
-    let of_the_host = match knob {
+    let own = own_setting(knob, program, side);
+    match own.or_else(|| host_setting(knob)) {
+        Some(setting) => setting.to_owned(),
+        None => format!(
+            "no setting of {program} is known for this ({})",
+            recipe_key(knob, None)
+        ),
+    }
+}
+
+/// A setting by its name in the program. As a client, a program may have another name for it than as a server.
+fn own_setting(knob: Knob, program: &str, side: Side) -> Option<&'static str> {
+    use Knob::*;
+    use Side::{Client, Server};
+    Some(match (knob, program, side) {
+        (StreamWindow, "nginx", Server) => "http2_body_preread_size",
+        (StreamWindow, "haproxy", _) => "tune.h2.initial-window-size",
+        (StreamWindow, "envoy", _) => "initial_stream_window_size of http2_protocol_options",
+        (StreamWindow, "nghttpx", Server) => "--frontend-http2-window-size",
+        (StreamWindow, "nghttpx", Client) => "--backend-http2-window-size",
+        (StreamWindow, "nghttpd" | "h2load", _) => "--window-bits",
+        (ConnectionWindow, "envoy", _) => {
+            "initial_connection_window_size of http2_protocol_options"
+        }
+        (ConnectionWindow, "nghttpx", Server) => "--frontend-http2-connection-window-size",
+        (ConnectionWindow, "nghttpx", Client) => "--backend-http2-connection-window-size",
+        (ConnectionWindow, "nghttpd" | "h2load", _) => "--connection-window-bits",
+        (MaxStreams | RespectLimits, "nginx", Server) => "http2_max_concurrent_streams",
+        (MaxStreams | RespectLimits, "haproxy", _) => "tune.h2.max-concurrent-streams",
+        (MaxStreams | RespectLimits, "envoy", _) => {
+            "max_concurrent_streams of http2_protocol_options"
+        }
+        (MaxStreams | RespectLimits, "nghttpx", Server) => {
+            "--frontend-http2-max-concurrent-streams"
+        }
+        (MaxStreams | RespectLimits, "nghttpx", Client) => "--backend-http2-max-concurrent-streams",
+        (MaxStreams | RespectLimits, "nghttpd" | "h2load", _) => "--max-concurrent-streams",
+        (RequestsPerConnection, "nginx", _) => "keepalive_requests",
+        (RequestsPerConnection, "envoy", _) => {
+            "max_requests_per_connection of common_http_protocol_options"
+        }
+        (RequestsPerConnection, "haproxy", _) => "option http-keep-alive",
+        (Connections | Backlog | Ports, "nginx", _) => "keepalive of the upstream block",
+        (Connections | Backlog | Ports, "haproxy", _) => {
+            "http-reuse and pool-max-conn of the server line"
+        }
+        (Connections | Backlog | Ports, "envoy", _) => "max_connections of circuit_breakers",
+        (Connections | Backlog | Ports, "nghttpx", _) => "--backend-connections-per-frontend",
+        (Connections | Backlog | Ports, "h2load", _) => "--clients",
+        (MoreConnections, "envoy", _) => {
+            "a lower max_concurrent_streams of the upstream's http2_protocol_options, or a higher --concurrency: each worker has connections of its own"
+        }
+        (MoreConnections, "haproxy", _) => "a lower tune.h2.be.max-concurrent-streams",
+        (MoreConnections, "nghttpx", _) => "a higher --workers: each has connections of its own",
+        (MoreConnections, "caddy", _) => "versions 1.1 of the transport, or several upstreams",
+        (MoreConnections, "h2load", _) => "--clients",
+        (Resumption, "nginx", _) => "ssl_session_tickets on, ssl_session_cache",
+        (Resumption, "haproxy", _) => "tune.ssl.cachesize; without no-tls-tickets",
+        (Resumption, "envoy", _) => {
+            "session_ticket_keys, without disable_stateless_session_resumption"
+        }
+        (Resumption, "nghttpx", _) => "--tls-ticket-key-file",
+        (RecordSize, "nginx", _) => "ssl_buffer_size",
+        (RecordSize, "haproxy", _) => "tune.ssl.maxrecord",
+        (RecordSize, "nghttpx", _) => "--tls-dyn-rec-warmup-threshold=0",
+        (HeaderTable, "haproxy", _) => "tune.h2.header-table-size",
+        (HeaderTable, "envoy", _) => "hpack_table_size of http2_protocol_options",
+        (HeaderTable, "nghttpx", Server) => "--frontend-http2-decoder-dynamic-table-size",
+        (HeaderTable, "nghttpx", Client) => "--backend-http2-decoder-dynamic-table-size",
+        (HeaderTable, "nghttpd" | "h2load", _) => "--header-table-size",
+        (DataSize, "nginx", _) => "http2_chunk_size",
+        (DataSize, "haproxy", _) => "tune.bufsize",
+        (NoDelay, "nginx", _) => "tcp_nodelay on",
+        (NoDelay, "haproxy", _) => "option http-no-delay",
+        (ReceiveBuffer, "nginx", _) => "rcvbuf of listen, or net.ipv4.tcp_rmem of its host",
+        (ReceiveBuffer, "haproxy", _) => "tune.rcvbuf.client and tune.rcvbuf.server",
+        (SendBuffer, "nginx", _) => "sndbuf of listen, or net.ipv4.tcp_wmem of its host",
+        (SendBuffer, "haproxy", _) => "tune.sndbuf.client and tune.sndbuf.server",
+        _ => return None,
+    })
+}
+
+/// A setting of the kernel below a program, or what else helps whatever program it is.
+fn host_setting(knob: Knob) -> Option<&'static str> {
+    Some(match knob {
         Knob::ReceiveBuffer => "net.ipv4.tcp_rmem of its host",
         Knob::SendBuffer => "net.ipv4.tcp_wmem of its host",
         Knob::SlowStartAfterIdle => "net.ipv4.tcp_slow_start_after_idle = 0 on its host",
@@ -182,144 +251,6 @@ fn program_setting(knob: Knob, program: &str, side: Side) -> String {
         Knob::Ports => "fewer connections; net.ipv4.ip_local_port_range of its host",
         Knob::Backlog => "fewer new connections; net.core.somaxconn of the server's host",
         Knob::Reader => "a faster reader, or larger buffers in the program",
-        _ => "",
-    };
-    match (named, of_the_host) {
-        (Some(named), _) => named.to_owned(),
-        (None, "") => format!(
-            "no setting of {program} is known for this ({})",
-            recipe_key(knob, None)
-        ),
-        (None, advice) => advice.to_owned(),
-    }
-}
-
-fn stream_window(program: &str, side: Side) -> Option<&'static str> {
-    Some(match (program, side) {
-        ("nginx", Side::Server) => "http2_body_preread_size",
-        ("haproxy", _) => "tune.h2.initial-window-size",
-        ("envoy", _) => "initial_stream_window_size of http2_protocol_options",
-        ("nghttpx", Side::Server) => "--frontend-http2-window-size",
-        ("nghttpx", Side::Client) => "--backend-http2-window-size",
-        ("nghttpd" | "h2load", _) => "--window-bits",
-        _ => return None,
-    })
-}
-
-fn connection_window(program: &str, side: Side) -> Option<&'static str> {
-    Some(match (program, side) {
-        ("envoy", _) => "initial_connection_window_size of http2_protocol_options",
-        ("nghttpx", Side::Server) => "--frontend-http2-connection-window-size",
-        ("nghttpx", Side::Client) => "--backend-http2-connection-window-size",
-        ("nghttpd" | "h2load", _) => "--connection-window-bits",
-        _ => return None,
-    })
-}
-
-fn max_streams(program: &str, side: Side) -> Option<&'static str> {
-    Some(match (program, side) {
-        ("nginx", Side::Server) => "http2_max_concurrent_streams",
-        ("haproxy", _) => "tune.h2.max-concurrent-streams",
-        ("envoy", _) => "max_concurrent_streams of http2_protocol_options",
-        ("nghttpx", Side::Server) => "--frontend-http2-max-concurrent-streams",
-        ("nghttpx", Side::Client) => "--backend-http2-max-concurrent-streams",
-        ("nghttpd" | "h2load", _) => "--max-concurrent-streams",
-        _ => return None,
-    })
-}
-
-fn requests_per_connection(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "keepalive_requests",
-        "envoy" => "max_requests_per_connection of common_http_protocol_options",
-        "haproxy" => "option http-keep-alive",
-        _ => return None,
-    })
-}
-
-fn pool(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "keepalive of the upstream block",
-        "haproxy" => "http-reuse and pool-max-conn of the server line",
-        "envoy" => "max_connections of circuit_breakers",
-        "nghttpx" => "--backend-connections-per-frontend",
-        "h2load" => "--clients",
-        _ => return None,
-    })
-}
-
-/// What makes an HTTP/2 client open another connection.
-fn more_connections(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "envoy" => {
-            "a lower max_concurrent_streams of the upstream's http2_protocol_options, or a higher --concurrency: each worker has connections of its own"
-        }
-        "haproxy" => "a lower tune.h2.be.max-concurrent-streams",
-        "nghttpx" => "a higher --workers: each has connections of its own",
-        "caddy" => "versions 1.1 of the transport, or several upstreams",
-        "h2load" => "--clients",
-        _ => return None,
-    })
-}
-
-fn resumption(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "ssl_session_tickets on, ssl_session_cache",
-        "haproxy" => "tune.ssl.cachesize; without no-tls-tickets",
-        "envoy" => "session_ticket_keys, without disable_stateless_session_resumption",
-        "nghttpx" => "--tls-ticket-key-file",
-        _ => return None,
-    })
-}
-
-fn record_size(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "ssl_buffer_size",
-        "haproxy" => "tune.ssl.maxrecord",
-        "nghttpx" => "--tls-dyn-rec-warmup-threshold=0",
-        _ => return None,
-    })
-}
-
-fn header_table(program: &str, side: Side) -> Option<&'static str> {
-    Some(match (program, side) {
-        ("haproxy", _) => "tune.h2.header-table-size",
-        ("envoy", _) => "hpack_table_size of http2_protocol_options",
-        ("nghttpx", Side::Server) => "--frontend-http2-decoder-dynamic-table-size",
-        ("nghttpx", Side::Client) => "--backend-http2-decoder-dynamic-table-size",
-        ("nghttpd" | "h2load", _) => "--header-table-size",
-        _ => return None,
-    })
-}
-
-fn data_size(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "http2_chunk_size",
-        "haproxy" => "tune.bufsize",
-        _ => return None,
-    })
-}
-
-fn no_delay(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "tcp_nodelay on",
-        "haproxy" => "option http-no-delay",
-        _ => return None,
-    })
-}
-
-fn receive_buffer(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "rcvbuf of listen, or net.ipv4.tcp_rmem of its host",
-        "haproxy" => "tune.rcvbuf.client and tune.rcvbuf.server",
-        _ => return None,
-    })
-}
-
-fn send_buffer(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "nginx" => "sndbuf of listen, or net.ipv4.tcp_wmem of its host",
-        "haproxy" => "tune.sndbuf.client and tune.sndbuf.server",
         _ => return None,
     })
 }
@@ -351,6 +282,62 @@ mod tests {
         assert!(caddy.starts_with("no setting of caddy is known"), "{caddy}");
         let host = of("caddy", Knob::SlowStartAfterIdle).setting;
         assert!(host.contains("tcp_slow_start_after_idle = 0"), "{host}");
+    }
+
+    /// Every knob but that of the path.
+    const KNOBS: [Knob; 26] = [
+        Knob::StreamWindow,
+        Knob::ConnectionWindow,
+        Knob::WindowUpdates,
+        Knob::MaxStreams,
+        Knob::RespectLimits,
+        Knob::RequestsPerConnection,
+        Knob::Connections,
+        Knob::MoreConnections,
+        Knob::Resumption,
+        Knob::RecordSize,
+        Knob::HeaderTable,
+        Knob::DataSize,
+        Knob::NoDelay,
+        Knob::ReceiveBuffer,
+        Knob::SendBuffer,
+        Knob::SlowStartAfterIdle,
+        Knob::CongestionControl,
+        Knob::Pacing,
+        Knob::Reordering,
+        Knob::OtherProtocol,
+        Knob::KeepInFlight,
+        Knob::Backlog,
+        Knob::Reader,
+        Knob::Ports,
+        Knob::DatagramBuffers,
+        Knob::Load,
+    ];
+
+    /// For each knob, the advice for a program without a name of its own for it, here called PROGRAM. Below it are the
+    /// programs that have one.
+    #[test]
+    fn each_setting_has_its_golden_text() {
+        let mut found = String::new();
+        for knob in KNOBS {
+            let unknown = program_setting(knob, "PROGRAM", Side::Server);
+            found += &format!("{knob:?}: {unknown}\n");
+            for program in [
+                "nginx", "haproxy", "envoy", "nghttpx", "nghttpd", "h2load", "caddy",
+            ] {
+                let unnamed = unknown.replace("PROGRAM", program);
+                let [client, server] = Side::ALL.map(|side| program_setting(knob, program, side));
+                let both = if client == server {
+                    vec![("", client)]
+                } else {
+                    vec![(" client", client), (" server", server)]
+                };
+                for (side, setting) in both.iter().filter(|(_, it)| *it != unnamed) {
+                    found += &format!("  {program}{side}: {setting}\n");
+                }
+            }
+        }
+        assert_eq!(found, include_str!("golden/settings.txt"), "\n{found}");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::frames::OutgoingData;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "late_window_updates",
@@ -47,10 +48,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             if worst.is_none_or(|(least, ..)| part < least) {
                 worst = Some((part, outgoing.window.unwrap_or(0), key.0, key.1));
             }
-            if let Some(row) = case
-                .row_of_stream(*key, *stream)
-                .filter(|row| row.is_measured)
-            {
+            if let Some(row) = case.measured_row(*key, *stream) {
                 // What prompt updates would have saved.
                 let saved = outgoing.blocked_ns as f64 * (1.0 - part);
                 costs.add(row.request, Duration::from_nanos(saved as u64));

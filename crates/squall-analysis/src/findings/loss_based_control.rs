@@ -4,8 +4,8 @@ use squall_base::Duration;
 use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count, number};
-use super::knob::Knob;
-use super::{Detection, Detector, Scope};
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
@@ -62,7 +62,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("dropped by a queue", by_queue),
         number("median time in queues", queueing.as_millis_f64(), "ms"),
     ];
-    let fixes = vec![case.link_fix(sender, Knob::CongestionControl)];
+    let fixes = case.bbr_fix(sender).into_iter().collect();
     case.detection_by_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -6,9 +6,10 @@ use squall_base::plan::{Implementation, Version};
 use squall_base::record::Side;
 
 use super::case::{Case, TIME_AT_LEAST, count};
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
 use super::pool_exhaustion::{WAIT_CAUSES, max_concurrency, waits_behind_healthy_exchanges};
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "max_streams",

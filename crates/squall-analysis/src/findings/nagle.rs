@@ -5,9 +5,10 @@ use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "nagle",
@@ -33,8 +34,7 @@ const STALLS_AT_LEAST: u64 = 3;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     // Flows have the numbers of the client's connections only on the client's own hop.
-    let (hop, _) = case.link_hop();
-    if !case.is_tcp() || hop != 1 {
+    if !case.is_tcp() || case.link_hop().0 != 1 {
         return None;
     }
     let (mut costs, mut stalls, mut sides) = (Costs::default(), 0, [0_u64; 2]);
@@ -71,10 +71,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 
 /// The most that a segment of that side holds: as its sockets report, otherwise as the flow shows.
 fn full_segment(case: &Case<'_>, side: Side, packets: &[Packet]) -> u64 {
-    let (hop, _) = case.link_hop();
-    let sockets = case.records.sockets.iter();
-    let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
-    let reported = of_side.map(|(_, socket)| socket.mss_bytes).max();
+    let sockets = case.sockets_of(side);
+    let reported = sockets.map(|socket| socket.mss_bytes).max();
     let observed = packets.iter().map(|packet| u64::from(packet.payload)).max();
     reported
         .filter(|bytes| *bytes > 0)

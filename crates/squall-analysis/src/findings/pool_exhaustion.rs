@@ -6,9 +6,10 @@ use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
 use super::records::RequestRow;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "pool_exhaustion",

@@ -3,8 +3,10 @@
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
+use super::costs::SHOWN;
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "port_exhaustion",
@@ -27,20 +29,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let failed = requests.len() as u64;
     requests.truncate(SHOWN);
     Some(Detection {
-        share: CostShare {
-            part: failed as f64 / all as f64,
-            of: Whole::Requests,
-        },
-        evidence: Evidence {
-            numbers: vec![count("requests without a port", failed)],
-            requests,
-        },
+        part: failed as f64 / all as f64,
+        of: Whole::Requests,
+        numbers: vec![count("requests without a port", failed)],
+        requests,
         fixes: vec![case.fix(1, Side::Client, Knob::Ports)],
     })
 }
-
-/// How many requests are named.
-const SHOWN: usize = 10;
 
 #[cfg(test)]
 mod tests {

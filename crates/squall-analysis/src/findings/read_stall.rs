@@ -1,13 +1,13 @@
 //! A receiver had all that its window allowed, and returned no credit for a long time.
 
-use squall_base::{Duration, Time};
-
 use squall_base::record::Cause;
+use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "read_stall",
@@ -48,10 +48,9 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             if span > longest {
                 (longest, of) = (span, Some(*key));
             }
-            let row = stall
-                .stream
-                .and_then(|stream| case.row_of_stream(*key, stream));
-            if let Some(row) = row.filter(|row| row.is_measured) {
+            if let Some(stream) = stall.stream
+                && let Some(row) = case.measured_row(*key, stream)
+            {
                 costs.add(row.request, row.end.min(to).since(stall.from));
             }
         }

@@ -3,9 +3,10 @@
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, number, peer};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
 use super::sockets::Sockets;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "receive_window",
@@ -35,13 +36,10 @@ fn round_trips_of_tuning(socket: &Sockets) -> u64 {
 /// The side of the link's hop that this limit stopped most, with its limited time beyond what is allowed and its busy time,
 /// both summed, in microseconds.
 pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Side, u64, u64)> {
-    let (hop, _) = case.link_hop();
     let round_trip_us = case.round_trip().as_nanos() / 1_000;
     let sums = Side::ALL.map(|side| {
-        let sockets = case.records.sockets.iter();
-        let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
         let (mut limited, mut busy) = (0, 0);
-        for (_, socket) in of_side {
+        for socket in case.sockets_of(side) {
             let allowed_us = round_trips_of_tuning(socket) * round_trip_us;
             limited += limit(socket).saturating_sub(allowed_us);
             busy += socket.busy_us;
@@ -56,12 +54,8 @@ pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Si
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let (sender, limited, busy) = limited(case, |socket| socket.rwnd_limited_us)?;
-    let (hop, _) = case.link_hop();
-    let sockets = case.records.sockets.iter();
-    let receivers = sockets.filter(|((on, side, _), _)| *on == hop && *side == peer(sender));
-    let window = receivers
-        .map(|(_, socket)| socket.receive_window_bytes)
-        .max();
+    let receivers = case.sockets_of(peer(sender));
+    let window = receivers.map(|socket| socket.receive_window_bytes).max();
     let mut numbers = vec![
         number(
             "stopped by the peer's window, beyond its growth",
@@ -74,14 +68,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         window.map(|bytes| number("largest window that was announced", bytes as f64, "bytes")),
     );
     Some(Detection {
-        share: CostShare {
-            part: (limited as f64 / busy.max(1) as f64).min(1.0),
-            of: Whole::SendingTime,
-        },
-        evidence: Evidence {
-            numbers,
-            requests: Vec::new(),
-        },
+        part: (limited as f64 / busy.max(1) as f64).min(1.0),
+        of: Whole::SendingTime,
+        numbers,
+        requests: Vec::new(),
         fixes: vec![case.link_fix(peer(sender), Knob::ReceiveBuffer)],
     })
 }

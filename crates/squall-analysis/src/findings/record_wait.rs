@@ -3,8 +3,9 @@
 use squall_base::record::Cause;
 
 use super::case::{Case, TIME_AT_LEAST};
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "record_wait",

@@ -3,8 +3,10 @@
 use squall_base::record::Side;
 
 use super::case::{Case, count};
+use super::costs::SHOWN;
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "refused_streams",
@@ -34,23 +36,16 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     requests.truncate(SHOWN);
     let all = case.records.requests.len().max(1) as f64;
     Some(Detection {
-        share: CostShare {
-            part: (refused as f64 / all).min(1.0),
-            of: Whole::Requests,
-        },
-        evidence: Evidence {
-            numbers: vec![count("streams refused", refused)],
-            requests,
-        },
+        part: (refused as f64 / all).min(1.0),
+        of: Whole::Requests,
+        numbers: vec![count("streams refused", refused)],
+        requests,
         fixes: vec![
             case.fix(hop, Side::Server, Knob::MaxStreams),
             case.fix(hop, Side::Client, Knob::RespectLimits),
         ],
     })
 }
-
-/// How many requests are named.
-const SHOWN: usize = 10;
 
 #[cfg(test)]
 mod tests {

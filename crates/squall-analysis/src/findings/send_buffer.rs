@@ -10,10 +10,12 @@ use squall_base::Time;
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count, number};
+use super::costs::SHOWN;
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
 use super::receive_window::{OF_BUSY_AT_LEAST, limited};
 use super::records::{ConnectionKey, MessageWrite};
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "send_buffer",
@@ -30,8 +32,6 @@ pub(super) const DETECTOR: Detector = Detector {
 const LEAST_BUFFER_BYTES: u64 = 4_608;
 /// Once or twice may be chance.
 const SAMPLES_AT_LEAST: u64 = 3;
-/// How many requests are named.
-const SHOWN: usize = 10;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     by_kernel_count(case).or_else(|| by_samples(case))
@@ -40,17 +40,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 fn by_kernel_count(case: &Case<'_>) -> Option<Detection> {
     let (sender, limited, busy) = limited(case, |socket| socket.sndbuf_limited_us)?;
     Some(Detection {
-        share: CostShare {
-            part: (limited as f64 / busy.max(1) as f64).min(1.0),
-            of: Whole::SendingTime,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                number("stopped by the send buffer", limited as f64 / 1e3, "ms"),
-                number("with something to send", busy as f64 / 1e3, "ms"),
-            ],
-            requests: Vec::new(),
-        },
+        part: (limited as f64 / busy.max(1) as f64).min(1.0),
+        of: Whole::SendingTime,
+        numbers: vec![
+            number("stopped by the send buffer", limited as f64 / 1e3, "ms"),
+            number("with something to send", busy as f64 / 1e3, "ms"),
+        ],
+        requests: Vec::new(),
         fixes: vec![case.link_fix(sender, Knob::SendBuffer)],
     })
 }
@@ -82,28 +78,24 @@ fn by_samples(case: &Case<'_>) -> Option<Detection> {
     });
     let (side, buffer, samples) = found.max_by_key(|(_, _, samples)| samples.full)?;
     Some(Detection {
-        share: CostShare {
-            part: (samples.full as f64 / samples.busy.max(1) as f64).min(1.0),
-            of: Whole::SendingTime,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("samples of a full buffer with more to write", samples.full),
-                count("samples with something to send", samples.busy),
-                number("send buffer (SO_SNDBUF)", buffer as f64, "bytes"),
-                number(
-                    "under way in them, at most",
-                    samples.flight_bytes as f64,
-                    "bytes",
-                ),
-                number(
-                    "congestion window in them, at most",
-                    samples.cwnd_bytes as f64,
-                    "bytes",
-                ),
-            ],
-            requests: samples.requests,
-        },
+        part: (samples.full as f64 / samples.busy.max(1) as f64).min(1.0),
+        of: Whole::SendingTime,
+        numbers: vec![
+            count("samples of a full buffer with more to write", samples.full),
+            count("samples with something to send", samples.busy),
+            number("send buffer (SO_SNDBUF)", buffer as f64, "bytes"),
+            number(
+                "under way in them, at most",
+                samples.flight_bytes as f64,
+                "bytes",
+            ),
+            number(
+                "congestion window in them, at most",
+                samples.cwnd_bytes as f64,
+                "bytes",
+            ),
+        ],
+        requests: samples.requests,
         fixes: vec![case.link_fix(side, Knob::SendBuffer)],
     })
 }

@@ -10,9 +10,10 @@ use squall_base::record::{Cause, Direction, DropRecord, Fate, Side};
 
 use super::case::{Case, count, number};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Fix, Number};
 use super::flows::{SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detection, Detector, Fix, Number, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "single_connection",
@@ -165,12 +166,8 @@ fn busiest_lossy_sender(case: &Case<'_>) -> Option<(Side, Direction, Sender)> {
 
 /// The congestion window in the samples before and after each loss, as medians; empty if there are too few samples.
 fn windows_around_losses(case: &Case<'_>, side: Side) -> Vec<Number> {
-    let (hop, _) = case.link_hop();
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    for ((of_hop, of_side, _), sockets) in &case.records.sockets {
-        if (*of_hop, *of_side) != (hop, side) {
-            continue;
-        }
+    for sockets in case.sockets_of(side) {
         for drop in case.drops() {
             let windows = &sockets.congestion_windows;
             let next = windows.partition_point(|(time, _)| *time <= drop.dropped_at);

@@ -6,10 +6,11 @@ use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
 use super::receive_window::limited;
 use super::records::RequestRow;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start",

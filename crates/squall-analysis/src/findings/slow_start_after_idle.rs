@@ -7,9 +7,10 @@ use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start_after_idle",
@@ -31,9 +32,8 @@ const OF_FLIGHT_AT_MOST: f64 = 0.75;
 const WAITED_WITHIN: Duration = Duration::from_millis(1);
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let (hop, _) = case.link_hop();
     // If another hop comes before it, the link's connections are not those of the requests.
-    if hop != 1 {
+    if case.link_hop().0 != 1 {
         return None;
     }
     let mut costs = Costs::default();
@@ -51,14 +51,12 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             continue;
         }
         // A sender that sees reordering considers segments lost that are not, and shrinks its window for that.
-        let sockets = case.records.sockets.iter();
-        let mut of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
-        if of_side.any(|(_, socket)| socket.reorderings > 0) {
+        let mut sockets = case.sockets_of(side);
+        if sockets.any(|socket| socket.reorderings > 0) {
             continue;
         }
-        let sockets = case.records.sockets.iter();
-        let rtos = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
-        let rto = rtos.filter_map(|(_, socket)| socket.least_rto_us).min();
+        let sockets = case.sockets_of(side);
+        let rto = sockets.filter_map(|socket| socket.least_rto_us).min();
         let rto = rto.map_or(LEAST_RTO, Duration::from_micros);
         for (flow, packets) in case.flows().tcp() {
             for restart in restarts_of(&packets, direction, rto) {

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count, number};
+use super::costs::SHOWN;
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "small_records",
@@ -55,28 +57,21 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let all = case.records.requests.len().max(1) as f64;
     Some(Detection {
-        share: CostShare {
-            part: (small as f64 / all).min(1.0),
-            of: Whole::Requests,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("large messages in small records", small),
-                count("large messages", messages),
-                number(
-                    "records a megabyte in them",
-                    records as f64 / bytes as f64 * MEGABYTE,
-                    "",
-                ),
-            ],
-            requests: requests.into_iter().collect(),
-        },
+        part: (small as f64 / all).min(1.0),
+        of: Whole::Requests,
+        numbers: vec![
+            count("large messages in small records", small),
+            count("large messages", messages),
+            number(
+                "records a megabyte in them",
+                records as f64 / bytes as f64 * MEGABYTE,
+                "",
+            ),
+        ],
+        requests: requests.into_iter().collect(),
         fixes: vec![case.fix(hop, sender, Knob::RecordSize)],
     })
 }
-
-/// How many requests are named.
-const SHOWN: usize = 10;
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,9 @@
 use squall_base::record::{Cause, Direction, Fate, Side};
 
 use super::case::{Case, count};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "spurious_retransmits",
@@ -23,13 +24,10 @@ const OF_SEGMENTS_AT_LEAST: f64 = 0.01;
 const SEGMENTS_AT_LEAST: u64 = 5;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let (hop, _) = case.link_hop();
     let (mut twice, mut again, mut segments, mut reorderings) = (0, 0, 0, 0);
     let (mut most, mut sender) = (0, Side::Server);
-    for ((on, side, _), socket) in &case.records.sockets {
-        if *on != hop {
-            continue;
-        }
+    let of_side = |side| case.sockets_of(side).map(move |socket| (side, socket));
+    for (side, socket) in Side::ALL.into_iter().flat_map(of_side) {
         // Copies that the network made also arrive twice, but were sent only once.
         let vain = socket.dsacks.min(socket.retransmitted);
         twice += vain;
@@ -37,7 +35,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         segments += socket.data_segments;
         reorderings += socket.reorderings;
         if vain > most {
-            (most, sender) = (vain, *side);
+            (most, sender) = (vain, side);
         }
     }
     // If acknowledgements are lost, segments arrive twice although a sender could do no better.
@@ -52,18 +50,14 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         return None;
     }
     Some(Detection {
-        share: CostShare {
-            part: (twice as f64 / segments.max(1) as f64).min(1.0),
-            of: Whole::Packets,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("segments that arrived twice", twice),
-                count("segments sent again", again),
-                count("times that reordering was seen", reorderings),
-            ],
-            requests: Vec::new(),
-        },
+        part: (twice as f64 / segments.max(1) as f64).min(1.0),
+        of: Whole::Packets,
+        numbers: vec![
+            count("segments that arrived twice", twice),
+            count("segments sent again", again),
+            count("times that reordering was seen", reorderings),
+        ],
+        requests: Vec::new(),
         fixes: vec![case.link_fix(sender, Knob::Reordering)],
     })
 }

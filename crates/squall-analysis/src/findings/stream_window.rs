@@ -5,8 +5,9 @@ use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Number};
 use super::knob::Knob;
-use super::{Detection, Detector, Number, Scope};
 use crate::window_rate::WindowRate;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -20,7 +21,10 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let sender = sender(case);
+    let sender = case.most_blocked(|frames| {
+        let streams = frames.outgoing.values();
+        streams.map(|stream| stream.blocked_ns).sum()
+    });
     // Without causes only the client's own hop is known.
     let (costs, hop) = if case.has_causes() {
         (case.cost_of(Cause::WindowStream), case.link_hop().0)
@@ -31,23 +35,6 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     case.detection_by_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
 }
 
-/// The side whose data was stopped most by its stream windows. HTTP/3's frames do not show that, so the side with the
-/// larger bodies is taken.
-fn sender(case: &Case<'_>) -> Side {
-    let blocked = |side| {
-        let frames = case.frames();
-        let of_side = frames.filter(|((_, of, _), _)| *of == side);
-        let streams = of_side.flat_map(|(_, frames)| frames.outgoing.values());
-        streams.map(|stream| stream.blocked_ns).sum::<u64>()
-    };
-    let (client, server) = (blocked(Side::Client), blocked(Side::Server));
-    match client.cmp(&server) {
-        std::cmp::Ordering::Greater => Side::Client,
-        std::cmp::Ordering::Less => Side::Server,
-        std::cmp::Ordering::Equal => case.main_sender(),
-    }
-}
-
 /// Used if causes are not known: what the client's own frames show of its uploads.
 fn by_frames(case: &Case<'_>) -> Costs {
     let mut costs = Costs::default();
@@ -56,10 +43,7 @@ fn by_frames(case: &Case<'_>) -> Costs {
             continue;
         }
         for (stream, outgoing) in &frames.outgoing {
-            if let Some(row) = case
-                .row_of_stream(*key, *stream)
-                .filter(|row| row.is_measured)
-            {
+            if let Some(row) = case.measured_row(*key, *stream) {
                 costs.add(row.request, Duration::from_nanos(outgoing.blocked_ns));
             }
         }

@@ -5,8 +5,9 @@ use squall_base::{Duration, Time};
 
 use super::case::{Case, count};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "syn_loss",

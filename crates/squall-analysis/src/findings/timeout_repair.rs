@@ -7,8 +7,9 @@ use squall_base::record::{Cause, Repair, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "timeout_repair",

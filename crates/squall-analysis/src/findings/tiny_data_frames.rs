@@ -1,8 +1,9 @@
 //! Bodies were cut into DATA frames smaller than what their headers cost.
 
 use super::case::{Case, count};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "tiny_data_frames",
@@ -30,17 +31,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let (hop, side) = at.filter(|_| tiny >= FRAMES_AT_LEAST)?;
     Some(Detection {
-        share: CostShare {
-            part: tiny as f64 / all.max(1) as f64,
-            of: Whole::Frames,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("DATA frames below 64 bytes, ends of streams aside", tiny),
-                count("DATA frames sent there", data),
-            ],
-            requests: Vec::new(),
-        },
+        part: tiny as f64 / all.max(1) as f64,
+        of: Whole::Frames,
+        numbers: vec![
+            count("DATA frames below 64 bytes, ends of streams aside", tiny),
+            count("DATA frames sent there", data),
+        ],
+        requests: Vec::new(),
         fixes: vec![case.fix(hop, side, Knob::DataSize)],
     })
 }

@@ -3,8 +3,9 @@
 use squall_base::record::{Cause, Side};
 
 use super::case::{Case, count};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "udp_drops",
@@ -18,15 +19,12 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let (hop, _) = case.link_hop();
     let (mut dropped, mut received, mut at) = (0, 0, None);
     for side in Side::ALL {
-        let sockets = case.records.sockets.iter();
-        let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
         // A server's connections share a socket, so the largest count that one of them saw is the total. Each connection of
         // a client has its own socket.
         let (mut lost, mut taken) = (0_u64, 0);
-        for (_, socket) in of_side {
+        for socket in case.sockets_of(side) {
             lost = match side {
                 Side::Client => lost + socket.udp_drops,
                 Side::Server => lost.max(socket.udp_drops),
@@ -41,17 +39,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let side = at?;
     Some(Detection {
-        share: CostShare {
-            part: dropped as f64 / (dropped + received) as f64,
-            of: Whole::Packets,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("datagrams dropped", dropped),
-                count("datagrams received there", received),
-            ],
-            requests: Vec::new(),
-        },
+        part: dropped as f64 / (dropped + received) as f64,
+        of: Whole::Packets,
+        numbers: vec![
+            count("datagrams dropped", dropped),
+            count("datagrams received there", received),
+        ],
+        requests: Vec::new(),
         fixes: vec![case.link_fix(side, Knob::DatagramBuffers)],
     })
 }

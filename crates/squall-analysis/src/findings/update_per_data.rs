@@ -1,8 +1,9 @@
 //! A receiver responds to every DATA frame with a WINDOW_UPDATE.
 
 use super::case::{Case, count, number};
+use super::detector::{Detector, Scope};
+use super::finding::{Detection, Whole};
 use super::knob::Knob;
-use super::{CostShare, Detection, Detector, Evidence, Scope, Whole};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "update_per_data",
@@ -38,22 +39,18 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let (hop, side) = at.filter(|_| data >= DATA_AT_LEAST)?;
     Some(Detection {
-        share: CostShare {
-            part: updates as f64 / frames_of_all.max(1) as f64,
-            of: Whole::Frames,
-        },
-        evidence: Evidence {
-            numbers: vec![
-                count("DATA frames received", data),
-                count("WINDOW_UPDATE frames of streams sent", updates),
-                number(
-                    "mean increment",
-                    increments as f64 / updates as f64,
-                    "bytes",
-                ),
-            ],
-            requests: Vec::new(),
-        },
+        part: updates as f64 / frames_of_all.max(1) as f64,
+        of: Whole::Frames,
+        numbers: vec![
+            count("DATA frames received", data),
+            count("WINDOW_UPDATE frames of streams sent", updates),
+            number(
+                "mean increment",
+                increments as f64 / updates as f64,
+                "bytes",
+            ),
+        ],
+        requests: Vec::new(),
         fixes: vec![case.fix(hop, side, Knob::WindowUpdates)],
     })
 }

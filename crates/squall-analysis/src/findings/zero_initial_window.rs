@@ -5,9 +5,10 @@ use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count, number};
 use super::costs::Costs;
+use super::detector::{Detector, Scope};
+use super::finding::Detection;
 use super::frames::TINY_WINDOW_BYTES;
 use super::knob::Knob;
-use super::{Detection, Detector, Scope};
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "zero_initial_window",
@@ -38,10 +39,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             };
             streams += 1;
             (window, on_hop) = (outgoing.window.unwrap_or(0), key.0);
-            if let Some(row) = case
-                .row_of_stream(*key, *stream)
-                .filter(|row| row.is_measured)
-            {
+            if let Some(row) = case.measured_row(*key, *stream) {
                 costs.add(row.request, Duration::from_nanos(wait));
             }
         }

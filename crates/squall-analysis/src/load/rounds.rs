@@ -8,8 +8,8 @@ use serde::Serialize;
 use squall_base::{Duration, Time};
 
 use super::totals::LoadTotals;
+use crate::cell::Spread;
 use crate::quantile::{Quantile, Sample};
-use crate::summary::Spread;
 
 /// The results of one round of one variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -33,23 +33,26 @@ pub enum Measure {
     FailedShare,
 }
 
-/// A statistic of many values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Statistic {
-    /// Their mean.
-    Mean,
-    /// The median.
-    P50,
-    /// The 90th percentile.
-    P90,
-    /// The 95th percentile.
-    P95,
-    /// The 99th percentile.
-    P99,
-    /// The 99.9th percentile.
-    P999,
-    /// The interquartile range: the 75th percentile minus the 25th.
-    Iqr,
+crate::words! {
+    /// A statistic of many values. The percentiles are ordered by how many values they need, fewest first, because they
+    /// substitute for each other.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Statistic {
+        /// Their mean.
+        Mean = "mean",
+        /// The median.
+        P50 = "p50",
+        /// The 90th percentile.
+        P90 = "p90",
+        /// The 95th percentile.
+        P95 = "p95",
+        /// The 99th percentile.
+        P99 = "p99",
+        /// The 99.9th percentile.
+        P999 = "p99.9",
+        /// The interquartile range: the 75th percentile minus the 25th.
+        Iqr = "iqr",
+    }
 }
 
 /// The requests that a measure covers: all, or those whose targets begin with a path.
@@ -113,33 +116,6 @@ pub enum Unit {
     Count,
     /// A share, from 0 to 1.
     Share,
-}
-
-impl Statistic {
-    /// All statistics. The percentiles are ordered by how many values they need, fewest first, because they substitute
-    /// for each other.
-    pub const ALL: [Statistic; 7] = [
-        Statistic::Mean,
-        Statistic::P50,
-        Statistic::P90,
-        Statistic::P95,
-        Statistic::P99,
-        Statistic::P999,
-        Statistic::Iqr,
-    ];
-
-    /// Its name in recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Statistic::Mean => "mean",
-            Statistic::P50 => "p50",
-            Statistic::P90 => "p90",
-            Statistic::P95 => "p95",
-            Statistic::P99 => "p99",
-            Statistic::P999 => "p99.9",
-            Statistic::Iqr => "iqr",
-        }
-    }
 }
 
 impl Measure {

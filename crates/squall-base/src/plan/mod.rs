@@ -74,43 +74,25 @@ pub enum Version {
     Http3,
 }
 
-/// The protocol of a hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// HTTP/1.1 in cleartext (RFC 9112), keep-alive, no pipelining.
-    H1,
-    /// HTTP/1.1 over TLS.
-    H1s,
-    /// HTTP/2 in cleartext with prior knowledge (RFC 9113, section 3.3).
-    H2c,
-    /// HTTP/2 over TLS, negotiated by ALPN (RFC 9113, section 3.2).
-    H2,
-    /// HTTP/3 (RFC 9114), over QUIC.
-    H3,
+crate::words! {
+    /// The protocol of a hop.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Protocol {
+        /// HTTP/1.1 in cleartext (RFC 9112), keep-alive, no pipelining.
+        H1 = "h1",
+        /// HTTP/1.1 over TLS.
+        H1s = "h1s",
+        /// HTTP/2 in cleartext with prior knowledge (RFC 9113, section 3.3).
+        H2c = "h2c",
+        /// HTTP/2 over TLS, negotiated by ALPN (RFC 9113, section 3.2).
+        H2 = "h2",
+        /// HTTP/3 (RFC 9114), over QUIC.
+        H3 = "h3",
+    }
 }
 
 impl Protocol {
-    /// Every protocol that a hop can have.
-    pub const ALL: [Protocol; 5] = [
-        Protocol::H1,
-        Protocol::H1s,
-        Protocol::H2c,
-        Protocol::H2,
-        Protocol::H3,
-    ];
-
-    /// Its name in the path notation.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::H1 => "h1",
-            Protocol::H1s => "h1s",
-            Protocol::H2c => "h2c",
-            Protocol::H2 => "h2",
-            Protocol::H3 => "h3",
-        }
-    }
-
     /// The version of HTTP, encrypted or not.
     pub const fn version(self) -> Version {
         match self {

@@ -68,54 +68,28 @@ pub struct StationSetting {
     pub value: u64,
 }
 
-/// A setting that programs support, by the recipe's name for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProgramSetting {
-    /// Bytes: SETTINGS_INITIAL_WINDOW_SIZE, or QUIC's initial_max_stream_data.
-    StreamWindow,
-    /// Bytes: the connection's window of HTTP/2, or QUIC's initial_max_data.
-    ConnectionWindow,
-    /// SETTINGS_MAX_CONCURRENT_STREAMS, or QUIC's initial_max_streams_bidi.
-    MaxConcurrentStreams,
-    /// Bytes: SETTINGS_MAX_FRAME_SIZE.
-    MaxFrameSize,
-    /// Bytes: SETTINGS_HEADER_TABLE_SIZE.
-    HeaderTableSize,
-    /// Bytes: the largest payload of a DATA frame that it sends.
-    DataSize,
-    /// The number of requests after which it ends a connection, for any version: `requests_per_connection` of HTTP/1.1,
-    /// `goaway_after` of HTTP/2.
-    RequestsPerConnection,
-    /// Bytes that a server sends in small TLS records before it sends large ones: `warmup` of `records`.
-    SmallRecords,
-}
-
-impl ProgramSetting {
-    /// Every setting.
-    pub const ALL: [ProgramSetting; 8] = [
-        ProgramSetting::StreamWindow,
-        ProgramSetting::ConnectionWindow,
-        ProgramSetting::MaxConcurrentStreams,
-        ProgramSetting::MaxFrameSize,
-        ProgramSetting::HeaderTableSize,
-        ProgramSetting::DataSize,
-        ProgramSetting::RequestsPerConnection,
-        ProgramSetting::SmallRecords,
-    ];
-
-    /// Its name in recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ProgramSetting::StreamWindow => "stream_window",
-            ProgramSetting::ConnectionWindow => "connection_window",
-            ProgramSetting::MaxConcurrentStreams => "max_concurrent_streams",
-            ProgramSetting::MaxFrameSize => "max_frame_size",
-            ProgramSetting::HeaderTableSize => "header_table_size",
-            ProgramSetting::DataSize => "data_size",
-            ProgramSetting::RequestsPerConnection => "requests_per_connection",
-            ProgramSetting::SmallRecords => "records",
-        }
+crate::words! {
+    /// A setting that programs support, by the recipe's name for it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ProgramSetting {
+        /// Bytes: SETTINGS_INITIAL_WINDOW_SIZE, or QUIC's initial_max_stream_data.
+        StreamWindow = "stream_window",
+        /// Bytes: the connection's window of HTTP/2, or QUIC's initial_max_data.
+        ConnectionWindow = "connection_window",
+        /// SETTINGS_MAX_CONCURRENT_STREAMS, or QUIC's initial_max_streams_bidi.
+        MaxConcurrentStreams = "max_concurrent_streams",
+        /// Bytes: SETTINGS_MAX_FRAME_SIZE.
+        MaxFrameSize = "max_frame_size",
+        /// Bytes: SETTINGS_HEADER_TABLE_SIZE.
+        HeaderTableSize = "header_table_size",
+        /// Bytes: the largest payload of a DATA frame that it sends.
+        DataSize = "data_size",
+        /// The number of requests after which it ends a connection, for any version: `requests_per_connection` of
+        /// HTTP/1.1, `goaway_after` of HTTP/2.
+        RequestsPerConnection = "requests_per_connection",
+        /// Bytes that a server sends in small TLS records before it sends large ones: `warmup` of `records`.
+        SmallRecords = "records",
     }
 }
 

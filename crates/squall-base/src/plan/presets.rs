@@ -16,8 +16,7 @@ use crate::time::Duration;
 
 /// The largest window of HTTP/2 (RFC 9113, section 6.9.1).
 const MAX_WINDOW: u64 = (1 << 31) - 1;
-/// HTTP/2's initial window (RFC 9113, section 6.9.2).
-const INITIAL_WINDOW: u64 = 65_535;
+const INITIAL_WINDOW: u64 = super::settings::INITIAL_WINDOW.get();
 /// The smallest and the largest SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 6.5.2).
 const MIN_FRAME: u64 = 16_384;
 const MAX_FRAME: u64 = (1 << 24) - 1;

@@ -14,7 +14,7 @@ use crate::quantity::{BitRate, Bytes};
 use crate::time::Duration;
 
 /// HTTP/2's initial windows (RFC 9113, section 6.9.2).
-const INITIAL_WINDOW: Bytes = Bytes::new(65_535);
+pub(super) const INITIAL_WINDOW: Bytes = Bytes::new(65_535);
 
 /// All settings of one side of a hop. Each protocol uses its part and ignores the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,33 +160,17 @@ impl Default for Http3Settings {
     }
 }
 
-/// QUIC's congestion control, by quiche's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QuicCongestionControl {
-    /// CUBIC (RFC 9438).
-    Cubic,
-    /// NewReno (RFC 9002).
-    Reno,
-    /// BBR version 2.
-    Bbr2,
-}
-
-impl QuicCongestionControl {
-    /// All of them.
-    pub const ALL: [QuicCongestionControl; 3] = [
-        QuicCongestionControl::Cubic,
-        QuicCongestionControl::Reno,
-        QuicCongestionControl::Bbr2,
-    ];
-
-    /// Its name in recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            QuicCongestionControl::Cubic => "cubic",
-            QuicCongestionControl::Reno => "reno",
-            QuicCongestionControl::Bbr2 => "bbr2",
-        }
+crate::words! {
+    /// QUIC's congestion control, by quiche's names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum QuicCongestionControl {
+        /// CUBIC (RFC 9438).
+        Cubic = "cubic",
+        /// NewReno (RFC 9002).
+        Reno = "reno",
+        /// BBR version 2.
+        Bbr2 = "bbr2",
     }
 }
 
@@ -218,24 +202,16 @@ impl Default for TlsSettings {
     }
 }
 
-/// A version of TLS that is still in use (RFC 8996 deprecated the older ones).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    #[serde(rename = "1.2")]
-    Tls12,
-    /// TLS 1.3.
-    #[serde(rename = "1.3")]
-    Tls13,
-}
-
-impl TlsVersion {
-    /// Its name in recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TlsVersion::Tls12 => "1.2",
-            TlsVersion::Tls13 => "1.3",
-        }
+crate::words! {
+    /// A version of TLS that is still in use (RFC 8996 deprecated the older ones).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum TlsVersion {
+        /// TLS 1.2.
+        #[serde(rename = "1.2")]
+        Tls12 = "1.2",
+        /// TLS 1.3.
+        #[serde(rename = "1.3")]
+        Tls13 = "1.3",
     }
 }
 
@@ -378,41 +354,21 @@ impl FromStr for PortRange {
 #[error("no range of ports: expected two of 1 to 65535 such as `40000-40100`, the lower one first")]
 pub struct ParsePortRangeError;
 
-/// How a client chooses among the connections that can take a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PoolOrder {
-    /// The most recently used (a stack): few connections stay busy.
-    LastUsed,
-    /// The least recently used (a queue): all stay in use.
-    FirstUsed,
-    /// In turns, whatever is in flight on them.
-    Turns,
-    /// The one with the fewest requests in flight.
-    LeastBusy,
-    /// At random, by the seed.
-    Random,
-}
-
-impl PoolOrder {
-    /// Every order.
-    pub const ALL: [PoolOrder; 5] = [
-        PoolOrder::LastUsed,
-        PoolOrder::FirstUsed,
-        PoolOrder::Turns,
-        PoolOrder::LeastBusy,
-        PoolOrder::Random,
-    ];
-
-    /// Its name in recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PoolOrder::LastUsed => "last_used",
-            PoolOrder::FirstUsed => "first_used",
-            PoolOrder::Turns => "turns",
-            PoolOrder::LeastBusy => "least_busy",
-            PoolOrder::Random => "random",
-        }
+crate::words! {
+    /// How a client chooses among the connections that can take a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PoolOrder {
+        /// The most recently used (a stack): few connections stay busy.
+        LastUsed = "last_used",
+        /// The least recently used (a queue): all stay in use.
+        FirstUsed = "first_used",
+        /// In turns, whatever is in flight on them.
+        Turns = "turns",
+        /// The one with the fewest requests in flight.
+        LeastBusy = "least_busy",
+        /// At random, by the seed.
+        Random = "random",
     }
 }
 
@@ -428,7 +384,7 @@ pub struct PoolSettings {
 }
 
 macro_rules! read_by_name {
-    ($type:ty, $all:expr) => {
+    ($type:ty) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(self.name())
@@ -439,20 +395,21 @@ macro_rules! read_by_name {
             type Err = UnknownWord;
 
             fn from_str(text: &str) -> Result<$type, UnknownWord> {
-                $all.into_iter()
+                <$type>::ALL
+                    .into_iter()
                     .find(|value| value.name() == text)
                     .ok_or_else(|| UnknownWord {
                         text: text.to_owned(),
-                        expected: $all.map(<$type>::name).join(", "),
+                        expected: <$type>::ALL.map(<$type>::name).join(", "),
                     })
             }
         }
     };
 }
 
-read_by_name!(QuicCongestionControl, QuicCongestionControl::ALL);
-read_by_name!(TlsVersion, [TlsVersion::Tls12, TlsVersion::Tls13]);
-read_by_name!(PoolOrder, PoolOrder::ALL);
+read_by_name!(QuicCongestionControl);
+read_by_name!(TlsVersion);
+read_by_name!(PoolOrder);
 
 /// A word that does not belong to an enumeration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

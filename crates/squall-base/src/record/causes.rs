@@ -8,90 +8,46 @@ use std::ops::{Index, IndexMut};
 use crate::record::Direction;
 use crate::time::Duration;
 
-/// What a part of a request's response time was spent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
-    /// No connection or stream was free.
-    Queue,
-    /// The TCP handshake of the request's own connection.
-    Connect,
-    /// The TLS or QUIC handshake of the request's own connection.
-    Tls,
-    /// Data waited while its stream's flow-control window was exhausted.
-    WindowStream,
-    /// Data waited while its connection's flow-control window was exhausted.
-    WindowConnection,
-    /// Data waited while the peer's TCP receive window was exhausted.
-    WindowReceive,
-    /// Data waited for the congestion window: as much as it allowed was in flight.
-    Cwnd,
-    /// Data waited for its sender's pacing, with room in every window.
-    Pacing,
-    /// Data waited for room in the socket's send buffer, with room in every window.
-    SendBuffer,
-    /// In the link's queue, or being sent at its rate.
-    Link,
-    /// The configured delay.
-    Distance,
-    /// The request's own bytes were lost: from when they would have arrived until they did. Also while its own bytes
-    /// could not be sent because the sender was repairing the loss of its own bytes.
-    Loss,
-    /// Bytes of other requests were lost and held its own bytes up (head-of-line blocking): bytes that had arrived
-    /// behind the gap, or bytes that could not be sent while the sender repaired the loss.
-    Hol,
-    /// The request's own bytes had arrived in order, but the rest of their TLS record had not.
-    Record,
-    /// The server had the request, and had not begun or not finished its response.
-    Server,
-    /// Delay added by hosts: scheduling, system calls, copying, squall's own lateness.
-    Host,
-    /// The cause cannot be determined.
-    Unknown,
-}
-
-impl Cause {
-    /// Every cause, in the order of this enum.
-    pub const ALL: [Cause; 17] = [
-        Cause::Queue,
-        Cause::Connect,
-        Cause::Tls,
-        Cause::WindowStream,
-        Cause::WindowConnection,
-        Cause::WindowReceive,
-        Cause::Cwnd,
-        Cause::Pacing,
-        Cause::SendBuffer,
-        Cause::Link,
-        Cause::Distance,
-        Cause::Loss,
-        Cause::Hol,
-        Cause::Record,
-        Cause::Server,
-        Cause::Host,
-        Cause::Unknown,
-    ];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Queue => "queue",
-            Cause::Connect => "connect",
-            Cause::Tls => "tls",
-            Cause::WindowStream => "window_stream",
-            Cause::WindowConnection => "window_connection",
-            Cause::WindowReceive => "window_receive",
-            Cause::Cwnd => "cwnd",
-            Cause::Pacing => "pacing",
-            Cause::SendBuffer => "send_buffer",
-            Cause::Link => "link",
-            Cause::Distance => "distance",
-            Cause::Loss => "loss",
-            Cause::Hol => "hol",
-            Cause::Record => "record",
-            Cause::Server => "server",
-            Cause::Host => "host",
-            Cause::Unknown => "unknown",
-        }
+crate::words! {
+    /// What a part of a request's response time was spent on.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Cause {
+        /// No connection or stream was free.
+        Queue = "queue",
+        /// The TCP handshake of the request's own connection.
+        Connect = "connect",
+        /// The TLS or QUIC handshake of the request's own connection.
+        Tls = "tls",
+        /// Data waited while its stream's flow-control window was exhausted.
+        WindowStream = "window_stream",
+        /// Data waited while its connection's flow-control window was exhausted.
+        WindowConnection = "window_connection",
+        /// Data waited while the peer's TCP receive window was exhausted.
+        WindowReceive = "window_receive",
+        /// Data waited for the congestion window: as much as it allowed was in flight.
+        Cwnd = "cwnd",
+        /// Data waited for its sender's pacing, with room in every window.
+        Pacing = "pacing",
+        /// Data waited for room in the socket's send buffer, with room in every window.
+        SendBuffer = "send_buffer",
+        /// In the link's queue, or being sent at its rate.
+        Link = "link",
+        /// The configured delay.
+        Distance = "distance",
+        /// The request's own bytes were lost: from when they would have arrived until they did. Also while its own
+        /// bytes could not be sent because the sender was repairing the loss of its own bytes.
+        Loss = "loss",
+        /// Bytes of other requests were lost and held its own bytes up (head-of-line blocking): bytes that had arrived
+        /// behind the gap, or bytes that could not be sent while the sender repaired the loss.
+        Hol = "hol",
+        /// The request's own bytes had arrived in order, but the rest of their TLS record had not.
+        Record = "record",
+        /// The server had the request, and had not begun or not finished its response.
+        Server = "server",
+        /// Delay added by hosts: scheduling, system calls, copying, squall's own lateness.
+        Host = "host",
+        /// The cause cannot be determined.
+        Unknown = "unknown",
     }
 }
 
@@ -184,13 +140,6 @@ impl CausesRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn causes_are_numbered_in_the_order_of_their_columns() {
-        for (place, cause) in Cause::ALL.into_iter().enumerate() {
-            assert_eq!(cause as usize, place);
-        }
-    }
 
     #[test]
     fn first_of_equally_long_causes_dominates() {

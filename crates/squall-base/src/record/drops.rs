@@ -5,70 +5,36 @@
 use crate::record::{Cause, Fate, PacketRef};
 use crate::time::{Duration, Time};
 
-/// How the bytes of a lost packet came to be retransmitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Repair {
-    /// TCP: immediately, after three or more segments above it were acknowledged selectively (RFC 6675, section 5).
-    FastRetransmit,
-    /// TCP: something sent later was acknowledged, and either fewer than three segments above it were, or the
-    /// reordering timer expired (RFC 8985, section 6.2).
-    Rack,
-    /// TCP: the tail loss probe (RFC 8985, section 7).
-    Tlp,
-    /// TCP: the retransmission timeout (RFC 6298), or a retransmission in its wake.
-    Rto,
-    /// TCP: the tail loss probe or the retransmission timeout; it was all that was in flight, and neither its packets
-    /// nor the socket show which.
-    Timeout,
-    /// TCP: the timer of a SYN or SYN-ACK.
-    SynTimer,
-    /// QUIC: a packet three or more numbers later was acknowledged (RFC 9002, section 6.1.1).
-    PacketThreshold,
-    /// QUIC: a later packet was acknowledged and the time threshold passed (RFC 9002, section 6.1.2).
-    TimeThreshold,
-    /// QUIC: the probe timeout (RFC 9002, section 6.2).
-    ProbeTimeout,
-    /// It carried nothing that needed repair, or its bytes had arrived in another packet.
-    NotNeeded,
-    /// Its bytes never arrived.
-    Never,
-    /// The rules do not decide it.
-    Unknown,
-}
-
-impl Repair {
-    /// Every kind of repair, in the order of this enum.
-    pub const ALL: [Repair; 12] = [
-        Repair::FastRetransmit,
-        Repair::Rack,
-        Repair::Tlp,
-        Repair::Rto,
-        Repair::Timeout,
-        Repair::SynTimer,
-        Repair::PacketThreshold,
-        Repair::TimeThreshold,
-        Repair::ProbeTimeout,
-        Repair::NotNeeded,
-        Repair::Never,
-        Repair::Unknown,
-    ];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Repair::FastRetransmit => "fast_retransmit",
-            Repair::Rack => "rack",
-            Repair::Tlp => "tlp",
-            Repair::Rto => "rto",
-            Repair::Timeout => "timeout",
-            Repair::SynTimer => "syn_timer",
-            Repair::PacketThreshold => "packet_threshold",
-            Repair::TimeThreshold => "time_threshold",
-            Repair::ProbeTimeout => "probe_timeout",
-            Repair::NotNeeded => "not_needed",
-            Repair::Never => "never",
-            Repair::Unknown => "unknown",
-        }
+crate::words! {
+    /// How the bytes of a lost packet came to be retransmitted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Repair {
+        /// TCP: immediately, after three or more segments above it were acknowledged selectively (RFC 6675, section 5).
+        FastRetransmit = "fast_retransmit",
+        /// TCP: something sent later was acknowledged, and either fewer than three segments above it were, or the
+        /// reordering timer expired (RFC 8985, section 6.2).
+        Rack = "rack",
+        /// TCP: the tail loss probe (RFC 8985, section 7).
+        Tlp = "tlp",
+        /// TCP: the retransmission timeout (RFC 6298), or a retransmission in its wake.
+        Rto = "rto",
+        /// TCP: the tail loss probe or the retransmission timeout; it was all that was in flight, and neither its
+        /// packets nor the socket show which.
+        Timeout = "timeout",
+        /// TCP: the timer of a SYN or SYN-ACK.
+        SynTimer = "syn_timer",
+        /// QUIC: a packet three or more numbers later was acknowledged (RFC 9002, section 6.1.1).
+        PacketThreshold = "packet_threshold",
+        /// QUIC: a later packet was acknowledged and the time threshold passed (RFC 9002, section 6.1.2).
+        TimeThreshold = "time_threshold",
+        /// QUIC: the probe timeout (RFC 9002, section 6.2).
+        ProbeTimeout = "probe_timeout",
+        /// It carried nothing that needed repair, or its bytes had arrived in another packet.
+        NotNeeded = "not_needed",
+        /// Its bytes never arrived.
+        Never = "never",
+        /// The rules do not decide it.
+        Unknown = "unknown",
     }
 }
 

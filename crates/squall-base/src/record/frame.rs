@@ -5,50 +5,27 @@
 use crate::side::Side;
 use crate::time::Time;
 
-/// The direction of something, seen from the side that recorded it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
-    /// To the peer.
-    Sent,
-    /// From the peer.
-    Received,
-}
-
-impl Way {
-    /// Both ways.
-    pub const ALL: [Way; 2] = [Way::Sent, Way::Received];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Way::Sent => "sent",
-            Way::Received => "received",
-        }
+crate::words! {
+    /// The direction of something, seen from the side that recorded it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Way {
+        /// To the peer.
+        Sent = "sent",
+        /// From the peer.
+        Received = "received",
     }
 }
 
-/// The protocol layer of a frame: each layer numbers its types separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FrameLayer {
-    /// HTTP/2 (RFC 9113, section 6).
-    Http2,
-    /// HTTP/3 (RFC 9114, section 7.2).
-    Http3,
-    /// QUIC (RFC 9000, section 19).
-    Quic,
-}
-
-impl FrameLayer {
-    /// Every layer.
-    pub const ALL: [FrameLayer; 3] = [FrameLayer::Http2, FrameLayer::Http3, FrameLayer::Quic];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FrameLayer::Http2 => "http2",
-            FrameLayer::Http3 => "http3",
-            FrameLayer::Quic => "quic",
-        }
+crate::words! {
+    /// The protocol layer of a frame: each layer numbers its types separately.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FrameLayer {
+        /// HTTP/2 (RFC 9113, section 6).
+        Http2 = "http2",
+        /// HTTP/3 (RFC 9114, section 7.2).
+        Http3 = "http3",
+        /// QUIC (RFC 9000, section 19).
+        Quic = "quic",
     }
 }
 

@@ -5,22 +5,22 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::side::Side;
 use crate::time::{Duration, Time};
 
-/// The direction of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the host at the client's end of the link to the one at the server's end.
-    Up,
-    /// From the host at the server's end of the link to the one at the client's end.
-    Down,
+crate::words! {
+    /// The direction of a packet.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Direction {
+        /// From the host at the client's end of the link to the one at the server's end.
+        Up = "up",
+        /// From the host at the server's end of the link to the one at the client's end.
+        Down = "down",
+    }
 }
 
 impl Direction {
-    /// Both directions.
-    pub const ALL: [Direction; 2] = [Direction::Up, Direction::Down];
-
     /// The opposite direction.
     pub const fn opposite(self) -> Direction {
         match self {
@@ -29,107 +29,61 @@ impl Direction {
         }
     }
 
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
+    /// The side that sends in it.
+    pub const fn sender(self) -> Side {
         match self {
-            Direction::Up => "up",
-            Direction::Down => "down",
+            Direction::Up => Side::Client,
+            Direction::Down => Side::Server,
         }
     }
 }
 
-/// The role of a packet in its flow. Loss is drawn by flow, direction, class and the packet's number in its class, so
-/// that a run with different timing of acknowledgements still loses the same data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PacketClass {
-    /// TCP with SYN.
-    Syn,
-    /// TCP with payload.
-    Data,
-    /// TCP without payload, SYN, FIN or RST.
-    Ack,
-    /// TCP with FIN or RST and without payload.
-    Close,
-    /// Not TCP, or not readable as TCP.
-    Other,
-}
-
-impl PacketClass {
-    /// Every class, in the order of this enum.
-    pub const ALL: [PacketClass; 5] = [
-        PacketClass::Syn,
-        PacketClass::Data,
-        PacketClass::Ack,
-        PacketClass::Close,
-        PacketClass::Other,
-    ];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PacketClass::Syn => "syn",
-            PacketClass::Data => "data",
-            PacketClass::Ack => "ack",
-            PacketClass::Close => "close",
-            PacketClass::Other => "other",
-        }
+crate::words! {
+    /// The role of a packet in its flow. Loss is drawn by flow, direction, class and the packet's number in its class,
+    /// so that a run with different timing of acknowledgements still loses the same data.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PacketClass {
+        /// TCP with SYN.
+        Syn = "syn",
+        /// TCP with payload.
+        Data = "data",
+        /// TCP without payload, SYN, FIN or RST.
+        Ack = "ack",
+        /// TCP with FIN or RST and without payload.
+        Close = "close",
+        /// Not TCP, or not readable as TCP.
+        Other = "other",
     }
 }
 
-/// What the link did with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// Handed to the other host's kernel.
-    Delivered,
-    /// Lost deliberately, by independent loss.
-    LossDrop,
-    /// Lost deliberately, by a burst model (Gilbert-Elliott, by packets or by time).
-    BurstDrop,
-    /// Lost deliberately, because a drop list names it.
-    ListDrop,
-    /// Lost deliberately, in a blackout.
-    BlackoutDrop,
-    /// The queue had no room for it, or evicted it to make room.
-    QueueDrop,
-    /// The queue discipline dropped it early, although there was room (RED, CoDel, PIE, FQ-CoDel).
-    EarlyDrop,
-    /// The other host's kernel did not accept it: a fault of the link that makes a trial invalid.
-    WriteError,
-    /// Still in the link when the link was stopped.
-    InFlight,
+crate::words! {
+    /// What the link did with a packet.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Fate {
+        /// Handed to the other host's kernel.
+        Delivered = "delivered",
+        /// Lost deliberately, by independent loss.
+        LossDrop = "loss_drop",
+        /// Lost deliberately, by a burst model (Gilbert-Elliott, by packets or by time).
+        BurstDrop = "burst_drop",
+        /// Lost deliberately, because a drop list names it.
+        ListDrop = "list_drop",
+        /// Lost deliberately, in a blackout.
+        BlackoutDrop = "blackout_drop",
+        /// The queue had no room for it, or evicted it to make room.
+        QueueDrop = "queue_drop",
+        /// The queue discipline dropped it early, although there was room (RED, CoDel, PIE, FQ-CoDel).
+        EarlyDrop = "early_drop",
+        /// The other host's kernel did not accept it: a fault of the link that makes a trial invalid.
+        WriteError = "write_error",
+        /// Still in the link when the link was stopped.
+        InFlight = "in_flight",
+    }
 }
 
 impl Fate {
-    /// Every fate, in the order of this enum.
-    pub const ALL: [Fate; 9] = [
-        Fate::Delivered,
-        Fate::LossDrop,
-        Fate::BurstDrop,
-        Fate::ListDrop,
-        Fate::BlackoutDrop,
-        Fate::QueueDrop,
-        Fate::EarlyDrop,
-        Fate::WriteError,
-        Fate::InFlight,
-    ];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Fate::Delivered => "delivered",
-            Fate::LossDrop => "loss_drop",
-            Fate::BurstDrop => "burst_drop",
-            Fate::ListDrop => "list_drop",
-            Fate::BlackoutDrop => "blackout_drop",
-            Fate::QueueDrop => "queue_drop",
-            Fate::EarlyDrop => "early_drop",
-            Fate::WriteError => "write_error",
-            Fate::InFlight => "in_flight",
-        }
-    }
-
     /// Whether the link dropped it as configured.
     pub const fn is_drop(self) -> bool {
         matches!(

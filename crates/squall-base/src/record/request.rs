@@ -7,72 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Duration, Time};
 
-/// The part of the load to which a request belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Before the measurement; not part of any statistic.
-    Warmup,
-    /// Measured.
-    Measure,
-}
-
-/// The outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// A complete response arrived. Its status may still be an error.
-    Answered,
-    /// The load's drain time ended before the response did: the true latency is longer than the row shows.
-    Censored,
-    /// No connection could be made for it (the `error` column says why).
-    ConnectFailed,
-    /// The TLS or QUIC handshake failed, or negotiated another protocol than the requested one.
-    TlsFailed,
-    /// Its connection ended before the response did.
-    ConnectionClosed,
-    /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4), or its GOAWAY refused the request (section 6.8).
-    StreamReset,
-    /// The peer violated the protocol.
-    ProtocolError,
-}
-
-impl Outcome {
-    /// Every outcome, in the order of this enum.
-    pub const ALL: [Outcome; 7] = [
-        Outcome::Answered,
-        Outcome::Censored,
-        Outcome::ConnectFailed,
-        Outcome::TlsFailed,
-        Outcome::ConnectionClosed,
-        Outcome::StreamReset,
-        Outcome::ProtocolError,
-    ];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::Censored => "censored",
-            Outcome::ConnectFailed => "connect_failed",
-            Outcome::TlsFailed => "tls_failed",
-            Outcome::ConnectionClosed => "connection_closed",
-            Outcome::StreamReset => "stream_reset",
-            Outcome::ProtocolError => "protocol_error",
-        }
+crate::words! {
+    /// The part of the load to which a request belongs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Phase {
+        /// Before the measurement; not part of any statistic.
+        Warmup = "warmup",
+        /// Measured.
+        Measure = "measure",
     }
 }
 
-impl Phase {
-    /// Both.
-    pub const ALL: [Phase; 2] = [Phase::Warmup, Phase::Measure];
-
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Warmup => "warmup",
-            Phase::Measure => "measure",
-        }
+crate::words! {
+    /// The outcome of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Outcome {
+        /// A complete response arrived. Its status may still be an error.
+        Answered = "answered",
+        /// The load's drain time ended before the response did: the true latency is longer than the row shows.
+        Censored = "censored",
+        /// No connection could be made for it (the `error` column says why).
+        ConnectFailed = "connect_failed",
+        /// The TLS or QUIC handshake failed, or negotiated another protocol than the requested one.
+        TlsFailed = "tls_failed",
+        /// Its connection ended before the response did.
+        ConnectionClosed = "connection_closed",
+        /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4), or its GOAWAY refused the request (section
+        /// 6.8).
+        StreamReset = "stream_reset",
+        /// The peer violated the protocol.
+        ProtocolError = "protocol_error",
     }
 }
 

@@ -62,50 +62,31 @@ struct Payload {
 }
 
 impl FrameTap {
-    /// Taps the client side of a connection from its first byte.
-    pub fn of_client() -> FrameTap {
-        FrameTap::new(
-            FrameWalker::of_client(),
-            FrameWalker::of_server(),
-            Way::Sent,
-        )
+    /// Taps a connection from its first byte. `client` is the direction of the client's bytes.
+    pub fn new(client: Way) -> FrameTap {
+        FrameTap::at(client, 0, 0)
     }
 
-    /// Taps the client side of a connection upgraded from HTTP/1.1, after `sent` and `received` bytes of HTTP/1.1.
-    /// Stream 1 starts half closed (RFC 7540, section 3.2).
-    pub fn of_upgraded_client(sent: u64, received: u64) -> FrameTap {
-        let (sent, received) = (
-            FrameWalker::of_client_at(sent),
-            FrameWalker::of_server_at(received),
-        );
-        let mut tap = FrameTap::new(sent, received, Way::Sent);
+    /// Taps a connection upgraded from HTTP/1.1, after `sent` and `received` bytes of HTTP/1.1. Stream 1 starts half closed
+    /// (RFC 7540, section 3.2).
+    pub fn upgraded(client: Way, sent: u64, received: u64) -> FrameTap {
+        let mut tap = FrameTap::at(client, sent, received);
         tap.windows.open(1);
-        tap.windows.end(Way::Sent, 1);
+        tap.windows.end(client, 1);
         tap
     }
 
-    /// Taps the server side of a connection from its first byte.
-    pub fn of_server() -> FrameTap {
-        let (sent, received) = (FrameWalker::of_server(), FrameWalker::of_client());
-        FrameTap::new(sent, received, Way::Received)
-    }
-
-    /// Taps the server side of an upgraded connection; see [`FrameTap::of_upgraded_client`].
-    pub fn of_upgraded_server(sent: u64, received: u64) -> FrameTap {
-        let (sent, received) = (
-            FrameWalker::of_server_at(sent),
-            FrameWalker::of_client_at(received),
-        );
-        let mut tap = FrameTap::new(sent, received, Way::Received);
-        tap.windows.open(1);
-        tap.windows.end(Way::Received, 1);
-        tap
-    }
-
-    fn new(sent: FrameWalker, received: FrameWalker, client: Way) -> FrameTap {
+    fn at(client: Way, sent: u64, received: u64) -> FrameTap {
+        let walker = |way: Way, offset| {
+            if way == client {
+                FrameWalker::of_client(offset)
+            } else {
+                FrameWalker::of_server(offset)
+            }
+        };
         FrameTap {
-            sent: Direction::new(sent),
-            received: Direction::new(received),
+            sent: Direction::new(walker(Way::Sent, sent)),
+            received: Direction::new(walker(Way::Received, received)),
             windows: Windows::new(client),
         }
     }

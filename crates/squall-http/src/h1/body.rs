@@ -3,41 +3,18 @@
 use super::chunked::{BodyProgress, Chunked};
 use crate::error::ChunkError;
 
-/// How to find the end of a body, as its head states it.
+/// A body being received, or announced by its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// There is no body.
-    Empty,
-    /// This many bytes, at least 1.
+pub(super) enum Body {
+    /// This many bytes are still to come, at least 1 at first.
     Length(u64),
     /// Chunked transfer coding.
-    Chunked,
+    Chunked(Chunked),
     /// Everything until the connection ends; responses only.
     UntilEnd,
 }
 
-/// A body being received.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Body {
-    /// This many bytes are still to come.
-    Length(u64),
-    /// Chunked.
-    Chunked(Chunked),
-    /// Until the connection ends.
-    UntilEnd,
-}
-
 impl Body {
-    /// The expected body; `None` for a message without one.
-    pub(super) fn of(framing: Framing) -> Option<Body> {
-        match framing {
-            Framing::Empty => None,
-            Framing::Length(bytes) => Some(Body::Length(bytes)),
-            Framing::Chunked => Some(Body::Chunked(Chunked::new())),
-            Framing::UntilEnd => Some(Body::UntilEnd),
-        }
-    }
-
     /// Takes the bytes that belong to the body, and passes its data to `on_data`.
     pub(super) fn take(
         &mut self,

@@ -70,7 +70,7 @@ impl Position {
 }
 
 /// The state of a chunked body.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunked {
     position: Position,
     overhead_bytes: u32,

@@ -11,7 +11,7 @@ use squall_base::plan::Http1Settings;
 use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
-use super::head::{HeadBuffer, LastHead, ResponseHead, ToHead, parse_response};
+use super::head::{AnsweredMethod, HeadBuffer, LastHead, ResponseHead, parse_response};
 use super::outgoing::{Outgoing, SendOptions};
 use super::version::Version;
 use crate::engine::{Engine, StreamIo};
@@ -94,7 +94,7 @@ enum ReadState {
 #[derive(Clone, Copy, Debug)]
 struct PendingResponse {
     stream: StreamId,
-    to_head: ToHead,
+    answered: AnsweredMethod,
     has_begun: bool,
     interim_responses: u32,
     may_switch: bool,
@@ -175,14 +175,9 @@ impl Client {
         };
         let message = Outgoing::new(request.h1(), self.send_options());
         self.upload = Some(Upload { stream, message });
-        let to_head = if request.is_head() {
-            ToHead::Yes
-        } else {
-            ToHead::No
-        };
         self.reading = ReadState::Head(PendingResponse {
             stream,
-            to_head,
+            answered: AnsweredMethod::of(request.is_head()),
             has_begun: false,
             interim_responses: 0,
             may_switch: self.extra_lines == ExtraLines::Upgrade,
@@ -195,7 +190,7 @@ impl Client {
         SendOptions {
             framing: self.settings.framing,
             peer_version: Version::Http11,
-            to_head: ToHead::No,
+            answered: AnsweredMethod::Other,
             extra: match self.extra_lines {
                 ExtraLines::Nothing => "",
                 ExtraLines::Close => CLOSE_LINE,
@@ -289,15 +284,14 @@ impl Client {
         let wants = inbox.wants();
         let is_in_one_piece = self.head.len() == 0 && !wants.fields;
         if is_in_one_piece
-            && let Some((used, head)) = self.last_head.repeated(bytes, awaited.to_head)
+            && let Some((used, head)) = self.last_head.repeated(bytes, awaited.answered)
         {
             self.received += used as u64;
             self.on_final_head(awaited.stream, head, inbox);
             return Ok(used);
         }
-        let (used, head) = self
-            .head
-            .take(bytes, |bytes| parse_response(bytes, awaited.to_head, wants))?;
+        let parse = |bytes: &[u8]| parse_response(bytes, awaited.answered, wants);
+        let (used, head) = self.head.take(bytes, parse)?;
         self.received += used as u64;
         match head {
             None => Ok(used),
@@ -323,7 +317,7 @@ impl Client {
             Some(head) => {
                 if is_in_one_piece {
                     self.last_head
-                        .remember(&bytes[..used], awaited.to_head, &head);
+                        .remember(&bytes[..used], awaited.answered, &head);
                 }
                 self.on_final_head(awaited.stream, head, inbox);
                 Ok(used)
@@ -347,7 +341,7 @@ impl Client {
             unread: unread.to_vec(),
             sent: self.sent,
             received: self.received,
-            is_head: awaited.to_head == ToHead::Yes,
+            is_head: awaited.answered == AnsweredMethod::Head,
         });
         Ok(())
     }
@@ -364,7 +358,7 @@ impl Client {
             fields: head.fields,
         });
         self.is_kept_alive &= head.keeps_alive;
-        match Body::of(head.framing) {
+        match head.body {
             Some(body) => self.reading = ReadState::Body { stream, body },
             None => self.end_response(stream, inbox),
         }

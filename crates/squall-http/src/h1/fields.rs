@@ -3,11 +3,13 @@
 
 use httparse::{Header, Status};
 
-use super::body::Framing;
+use super::body::Body;
+use super::chunked::Chunked;
 use super::target::is_host;
 use super::version::Version;
 use crate::error::ConnectionError;
 use crate::event::Field;
+use crate::message::parse_content_length;
 use crate::section;
 
 /// The most header fields that are accepted.
@@ -73,10 +75,7 @@ impl<'a> Facts<'a> {
     }
 
     fn add_length(&mut self, value: &[u8]) -> Result<(), ConnectionError> {
-        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length = std::str::from_utf8(value).ok().filter(|_| is_number);
-        let length = length.and_then(|text| text.parse::<u64>().ok());
-        match (length, self.content_length) {
+        match (parse_content_length(value), self.content_length) {
             (Some(new), None) => self.content_length = Some(new),
             (Some(new), Some(old)) if new == old => self.repeats_length = true,
             _ => return Err(ConnectionError::BodyLength),
@@ -101,40 +100,36 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    /// The framing that content-length alone states.
-    fn length_framing(&self) -> Option<Framing> {
-        self.content_length.map(|n| {
-            if n == 0 {
-                Framing::Empty
-            } else {
-                Framing::Length(n)
-            }
-        })
-    }
-
-    pub(super) fn request_framing(&self, version: Version) -> Result<Framing, ConnectionError> {
+    /// The body that follows a request's head, if any.
+    pub(super) fn request_body(&self, version: Version) -> Result<Option<Body>, ConnectionError> {
         // A repeated length: RFC 9110, section 8.6, allows two ways to handle it. Of these, only rejection cannot be
         // interpreted differently by a proxy.
         if self.repeats_length {
             return Err(ConnectionError::BodyLength);
         }
         match (self.coding, self.content_length) {
-            (None, _) => Ok(self.length_framing().unwrap_or(Framing::Empty)),
+            (None, None | Some(0)) => Ok(None),
+            (None, Some(length)) => Ok(Some(Body::Length(length))),
             // Both fields, or chunks over HTTP/1.0: either could hide a request.
             (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
             (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
-            (Some(Coding::Chunked), None) => Ok(Framing::Chunked),
+            (Some(Coding::Chunked), None) => Ok(Some(Body::Chunked(Chunked::new()))),
             (Some(_), None) => Err(ConnectionError::TransferCoding),
         }
     }
 
-    pub(super) fn response_framing(&self, version: Version) -> Result<Framing, ConnectionError> {
+    /// The body that follows a response's head, if any.
+    pub(super) fn response_body(&self, version: Version) -> Result<Option<Body>, ConnectionError> {
         match (self.coding, self.content_length) {
-            (None, _) => Ok(self.length_framing().unwrap_or(Framing::UntilEnd)),
+            (None, None) => Ok(Some(Body::UntilEnd)),
+            (None, Some(0)) => Ok(None),
+            (None, Some(length)) => Ok(Some(Body::Length(length))),
             (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
             (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
-            (Some(Coding::Other), None) => Ok(Framing::UntilEnd),
-            (Some(Coding::Chunked | Coding::OthersThenChunked), None) => Ok(Framing::Chunked),
+            (Some(Coding::Other), None) => Ok(Some(Body::UntilEnd)),
+            (Some(Coding::Chunked | Coding::OthersThenChunked), None) => {
+                Ok(Some(Body::Chunked(Chunked::new())))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 
 use httparse::{Error, ParserConfig, Status};
 
-use super::body::Framing;
+use super::body::Body;
 use super::fields::{Facts, MAX_FIELDS, owned_fields};
 use super::target::Target;
 use super::version::Version;
@@ -25,7 +25,7 @@ pub(super) struct RequestHead {
     pub(super) target: String,
     pub(super) fields: Vec<Field>,
     pub(super) version: Version,
-    pub(super) framing: Framing,
+    pub(super) body: Option<Body>,
     pub(super) keeps_alive: bool,
     pub(super) expects_continue: bool,
 }
@@ -35,18 +35,28 @@ pub(super) struct RequestHead {
 pub(super) struct ResponseHead {
     pub(super) status: u16,
     pub(super) fields: Vec<Field>,
-    pub(super) framing: Framing,
+    pub(super) body: Option<Body>,
     pub(super) keeps_alive: bool,
     pub(super) upgrades_to_h2c: bool,
 }
 
-/// Whether a response answers a HEAD request, so that it has no body regardless of its head.
+/// The request that a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToHead {
-    /// It answers a HEAD request.
-    Yes,
-    /// It answers another method.
-    No,
+pub enum AnsweredMethod {
+    /// A HEAD request: the response has no body, regardless of its head.
+    Head,
+    /// Any other request, or an unknown one.
+    Other,
+}
+
+impl AnsweredMethod {
+    pub(super) fn of(is_head: bool) -> AnsweredMethod {
+        if is_head {
+            AnsweredMethod::Head
+        } else {
+            AnsweredMethod::Other
+        }
+    }
 }
 
 /// Buffers the part of a head received so far.
@@ -62,7 +72,7 @@ pub(super) struct HeadBuffer {
 #[derive(Debug, Default)]
 pub(super) struct LastHead {
     bytes: Vec<u8>,
-    parsed: Option<(ToHead, ResponseHead)>,
+    parsed: Option<(AnsweredMethod, ResponseHead)>,
 }
 
 /// Longer heads are not remembered, because every connection stores one.
@@ -70,19 +80,23 @@ const MAX_REMEMBERED_BYTES: usize = 1024;
 
 impl LastHead {
     /// The length and parsed form of the head at the start of `bytes`, if it is the remembered one.
-    pub(super) fn repeated(&self, bytes: &[u8], to_head: ToHead) -> Option<(usize, ResponseHead)> {
+    pub(super) fn repeated(
+        &self,
+        bytes: &[u8],
+        answered: AnsweredMethod,
+    ) -> Option<(usize, ResponseHead)> {
         let (known, head) = self.parsed.as_ref()?;
-        let is_same = *known == to_head && bytes.starts_with(&self.bytes);
+        let is_same = *known == answered && bytes.starts_with(&self.bytes);
         is_same.then(|| (self.bytes.len(), head.clone()))
     }
 
     /// Remembers a complete head that was parsed without its fields.
-    pub(super) fn remember(&mut self, bytes: &[u8], to_head: ToHead, head: &ResponseHead) {
+    pub(super) fn remember(&mut self, bytes: &[u8], answered: AnsweredMethod, head: &ResponseHead) {
         self.parsed = None;
         if bytes.len() <= MAX_REMEMBERED_BYTES {
             self.bytes.clear();
             self.bytes.extend_from_slice(bytes);
-            self.parsed = Some((to_head, head.clone()));
+            self.parsed = Some((answered, head.clone()));
         }
     }
 }
@@ -187,7 +201,7 @@ pub(super) fn parse_request(bytes: &[u8], wants: InboxOptions) -> ParseResult<Re
         target: target.path.into_owned(),
         fields,
         version,
-        framing: facts.request_framing(version)?,
+        body: facts.request_body(version)?,
         // HTTP/1.0 connections are never kept alive here, even if the client asks for it.
         keeps_alive: version == Version::Http11 && !facts.closes,
         expects_continue: version == Version::Http11 && facts.expects_continue,
@@ -198,7 +212,7 @@ pub(super) fn parse_request(bytes: &[u8], wants: InboxOptions) -> ParseResult<Re
 /// Parses the head of a response to a HEAD request or to any other.
 pub(super) fn parse_response(
     bytes: &[u8],
-    to_head: ToHead,
+    answered: AnsweredMethod,
     wants: InboxOptions,
 ) -> ParseResult<ResponseHead> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
@@ -215,11 +229,9 @@ pub(super) fn parse_response(
     let facts = Facts::of(response.headers)?;
     let version = Version::of(response.version);
     let status = response.code.unwrap_or_default();
-    let has_body = to_head == ToHead::No && !matches!(status, 100..=199 | 204 | 304);
-    let framing = if has_body {
-        facts.response_framing(version)?
-    } else {
-        Framing::Empty
+    let body = match (answered, status) {
+        (AnsweredMethod::Head, _) | (_, 100..=199 | 204 | 304) => None,
+        _ => facts.response_body(version)?,
     };
     let keeps_alive = match version {
         Version::Http11 => !facts.closes,
@@ -233,8 +245,8 @@ pub(super) fn parse_response(
     let head = ResponseHead {
         status,
         fields,
-        framing,
-        keeps_alive: keeps_alive && framing != Framing::UntilEnd,
+        body,
+        keeps_alive: keeps_alive && body != Some(Body::UntilEnd),
         upgrades_to_h2c: facts.upgrades_to_h2c,
     };
     Ok(Some((len, head)))
@@ -261,43 +273,46 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::h1::chunked::Chunked;
 
-    fn response(fields: &str) -> Result<(Framing, bool), ConnectionError> {
+    fn response(fields: &str) -> Result<(Option<Body>, bool), ConnectionError> {
         let text = format!("HTTP/1.1 200\r\n{fields}\r\n");
-        let parsed = parse_response(text.as_bytes(), ToHead::No, InboxOptions::default())?;
+        let parsed = parse_response(
+            text.as_bytes(),
+            AnsweredMethod::Other,
+            InboxOptions::default(),
+        )?;
         let (len, head) = parsed.expect("the head is complete");
         assert_eq!(len, text.len());
-        Ok((head.framing, head.keeps_alive))
+        Ok((head.body, head.keeps_alive))
     }
 
-    fn request(fields: &str) -> Result<Framing, ConnectionError> {
+    fn request(fields: &str) -> Result<Option<Body>, ConnectionError> {
         let text = format!("POST / HTTP/1.1\r\nhost: a\r\n{fields}\r\n");
         let parsed = parse_request(text.as_bytes(), InboxOptions::default())?;
-        Ok(parsed.expect("the head is complete").1.framing)
+        Ok(parsed.expect("the head is complete").1.body)
     }
 
     #[test]
     fn response_framing_follows_from_its_head() {
-        assert_eq!(response(""), Ok((Framing::UntilEnd, false)));
+        let chunked = Some(Body::Chunked(Chunked::new()));
+        assert_eq!(response(""), Ok((Some(Body::UntilEnd), false)));
         assert_eq!(
             response("Content-Length: 7\r\n"),
-            Ok((Framing::Length(7), true))
+            Ok((Some(Body::Length(7)), true))
         );
-        assert_eq!(
-            response("content-length: 0\r\n"),
-            Ok((Framing::Empty, true))
-        );
+        assert_eq!(response("content-length: 0\r\n"), Ok((None, true)));
         assert_eq!(
             response("Transfer-Encoding: Chunked\r\n"),
-            Ok((Framing::Chunked, true))
+            Ok((chunked, true))
         );
         assert_eq!(
             response("transfer-encoding: gzip, chunked\r\n"),
-            Ok((Framing::Chunked, true))
+            Ok((chunked, true))
         );
         assert_eq!(
             response("content-length: 7\r\nconnection: Close\r\n"),
-            Ok((Framing::Length(7), false))
+            Ok((Some(Body::Length(7)), false))
         );
     }
 
@@ -330,12 +345,13 @@ mod tests {
             request("transfer-encoding: gzip, chunked\r\n"),
             Err(ConnectionError::TransferCoding)
         );
-        assert_eq!(request(""), Ok(Framing::Empty));
+        assert_eq!(request(""), Ok(None));
     }
 
     #[test]
     fn too_long_heads_and_too_many_fields_are_refused() {
-        let parse = |bytes: &[u8]| parse_response(bytes, ToHead::No, InboxOptions::default());
+        let parse =
+            |bytes: &[u8]| parse_response(bytes, AnsweredMethod::Other, InboxOptions::default());
         let start = format!("HTTP/1.1 200 OK\r\nx: {}\r\n", "y".repeat(MAX_HEAD_BYTES));
         for step in [1000, 65_536, start.len()] {
             let mut buffer = HeadBuffer::default();

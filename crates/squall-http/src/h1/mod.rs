@@ -22,8 +22,8 @@ mod version;
 
 pub use client::{Client, MAX_INTERIM_RESPONSES, ProtocolSwitch};
 pub use fields::MAX_FIELDS;
-pub use head::MAX_HEAD_BYTES;
-pub use reader::{AnsweredMethod, RequestPart, RequestReader, ResponsePart, ResponseReader};
+pub use head::{AnsweredMethod, MAX_HEAD_BYTES};
+pub use reader::{RequestPart, RequestReader, ResponsePart, ResponseReader};
 pub use server::{MAX_PIPELINED, Server};
 
 /// The head line that announces a chunked body.

@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use squall_base::plan::BodyFraming;
 
 use super::CHUNKED_LINE;
-use super::head::ToHead;
+use super::head::AnsweredMethod;
 use super::staged::{GATHERED_BYTES, StagedOutput};
 use super::version::Version;
 use crate::message::{Body, Wire};
@@ -24,8 +24,8 @@ pub(super) struct SendOptions<'a> {
     pub(super) framing: BodyFraming,
     /// The recipient's version: an HTTP/1.0 peer does not support chunks.
     pub(super) peer_version: Version,
-    /// Whether it is sent without its body.
-    pub(super) to_head: ToHead,
+    /// What it answers: the response to HEAD is sent without its body.
+    pub(super) answered: AnsweredMethod,
     /// Additional lines of the head.
     pub(super) extra: &'a str,
 }
@@ -63,7 +63,7 @@ impl Outgoing {
         let (body, extra) = (wire.body(), options.extra);
         match body {
             _ if body.is_empty() => Outgoing::stored(wire, wire.head().len(), extra),
-            Body::Whole(_) if options.to_head == ToHead::Yes => {
+            Body::Whole(_) if options.answered == AnsweredMethod::Head => {
                 Outgoing::stored(wire, wire.head().len(), extra)
             }
             Body::Whole(body) => match chunk_limit(options) {
@@ -276,7 +276,7 @@ impl Stream {
                 (StreamFraming::Chunks { max }, head)
             }
         };
-        let is_bare = options.to_head == ToHead::Yes;
+        let is_bare = options.answered == AnsweredMethod::Head;
         Stream {
             has_begun: false,
             staged: StagedOutput::new(head),

@@ -5,7 +5,7 @@
 //! what is ambiguous to them is ambiguous to an observer. The caller decides which response belongs to which request.
 
 use super::body::Body;
-use super::head::{HeadBuffer, ToHead, parse_request, parse_response};
+use super::head::{AnsweredMethod, HeadBuffer, parse_request, parse_response};
 use crate::error::ConnectionError;
 use crate::event::traced_request;
 use crate::inbox::InboxOptions;
@@ -48,15 +48,6 @@ pub enum ResponsePart {
     Body(u64),
     /// The response is complete and ends at this offset.
     Ends(u64),
-}
-
-/// The request that the next response belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnsweredMethod {
-    /// A HEAD request: the response has no body.
-    Head,
-    /// Any other request, or an unknown one.
-    Other,
 }
 
 /// The requests of a connection.
@@ -184,7 +175,7 @@ impl RequestReader {
             let is_head = head.method == "HEAD";
             let request = traced_request(&head.fields);
             on_part(RequestPart::Head { is_head, request });
-            state.body = Body::of(head.framing);
+            state.body = head.body;
             if state.body.is_none() {
                 state.end();
                 on_part(RequestPart::Ends(state.offset));
@@ -239,11 +230,7 @@ impl ResponseReader {
             MessageStart::At(offset) => on_part(ResponsePart::Begins(offset)),
             MessageStart::Earlier => {}
         }
-        let to_head = match answered {
-            AnsweredMethod::Head => ToHead::Yes,
-            AnsweredMethod::Other => ToHead::No,
-        };
-        let parse = |bytes: &[u8]| parse_response(bytes, to_head, InboxOptions::default());
+        let parse = |bytes: &[u8]| parse_response(bytes, answered, InboxOptions::default());
         let (used, head) = state.head.take(bytes, parse)?;
         state.offset += used as u64;
         let Some(head) = head else {
@@ -257,7 +244,7 @@ impl ResponseReader {
             status @ ..200 => on_part(ResponsePart::Interim(status)),
             status => {
                 on_part(ResponsePart::Head(status));
-                state.body = Body::of(head.framing);
+                state.body = head.body;
                 if state.body.is_none() {
                     state.end();
                     on_part(ResponsePart::Ends(state.offset));

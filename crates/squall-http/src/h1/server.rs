@@ -12,7 +12,7 @@ use squall_base::plan::{BodyFraming, Http1Settings};
 use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
-use super::head::{HeadBuffer, RequestHead, ToHead, parse_request};
+use super::head::{AnsweredMethod, HeadBuffer, RequestHead, parse_request};
 use super::outgoing::{Outgoing, STREAM_BUFFER_BYTES, SendOptions};
 use super::refusal::{Refusal, refusal_for};
 use super::staged::StagedOutput;
@@ -74,7 +74,7 @@ struct PendingRequest {
     stream: StreamId,
     /// The client's version.
     peer_version: Version,
-    to_head: ToHead,
+    answered: AnsweredMethod,
     then: AfterRequest,
     /// The unwritten rest of interim responses: the 100 (Continue) for which the client waits, or others.
     interim: StagedOutput,
@@ -229,17 +229,11 @@ impl Server {
         } else {
             AfterRequest::Close
         };
-        let body = Body::of(head.framing);
-        let waits = head.expects_continue && body.is_some();
-        let to_head = if head.method == "HEAD" {
-            ToHead::Yes
-        } else {
-            ToHead::No
-        };
+        let waits = head.expects_continue && head.body.is_some();
         self.requests.push_back(PendingRequest {
             stream,
             peer_version: head.version,
-            to_head,
+            answered: AnsweredMethod::of(head.method == "HEAD"),
             then,
             interim: StagedOutput::new(if waits { CONTINUE.to_vec() } else { Vec::new() }),
             response_state: ResponseState::Awaited,
@@ -250,7 +244,7 @@ impl Server {
             target: head.target,
             fields: head.fields,
         });
-        match body {
+        match head.body {
             Some(body) => self.reading = ReadState::Body { stream, body, then },
             None => self.end_request(stream, then, inbox),
         }
@@ -293,7 +287,7 @@ impl Server {
             ReadState::Head => self.requests.push_back(PendingRequest {
                 stream: self.next,
                 peer_version: Version::Http11,
-                to_head: ToHead::No,
+                answered: AnsweredMethod::Other,
                 then: AfterRequest::Close,
                 interim: StagedOutput::new(Vec::new()),
                 response_state: ResponseState::Refusal(refusal),
@@ -517,7 +511,7 @@ impl PendingRequest {
         let options = SendOptions {
             framing,
             peer_version: self.peer_version,
-            to_head: self.to_head,
+            answered: self.answered,
             extra: match self.then {
                 AfterRequest::Next => "",
                 AfterRequest::Close => CLOSE_LINE,

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
+use squall_base::record::Way;
 use squall_nghttp2::{
-    FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame, Setting, UpgradeMethod,
+    FieldDecision, FrameHeader, FrameKind, Handler, Http2Session, ReceivedFrame, Setting,
 };
 
 use super::client_session::ClientSession;
 use super::connection::{self, Connection, Listener};
 use super::ear::ListenerState;
 use super::output::{BufferLimit, Mark, MessagePart, Output};
-use super::protocol::Session;
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
 use crate::engine::Engine;
@@ -66,12 +66,12 @@ impl Client {
         let mut session = ClientSession::new(ClientListener::default(), &options)?;
         session.submit_settings(&announced(Role::Client, settings)?)?;
         windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_client(), options.data_bytes);
+        let output = Output::new(FrameWalker::of_client(0), options.data_bytes);
         let updates = Updates::new(settings.window_updates, windows);
         Ok(Connection::over(
             session,
             output,
-            FrameTap::of_client(),
+            FrameTap::new(Way::Sent),
             updates,
         ))
     }
@@ -101,15 +101,10 @@ impl Client {
         };
         listener.unanswered = 1;
         let mut session = ClientSession::new(listener, &options)?;
-        let method = if is_head {
-            UpgradeMethod::Head
-        } else {
-            UpgradeMethod::Other
-        };
-        session.upgrade(&announced(Role::Client, settings)?, method)?;
+        session.upgrade(&announced(Role::Client, settings)?, is_head)?;
         windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_client_at(sent_bytes), options.data_bytes);
-        let tap = FrameTap::of_upgraded_client(sent_bytes, received_bytes);
+        let output = Output::new(FrameWalker::of_client(sent_bytes), options.data_bytes);
+        let tap = FrameTap::upgraded(Way::Sent, sent_bytes, received_bytes);
         let updates = Updates::new(settings.window_updates, windows);
         Ok(Connection::over(session, output, tap, updates))
     }

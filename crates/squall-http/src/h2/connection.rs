@@ -7,11 +7,10 @@
 use std::mem;
 
 use squall_base::record::Way;
-use squall_nghttp2::{Body, Error, FrameKind, Handler};
+use squall_nghttp2::{Body, Error, FrameKind, Handler, Http2Session};
 
 use super::ear::ListenerState;
 use super::output::{BufferLimit, Mark, MessagePart, Output};
-use super::protocol::Session;
 use super::updates::{DataPiece, Updates};
 use crate::connection::Http2Announcements;
 use crate::engine::{Engine, StreamIo};
@@ -33,7 +32,7 @@ pub trait Listener: Handler + Sized {
     type Event;
 
     /// The session that calls it.
-    type Session: Session<Self>;
+    type Session: Http2Session<Self>;
 
     /// Where its events go.
     fn inbox(&mut self) -> &mut Inbox<Self::Event>;
@@ -256,7 +255,7 @@ impl<L: Listener> Connection<L> {
 
 impl<L: Listener> StreamIo for Connection<L> {
     fn body_room(&self, stream: StreamId) -> usize {
-        number(stream).map_or(0, |stream| self.session.body_room(stream))
+        number(stream).map_or(0, |stream| self.session.bodies().room(stream))
     }
 
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
@@ -271,7 +270,7 @@ impl<L: Listener> StreamIo for Connection<L> {
     }
 
     fn end_body(&mut self, stream: StreamId) {
-        let result = number(stream).map_or(Ok(()), |id| self.session.end_body(id));
+        let result = number(stream).map_or(Ok(()), |id| self.session.end_body(id, None));
         self.note(result);
     }
 
@@ -279,9 +278,9 @@ impl<L: Listener> StreamIo for Connection<L> {
         let Some(stream) = number(stream) else {
             return;
         };
-        if !trailers.fields().is_empty() && self.session.has_body(stream) {
+        if !trailers.fields().is_empty() && self.session.bodies().is_streamed(stream) {
             self.output.expect_trailers(stream);
-            let result = self.session.end_body_with(stream, &trailers.block());
+            let result = self.session.end_body(stream, Some(trailers.block()));
             self.note(result);
         } else {
             self.end_body(StreamId(u64::from(stream)));

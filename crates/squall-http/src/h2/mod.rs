@@ -1,7 +1,8 @@
 //! HTTP/2 (RFC 9113): many streams on one connection.
 //!
 //! A session handles frames, header compression, sender-side flow control, and acknowledgements of SETTINGS and PING.
-//! Servers use nghttp2's session, clients our own (`client_session` says why); `protocol` is the interface they share.
+//! Servers use nghttp2's session, clients our own (`client_session` says why); [`squall_nghttp2::Http2Session`] is the
+//! interface they share.
 //!
 //! This module sets the policy: the settings of both sides, when a request may be submitted, what ends an exchange,
 //! when windows are updated (`updates`), and the marks of written bytes (`output`). `connection` is the
@@ -13,7 +14,6 @@ mod connection;
 mod ear;
 mod opened;
 mod output;
-mod protocol;
 mod server;
 mod settings;
 mod updates;

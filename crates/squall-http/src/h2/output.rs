@@ -6,9 +6,8 @@
 
 use std::collections::VecDeque;
 
-use squall_nghttp2::{Error, FrameKind};
+use squall_nghttp2::{Error, FrameKind, Http2Session};
 
-use super::protocol::Session;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameWalker};
 
 /// Roughly how many bytes to buffer: enough for one write, but few enough that data waits in the socket rather than
@@ -126,7 +125,7 @@ impl Output {
     pub(super) fn pull<H>(
         &mut self,
         limit: BufferLimit,
-        session: &mut impl Session<H>,
+        session: &mut impl Http2Session<H>,
         mut on_produced: impl FnMut(&mut H, u32, MessagePart),
     ) -> Result<(), Error> {
         let payload_bytes = self.data_bytes.min(session.peer_max_frame_bytes());

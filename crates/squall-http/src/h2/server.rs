@@ -7,8 +7,9 @@ use std::mem;
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
+use squall_base::record::Way;
 use squall_nghttp2::{
-    Body, FieldDecision, FrameHeader, FrameKind, Handler, ReceivedFrame, Session,
+    Body, FieldDecision, FrameHeader, FrameKind, Handler, Http2Session, ReceivedFrame, Session,
 };
 
 use super::connection::{self, Connection, Listener};
@@ -77,12 +78,12 @@ impl Server {
         let mut session = Session::server(listener, &options)?;
         session.submit_settings(&announced(Role::Server, settings)?)?;
         windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_server(), options.data_bytes);
+        let output = Output::new(FrameWalker::of_server(0), options.data_bytes);
         let updates = Updates::new(settings.window_updates, windows);
         Ok(Connection::over(
             session,
             output,
-            FrameTap::of_server(),
+            FrameTap::new(Way::Received),
             updates,
         ))
     }

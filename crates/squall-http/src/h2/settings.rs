@@ -2,9 +2,7 @@
 
 use squall_base::Bytes;
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{Error, MAX_WINDOW_BYTES, Options, Setting, WindowUpdateMode};
-
-use super::protocol::Session;
+use squall_nghttp2::{Error, Http2Session, MAX_WINDOW_BYTES, Options, Setting, WindowUpdateMode};
 
 use crate::error::CreateError;
 
@@ -43,7 +41,7 @@ impl Windows {
 
     /// Announces the connection window if it is larger than the initial one. A smaller one is achieved by not returning
     /// the first bytes.
-    pub(super) fn announce<H>(self, session: &mut impl Session<H>) -> Result<(), CreateError> {
+    pub(super) fn announce<H>(self, session: &mut impl Http2Session<H>) -> Result<(), CreateError> {
         if self.connection_bytes > INITIAL_WINDOW_BYTES {
             session.set_connection_window(self.connection_bytes)?;
         }
@@ -56,7 +54,7 @@ fn window(bytes: Bytes) -> Result<u32, CreateError> {
     u32::try_from(bytes.get())
         .ok()
         .filter(|bytes| (1..=MAX_WINDOW_BYTES).contains(bytes))
-        .ok_or(CreateError::Window { bytes: bytes.get() })
+        .ok_or(CreateError::Window(bytes.get()))
 }
 
 /// The entries of a side's SETTINGS: those specific to its role, and those that differ from the defaults.
@@ -115,7 +113,7 @@ mod tests {
             (1, 0, 0),
         ] {
             let error = Windows::of(&settings(stream, connection)).unwrap_err();
-            assert_eq!(error, CreateError::Window { bytes });
+            assert_eq!(error, CreateError::Window(bytes));
             assert!(Client::new(&settings(stream, connection)).is_err());
             assert!(Server::new(&settings(stream, connection)).is_err());
         }

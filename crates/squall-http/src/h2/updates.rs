@@ -5,9 +5,8 @@
 //! counted including padding (RFC 9113, section 6.9.1), when it is received or when the owner has consumed it.
 
 use squall_base::plan::WindowUpdates;
-use squall_nghttp2::{Error, MAX_WINDOW_BYTES};
+use squall_nghttp2::{Error, Http2Session, MAX_WINDOW_BYTES};
 
-use super::protocol::Session;
 use super::settings::{INITIAL_WINDOW_BYTES, Windows};
 use crate::streams::Streams;
 
@@ -94,7 +93,7 @@ impl Updates {
     pub(super) fn received<H>(
         &mut self,
         piece: DataPiece,
-        session: &mut impl Session<H>,
+        session: &mut impl Http2Session<H>,
     ) -> Result<(), Error> {
         let delivered_bytes = match self.consumption {
             Consumption::AtOnce => 0,
@@ -121,7 +120,7 @@ impl Updates {
         &mut self,
         stream: u32,
         n: u64,
-        session: &mut impl Session<H>,
+        session: &mut impl Http2Session<H>,
     ) -> Result<(), Error> {
         let Some(account) = self.streams.find(stream) else {
             return Ok(());
@@ -142,7 +141,7 @@ impl Updates {
         &mut self,
         stream: u32,
         code: u32,
-        session: &mut impl Session<H>,
+        session: &mut impl Http2Session<H>,
     ) -> Result<(), Error> {
         let Some(account) = self.streams.find(stream) else {
             return Ok(());
@@ -166,7 +165,10 @@ impl Updates {
     }
 
     /// Submits updates that had to wait.
-    pub(super) fn submit_held<H>(&mut self, session: &mut impl Session<H>) -> Result<(), Error> {
+    pub(super) fn submit_held<H>(
+        &mut self,
+        session: &mut impl Http2Session<H>,
+    ) -> Result<(), Error> {
         if !self.has_held_updates || session.queued_frames() >= MAX_QUEUED_FRAMES {
             return Ok(());
         }
@@ -180,7 +182,11 @@ impl Updates {
     }
 
     /// Submits the updates due for the connection and for a stream.
-    fn submit_due<H>(&mut self, stream: u32, session: &mut impl Session<H>) -> Result<(), Error> {
+    fn submit_due<H>(
+        &mut self,
+        stream: u32,
+        session: &mut impl Http2Session<H>,
+    ) -> Result<(), Error> {
         if session.queued_frames() >= MAX_QUEUED_FRAMES {
             self.has_held_updates = true;
             return Ok(());
@@ -198,7 +204,12 @@ impl Updates {
         Ok(())
     }
 
-    fn submit<H>(&self, stream: u32, due: u64, session: &mut impl Session<H>) -> Result<(), Error> {
+    fn submit<H>(
+        &self,
+        stream: u32,
+        due: u64,
+        session: &mut impl Http2Session<H>,
+    ) -> Result<(), Error> {
         if due == 0 {
             return Ok(());
         }

@@ -10,15 +10,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_base::record::FrameFacts;
 
-use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, StreamError};
-use super::outbound::Outbound;
+use super::connection::{
+    Connection, HeadKind, Mark, MessageEvent, Side, StreamError, impl_stream_io,
+};
 use super::wire::STREAM_STEP;
 use super::{Batch, code, head};
-use crate::engine::StreamIo;
 use crate::error::RespondError;
 use crate::event::{Field, ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Body, Interim, Response, Trailers};
+use crate::message::{Body, Interim, Response};
 
 /// A connection opened by a client, one of a [`super::Server`].
 pub struct AcceptedConnection {
@@ -52,10 +52,6 @@ impl AcceptedConnection {
             connection,
             streams: OpenStreams::default(),
         }
-    }
-
-    pub(super) fn in_flight(&self) -> usize {
-        self.streams.open.len()
     }
 
     pub(super) fn receive(
@@ -130,36 +126,7 @@ impl AcceptedConnection {
     }
 }
 
-impl StreamIo for AcceptedConnection {
-    fn body_room(&self, stream: StreamId) -> usize {
-        self.connection.body_room(stream.0)
-    }
-
-    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.connection
-            .send(stream.0, |out| out.push_some(bytes))
-            .unwrap_or(0)
-    }
-
-    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        self.connection
-            .send(stream.0, |out| out.push_trailers(trailers));
-    }
-
-    fn end_body(&mut self, stream: StreamId) {
-        self.connection.send(stream.0, Outbound::end_here);
-    }
-
-    /// The next call of `receive` or `output` for the connection may report more of the body.
-    fn consume(&mut self, stream: StreamId, n: u64) {
-        self.connection.consume(stream.0, n);
-    }
-
-    fn reset(&mut self, stream: StreamId, code: u64) {
-        self.streams.open.remove(&stream.0);
-        self.connection.reset(stream.0, code);
-    }
-}
+impl_stream_io!(AcceptedConnection);
 
 /// Turns what happens on this connection into the server's events.
 struct Listener<'a> {

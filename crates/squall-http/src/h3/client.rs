@@ -8,18 +8,19 @@ use std::time::Instant;
 use squall_base::Duration;
 use squall_base::record::{FrameFacts, QuicPath};
 
-use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, StreamError};
+use super::connection::{
+    Connection, HeadKind, Mark, MessageEvent, Side, StreamError, impl_stream_io,
+};
 use super::head;
 use super::inbound::Role;
-use super::outbound::Outbound;
 use super::security::{ClientContext, Sessions, SetupError};
 use super::wire::STREAM_STEP;
 use super::{Announcements, Batch, CloseReason, code, key_lines, path_record};
-use crate::engine::{ClientStreams, ConnectionStreams, StreamIo};
+use crate::engine::{ClientStreams, ConnectionStreams};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Request, Trailers};
+use crate::message::Request;
 use crate::tls;
 
 /// A client's connection.
@@ -201,7 +202,7 @@ impl Client {
         ConnectionStreams::H3(self)
     }
 
-    /// Makes bodies be read at most 64 KiB ahead of [`StreamIo::consume`]. Unread bytes stay in the server's window.
+    /// Makes bodies be read at most 64 KiB ahead of [`crate::StreamIo::consume`]. Unread bytes stay in the server's window.
     pub fn set_manual_consumption(&mut self) {
         self.connection.set_manual_consumption();
     }
@@ -216,8 +217,12 @@ impl Client {
         path(&self.connection)
     }
 
+    /// The end of a connection is an error if its code says so or if exchanges were lost.
     fn state(&self) -> Result<(), ConnectionError> {
-        state(&self.connection, self.in_flight())
+        match self.connection.closing() {
+            Some(closing) if self.in_flight() > 0 || !closing.is_clean() => Err(closing.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Stores the session as soon as the server's ticket has arrived.
@@ -231,36 +236,7 @@ impl Client {
     }
 }
 
-impl StreamIo for Client {
-    fn body_room(&self, stream: StreamId) -> usize {
-        self.connection.body_room(stream.0)
-    }
-
-    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        self.connection
-            .send(stream.0, |out| out.push_some(bytes))
-            .unwrap_or(0)
-    }
-
-    fn end_body(&mut self, stream: StreamId) {
-        self.connection.send(stream.0, Outbound::end_here);
-    }
-
-    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        self.connection
-            .send(stream.0, |out| out.push_trailers(trailers));
-    }
-
-    /// The next call of `receive` or `output` may report more of the body.
-    fn consume(&mut self, stream: StreamId, n: u64) {
-        self.connection.consume(stream.0, n);
-    }
-
-    fn reset(&mut self, stream: StreamId, code: u64) {
-        self.streams.open.remove(&stream.0);
-        self.connection.reset(stream.0, code);
-    }
-}
+impl_stream_io!(Client);
 
 /// The time from `now` until `at`.
 pub(super) fn until(at: Instant, now: Instant) -> Duration {
@@ -271,14 +247,6 @@ pub(super) fn until(at: Instant, now: Instant) -> Duration {
 pub(super) fn path(connection: &Connection) -> QuicPath {
     let path = connection.quic().path_stats().find(|path| path.active);
     path_record(&connection.quic().stats(), path.as_ref())
-}
-
-/// The end of a connection is an error if its code says so or if exchanges were lost.
-pub(super) fn state(connection: &Connection, in_flight: usize) -> Result<(), ConnectionError> {
-    match connection.closing() {
-        Some(closing) if in_flight > 0 || !closing.is_clean() => Err(closing.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Turns what happens on this connection into the client's events.

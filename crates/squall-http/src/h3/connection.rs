@@ -97,6 +97,44 @@ pub(super) trait Side {
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>>;
 }
 
+/// Implements [`crate::StreamIo`] for a side with a `connection` and its open `streams`.
+macro_rules! impl_stream_io {
+    ($side:ty) => {
+        impl crate::engine::StreamIo for $side {
+            fn body_room(&self, stream: StreamId) -> usize {
+                self.connection.body_room(stream.0)
+            }
+
+            fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+                self.connection
+                    .send(stream.0, |out| out.push_some(bytes))
+                    .unwrap_or(0)
+            }
+
+            fn end_body(&mut self, stream: StreamId) {
+                self.connection
+                    .send(stream.0, crate::h3::outbound::Outbound::end_here);
+            }
+
+            fn end_body_with(&mut self, stream: StreamId, trailers: &crate::message::Trailers) {
+                self.connection
+                    .send(stream.0, |out| out.push_trailers(trailers));
+            }
+
+            /// The next call of `receive` or `output` for the connection may report more of the body.
+            fn consume(&mut self, stream: StreamId, n: u64) {
+                self.connection.consume(stream.0, n);
+            }
+
+            fn reset(&mut self, stream: StreamId, code: u64) {
+                self.streams.open.remove(&stream.0);
+                self.connection.reset(stream.0, code);
+            }
+        }
+    };
+}
+pub(super) use impl_stream_io;
+
 /// One end of a connection.
 pub(super) struct Connection {
     conn: quiche::Connection<Pieces>,

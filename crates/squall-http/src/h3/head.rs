@@ -11,7 +11,7 @@ use super::code;
 use super::connection::StreamError;
 use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
 use crate::event::Field;
-use crate::message::is_name_in_lower_case;
+use crate::message::{is_name_in_lower_case, parse_content_length};
 use crate::section;
 
 /// Upper bounds on what QPACK adds to a section and to each of its fields: a two-byte prefix, and three integers.
@@ -195,7 +195,7 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), Malfo
             return Err(MalformedSection);
         }
         if name == b"content-length" {
-            let value = content_length(header.value()).ok_or(MalformedSection)?;
+            let value = parse_content_length(header.value()).ok_or(MalformedSection)?;
             if length.is_some_and(|length| length != value) {
                 return Err(MalformedSection);
             }
@@ -224,15 +224,6 @@ fn is_of_one_hop(name: &[u8]) -> bool {
         name,
         b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade"
     )
-}
-
-fn content_length(value: &[u8]) -> Option<u64> {
-    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(value)
-        .ok()
-        .filter(|_| is_number)?
-        .parse()
-        .ok()
 }
 
 #[cfg(test)]

@@ -35,13 +35,10 @@ pub enum SetupError {
     TlsVersion(TlsVersion),
     /// No datagram of that size can be sent.
     #[error(
-        "a UDP payload of {bytes} bytes: expected {} to {}",
+        "a UDP payload of {} bytes: expected {} to {}", .0,
         Http3Settings::UDP_PAYLOADS.start().get(), Http3Settings::UDP_PAYLOADS.end().get()
     )]
-    UdpPayload {
-        /// The requested size.
-        bytes: u64,
-    },
+    UdpPayload(u64),
     /// A window that would never let a byte through.
     #[error("an HTTP/3 window of 0 bytes")]
     Window,
@@ -106,7 +103,7 @@ fn config(
     let payload = usize::try_from(bytes)
         .ok()
         .filter(|_| Http3Settings::UDP_PAYLOADS.contains(&settings.max_udp_payload))
-        .ok_or(SetupError::UdpPayload { bytes })?;
+        .ok_or(SetupError::UdpPayload(bytes))?;
 
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, builder)?;

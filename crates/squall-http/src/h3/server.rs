@@ -15,13 +15,12 @@ use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_base::record::QuicPath;
 
 use super::accepted::AcceptedConnection;
-use super::client::{path, state, until};
+use super::client::{path, until};
 use super::connection::Connection;
 use super::inbound::Role;
 use super::security::{ConnectionIds, ID_BYTES, SetupError, server_config};
 use super::{Announcements, Batch, CloseReason, key_lines};
 use crate::engine::{ConnectionStreams, ServerStreams};
-use crate::error::ConnectionError;
 use crate::event::ServerEvent;
 use crate::inbox::Inbox;
 use crate::tls::Identity;
@@ -197,14 +196,6 @@ impl Server {
     /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
-    }
-
-    /// Returns an error if a connection ended by a fault or with exchanges in flight. Always `Ok` for a connection that
-    /// is gone.
-    pub fn state(&self, connection: u32) -> Result<(), ConnectionError> {
-        self.find(connection).map_or(Ok(()), |accepted| {
-            state(&accepted.connection, accepted.in_flight())
-        })
     }
 
     /// The streams of a connection, which then gets a turn in [`Server::output`].

@@ -34,7 +34,7 @@ pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
         .map(|(name, value)| header_bytes(name, value))
         .sum();
     if bytes > MAX_HEADERS_BYTES {
-        return Err(MessageError::HeadersTooLong { bytes });
+        return Err(MessageError::HeadersTooLong(bytes));
     }
     Ok(())
 }
@@ -77,8 +77,8 @@ pub(crate) fn is_name_in_lower_case(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().fold(true, are_in)
 }
 
-/// RFC 9110, section 5.5.
-fn is_relayed_value(value: &[u8]) -> bool {
+/// Whether this is a field value: no control characters, no white space at either end (RFC 9110, section 5.5).
+pub(crate) fn is_relayed_value(value: &[u8]) -> bool {
     let is_blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
     // No early exit, so that the compiler can process 16 bytes or more at a time.
     let are_fine = value.iter().fold(true, |fine, b| {
@@ -109,6 +109,13 @@ pub(super) fn owned_fields(headers: &[(String, String)]) -> Vec<Field> {
         .iter()
         .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     section::build_section(pairs)
+}
+
+/// The number in a content-length field (RFC 9110, section 8.6).
+pub(crate) fn parse_content_length(value: &[u8]) -> Option<u64> {
+    let is_number = value.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(value).ok().filter(|_| is_number)?;
+    text.parse().ok()
 }
 
 /// The content-length field.

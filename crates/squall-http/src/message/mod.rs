@@ -11,7 +11,7 @@ mod trailers;
 mod wire;
 
 pub use body::Body;
-pub(crate) use fields::is_name_in_lower_case;
+pub(crate) use fields::{is_name_in_lower_case, is_relayed_value, parse_content_length};
 pub use interim::Interim;
 pub use request::{Request, RequestLine, Scheme};
 pub use response::Response;

@@ -352,9 +352,7 @@ mod tests {
         let long = "x".repeat(MAX_HEADERS_BYTES);
         assert_eq!(
             request("GET", "a", "/", ("x", &long)).unwrap_err(),
-            MessageError::HeadersTooLong {
-                bytes: MAX_HEADERS_BYTES + 33
-            }
+            MessageError::HeadersTooLong(MAX_HEADERS_BYTES + 33)
         );
     }
 }

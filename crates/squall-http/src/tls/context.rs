@@ -281,9 +281,7 @@ pub(crate) fn set_server_name(ssl: &mut SslRef, name: &str) -> Result<(), SetupE
             .set_hostname(name)
             .and_then(|()| ssl.verify_param_mut().set_host(name)),
     };
-    named.map_err(|_| SetupError::ServerName {
-        name: name.to_owned(),
-    })
+    named.map_err(|_| SetupError::ServerName(name.to_owned()))
 }
 
 /// The settings that both sides share.
@@ -328,14 +326,10 @@ fn set_ciphers(builder: &mut SslContextBuilder, list: &str) -> Result<(), SetupE
     for name in names {
         let mut probe = SslContextBuilder::new(SslMethod::tls())?;
         if probe.set_strict_cipher_list(name).is_err() {
-            return Err(SetupError::Cipher {
-                name: name.to_owned(),
-            });
+            return Err(SetupError::Cipher(name.to_owned()));
         }
     }
-    Err(SetupError::NoCiphers {
-        list: list.to_owned(),
-    })
+    Err(SetupError::NoCiphers(list.to_owned()))
 }
 
 /// The protocols in ALPN's encoding, each preceded by its length (RFC 7301, section 3.1).
@@ -344,11 +338,7 @@ fn alpn_list(names: &[&str]) -> Result<Vec<u8>, SetupError> {
     for name in names {
         match u8::try_from(name.len()) {
             Ok(len @ 1..) => list.push(len),
-            _ => {
-                return Err(SetupError::Protocol {
-                    name: (*name).to_owned(),
-                });
-            }
+            _ => return Err(SetupError::Protocol((*name).to_owned())),
         }
         list.extend_from_slice(name.as_bytes());
     }

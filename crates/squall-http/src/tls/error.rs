@@ -26,12 +26,9 @@ pub enum TlsError {
     /// The peer sent a fatal alert.
     #[error("the peer refused: alert {0}")]
     Alert(Alert),
-    /// We do not trust the server's certificate.
-    #[error("the server's certificate is not trusted: {reason}")]
-    Certificate {
-        /// The reason, in BoringSSL's words.
-        reason: &'static str,
-    },
+    /// We do not trust the server's certificate, for this reason in BoringSSL's words.
+    #[error("the server's certificate is not trusted: {0}")]
+    Certificate(&'static str),
     /// As the server: the client offers none of our application protocols.
     #[error("the client offers no application protocol that this server speaks")]
     NoCommonProtocol,
@@ -47,21 +44,16 @@ pub enum TlsError {
     /// A record larger than TLS allows (RFC 8446, section 5.2).
     #[error("a record of more than 16 KiB and its overhead")]
     RecordTooLong,
-    /// The peer broke the protocol in another way.
-    #[error("the peer broke the TLS protocol: {reason}")]
-    Protocol {
-        /// The reason, in BoringSSL's words.
-        reason: String,
-    },
+    /// The peer broke the protocol in another way, in BoringSSL's words.
+    #[error("the peer broke the TLS protocol: {0}")]
+    Protocol(String),
 }
 
 impl TlsError {
     /// Converts an error from BoringSSL; `verified` is the result of verifying the peer's certificate.
     pub(super) fn new(error: &ssl::Error, verified: X509VerifyResult) -> TlsError {
         let Some(first) = error.ssl_error().and_then(|stack| stack.errors().first()) else {
-            return TlsError::Protocol {
-                reason: error.to_string(),
-            };
+            return TlsError::Protocol(error.to_string());
         };
         let alert = first.reason_code() - ALERT_REASON_OFFSET;
         if let (Some("SSL routines"), Ok(alert)) =
@@ -70,17 +62,16 @@ impl TlsError {
             return TlsError::Alert(Alert(alert));
         }
         match first.reason().unwrap_or_default() {
-            "CERTIFICATE_VERIFY_FAILED" => TlsError::Certificate {
-                reason: verified.map_or_else(|error| error.error_string(), |()| "refused"),
-            },
+            "CERTIFICATE_VERIFY_FAILED" => {
+                let reason = verified.map_or_else(|error| error.error_string(), |()| "refused");
+                TlsError::Certificate(reason)
+            }
             "NO_APPLICATION_PROTOCOL" => TlsError::NoCommonProtocol,
             "UNSUPPORTED_PROTOCOL" => TlsError::NoCommonVersion,
             "NO_SHARED_CIPHER" => TlsError::NoCommonCipher,
             "DECRYPTION_FAILED_OR_BAD_RECORD_MAC" => TlsError::BadRecord,
             "ENCRYPTED_LENGTH_TOO_LONG" | "DATA_LENGTH_TOO_LONG" => TlsError::RecordTooLong,
-            reason => TlsError::Protocol {
-                reason: reason.to_lowercase().replace('_', " "),
-            },
+            reason => TlsError::Protocol(reason.to_lowercase().replace('_', " ")),
         }
     }
 }
@@ -148,38 +139,23 @@ pub enum SetupError {
         max: TlsVersion,
     },
     /// A name in the cipher list that BoringSSL does not know for TLS 1.2.
-    #[error("{name:?} is not a cipher suite of TLS 1.2 in OpenSSL's notation that BoringSSL has")]
-    Cipher {
-        /// The name.
-        name: String,
-    },
+    #[error("{0:?} is not a cipher suite of TLS 1.2 in OpenSSL's notation that BoringSSL has")]
+    Cipher(String),
     /// Every name in the cipher list is known, but the resulting list is empty.
-    #[error("the cipher list {list:?} allows no cipher suite")]
-    NoCiphers {
-        /// The list.
-        list: String,
-    },
+    #[error("the cipher list {0:?} allows no cipher suite")]
+    NoCiphers(String),
     /// A name that ALPN cannot carry (RFC 7301, section 3.1).
-    #[error("{name:?} is not an application protocol: expected 1 to 255 bytes")]
-    Protocol {
-        /// The name.
-        name: String,
-    },
+    #[error("{0:?} is not an application protocol: expected 1 to 255 bytes")]
+    Protocol(String),
     /// A record size that TLS does not allow.
-    #[error("records of {bytes} bytes: expected 1 to 16,384")]
-    RecordSize {
-        /// The size.
-        bytes: u64,
-    },
+    #[error("records of {0} bytes: expected 1 to 16,384")]
+    RecordSize(u64),
     /// The PEM text of trusted certificates contains none.
     #[error("there is no certificate in the trusted ones: expected PEM")]
     NoRoots,
     /// An invalid server name.
-    #[error("{name:?} is not a server name: expected a host name or an IP address")]
-    ServerName {
-        /// The name.
-        name: String,
-    },
+    #[error("{0:?} is not a server name: expected a host name or an IP address")]
+    ServerName(String),
     /// Any other error from BoringSSL.
     #[error("BoringSSL refused: {0}")]
     Boring(#[from] ErrorStack),
@@ -192,11 +168,8 @@ pub enum IdentityError {
     #[error("a certificate needs at least one name")]
     NoNames,
     /// An invalid name for a certificate.
-    #[error("{name:?} is not a name for a certificate: expected a host name or an IP address")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    #[error("{0:?} is not a name for a certificate: expected a host name or an IP address")]
+    Name(String),
     /// A validity that cannot be expressed.
     #[error("a certificate cannot be valid for {days} days from {not_before_unix_s} s after 1970")]
     Validity {

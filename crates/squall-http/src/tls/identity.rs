@@ -166,9 +166,7 @@ fn subject_name(names: &[&str]) -> Result<X509Name, IdentityError> {
         return Err(IdentityError::NoNames);
     }
     if let Some(name) = names.iter().find(|name| !is_name(name)) {
-        return Err(IdentityError::Name {
-            name: (*name).to_owned(),
-        });
+        return Err(IdentityError::Name((*name).to_owned()));
     }
     let common_name = names
         .iter()
@@ -292,7 +290,7 @@ mod tests {
     fn invalid_names_and_validities_are_refused() {
         for name in ["", "a b", "a..b", "*", "server.test,DNS:other", "a\0b"] {
             let made = Identity::self_signed(&[name], VALIDITY);
-            assert!(matches!(made, Err(IdentityError::Name { .. })), "{name:?}");
+            assert!(matches!(made, Err(IdentityError::Name(_))), "{name:?}");
         }
         assert!(matches!(
             Identity::self_signed(&[], VALIDITY),

@@ -71,7 +71,7 @@ impl RecordSizer {
 pub(super) fn check(sizes: RecordSizes) -> Result<(), SetupError> {
     let (RecordSizes::Fixed(size) | RecordSizes::Dynamic { small: size, .. }) = sizes;
     if size.get() == 0 || size > RecordSizes::LARGEST {
-        return Err(SetupError::RecordSize { bytes: size.get() });
+        return Err(SetupError::RecordSize(size.get()));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ fn take_headers(client: &mut Client, walker: &mut FrameWalker) -> usize {
 fn our_own_limit_holds_until_settings_arrive() {
     let settings = limited_to(3);
     let mut client = Client::new(&settings).unwrap();
-    let mut walker = FrameWalker::of_client();
+    let mut walker = FrameWalker::of_client(0);
     let request = request("GET", 0);
     for _ in 0..3 {
         client.submit(&request).unwrap();
@@ -68,7 +68,7 @@ fn gathered_requests_share_the_next_output() {
 
     // Complete requests, one after another, in one piece.
     let output = client.output().to_vec();
-    let (mut walker, mut kinds) = (FrameWalker::of_client(), Vec::new());
+    let (mut walker, mut kinds) = (FrameWalker::of_client(0), Vec::new());
     walker.walk(&output, |frame| kinds.push((frame.kind, frame.stream)));
     kinds.retain(|(_, stream)| *stream != 0);
     let (headers, data) = (FrameKind::HEADERS, FrameKind::DATA);
@@ -90,7 +90,7 @@ fn gathered_requests_share_the_next_output() {
 #[test]
 fn streams_are_unlimited_if_the_server_announces_no_limit() {
     let mut client = Client::new(&limited_to(1)).unwrap();
-    let mut walker = FrameWalker::of_client();
+    let mut walker = FrameWalker::of_client(0);
     // An empty SETTINGS frame.
     client
         .receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut Inbox::default())
@@ -143,7 +143,7 @@ fn a_response_frees_its_stream_slot() {
 fn head_and_body_of_a_request_stay_together() {
     let mut client = Client::new(&limited_to(100)).unwrap();
     let mut kinds = Vec::new();
-    let mut walker = FrameWalker::of_client();
+    let mut walker = FrameWalker::of_client(0);
     for _ in 0..3 {
         client.submit(&request("POST", 100)).unwrap();
         let output = client.output().to_vec();

@@ -9,7 +9,7 @@ use squall_http::h2::{Client, Server};
 use squall_http::{
     ClientEvent, ConnectionError, Engine, Inbox, RespondError, ServerEvent, StreamId, SubmitError,
 };
-use squall_nghttp2::{Body, Handler, HeaderBlock, Options, Session};
+use squall_nghttp2::{Body, Handler, HeaderBlock, Http2Session, Options, Session};
 
 use crate::common::{
     self, Answers, PROTOCOLS, Pair, request, response, response_headers, without_offsets,

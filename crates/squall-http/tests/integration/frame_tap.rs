@@ -10,7 +10,7 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 use squall_http::frames::{CLIENT_PREFACE, Frame, FrameKind, FrameTap, FrameWalker};
 use squall_http::{ClientEvent, Request, Response, Scheme, ServerEvent, StreamId, StreamIo};
-use squall_nghttp2::{Body, Handler, HeaderBlock, Options, Session, Setting};
+use squall_nghttp2::{Body, Handler, HeaderBlock, Http2Session, Options, Session, Setting};
 
 use crate::common::h2::{H2Pair, frame, streamed_request};
 use crate::common::{bytes, request, response};
@@ -43,7 +43,7 @@ impl Tapped {
 
     /// Checks that the tap and nghttp2 agree on the windows of the connection and of some streams.
     fn check(&mut self) {
-        let session = &self.session;
+        let session = &mut self.session;
         let (to_send, to_receive) = (session.window_to_send(0), session.window_to_receive(0));
         assert_eq!(self.tap.connection_window(Way::Sent), i64::from(to_send));
         assert_eq!(
@@ -98,12 +98,12 @@ proptest! {
         let options = Options::default();
         let mut client = Tapped {
             session: Session::client(Silent, &options).unwrap(),
-            tap: FrameTap::of_client(),
+            tap: FrameTap::new(Way::Sent),
             facts: Vec::new(),
         };
         let mut server = Tapped {
             session: Session::server(Silent, &options).unwrap(),
-            tap: FrameTap::of_server(),
+            tap: FrameTap::new(Way::Received),
             facts: Vec::new(),
         };
         client.session.submit_settings(&[]).unwrap();
@@ -176,8 +176,7 @@ proptest! {
             stream.extend(frame(*kind, *flags, *id, payload));
         }
         for way in Way::ALL {
-            let new = if way == Way::Sent { FrameTap::of_client } else { FrameTap::of_server };
-            let (mut whole, mut cut) = (new(), new());
+            let (mut whole, mut cut) = (FrameTap::new(way), FrameTap::new(way));
             let (mut at_once, mut piecemeal) = (Vec::new(), Vec::new());
             whole.walk(way, &stream, Some(&mut at_once));
             let mut rest = &stream[..];
@@ -234,8 +233,8 @@ fn event_offsets_match_their_frames() {
             pair.server.respond(stream, &Arc::new(response)).unwrap();
             pair.settle();
         }
-        let up = walk(FrameWalker::of_client(), &pair.up);
-        let down = walk(FrameWalker::of_server(), &pair.down);
+        let up = walk(FrameWalker::of_client(0), &pair.up);
+        let down = walk(FrameWalker::of_server(0), &pair.down);
         for id in [1, 3] {
             let (first_up, end_up) = span(&up, id);
             let (first_down, end_down) = span(&down, id);

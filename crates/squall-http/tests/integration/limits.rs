@@ -77,7 +77,7 @@ fn messages_beyond_the_limits_are_refused() {
     let mut full = full_headers(2);
     full[1].1.push('v');
     let bytes = MAX_HEADERS_BYTES + 1;
-    assert_eq!(new(&full), Err(MessageError::HeadersTooLong { bytes }));
+    assert_eq!(new(&full), Err(MessageError::HeadersTooLong(bytes)));
 }
 
 proptest! {

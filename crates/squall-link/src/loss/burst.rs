@@ -80,7 +80,7 @@ impl Bursts {
 mod tests {
     use super::*;
     use crate::loss::tests::{GeometricFit, runs};
-    use squall_base::record::Direction;
+    use crate::random::tests::{assert_binomial, key};
 
     const PACKETS: u32 = 400_000;
 
@@ -98,15 +98,6 @@ mod tests {
             to_good: probability(to_good),
             loss_in_bad: probability(loss_in_bad),
             loss_in_good: probability(loss_in_good),
-        }
-    }
-
-    fn key(flow: u32, class_index: u32) -> PacketKey {
-        PacketKey {
-            direction: Direction::Up,
-            flow,
-            class: PacketClass::Data,
-            class_index,
         }
     }
 
@@ -179,24 +170,19 @@ mod tests {
         }
     }
 
-    /// Flows of one or a few packets lose their share too. Binomial bound over flows: 5 standard deviations.
+    /// Flows of one or a few packets lose their share too.
     #[test]
     fn each_packet_of_a_short_flow_is_lost_with_the_long_run_share() {
         let flows = 100_000;
         let mut bursts = Bursts::new(simple(0.03, 5.0), Luck::new(1));
-        let mut lost = [0_u32; 3];
+        let mut lost = [0; 3];
         for flow in 0..flows {
             for (n, lost) in lost.iter_mut().enumerate() {
-                *lost += u32::from(bursts.loses(key(flow, n as u32)));
+                *lost += usize::from(bursts.loses(key(flow, n as u32)));
             }
         }
-        let mean = f64::from(flows) * 0.03;
-        let sd = (mean * 0.97).sqrt();
         for lost in lost {
-            assert!(
-                (f64::from(lost) - mean).abs() < 5.0 * sd,
-                "{lost}, expected {mean} +- {sd}"
-            );
+            assert_binomial(lost, flows, 0.03);
         }
     }
 

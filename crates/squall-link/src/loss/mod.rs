@@ -1,21 +1,20 @@
-//! Random loss: the component, and the models that it can use, each in its own file.
+//! Random loss: the component and its models. Independent loss takes a single draw; the models with states are `burst`,
+//! driven by packets, and `weather`, driven by time.
 //!
 //! It decides when a packet enters the link, before any queue, so that a packet's fate does not depend on the traffic
 //! around it. Losses by name are `drop_list`, those in windows of time `blackout`.
 
 mod burst;
-mod independent;
 mod weather;
 
-use squall_base::Time;
 use squall_base::record::Fate;
+use squall_base::{Probability, Time};
 
 use crate::component::{Component, Exit, Packet};
-use crate::random::Luck;
+use crate::random::{Luck, Purpose};
 use crate::settings::{LaneSettings, Loss};
 
 use burst::Bursts;
-use independent::IndependentLoss;
 use weather::Spells;
 
 /// Random loss by one of the models.
@@ -30,7 +29,7 @@ pub(crate) struct RandomLoss {
 
 #[derive(Debug)]
 enum Model {
-    Independent(IndependentLoss),
+    Independent(Probability),
     Bursts(Bursts),
     Weather(Spells),
 }
@@ -50,7 +49,7 @@ impl RandomLoss {
 impl Model {
     fn of(start: Time, settings: Loss, luck: Luck) -> Model {
         match settings {
-            Loss::Independent(loss) => Model::Independent(IndependentLoss::new(loss, luck)),
+            Loss::Independent(loss) => Model::Independent(loss),
             Loss::GilbertElliott(states) => Model::Bursts(Bursts::new(states, luck)),
             Loss::Weather(weather) => Model::Weather(Spells::new(start, weather, luck)),
         }
@@ -60,7 +59,10 @@ impl Model {
 impl Component for RandomLoss {
     fn enter(&mut self, now: Time, packet: Packet, exit: &mut Exit) {
         let (is_lost, fate) = match &mut self.model {
-            Model::Independent(model) => (model.loses(packet.key), Fate::LossDrop),
+            Model::Independent(loss) => {
+                let is_lost = self.luck.strikes(*loss, Purpose::Loss, packet.key);
+                (is_lost, Fate::LossDrop)
+            }
             Model::Bursts(model) => (model.loses(packet.key), Fate::BurstDrop),
             Model::Weather(model) => (model.loses(now, packet.key), Fate::BurstDrop),
         };
@@ -97,8 +99,9 @@ mod tests {
     use super::*;
     use crate::drop_list::tests::Sender;
     use crate::packet::tests::tcp_packet;
+    use crate::random::tests::{assert_binomial, key};
     use crate::settings::{GilbertElliott, Weather};
-    use squall_base::{Duration, Probability};
+    use squall_base::Duration;
 
     /// The lengths of all runs of `state`, without the first and the last run, which may be cut.
     pub(super) fn runs(states: &[bool], state: bool) -> Vec<u64> {
@@ -218,6 +221,66 @@ mod tests {
             all.next().map(|packet| packet.record.fate).unwrap()
         };
         (0..1_000).map(&mut fate).collect()
+    }
+
+    /// Whether each of the first `count` packets of `flow` is lost, independently with probability `loss`.
+    fn independently_lost(loss: f64, seed: u64, flow: u32, count: u32) -> Vec<bool> {
+        let loss = Loss::Independent(probability(loss));
+        let mut loss = RandomLoss::new(Time::ZERO, loss, Luck::new(seed));
+        let is_lost = |number: u32| {
+            let packet = Packet::bare(key(flow, number), Vec::new());
+            let mut exit = Exit::default();
+            loss.enter(Time::ZERO, packet, &mut exit);
+            exit.passed.is_empty()
+        };
+        (0..count).map(is_lost).collect()
+    }
+
+    #[test]
+    fn never_and_always_are_exact() {
+        let fates = |loss| independently_lost(loss, 7, 0, 10_000);
+        assert!(fates(0.0).iter().all(|lost| !lost));
+        assert!(fates(1.0).iter().all(|lost| *lost));
+    }
+
+    /// By the normal approximation a correct generator fails one of these nine checks for one seed in 190,000.
+    #[test]
+    fn the_share_lost_is_the_probability() {
+        let n = 100_000;
+        for p in [0.01, 0.03, 0.3] {
+            for seed in 1..=3 {
+                let lost = independently_lost(p, seed, 0, n);
+                assert_binomial(lost.iter().filter(|lost| **lost).count(), n, p);
+            }
+        }
+    }
+
+    /// Wald and Wolfowitz's runs test: with independent fates the number of runs is close to normal with
+    /// mean 2 n p q + 1 and variance near 4 n p q (1 - 3 p q).
+    #[test]
+    fn losses_are_independent_in_order() {
+        let (n, p) = (100_000, 0.03);
+        for seed in 1..=3 {
+            let fates = independently_lost(p, seed, 1, n);
+            let share = fates.iter().filter(|lost| **lost).count() as f64 / f64::from(n);
+            let pq = share * (1.0 - share);
+            let runs = 1.0 + fates.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
+            let mean = 2.0 * f64::from(n) * pq + 1.0;
+            let sd = (4.0 * f64::from(n) * pq * (1.0 - 3.0 * pq)).sqrt();
+            assert!(
+                (runs - mean).abs() < 5.0 * sd,
+                "seed {seed}: {runs} runs, expected {mean} +- {sd}"
+            );
+        }
+    }
+
+    /// Flows must not share their draws: where one flow loses a packet, another loses its own no more often than elsewhere.
+    #[test]
+    fn flows_are_independent() {
+        let n = 100_000;
+        let [one, other] = [0, 1].map(|flow| independently_lost(0.1, 5, flow, n));
+        let both = one.iter().zip(&other).filter(|(a, b)| **a && **b).count();
+        assert_binomial(both, n, 0.01);
     }
 
     #[test]

@@ -133,6 +133,7 @@ fn probability(share: f64) -> Probability {
 mod tests {
     use super::*;
     use crate::loss::tests::{GeometricFit, runs};
+    use crate::random::tests::{assert_binomial, key};
 
     fn weather(good: Duration, bad: Duration) -> Weather {
         Weather {
@@ -209,15 +210,6 @@ mod tests {
         }
     }
 
-    fn key(direction: Direction, flow: u32, class_index: u32) -> PacketKey {
-        PacketKey {
-            direction,
-            flow,
-            class: PacketClass::Data,
-            class_index,
-        }
-    }
-
     /// Two protocols send different packets at different times: at the times they have in common, both lose or neither
     /// does.
     #[test]
@@ -225,12 +217,12 @@ mod tests {
         let spells = spells(micros(900, 300), 7);
         let at = |micros: u64| Time::ZERO + Duration::from_micros(micros);
         let dense: Vec<bool> = (0..40_000)
-            .map(|n| spells.loses(at(u64::from(n)), key(Direction::Up, 0, n)))
+            .map(|n| spells.loses(at(u64::from(n)), key(0, n)))
             .collect();
         let mut lost = 0;
         for n in 0..300 {
             let sent = u64::from(n) * 133;
-            let is_lost = spells.loses(at(sent), key(Direction::Up, 1 + n % 6, n));
+            let is_lost = spells.loses(at(sent), key(1 + n % 6, n));
             assert_eq!(is_lost, dense[sent as usize]);
             lost += u32::from(is_lost);
         }
@@ -243,7 +235,7 @@ mod tests {
         let weather = micros(900, 300);
         let (early, later) = (spells(weather, 7), Spells::new(late, weather, Luck::new(7)));
         for n in 0..1_000 {
-            let (after, key) = (Duration::from_micros(100), key(Direction::Up, 0, n));
+            let (after, key) = (Duration::from_micros(100), key(0, n));
             let since = Duration::from_nanos(after.as_nanos() * u64::from(n));
             assert_eq!(
                 early.loses(Time::ZERO + since, key),
@@ -252,21 +244,16 @@ mod tests {
         }
     }
 
-    /// Points so far apart (20 relaxation times) that they are independent: binomial bound, 5 standard deviations.
+    /// Points so far apart (20 relaxation times) that they are independent.
     #[test]
     fn the_two_directions_have_independent_weather() {
         let spells = spells(micros(100, 100), 1);
-        let n = 20_000;
+        let n = 20_000_u32;
         let both = (0..n).filter(|n| {
-            let at_ns = n * 1_000_000;
+            let at_ns = u64::from(*n) * 1_000_000;
             spells.is_bad(at_ns, Direction::Up) && spells.is_bad(at_ns, Direction::Down)
         });
-        let (found, mean) = (both.count() as f64, n as f64 / 4.0);
-        let sd = (mean * 0.75).sqrt();
-        assert!(
-            (found - mean).abs() < 5.0 * sd,
-            "{found} bad in both, expected {mean} +- {sd}"
-        );
+        assert_binomial(both.count(), n, 0.25);
     }
 
     #[test]
@@ -278,20 +265,15 @@ mod tests {
         };
         let spells = spells(weather, 3);
         for (is_bad, p) in [(true, 0.6), (false, 0.1)] {
-            let (mut lost, mut met) = (0.0, 0.0);
+            let (mut lost, mut met) = (0, 0);
             for n in 0..100_000_u32 {
                 let at_ns = u64::from(n) * 10_000;
                 if spells.is_bad(at_ns, Direction::Up) == is_bad {
-                    met += 1.0;
-                    let key = key(Direction::Up, 0, n);
-                    lost += f64::from(u8::from(spells.loses(Time::from_nanos(at_ns), key)));
+                    met += 1;
+                    lost += usize::from(spells.loses(Time::from_nanos(at_ns), key(0, n)));
                 }
             }
-            let sd = f64::sqrt(met * p * (1.0 - p));
-            assert!(
-                (lost - met * p).abs() < 5.0 * sd,
-                "{lost} of {met}, expected {p}"
-            );
+            assert_binomial(lost, met, p);
         }
     }
 

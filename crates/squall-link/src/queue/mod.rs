@@ -1,16 +1,15 @@
 //! Queues: which packets wait, in which order they leave, and which are dropped or marked. Each discipline has its own
-//! file.
+//! file, but drop-tail and drop-head share `plain`.
 //!
 //! A discipline knows no rate: `bottleneck` decides when a packet may leave. Limits apply to the waiting packets, after
 //! every call. A packet that finds no room, or is evicted to make room, is a `QueueDrop`. A packet that a discipline drops
 //! although there was room is an `EarlyDrop`; only there do ECN marks replace drops (RFC 3168).
 
 mod codel;
-mod drop_head;
-mod drop_tail;
 mod fifo;
 mod fq_codel;
 mod pie;
+mod plain;
 mod red;
 #[cfg(test)]
 mod rig;
@@ -27,10 +26,9 @@ use crate::random::Luck;
 use crate::settings::{self, QueueSettings};
 
 use codel::{CoDel, Law};
-use drop_head::DropHead;
-use drop_tail::DropTail;
 use fq_codel::FqCoDel;
 use pie::Pie;
+use plain::{End, Plain};
 use red::Red;
 
 /// The largest packet of the hosts' devices, a parameter of CoDel and PIE.
@@ -114,8 +112,8 @@ fn mark(packet: &mut Packet) -> bool {
 pub(crate) fn new(now: Time, settings: &QueueSettings, luck: Luck) -> Box<dyn Discipline> {
     let (limit, marks_ecn) = (Limit::of(settings), settings.marks_ecn);
     match settings.discipline {
-        settings::Discipline::DropTail => Box::new(DropTail::new(limit)),
-        settings::Discipline::DropHead => Box::new(DropHead::new(limit)),
+        settings::Discipline::DropTail => Box::new(Plain::new(limit, End::Tail)),
+        settings::Discipline::DropHead => Box::new(Plain::new(limit, End::Head)),
         settings::Discipline::Red {
             min_bytes,
             max_bytes,

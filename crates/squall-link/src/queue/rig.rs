@@ -1,13 +1,10 @@
 //! Helpers for the tests of the disciplines: packets, and a server of constant rate.
 
-use squall_base::record::{Direction, PacketClass};
 use squall_base::{Duration, Time};
 
 use super::{Discipline, Limit};
 use crate::component::{Exit, Packet};
-use crate::flow::FlowPacket;
-use crate::packet::PacketInfo;
-use crate::random::PacketKey;
+use crate::random::tests::key;
 
 pub(super) const UNLIMITED: Limit = Limit {
     packets: u64::MAX,
@@ -33,19 +30,7 @@ pub(super) fn at_ms(ms: u64) -> Time {
 pub(super) fn packet(flow: u32, index: u32, len: usize) -> Packet {
     let mut bytes = vec![0; len];
     bytes[0] = 0x45;
-    let key = PacketKey {
-        direction: Direction::Up,
-        flow,
-        class: PacketClass::Data,
-        class_index: index,
-    };
-    Packet::new(
-        Time::ZERO,
-        bytes,
-        &PacketInfo::UNREADABLE,
-        FlowPacket::bare(key),
-        u64::from(index),
-    )
+    Packet::bare(key(flow, index), bytes)
 }
 
 /// As `packet`, but ECN-capable.

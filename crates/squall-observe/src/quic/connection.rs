@@ -21,6 +21,7 @@ use super::streams::{Chunk, Streams};
 use crate::connection_record::{ConnectionRecord, Ending, OpaqueReason, Traffic, Transport};
 use crate::exchange::{Observations, PerWay, Sink, opposite};
 use crate::packet::Datagram;
+use crate::tap::Context;
 use crate::tls::{Keys, Suite};
 
 /// Limit for packets of both directions that wait for secrets; the same as for TLS over TCP.
@@ -109,14 +110,6 @@ struct SealedPacket {
     kind: Kind,
     number_at: usize,
     bytes: Vec<u8>,
-}
-
-/// The context in which a datagram is processed.
-pub(crate) struct DatagramContext<'a> {
-    pub(crate) now: Time,
-    pub(crate) way: Way,
-    pub(crate) keys: Keys<'a>,
-    pub(crate) rows: &'a mut Observations,
 }
 
 impl Connection {
@@ -209,7 +202,7 @@ impl Connection {
     }
 
     /// Processes a datagram.
-    pub(crate) fn process(&mut self, datagram: &Datagram<'_>, context: &mut DatagramContext<'_>) {
+    pub(crate) fn process(&mut self, datagram: &Datagram<'_>, context: &mut Context<'_>) {
         self.record.last = context.now;
         let traffic = &mut self.halves.of_mut(context.way).traffic;
         traffic.packets += 1;
@@ -227,7 +220,7 @@ impl Connection {
         self.open_held(context.keys, context.rows);
     }
 
-    fn long(&mut self, packet: &LongPacket<'_>, context: &mut DatagramContext<'_>) {
+    fn long(&mut self, packet: &LongPacket<'_>, context: &mut Context<'_>) {
         let way = context.way;
         match packet.kind {
             LongType::Retry => {
@@ -247,7 +240,7 @@ impl Connection {
         }
     }
 
-    fn initial(&mut self, packet: &LongPacket<'_>, context: &mut DatagramContext<'_>) {
+    fn initial(&mut self, packet: &LongPacket<'_>, context: &mut Context<'_>) {
         let way = context.way;
         if packet.version != self.version {
             // The server chose the other version (RFC 9368, section 2.3). The keys still derive from the client's first
@@ -276,7 +269,7 @@ impl Connection {
         }
     }
 
-    fn short(&mut self, packet: &[u8], context: &mut DatagramContext<'_>) {
+    fn short(&mut self, packet: &[u8], context: &mut Context<'_>) {
         let rest = packet.get(1..).unwrap_or(&[]);
         let ids = &self.halves.of(context.way).ids;
         let known = ids.iter().rev().find(|id| rest.starts_with(id));
@@ -288,7 +281,7 @@ impl Connection {
     }
 
     /// Queues a packet whose secrets come from the key log.
-    fn hold(&mut self, bytes: &[u8], number_at: usize, kind: Kind, context: &DatagramContext<'_>) {
+    fn hold(&mut self, bytes: &[u8], number_at: usize, kind: Kind, context: &Context<'_>) {
         if self.opaque.is_some() {
             return;
         }

@@ -10,10 +10,7 @@ use boring::symm::{Cipher, Crypter, Mode};
 
 use super::chacha20;
 use super::header::{SAMPLE_BYTES, Version};
-use crate::tls::{Suite, expand_label};
-
-/// Length of the tag of every AEAD here.
-const TAG_BYTES: usize = 16;
+use crate::tls::{Suite, decipher, expand_label, nonce};
 
 /// TLS_AES_128_GCM_SHA256, which protects Initial packets (RFC 9001, section 5.2).
 const INITIAL_SUITE: u16 = 0x1301;
@@ -63,12 +60,12 @@ enum Mask {
 
 impl HeaderKey {
     fn new(suite: Suite, key: &[u8]) -> Option<HeaderKey> {
-        let cipher = match key.len() {
-            16 => Cipher::aes_128_ecb(),
-            _ if suite.is_chacha20() => {
+        let cipher = match suite {
+            Suite::Aes128Gcm => Cipher::aes_128_ecb(),
+            Suite::Aes256Gcm => Cipher::aes_256_ecb(),
+            Suite::ChaCha20Poly1305 => {
                 return Some(HeaderKey(Mask::ChaCha20(key.try_into().ok()?)));
             }
-            _ => Cipher::aes_256_ecb(),
         };
         let mut crypter = Crypter::new(cipher, Mode::Encrypt, key, None).ok()?;
         crypter.pad(false);
@@ -101,18 +98,14 @@ pub(crate) struct PacketKeys {
 impl PacketKeys {
     /// The keys of a traffic secret; `None` if its length is not that of the suite's hash.
     pub(crate) fn new(version: Version, suite: Suite, secret: &[u8]) -> Option<PacketKeys> {
-        let hkdf = HkdfSuite::new(suite.digest());
-        if secret.len() != hkdf.prk_size() {
-            return None;
-        }
-        let (labels, algorithm) = (labels(version), suite.algorithm());
-        let key = expand_label(hkdf, secret, labels.key, algorithm.key_length())?;
+        let labels = labels(version);
+        let (context, iv) = suite.keys(secret, [labels.key, labels.iv])?;
         Some(PacketKeys {
             version,
             suite,
             secret: secret.to_vec(),
-            context: AeadCtx::new_default_tag(&algorithm, &key).ok()?,
-            iv: expand_label(hkdf, secret, labels.iv, algorithm.nonce_len())?,
+            context,
+            iv,
         })
     }
 
@@ -134,23 +127,8 @@ impl PacketKeys {
 
     /// Decrypts a packet's payload, the bytes after its header; `None` if the keys do not fit.
     pub(crate) fn open(&mut self, number: u64, header: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let (text, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
-        let mut text = text.to_vec();
-        let nonce = self.nonce(number);
-        self.context
-            .open_gather_mut(&nonce, &mut text, tag, header)
-            .ok()?;
-        Some(text)
-    }
-
-    /// The IV XORed with the packet number (RFC 9001, section 5.3).
-    fn nonce(&self, number: u64) -> Vec<u8> {
-        let mut nonce = self.iv.clone();
-        let number = number.to_be_bytes();
-        for (byte, number) in nonce.iter_mut().rev().zip(number.iter().rev()) {
-            *byte ^= number;
-        }
-        nonce
+        let nonce = nonce(&self.iv, number);
+        decipher(&mut self.context, &nonce, sealed, header)
     }
 }
 

@@ -33,9 +33,9 @@ use crate::connection_record::OpaqueReason;
 use crate::exchange::Observations;
 use crate::numbers::ConnectionNumbers;
 use crate::packet::{Datagram, FlowKey, flow_key};
+use crate::tap::Context;
 use crate::tls::Keys;
 use connection::Connection;
-pub(crate) use connection::DatagramContext;
 use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
 
 /// With more connections than this, silent ones are taken as ended: the end of a connection is not always visible.
@@ -74,7 +74,7 @@ impl Connections {
         datagram: &Datagram<'_>,
         end: Direction,
         numbers: &mut ConnectionNumbers,
-        context: &mut DatagramContext<'_>,
+        context: &mut Context<'_>,
     ) -> Option<u32> {
         let key = flow_key(datagram.source, datagram.destination);
         let number = self.find(key, datagram, end, numbers, context)?;
@@ -111,7 +111,7 @@ impl Connections {
         datagram: &Datagram<'_>,
         end: Direction,
         numbers: &mut ConnectionNumbers,
-        context: &mut DatagramContext<'_>,
+        context: &mut Context<'_>,
     ) -> Option<u32> {
         let (packet, _) = next_packet(datagram.payload)?;
         let latest = self.by_flow.get(&key).copied();
@@ -168,7 +168,7 @@ impl Connections {
     }
 
     /// Makes room for another connection.
-    fn make_room(&mut self, context: &mut DatagramContext<'_>) {
+    fn make_room(&mut self, context: &mut Context<'_>) {
         if self.open.len() < self.sweep_at.max(MANY_CONNECTIONS) {
             return;
         }

@@ -4,7 +4,7 @@ use super::frames;
 use super::header::{LongType, Packet, Version, next_packet};
 use super::keys::{PacketKeys, initial_secrets, initial_suite};
 use super::protection::{DecryptedPacket, Opener};
-use crate::tls::Suite;
+use crate::tls::{Suite, hex};
 use octets::Octets;
 
 /// The destination connection ID of both appendices.
@@ -12,15 +12,6 @@ const DESTINATION: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
 /// The packet number of the short-header packets.
 const SHORT_NUMBER: u64 = 654_360_564;
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.chunks(2).map(pair).collect()
-}
 
 #[test]
 fn initial_secrets_are_those_of_the_rfcs() {

@@ -13,59 +13,53 @@ use super::key_log::ClientRandom;
 /// Length of the tag of every AEAD here.
 const TAG_BYTES: usize = 16;
 
-/// The AEAD and hash of a cipher suite.
+/// A cipher suite, by its AEAD, which determines the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Suite {
-    aead: Aead,
-    hash: Hash,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aead {
+pub(crate) enum Suite {
     Aes128Gcm,
     Aes256Gcm,
     ChaCha20Poly1305,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hash {
-    Sha256,
-    Sha384,
-}
-
 impl Suite {
     /// The suite with this number (IANA's TLS Cipher Suites); `None` if it has no AEAD that is known here.
     pub(crate) fn of(number: u16) -> Option<Suite> {
-        let (aead, hash) = match number {
+        match number {
             // TLS 1.3; then TLS 1.2 with RSA, DHE-RSA, ECDHE-ECDSA and ECDHE-RSA.
-            0x1301 | 0x009c | 0x009e | 0xc02b | 0xc02f => (Aead::Aes128Gcm, Hash::Sha256),
-            0x1302 | 0x009d | 0x009f | 0xc02c | 0xc030 => (Aead::Aes256Gcm, Hash::Sha384),
-            0x1303 | 0xcca8 | 0xcca9 | 0xccaa => (Aead::ChaCha20Poly1305, Hash::Sha256),
-            _ => return None,
-        };
-        Some(Suite { aead, hash })
-    }
-
-    /// Whether its AEAD is ChaCha20-Poly1305.
-    pub(crate) fn is_chacha20(self) -> bool {
-        self.aead == Aead::ChaCha20Poly1305
+            0x1301 | 0x009c | 0x009e | 0xc02b | 0xc02f => Some(Suite::Aes128Gcm),
+            0x1302 | 0x009d | 0x009f | 0xc02c | 0xc030 => Some(Suite::Aes256Gcm),
+            0x1303 | 0xcca8 | 0xcca9 | 0xccaa => Some(Suite::ChaCha20Poly1305),
+            _ => None,
+        }
     }
 
     /// Its AEAD.
     pub(crate) fn algorithm(self) -> Algorithm {
-        match self.aead {
-            Aead::Aes128Gcm => Algorithm::aes_128_gcm(),
-            Aead::Aes256Gcm => Algorithm::aes_256_gcm(),
-            Aead::ChaCha20Poly1305 => Algorithm::chacha20_poly1305(),
+        match self {
+            Suite::Aes128Gcm => Algorithm::aes_128_gcm(),
+            Suite::Aes256Gcm => Algorithm::aes_256_gcm(),
+            Suite::ChaCha20Poly1305 => Algorithm::chacha20_poly1305(),
         }
     }
 
     /// The hash of its key derivation.
     pub(crate) fn digest(self) -> MessageDigest {
-        match self.hash {
-            Hash::Sha256 => MessageDigest::sha256(),
-            Hash::Sha384 => MessageDigest::sha384(),
+        match self {
+            Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => MessageDigest::sha256(),
+            Suite::Aes256Gcm => MessageDigest::sha384(),
         }
+    }
+
+    /// The AEAD and the IV of a traffic secret, by their labels; `None` if its length is not that of the hash.
+    pub(crate) fn keys(self, secret: &[u8], [key, iv]: [&[u8]; 2]) -> Option<(AeadCtx, Vec<u8>)> {
+        let hkdf = HkdfSuite::new(self.digest());
+        if secret.len() != hkdf.prk_size() {
+            return None;
+        }
+        let algorithm = self.algorithm();
+        let key = expand_label(hkdf, secret, key, algorithm.key_length())?;
+        let iv = expand_label(hkdf, secret, iv, algorithm.nonce_len())?;
+        Some((AeadCtx::new_default_tag(&algorithm, &key).ok()?, iv))
     }
 }
 
@@ -97,16 +91,11 @@ impl Cipher {
     /// The keys of a TLS 1.3 traffic secret (RFC 8446, section 7.3); `None` if its length is not that of the suite's
     /// hash.
     pub(crate) fn tls13(suite: Suite, secret: &[u8]) -> Option<Cipher> {
-        let hkdf = HkdfSuite::new(suite.digest());
-        if secret.len() != hkdf.prk_size() {
-            return None;
-        }
-        let algorithm = suite.algorithm();
-        let key = expand_label(hkdf, secret, b"key", algorithm.key_length())?;
+        let (context, iv) = suite.keys(secret, [b"key", b"iv"])?;
         Some(Cipher {
             suite,
-            context: AeadCtx::new_default_tag(&algorithm, &key).ok()?,
-            iv: expand_label(hkdf, secret, b"iv", algorithm.nonce_len())?,
+            context,
+            iv,
             number: 0,
             kind: Kind::Tls13(secret.to_vec()),
         })
@@ -121,22 +110,19 @@ impl Cipher {
     ) -> Option<(Cipher, Cipher)> {
         let algorithm = suite.algorithm();
         let key_bytes = algorithm.key_length();
-        let iv_bytes = match suite.aead {
-            Aead::Aes128Gcm | Aead::Aes256Gcm => 4,
-            Aead::ChaCha20Poly1305 => 12,
+        let iv_bytes = match suite {
+            Suite::Aes128Gcm | Suite::Aes256Gcm => 4,
+            Suite::ChaCha20Poly1305 => 12,
         };
         let mut block = vec![0; 2 * (key_bytes + iv_bytes)];
         let seed = [&server_random[..], client_random].concat();
         prf(suite.digest(), master, b"key expansion", &seed, &mut block)?;
         let (keys, ivs) = block.split_at(2 * key_bytes);
         let cipher = |which: usize| {
+            let key = &keys[which * key_bytes..][..key_bytes];
             Some(Cipher {
                 suite,
-                context: AeadCtx::new_default_tag(
-                    &algorithm,
-                    &keys[which * key_bytes..][..key_bytes],
-                )
-                .ok()?,
+                context: AeadCtx::new_default_tag(&algorithm, key).ok()?,
                 iv: ivs[which * iv_bytes..][..iv_bytes].to_vec(),
                 number: 0,
                 kind: Kind::Tls12,
@@ -166,8 +152,8 @@ impl Cipher {
     }
 
     fn open_tls13(&mut self, header: [u8; 5], payload: &[u8]) -> Option<DecryptedRecord> {
-        let nonce = self.counted_nonce();
-        let mut bytes = self.decipher(&nonce, payload, &header)?;
+        let nonce = nonce(&self.iv, self.number);
+        let mut bytes = decipher(&mut self.context, &nonce, payload, &header)?;
         // The type is followed by zero padding (RFC 8446, section 5.4).
         let kind_at = bytes.iter().rposition(|byte| *byte != 0)?;
         let kind = bytes[kind_at];
@@ -176,43 +162,45 @@ impl Cipher {
     }
 
     fn open_tls12(&mut self, header: [u8; 5], payload: &[u8]) -> Option<DecryptedRecord> {
-        let (nonce, sealed) = match self.suite.aead {
-            Aead::Aes128Gcm | Aead::Aes256Gcm => {
+        let (nonce, sealed) = match self.suite {
+            Suite::Aes128Gcm | Suite::Aes256Gcm => {
                 let (explicit, sealed) = payload.split_at_checked(8)?;
                 ([&self.iv[..], explicit].concat(), sealed)
             }
-            Aead::ChaCha20Poly1305 => (self.counted_nonce(), payload),
+            Suite::ChaCha20Poly1305 => (nonce(&self.iv, self.number), payload),
         };
         let length = u16::try_from(sealed.len().checked_sub(TAG_BYTES)?).ok()?;
         let number = self.number.to_be_bytes();
         let data = [&number[..], &header[..3], &length.to_be_bytes()].concat();
         Some(DecryptedRecord {
             kind: header[0],
-            bytes: self.decipher(&nonce, sealed, &data)?,
+            bytes: decipher(&mut self.context, &nonce, sealed, &data)?,
         })
     }
+}
 
-    /// The IV XORed with the record's sequence number (RFC 8446, section 5.3; RFC 7905, section 2).
-    fn counted_nonce(&self) -> Vec<u8> {
-        let mut nonce = self.iv.clone();
-        for (byte, number) in nonce
-            .iter_mut()
-            .rev()
-            .zip(self.number.to_be_bytes().iter().rev())
-        {
-            *byte ^= number;
-        }
-        nonce
+/// The IV XORed with the number of a record or packet (RFC 8446, section 5.3; RFC 7905, section 2; RFC 9001, section
+/// 5.3).
+pub(crate) fn nonce(iv: &[u8], number: u64) -> Vec<u8> {
+    let mut nonce = iv.to_vec();
+    let number = number.to_be_bytes();
+    for (byte, number) in nonce.iter_mut().rev().zip(number.iter().rev()) {
+        *byte ^= number;
     }
+    nonce
+}
 
-    fn decipher(&mut self, nonce: &[u8], sealed: &[u8], data: &[u8]) -> Option<Vec<u8>> {
-        let (text, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
-        let mut text = text.to_vec();
-        self.context
-            .open_gather_mut(nonce, &mut text, tag, data)
-            .ok()?;
-        Some(text)
-    }
+/// Decrypts what an AEAD has sealed together with `data`; `None` if the key does not fit.
+pub(crate) fn decipher(
+    context: &mut AeadCtx,
+    nonce: &[u8],
+    sealed: &[u8],
+    data: &[u8],
+) -> Option<Vec<u8>> {
+    let (text, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
+    let mut text = text.to_vec();
+    context.open_gather_mut(nonce, &mut text, tag, data).ok()?;
+    Some(text)
 }
 
 /// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
@@ -256,10 +244,10 @@ fn prf(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn hex(text: &str) -> Vec<u8> {
+    pub(crate) fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .bytes()
             .filter(|byte| !byte.is_ascii_whitespace())

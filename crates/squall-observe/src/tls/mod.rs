@@ -19,10 +19,13 @@ use crate::exchange::{PerWay, Sink, opposite};
 use crate::plain::{Plaintext, StreamStart};
 use crate::trail::{Carrier, Piece};
 use cipher::{Cipher, DecryptedRecord};
-pub(crate) use cipher::{Suite, expand_label};
+pub(crate) use cipher::{Suite, decipher, expand_label, nonce};
 use hello::{ClientHello, ServerHello, TLS13};
 pub(crate) use key_log::KeyLog;
 use lane::{Epoch, Record, TlsHalf};
+
+#[cfg(test)]
+pub(crate) use cipher::tests::hex;
 
 /// Limit for records of both directions that wait for secrets: more than arrive before the secrets do.
 const MAX_WAITING_BYTES: usize = 4 << 20;
@@ -403,31 +406,34 @@ impl Tls {
         self.facts.server_hello = Some(at);
         self.facts.version = Some(hello.version);
         self.facts.cipher = Some(hello.cipher);
-        let offered = self.client_hello.as_ref();
         if hello.version == TLS13 {
             self.facts.resumed = Some(hello.has_psk);
             self.halves
                 .of_mut(opposite(self.client))
                 .enter(Epoch::Handshake);
-            let is_undecided =
-                !self.facts.retried && offered.is_some_and(|hello| hello.offers_early_data);
-            let epoch = if is_undecided {
+            let (offers, retried) = (self.offers_early_data(), self.facts.retried);
+            let epoch = if offers && !retried {
                 Epoch::Undecided
             } else {
                 Epoch::Handshake
             };
             let half = self.halves.of_mut(self.client);
             half.enter(epoch);
-            half.skips_early =
-                self.facts.retried && offered.is_some_and(|hello| hello.offers_early_data);
+            half.skips_early = offers && retried;
         } else {
             // A server that resumes a session echoes the client's session ID (RFC 5246, section 7.4.1.3; RFC 5077,
             // section 3.4).
+            let offered = self.client_hello.as_ref();
             let is_same = offered.is_some_and(|offered| offered.session_id == hello.session_id);
             self.facts.resumed = Some(is_same && !hello.session_id.is_empty());
             self.facts.alpn.clone_from(&hello.alpn);
         }
         self.server_hello = Some(hello);
+    }
+
+    fn offers_early_data(&self) -> bool {
+        let offered = self.client_hello.as_ref();
+        offered.is_some_and(|hello| hello.offers_early_data)
     }
 
     fn decide_early_data(&mut self, is_taken: bool) {
@@ -462,14 +468,8 @@ impl Tls {
         }
         let is_tls13 = self.facts.version == Some(TLS13);
         match record.header[0] {
-            APPLICATION_DATA if is_tls13 && way == self.client => {
-                let early = self
-                    .client_hello
-                    .as_ref()
-                    .is_some_and(|hello| hello.offers_early_data);
-                if !early {
-                    self.facts.done.get_or_insert(record.last);
-                }
+            APPLICATION_DATA if is_tls13 && way == self.client && !self.offers_early_data() => {
+                self.facts.done.get_or_insert(record.last);
             }
             CHANGE_CIPHER_SPEC if !is_tls13 => self.halves.of_mut(way).enter(Epoch::Application),
             HANDSHAKE if self.halves.of(way).epoch == Epoch::Application => {

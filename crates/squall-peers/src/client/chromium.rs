@@ -10,11 +10,11 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::ClientOrder;
-use super::read::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
-use super::{ClientDriver, ReportedFields};
+use super::row::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::Invocation;
 
 const NAME: &str = "chromium";
@@ -45,17 +45,7 @@ const FLAGS: [&str; 12] = [
 pub(super) struct Chromium;
 
 impl ClientDriver for Chromium {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt-get install chromium"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["--version"])
-    }
+    identity!(NAME, install: "apt-get install chromium", version: &["--version"]);
 
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {

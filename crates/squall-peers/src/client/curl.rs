@@ -9,13 +9,13 @@ use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Rate, Time};
 
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder};
-use super::read::{
+use super::row::{
     Fault, RowContext, RowFormat, check_spoken, earlier, later, plain_row, span, status,
 };
-use super::{ClientDriver, ReportedFields};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "curl";
@@ -34,17 +34,7 @@ const BROKEN_UNTIL: [u32; 3] = [8, 0, 0];
 pub(super) struct Curl;
 
 impl ClientDriver for Curl {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt install curl"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["--version"])
-    }
+    identity!(NAME, install: "apt install curl", version: &["--version"]);
 
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::chromium::{Line, PageReport, RequestReport};
-use super::order::{ClientLoad, ClientOrder, LoadEnd};
+use super::order::{ClientOrder, LoadEnd};
 
 /// How long the browser may take to start, and to respond to a command.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,12 +44,9 @@ impl BrowserTask {
         let page = order.page.clone();
         let (further, drain) =
             page.map_or_else(Default::default, |page| (page.targets, page.drain));
-        let length = match order.load {
-            ClientLoad::Closed {
-                end: LoadEnd::After(length),
-                ..
-            } => length,
-            ClientLoad::Closed { .. } | ClientLoad::Rate { .. } => squall_base::Duration::ZERO,
+        let length = match order.load.end() {
+            LoadEnd::After(length) => length,
+            LoadEnd::Requests(_) => squall_base::Duration::ZERO,
         };
         BrowserTask {
             url: order.url(),

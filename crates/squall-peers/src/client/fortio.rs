@@ -8,11 +8,11 @@ use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Time};
 
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
-use super::read::{Fault, RowContext, RowFormat, later, plain_row, span, status};
-use super::{ClientDriver, ReportedFields};
+use super::row::{Fault, RowContext, RowFormat, later, plain_row, span, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "fortio";
@@ -23,17 +23,11 @@ const ROWS: &str = "fortio.json";
 pub(super) struct Fortio;
 
 impl ClientDriver for Fortio {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "go install fortio.org/fortio@v1.63.9, or https://github.com/fortio/fortio/releases"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["version"])
-    }
+    identity!(
+        NAME,
+        install: "go install fortio.org/fortio@v1.63.9, or https://github.com/fortio/fortio/releases",
+        version: &["version"]
+    );
 
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
@@ -108,25 +102,18 @@ fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refu
         }
         ClientLoad::Closed { .. } => invocation.arguments(["-qps", "0"]),
     }
-    match (order.load.requests(), order.load) {
-        (Some(requests), _) if requests < u64::from(connections) => {
+    match order.load.end() {
+        LoadEnd::Requests(requests) if requests < u64::from(connections) => {
             return Err(order_refusal(
                 NAME,
                 "it needs at least as many requests as connections",
             ));
         }
-        (Some(requests), _) => invocation.arguments(["-n", &requests.to_string()]),
-        (
-            None,
-            ClientLoad::Closed {
-                end: LoadEnd::After(duration),
-                ..
-            },
-        ) => {
+        LoadEnd::Requests(requests) => invocation.arguments(["-n", &requests.to_string()]),
+        LoadEnd::After(duration) => {
             invocation.arguments(["-t", &format!("{}ns", duration.as_nanos())]);
             invocation.notes.push(format!("fortio sends {connections} requests more before it begins, which it does not tell of"));
         }
-        (None, _) => {}
     }
     Ok(())
 }

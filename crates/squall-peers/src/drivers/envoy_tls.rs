@@ -1,4 +1,4 @@
-//! Envoy's transport sockets: TLS and QUIC, towards clients and upstreams.
+//! Envoy's transport sockets: TLS and QUIC, towards clients and upstreams; and how its messages state their types.
 //!
 //! `envoy` writes the rest of its configuration.
 
@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use squall_base::plan::Protocol;
 
-use super::envoy::any;
 use crate::order::{Certificate, Order};
 
 /// Towards clients.
@@ -73,4 +72,10 @@ fn add_key_log(order: &Order, common: &mut Value) {
     if let Some(path) = &order.key_log {
         common["key_log"] = json!({ "path": path });
     }
+}
+
+/// A message inside an Any, which states its type.
+pub(super) fn any(kind: &str, mut message: Value) -> Value {
+    message["@type"] = json!(format!("type.googleapis.com/envoy.{kind}"));
+    message
 }

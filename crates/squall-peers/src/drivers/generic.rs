@@ -5,7 +5,6 @@
 
 use std::net::SocketAddr;
 
-use squall_base::plan::Protocol;
 use thiserror::Error;
 
 use crate::driver::{Driver, Refusal, order_refusal};
@@ -182,14 +181,6 @@ impl Driver for GenericStation {
 
     fn version_arguments(&self) -> Option<&'static [&'static str]> {
         None
-    }
-
-    fn check_protocols(
-        &self,
-        _front: Protocol,
-        _upstream: Option<Protocol>,
-    ) -> Result<(), Refusal> {
-        Ok(())
     }
 
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {

@@ -12,9 +12,9 @@ use squall_base::plan::{Protocol, Version as Http};
 use crate::driver::{
     Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
 };
-use crate::drivers::quoted;
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Answer, Certificate, Content, Invocation, Order, Setting};
+use crate::template::quoted;
 
 const NAME: &str = "haproxy";
 
@@ -29,17 +29,7 @@ const HEADER_TABLES: std::ops::RangeInclusive<u64> = 4_096..=65_536;
 pub(crate) struct Haproxy;
 
 impl Driver for Haproxy {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt install haproxy"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["-v"])
-    }
+    identity!(NAME, install: "apt install haproxy", version: &["-v"]);
 
     /// Without HTTP/3: Debian's build does not have QUIC.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
@@ -86,11 +76,7 @@ frontend front
 
 fn bind(order: &Order, invocation: &mut Invocation) -> String {
     let address = order.listen;
-    if let Some(Certificate { chain, key }) = order
-        .certificate
-        .as_ref()
-        .filter(|_| order.front.is_secure())
-    {
+    if let Some(Certificate { chain, key }) = order.front_certificate() {
         // HAProxy wants both in one file.
         let joined = Content::Joined(vec![chain.clone(), key.clone()]);
         invocation.file("both.pem", joined);
@@ -148,14 +134,11 @@ fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
 
 /// Whether a setting of the whole program fits the order: the other side has no HTTP/2, or the same value.
 fn is_of_both(order: &Order, setting: Setting, value: u64) -> bool {
-    let sides = [
-        (Side::Server, Some(order.front)),
-        (Side::Client, order.upstream_protocol),
-    ];
-    sides
+    let is_http2 = |hop: Protocol| hop.version() == Http::Http2;
+    Side::ALL
         .into_iter()
-        .filter(|(_, hop)| hop.is_some_and(|hop| hop.version() == Http::Http2))
-        .all(|(side, _)| order.setting(side, setting) == Some(value))
+        .filter(|side| order.hop(*side).is_some_and(is_http2))
+        .all(|side| order.setting(side, setting) == Some(value))
 }
 
 /// The text of the global section, of the frontend, and of what follows it.

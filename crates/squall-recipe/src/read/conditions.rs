@@ -13,10 +13,10 @@ use squall_link::settings::{Loss, Setting};
 use squall_link::text;
 use squall_link::trace::Trace;
 
-use super::distinct;
+use super::names::distinct;
 use crate::error::Mistake;
 use crate::files::{self, RecipeFiles};
-use crate::problems::ReportedProblem;
+use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
@@ -127,8 +127,7 @@ fn next_links(
     let expected = "a table for each link behind the first";
     let hint = "write [[conditions.next_link]] with two brackets on each side";
     let fields = field.tables(expected, hint)?;
-    let links: Vec<_> = fields.iter().map(|it| next_link(it, files)).collect();
-    let links = links.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let links = collect_all(fields.iter().map(|it| next_link(it, files)))?;
     // Without variants, their mistakes have already been reported.
     let most = variants.iter().map(Variant::links).max();
     let surplus = most.and_then(|most| Some((most, fields.get(most.max(1) - 1)?)));
@@ -219,8 +218,7 @@ pub(super) fn delay(
     field: &Field<'_>,
 ) -> Result<SpannedValue<PerDirection<Duration>>, ReportedProblem> {
     per_direction(field, |field| {
-        let range = Duration::ZERO..=MAX_DELAY;
-        Ok(field.quantity_in(&range, "at most 5s")?.value)
+        field.within(&(Duration::ZERO..=MAX_DELAY), "at most 5s")
     })
 }
 
@@ -228,7 +226,7 @@ pub(super) fn delay(
 pub(super) fn loss(
     field: &Field<'_>,
 ) -> Result<SpannedValue<PerDirection<Probability>>, ReportedProblem> {
-    per_direction(field, |field| Ok(field.quantity()?.value))
+    per_direction(field, Field::quantity)
 }
 
 /// Further settings of the link, checked and in the form in which they are printed.

@@ -9,18 +9,29 @@
 use squall_base::Duration;
 use squall_base::plan::{Hop, Implementation, Protocol, Side, SideSettings, Variant, find_preset};
 
-use super::heard::{self, Applier, HopEnd};
+use super::effect::{self, Applier, HopEnd};
+use super::load::OwnConnections;
 use super::pool::Pool;
 use super::program::{self, ProgramSettings};
 use super::side;
-use super::variant::VariantContext;
 use crate::error::Mistake;
-use crate::path::{Layout, LayoutStation};
+use crate::path::{Layout, LayoutStation, StationDefinition};
+use crate::presets::PROXY_DELAYS;
 use crate::problems::ReportedProblem;
 use crate::section::{Field, Section};
-use crate::settings;
 use crate::shapes;
 use crate::stations::StationMode;
+
+/// Values that all variants share.
+pub(super) struct VariantContext<'u> {
+    pub(super) congestion_control: Result<String, ReportedProblem>,
+    /// The recipe's own stations.
+    pub(super) own_stations: &'u [(String, StationDefinition)],
+    /// Whether programs run, or our own stations stand in for them.
+    pub(super) station_mode: StationMode,
+    /// How many connections of its own each user may have, if users do not share all.
+    pub(super) own_connections: Option<OwnConnections>,
+}
 
 /// The hops of a variant, and the settings of its stations.
 #[derive(Default)]
@@ -176,9 +187,7 @@ fn read_proxy_delays(
             };
             return Err(field.refuse_key(mistake, PROXIES));
         }
-        delays[station_index] = field
-            .quantity_in(&settings::PROXY_DELAYS, "0ms to 10s")?
-            .value;
+        delays[station_index] = field.within(&PROXY_DELAYS, "0ms to 10s")?;
     }
     Ok(delays)
 }
@@ -237,7 +246,7 @@ fn read_program_settings(
             }
         }
         if let Some(table) = table {
-            heard::check(table, ends)?;
+            effect::check(table, ends)?;
         }
     }
     Ok(program_settings)
@@ -258,7 +267,7 @@ fn read_program_side(
         return Ok(());
     };
     let table = field.section(&shapes::SIDE, &format!("`{}`", field.key))?;
-    heard::check(&table, &[end])
+    effect::check(&table, &[end])
 }
 
 /// Settings of both sides of a hop.
@@ -299,7 +308,7 @@ fn common(
     let own = variant.optional("congestion_control", |f| {
         let name = side::congestion_control(&f);
         side::refuse_unused(&f, "TCP", protocols, side::is_tcp)?;
-        heard::check_congestion_control(&f, ends)?;
+        effect::check_congestion_control(&f, ends)?;
         name
     });
     let name = match own {
@@ -312,7 +321,7 @@ fn common(
         both.tcp.congestion_control.clone_from(name);
     }
     let tables = side::read_tables(variant, protocols, &mut both);
-    let unused = heard::check(variant, ends);
+    let unused = effect::check(variant, ends);
     name?;
     tables?;
     unused?;

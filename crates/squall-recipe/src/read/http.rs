@@ -16,7 +16,7 @@ use toml::de::DeValue;
 use super::body;
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
-use crate::problems::ReportedProblem;
+use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
@@ -58,11 +58,8 @@ pub(super) fn requests<'d>(
         ),
         _ => (vec![field], &shapes::REQUEST),
     };
-    let read: Vec<Result<WeightedRequest<'d>, ReportedProblem>> = fields
-        .iter()
-        .map(|field| request(field.section(shape, shape.label)?, files))
-        .collect();
-    let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let read = |field: &Field<'d>| request(field.section(shape, shape.label)?, files);
+    let read = collect_all(fields.iter().map(read))?;
     if read.iter().all(|one| one.weight == 0) {
         let mistake = Mistake::OutOfRange {
             key: "weight".to_owned(),
@@ -149,40 +146,23 @@ pub(super) fn fault(request: &RequestTemplate) -> Option<String> {
 }
 
 fn method(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    if is_method(text) {
-        return Ok(text.to_owned());
-    }
-    let mistake = Mistake::Malformed {
-        text: text.to_owned(),
-        rule: "a method",
-    };
     let expected = format!(
         "a token of at most {MAX_METHOD_LEN_BYTES} characters, such as \"GET\" or \"POST\", but not CONNECT"
     );
-    Err(field.refuse(mistake, &expected))
+    field.text_that("a method", &expected, is_method)
 }
 
 pub(super) fn target(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    if is_target(text) {
-        return Ok(text.to_owned());
-    }
-    let mistake = Mistake::Malformed {
-        text: text.to_owned(),
-        rule: "a request target",
-    };
     let expected = format!(
         "a path that begins with `/`, with its query: at most {MAX_TARGET_LEN_BYTES} visible ASCII \
          characters, without `#`"
     );
-    Err(field.refuse(mistake, &expected))
+    field.text_that("a request target", &expected, is_target)
 }
 
 fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> {
     let fields = field.entries("a table of header names and values")?;
-    let all: Vec<_> = fields.iter().map(header).collect();
-    let lists: Vec<Vec<(String, String)>> = all.into_iter().collect::<Result<_, _>>()?;
+    let lists = collect_all(fields.iter().map(header))?;
     let headers: Vec<(String, String)> = lists.into_iter().flatten().collect();
     if headers.len() > MAX_HEADERS {
         let mistake = Mistake::TooManyHeaders {
@@ -226,21 +206,9 @@ fn header(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> {
 }
 
 fn header_value(field: &Field<'_>) -> Result<SpannedValue<String>, ReportedProblem> {
-    let SpannedValue { value, span } = field.text()?;
-    if is_header_value(value) {
-        return Ok(SpannedValue {
-            value: value.to_owned(),
-            span,
-        });
-    }
-    let mistake = Mistake::Malformed {
-        text: value.to_owned(),
-        rule: "a header value",
-    };
-    Err(field.refuse(
-        mistake,
-        "visible ASCII characters, with blanks only between them",
-    ))
+    let expected = "visible ASCII characters, with blanks only between them";
+    let value = field.text_that("a header value", expected, is_header_value)?;
+    Ok(field.with_span(value))
 }
 
 /// Refuses a body for statuses and methods whose responses end with the header section (RFC 9110, sections 9.3.2, 15.3.5,

@@ -1,6 +1,6 @@
 //! `[load]`: its kind, the requests that it sends, and what triggers them.
 //!
-//! Its duration is not read here: `profile` does that and turns the kinds into loads. `asked` reads recordings and pages.
+//! Its duration is not read here: `profile` does that and turns the kinds into loads. `request_mix` reads recordings and pages.
 
 use squall_base::plan::{
     LoadKind, Mix, Page, PageQuestion, RequestTemplate, ScriptStep, Spacing, Speed, Stages,
@@ -8,13 +8,14 @@ use squall_base::plan::{
 };
 use squall_base::{Duration, Rate};
 
-use super::asked::{self, RequestMix};
 use super::http;
+use super::request_mix::{self, RequestMix};
 use crate::error::Mistake;
 use crate::files::{RecipeFiles, RecordingChoice};
-use crate::problems::{ReportedProblem, did_you_mean};
-use crate::section::{Field, Section, SpannedValue, listed};
+use crate::problems::ReportedProblem;
+use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
+use crate::words::{did_you_mean, listed};
 
 /// More than the client of one machine can send, so a higher rate is a slip.
 const MAX_PER_SECOND: f64 = 1e6;
@@ -163,8 +164,7 @@ pub(super) fn read<'d>(
         .unwrap_or(KindName::Open);
     let foreign_keys = refuse_other_kinds(&table, kind_name, shapes::LOAD.keys);
     let spin = table.optional("spin", |f| {
-        Ok(f.quantity_in(&(Duration::ZERO..=MAX_SPIN), "at most 10ms")?
-            .value)
+        f.within(&(Duration::ZERO..=MAX_SPIN), "at most 10ms")
     });
     let requests = requests?;
     foreign_keys?;
@@ -231,7 +231,7 @@ pub(super) fn override_kind(
     let foreign_keys = refuse_other_kinds(profile, kind_name, &["users", "stagger", "speed"]);
     let count = profile.optional("users", |f| count(&f));
     let starts_over = profile.optional("stagger", |f| stagger_time(&f));
-    let faster = profile.optional("speed", |f| Ok(f.quantity::<Speed>()?.value));
+    let faster = profile.optional("speed", |f| f.quantity::<Speed>());
     foreign_keys?;
     let (count, starts_over, faster) = (count?, starts_over?, faster?);
     let mut kind = kind.clone();
@@ -274,7 +274,7 @@ fn open(
             ],
         )
     });
-    let request_mix = asked::request_mix(table, requests, files);
+    let request_mix = request_mix::request_mix(table, requests, files);
     let (rate, stages, spacing) = (rate?, stages?, spacing?.unwrap_or_default());
     let RequestMix { requests, mix } = request_mix?;
     let kind = match (rate, stages) {
@@ -285,30 +285,17 @@ fn open(
             mix,
         },
         (None, None) => return Err(table.missing("rate", RATE)),
-        (Some(_), Some(_)) => return Err(refuse_both(table, "rate", "stages")),
+        (Some(_), Some(_)) => return Err(table.refuse_both("rate", "stages")),
     };
     Ok((kind, requests))
 }
 
-/// Reports that two keys exclude each other.
-pub(super) fn refuse_both(table: &Section<'_>, key: &str, other: &'static str) -> ReportedProblem {
-    let mistake = Mistake::ExclusiveKeys {
-        key: key.to_owned(),
-        other,
-    };
-    let expected = format!("`{other}` alone, or `{key}` alone");
-    match table.field(key) {
-        Some(field) => field.refuse_key(mistake, &expected),
-        None => table.refuse(mistake, &expected),
-    }
-}
-
 fn rate(field: &Field<'_>) -> Result<SpannedValue<Rate>, ReportedProblem> {
     let rate = field.quantity::<Rate>()?;
-    if rate.value.per_second() > MAX_PER_SECOND {
-        return Err(field.out_of_range(rate.value, "at most 1000000/s"));
+    if rate.per_second() > MAX_PER_SECOND {
+        return Err(field.out_of_range(rate, "at most 1000000/s"));
     }
-    Ok(rate)
+    Ok(field.with_span(rate))
 }
 
 fn stages(field: &Field<'_>) -> Result<SpannedValue<Stages>, ReportedProblem> {
@@ -338,7 +325,7 @@ fn closed(
 ) -> KindResult {
     let users = users(table, None);
     let count = table.optional("requests", |f| f.integer(&WHOLE));
-    let request_mix = asked::request_mix(table, requests, files);
+    let request_mix = request_mix::request_mix(table, requests, files);
     let kind = LoadKind::Closed {
         users: users?,
         requests: count?.map(u64::from),
@@ -374,8 +361,7 @@ fn stagger(table: &Section<'_>) -> Result<Duration, ReportedProblem> {
 }
 
 fn stagger_time(field: &Field<'_>) -> Result<Duration, ReportedProblem> {
-    let range = Duration::ZERO..=MAX_THINK;
-    Ok(field.quantity_in(&range, "at most 24h")?.value)
+    field.within(&(Duration::ZERO..=MAX_THINK), "at most 24h")
 }
 
 fn think(field: &Field<'_>) -> Result<ThinkTime, ReportedProblem> {
@@ -404,7 +390,7 @@ fn script(
 ) -> KindResult {
     let clients = table.optional("users", |f| count(&f));
     let stagger = stagger(table);
-    let speed = table.optional("speed", |f| Ok(f.quantity::<Speed>()?.value));
+    let speed = table.optional("speed", |f| f.quantity::<Speed>());
     let choice = RecordingChoice {
         media_only: table.optional("media", |f| f.boolean())?.unwrap_or(false),
         drop_cookies: table
@@ -412,7 +398,7 @@ fn script(
             .unwrap_or(false),
     };
     let recording = table.required("script", "the path of a recording", |f| {
-        asked::recording(&f, choice, requests, files)
+        request_mix::recording(&f, choice, requests, files)
     });
     let (steps, requests) = recording?;
     let kind = UntimedKind::Script {
@@ -438,7 +424,7 @@ fn pages(
         KindName::Open | KindName::Closed | KindName::Script | KindName::Page => table.required(
             "page",
             "the requests of a page, or the path of its file",
-            |f| asked::page(&f, requests, files),
+            |f| request_mix::page(&f, requests, files),
         ),
     };
     let (page, requests) = found?;
@@ -466,7 +452,7 @@ fn tiles(
         http::target(&f)?;
         Ok(f.text()?.value)
     });
-    let document = asked::only_request(requests)?;
+    let document = request_mix::only_request(requests)?;
     let (count, tile) = (count?, tile?.unwrap_or(&document.target));
     let tiles = (0..count).map(|number| RequestTemplate {
         target: tile.replace("{}", &number.to_string()),
@@ -483,10 +469,9 @@ fn hold(
     const OTHER: &str = "what is asked for meanwhile, such as \"/\"";
     let other = table.required("other", OTHER, |f| http::target(&f));
     let after = table.optional("after", |f| {
-        Ok(f.quantity_in(&(Duration::ZERO..=MAX_THINK), "at most 24h")?
-            .value)
+        f.within(&(Duration::ZERO..=MAX_THINK), "at most 24h")
     });
-    let held = asked::only_request(requests)?;
+    let held = request_mix::only_request(requests)?;
     let other = RequestTemplate {
         target: other?,
         ..held.clone()

@@ -3,43 +3,41 @@
 //! Nothing is expanded here: `recipe` has the grid and the seeds. All tables are read even if one has a mistake, so that
 //! all mistakes are reported together.
 //!
-//! Where to go next: `http` and `body` for requests and the response, `load` for what triggers requests, `asked` for which
+//! Where to go next: `http` and `body` for requests and the response, `load` for what triggers requests, `request_mix` for which
 //! requests a load sends, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
-//! `side` for protocol settings, `heard` for settings that would have no effect, `program` for those of programs,
+//! `side` for protocol settings, `effect` for settings that would have no effect, `program` for those of programs,
 //! `conditions` for the link, `profile` for times and profiles, `sizes` for the bodies that a profile replaces, `question`
-//! for what is measured and which comparison comes first.
+//! for what is measured and which comparison comes first, `names` for names.
 
-mod asked;
 mod body;
 mod conditions;
-mod heard;
+mod effect;
 mod hops;
 mod http;
 mod load;
+mod names;
 mod pool;
 mod profile;
 mod program;
 mod question;
+mod request_mix;
 mod side;
 mod sizes;
 mod station;
 mod variant;
 
-use std::fmt::Display;
-
 use squall_base::Duration;
 use squall_base::plan::{Protocol, SAMPLE_EVERY, SAMPLE_EVERY_AT_LEAST, Side, SideSettings};
 
+use self::names::{USUAL_PROFILE, sentence, slug};
 use self::sizes::Messages;
 use crate::error::Mistake;
 use crate::files::{Files, RecipeFiles};
-use crate::problems::{Problems, ReportedProblem, did_you_mean};
+use crate::problems::ReportedProblem;
 use crate::recipe::{Profile, Recipe};
-use crate::section::{Field, Section, SpannedValue, listed};
+use crate::section::Section;
 use crate::stations::StationMode;
-
-/// The profile that runs by default, if the recipe has one of this name.
-const USUAL_PROFILE: &str = "standard";
+use crate::words::{did_you_mean, listed};
 
 /// A phase of a trial lasts at most this long.
 const MAX_SAMPLE_EVERY: Duration = Duration::from_secs(24 * 3_600);
@@ -60,7 +58,7 @@ pub(crate) fn recipe(
     let response = http::response(root, requests);
     let sample_every = root.optional("sample_every", |f| {
         let range = SAMPLE_EVERY_AT_LEAST..=MAX_SAMPLE_EVERY;
-        Ok(f.quantity_in(&range, "at least 1ms and at most 24h")?.value)
+        f.within(&range, "at least 1ms and at most 24h")
     });
     let load = load.as_ref().map_err(|reported| *reported);
     let own_connections = load.ok().and_then(|load| load.kind_name.own_connections());
@@ -104,14 +102,14 @@ pub(crate) fn settings(
     protocols: &[Protocol],
     to: &mut SideSettings,
 ) -> Result<(), ReportedProblem> {
-    let end = |protocol: &Protocol| heard::HopEnd {
+    let end = |protocol: &Protocol| effect::HopEnd {
         protocol: *protocol,
         side,
         across_link: true,
-        applier: heard::Applier::Embedded,
+        applier: effect::Applier::Embedded,
     };
     let ends: Vec<_> = protocols.iter().map(end).collect();
-    side::read_tables(root, protocols, to).and(heard::check(root, &ends))
+    side::read_tables(root, protocols, to).and(effect::check(root, &ends))
 }
 
 /// The index of the profile that runs if none is chosen.
@@ -129,62 +127,4 @@ fn default_profile(root: &Section<'_>, profiles: &[Profile]) -> Result<usize, Re
         })
     })?;
     Ok(chosen.or_else(|| index_of(USUAL_PROFILE)).unwrap_or(0))
-}
-
-/// A name that can be used in folder names and commands as it is.
-fn slug(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    if is_slug(text) {
-        return Ok(text.to_owned());
-    }
-    let mistake = Mistake::Malformed {
-        text: text.to_owned(),
-        rule: "a name",
-    };
-    Err(field.refuse(mistake, SLUG))
-}
-
-const SLUG: &str = "1 to 40 of the characters a-z, 0-9, - and _, a letter or digit first";
-
-fn is_slug(text: &str) -> bool {
-    (1..=40).contains(&text.len())
-        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && text
-            .chars()
-            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_'))
-}
-
-/// One line of prose.
-fn sentence(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    if text.trim().is_empty() || text.chars().any(char::is_control) {
-        let mistake = Mistake::Malformed {
-            text: text.to_owned(),
-            rule: "a sentence",
-        };
-        return Err(field.refuse(mistake, "one line that is not blank"));
-    }
-    Ok(text.trim().to_owned())
-}
-
-/// Refuses duplicate values.
-fn distinct<T: PartialEq + Display>(
-    problems: &Problems<'_>,
-    what: &'static str,
-    values: &[SpannedValue<T>],
-) -> Result<(), ReportedProblem> {
-    let mut outcome = Ok(());
-    for (i, later) in values.iter().enumerate() {
-        if let Some(first) = values[..i].iter().find(|first| first.value == later.value) {
-            let first_line = problems.line_of(first.span.start);
-            let mistake = Mistake::Duplicate {
-                what,
-                name: later.value.to_string(),
-                first_line,
-            };
-            let expected = format!("each {what} once");
-            outcome = Err(problems.report(later.span.clone(), mistake, expected, None));
-        }
-    }
-    outcome
 }

@@ -183,11 +183,7 @@ fn connections(field: &Field<'_>) -> Result<Connections, ReportedProblem> {
             at_most: DEFAULT_AT_MOST,
         }),
         DeValue::String(text) => {
-            let mistake = Mistake::Malformed {
-                text: text.to_string(),
-                rule: "a way to get connections",
-            };
-            Err(field.refuse(mistake, EXPECTED))
+            Err(field.malformed(text, "a way to get connections", EXPECTED, &[]))
         }
         DeValue::Integer(_) => field.integer(&range).map(Connections::Fixed),
         DeValue::Table(_) => field

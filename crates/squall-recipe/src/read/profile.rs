@@ -9,13 +9,13 @@ use squall_base::Duration;
 use squall_base::plan::{Load, LoadKind, Stage, Stages, Variant};
 
 use super::conditions::{Axes, Grid};
-use super::load::{self, KindName, LoadSection, UntimedKind, refuse_both};
+use super::load::{self, KindName, LoadSection, UntimedKind};
+use super::names::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use super::question::{self, PrimarySection};
 use super::sizes::{self, BodySizes, Messages};
-use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
-use crate::problems::{Problems, ReportedProblem};
+use crate::problems::{Problems, ReportedProblem, collect_all};
 use crate::recipe::Profile;
 use crate::section::{Field, Section};
 use crate::shapes;
@@ -90,21 +90,16 @@ pub(super) fn read_all(
         };
         return Err(field.refuse(mistake, "at least one [profile.NAME]"));
     }
-    let profiles: Vec<Result<Profile, ReportedProblem>> = entries
-        .iter()
-        .map(|entry| {
-            let context = ProfileContext {
-                root,
-                messages,
-                files,
-                base: base.as_ref().map_err(|reported| *reported),
-                grid: grid.as_ref().map_err(|reported| *reported),
-                primary: primary.as_ref().map_err(|reported| *reported),
-            };
-            profile(entry, &context, variants)
-        })
-        .collect();
-    profiles.into_iter().collect()
+    let context = ProfileContext {
+        root,
+        messages,
+        files,
+        base: base.as_ref().map_err(|reported| *reported),
+        grid: grid.as_ref().map_err(|reported| *reported),
+        primary: primary.as_ref().map_err(|reported| *reported),
+    };
+    let profiles = entries.iter();
+    collect_all(profiles.map(|entry| profile(entry, &context, variants)))
 }
 
 fn base(
@@ -136,7 +131,7 @@ fn base(
 /// Refuses `duration` for a load whose stages determine it.
 fn check_duration(section: &Section<'_>, kind: &UntimedKind) -> Result<(), ReportedProblem> {
     match (kind, section.field("duration")) {
-        (UntimedKind::Stages { .. }, Some(_)) => Err(refuse_both(section, "duration", "stages")),
+        (UntimedKind::Stages { .. }, Some(_)) => Err(section.refuse_both("duration", "stages")),
         _ => Ok(()),
     }
 }
@@ -412,7 +407,7 @@ struct Times {
 impl Times {
     fn read(section: &Section<'_>) -> Times {
         let time = |key: &str, range: RangeInclusive<Duration>, expected: &str| {
-            section.optional(key, |f| Ok(f.quantity_in(&range, expected)?.value))
+            section.optional(key, |f| f.within(&range, expected))
         };
         let some = Duration::from_nanos(1)..=MAX_SPAN;
         Times {

@@ -11,12 +11,13 @@ use squall_base::plan::{
 };
 use toml::de::DeValue;
 
-use super::heard::{self, HopEnd};
+use super::effect::{self, HopEnd};
 use super::side::{self, SETTINGS_TABLES};
 use crate::error::Mistake;
 use crate::path::LayoutStation;
 use crate::problems::ReportedProblem;
-use crate::section::{Section, listed};
+use crate::section::Section;
+use crate::words::listed;
 
 const EXPECTED: &str =
     "settings of our own stations; a [station.NAME] has a configuration of its own";
@@ -92,7 +93,7 @@ pub(super) fn read(
                 program_settings.insert((end.side, setting), value);
                 continue;
             }
-            if !heard::is_for_host(end, kind.key, key) {
+            if !effect::is_for_host(end, kind.key, key) {
                 let mistake = Mistake::UnsupportedSetting {
                     station: station_name(),
                     key: (*key).to_owned(),

@@ -5,13 +5,15 @@
 use squall_base::plan::{Condition, Measure, PerDirection, Primary, Statistic, Variant};
 use squall_base::{Duration, Probability};
 
+use super::conditions;
 use super::load::KindName;
-use super::{conditions, distinct};
+use super::names::distinct;
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
-use crate::problems::{ReportedProblem, did_you_mean};
-use crate::section::{Field, Section, listed};
+use crate::problems::ReportedProblem;
+use crate::section::{Field, Section};
 use crate::shapes;
+use crate::words::{did_you_mean, listed};
 
 /// The measures by which variants are compared. The first one answers the question.
 pub(super) fn measures(

@@ -2,7 +2,7 @@
 //! in one assignment of the command line.
 //!
 //! Each table changes the keys that it has and keeps the rest, so each layer overrides the one before: defaults, the
-//! variant's tables, a preset, the side's own tables. `settings::check` checks whether the result is consistent.
+//! variant's tables, a preset, the side's own tables. `conflict` checks whether the result is consistent.
 
 use std::ops::RangeInclusive;
 
@@ -14,18 +14,20 @@ use squall_base::plan::{
 use squall_base::{BitRate, Bytes, Duration};
 use toml::de::DeValue;
 
+use crate::conflict;
 use crate::error::Mistake;
+use crate::presets::{self, UnknownPreset};
 use crate::problems::ReportedProblem;
-use crate::section::{Field, Section, listed};
-use crate::settings::{self, UnknownPreset};
+use crate::section::{Field, Section};
 use crate::shapes::{self, Shape};
+use crate::words::listed;
 
 /// quiche grants new credit once less than half of a window, rounded down, is left. With a window of 1 byte it never does.
 const HTTP3_WINDOWS: RangeInclusive<Bytes> = Bytes::new(2)..=MAX_WINDOW;
 /// The largest window of HTTP/2 (RFC 9113, section 6.9.1). QUIC allows larger ones, but no sender fills them.
 const MAX_WINDOW: Bytes = Bytes::new((1 << 31) - 1);
-/// The initial window of a connection, which can only be raised (RFC 9113, section 6.9.2).
-const MIN_CONNECTION_WINDOW: Bytes = Bytes::new(65_535);
+/// The initial window of a connection can only be raised (RFC 9113, section 6.9.2).
+const CONNECTION_WINDOWS: RangeInclusive<Bytes> = Bytes::new(65_535)..=MAX_WINDOW;
 const WINDOW: &str = "1 to 2147483647 bytes";
 /// More than there are stream identifiers (RFC 9113, section 5.1.1); Envoy's old word for "no limit".
 const MAX_COUNT: u32 = (1 << 31) - 1;
@@ -134,7 +136,7 @@ pub(super) fn check(
     protocol: Protocol,
     settings: &SideSettings,
 ) -> Result<(), ReportedProblem> {
-    let Err(conflict) = settings::check(settings, protocol) else {
+    let Err(conflict) = conflict::check(settings, protocol) else {
         return Ok(());
     };
     let blamed = variant
@@ -164,7 +166,7 @@ pub(super) const fn key_of(side: Side) -> &'static str {
 
 fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, ReportedProblem> {
     let name = field.text()?.value;
-    settings::preset(name, side).map_err(|UnknownPreset { name, known, hint }| {
+    presets::preset(name, side).map_err(|UnknownPreset { name, known, hint }| {
         let mistake = Mistake::UnknownPreset { name: name.clone() };
         field.refuse_part(0..name.len(), mistake, &listed(&known), hint)
     })
@@ -243,16 +245,18 @@ fn set<'d, T>(
     Ok(())
 }
 
+/// Reads each of these keys of the table into the setting of that name.
+macro_rules! fields {
+    ($table:ident, $to:ident, { $($key:ident: $read:expr,)+ }) => {
+        all([$(set($table, stringify!($key), &mut $to.$key, $read)),+])
+    };
+}
+
 fn http1(table: &Section<'_>, to: &mut Http1Settings) -> Result<(), ReportedProblem> {
-    all([
-        set(table, "framing", &mut to.framing, framing),
-        set(
-            table,
-            "requests_per_connection",
-            &mut to.requests_per_connection,
-            count_or_never,
-        ),
-    ])
+    fields!(table, to, {
+        framing: framing,
+        requests_per_connection: count_or_never,
+    })
 }
 
 fn framing(field: &Field<'_>) -> Result<BodyFraming, ReportedProblem> {
@@ -271,7 +275,7 @@ fn framing(field: &Field<'_>) -> Result<BodyFraming, ReportedProblem> {
         DeValue::Table(_) => field
             .section(&shapes::FRAMING, shapes::FRAMING.label)?
             .required("chunked", "the most bytes of a chunk", |f| {
-                f.bytes(&(Bytes::new(1)..=MAX_CHUNK), "1 byte to 1GiB")
+                f.within(&(Bytes::new(1)..=MAX_CHUNK), "1 byte to 1GiB")
             })
             .map(BodyFraming::Chunked),
         _ => Err(field.wrong_type(EXPECTED, None)),
@@ -279,43 +283,23 @@ fn framing(field: &Field<'_>) -> Result<BodyFraming, ReportedProblem> {
 }
 
 fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), ReportedProblem> {
-    all([
-        set(table, "stream_window", &mut to.stream_window, window),
-        set(table, "connection_window", &mut to.connection_window, |f| {
-            f.bytes(
-                &(MIN_CONNECTION_WINDOW..=MAX_WINDOW),
-                "65535 to 2147483647 bytes",
-            )
-        }),
-        set(
-            table,
-            "window_updates",
-            &mut to.window_updates,
-            window_updates,
-        ),
-        set(table, "max_frame_size", &mut to.max_frame_size, |f| {
-            f.bytes(&FRAME_SIZES, "16384 to 16777215 bytes")
-        }),
-        set(
-            table,
-            "max_concurrent_streams",
-            &mut to.max_concurrent_streams,
-            count,
-        ),
-        set(table, "header_table_size", &mut to.header_table_size, |f| {
-            // Values in SETTINGS have 32 bits.
-            let range = Bytes::default()..=Bytes::new((1 << 32) - 1);
-            f.bytes(&range, "at most 4294967295 bytes")
-        }),
-        set(table, "data_size", &mut to.data_size, |f| {
-            f.bytes(&(Bytes::new(1)..=*FRAME_SIZES.end()), "1 to 16777215 bytes")
-        }),
-        set(table, "goaway_after", &mut to.goaway_after, count_or_never),
-    ])
+    // Values in SETTINGS have 32 bits.
+    let table_sizes = Bytes::default()..=Bytes::new((1 << 32) - 1);
+    let data_sizes = Bytes::new(1)..=*FRAME_SIZES.end();
+    fields!(table, to, {
+        stream_window: window,
+        connection_window: |f| f.within(&CONNECTION_WINDOWS, "65535 to 2147483647 bytes"),
+        window_updates: window_updates,
+        max_frame_size: |f| f.within(&FRAME_SIZES, "16384 to 16777215 bytes"),
+        max_concurrent_streams: count,
+        header_table_size: |f| f.within(&table_sizes, "at most 4294967295 bytes"),
+        data_size: |f| f.within(&data_sizes, "1 to 16777215 bytes"),
+        goaway_after: count_or_never,
+    })
 }
 
 fn window(field: &Field<'_>) -> Result<Bytes, ReportedProblem> {
-    field.bytes(&(Bytes::new(1)..=MAX_WINDOW), WINDOW)
+    field.within(&(Bytes::new(1)..=MAX_WINDOW), WINDOW)
 }
 
 fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, ReportedProblem> {
@@ -356,43 +340,26 @@ fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, ReportedProblem> {
 }
 
 fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), ReportedProblem> {
-    let window = |f: &Field<'_>| f.bytes(&HTTP3_WINDOWS, "2 to 2147483647 bytes");
-    all([
-        set(table, "stream_window", &mut to.stream_window, window),
-        set(
-            table,
-            "connection_window",
-            &mut to.connection_window,
-            window,
-        ),
-        set(
-            table,
-            "max_concurrent_streams",
-            &mut to.max_concurrent_streams,
-            count,
-        ),
-        set(
-            table,
-            "congestion_control",
-            &mut to.congestion_control,
-            |f| {
-                let words = QuicCongestionControl::ALL.map(|word| (word.name(), word));
-                f.word("a congestion control of QUIC", &words)
-            },
-        ),
-        set(table, "pacing", &mut to.pacing, Field::boolean),
-        set(table, "max_ack_delay", &mut to.max_ack_delay, |f| {
+    let window = |f: &Field<'_>| f.within(&HTTP3_WINDOWS, "2 to 2147483647 bytes");
+    fields!(table, to, {
+        stream_window: window,
+        connection_window: window,
+        max_concurrent_streams: count,
+        congestion_control: |f| {
+            let words = QuicCongestionControl::ALL.map(|word| (word.name(), word));
+            f.word("a congestion control of QUIC", &words)
+        },
+        pacing: Field::boolean,
+        max_ack_delay: |f| {
             let expected = "1ms to 16383ms, in whole milliseconds";
             multiple_of(f, &ACK_DELAYS, Duration::from_millis(1), expected)
-        }),
-        set(table, "max_udp_payload", &mut to.max_udp_payload, |f| {
-            f.bytes(&Http3Settings::UDP_PAYLOADS, "1200 to 65507 bytes")
-        }),
-        set(table, "gso", &mut to.gso, Field::boolean),
-        set(table, "send_buffer", &mut to.send_buffer, buffer),
-        set(table, "receive_buffer", &mut to.receive_buffer, buffer),
-        set(table, "local_ports", &mut to.local_ports, local_ports),
-    ])
+        },
+        max_udp_payload: |f| f.within(&Http3Settings::UDP_PAYLOADS, "1200 to 65507 bytes"),
+        gso: Field::boolean,
+        send_buffer: buffer,
+        receive_buffer: buffer,
+        local_ports: local_ports,
+    })
 }
 
 fn tls(
@@ -423,26 +390,20 @@ fn tls_version(field: &Field<'_>) -> Result<TlsVersion, ReportedProblem> {
 }
 
 fn ciphers(field: &Field<'_>) -> Result<Option<String>, ReportedProblem> {
-    let text = field.text()?.value;
-    if text == "default" {
-        return Ok(None);
-    }
-    // The characters of OpenSSL's cipher lists (openssl-ciphers(1)), without the spaces that may separate entries.
-    let is_list = (1..=MAX_CIPHERS_LEN).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_+!@=:".contains(&b));
-    if is_list {
-        return Ok(Some(text.to_owned()));
-    }
     let expected =
         "cipher suites of TLS 1.2 as OpenSSL names them, with colons between them, or \"default\"";
-    Err(field.malformed(text, "a list of ciphers", expected, &[]))
+    let ciphers = field.text_that("a list of ciphers", expected, |text| {
+        // The characters of OpenSSL's cipher lists (openssl-ciphers(1)), without the spaces that may separate entries.
+        let is_of_list = |b: u8| b.is_ascii_alphanumeric() || b"-_+!@=:".contains(&b);
+        (1..=MAX_CIPHERS_LEN).contains(&text.len()) && text.bytes().all(is_of_list)
+    })?;
+    Ok(Some(ciphers).filter(|ciphers| ciphers != "default"))
 }
 
 fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
     const EXPECTED: &str = "a size, or { small = \"1300\", warmup = \"1MiB\", idle = \"1s\" }";
-    let size = |f: &Field<'_>| f.bytes(&(Bytes::new(1)..=RecordSizes::LARGEST), "1 to 16384 bytes");
+    let size =
+        |f: &Field<'_>| f.within(&(Bytes::new(1)..=RecordSizes::LARGEST), "1 to 16384 bytes");
     match field.value() {
         DeValue::String(_) => size(field).map(RecordSizes::Fixed),
         DeValue::Table(_) => {
@@ -453,8 +414,7 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
             });
             let idle = table.required("idle", "after how long it begins anew", |f| {
                 let some = Duration::from_nanos(1)..=MAX_IDLE;
-                Ok(f.quantity_in(&some, "more than none and at most 24h")?
-                    .value)
+                f.within(&some, "more than none and at most 24h")
             });
             Ok(RecordSizes::Dynamic {
                 small: small?,
@@ -471,66 +431,55 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
 }
 
 fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), ReportedProblem> {
-    all([
-        set(
-            table,
-            "congestion_control",
-            &mut to.congestion_control,
-            congestion_control,
-        ),
-        set(table, "no_delay", &mut to.no_delay, Field::boolean),
-        set(table, "notsent_lowat", &mut to.notsent_lowat, buffer),
-        set(table, "send_buffer", &mut to.send_buffer, buffer),
-        set(table, "receive_buffer", &mut to.receive_buffer, buffer),
-        set(table, "keep_alive", &mut to.keep_alive, |f| {
-            if is_word(f, "off") {
-                return Ok(None);
-            }
-            let second = Duration::from_secs(1);
-            let expected = "1s to 32767s, in whole seconds, or \"off\"";
-            multiple_of(f, &(second..=MAX_KEEP_ALIVE), second, expected).map(Some)
-        }),
-        set(
-            table,
-            "slow_start_after_idle",
-            &mut to.slow_start_after_idle,
-            |f| match f.value() {
-                DeValue::Boolean(value) => Ok(Some(*value)),
-                _ if is_word(f, "kernel") => Ok(None),
-                DeValue::String(text) => {
-                    let expected = "true, false or \"kernel\"";
-                    Err(f.malformed(text, "true or false", expected, &["kernel"]))
-                }
-                _ => Err(f.wrong_type("true, false or \"kernel\"", None)),
-            },
-        ),
-        set(table, "max_cwnd", &mut to.max_cwnd, segments),
-        set(
-            table,
-            "max_pacing_rate",
-            &mut to.max_pacing_rate,
-            pacing_rate,
-        ),
-        set(table, "write_size", &mut to.write_size, |f| {
-            if is_word(f, "all") {
-                return Ok(None);
-            }
-            let expected = "1 to 1073741823 bytes, or \"all\"";
-            f.bytes(&(Bytes::new(1)..=MAX_BUFFER), expected).map(Some)
-        }),
-        set(table, "local_ports", &mut to.local_ports, local_ports),
-    ])
+    fields!(table, to, {
+        congestion_control: congestion_control,
+        no_delay: Field::boolean,
+        notsent_lowat: buffer,
+        send_buffer: buffer,
+        receive_buffer: buffer,
+        keep_alive: keep_alive,
+        slow_start_after_idle: slow_start_after_idle,
+        max_cwnd: segments,
+        max_pacing_rate: pacing_rate,
+        write_size: |f| size_or(f, "all"),
+        local_ports: local_ports,
+    })
+}
+
+/// A time, or `"off"`.
+fn keep_alive(field: &Field<'_>) -> Result<Option<Duration>, ReportedProblem> {
+    if is_word(field, "off") {
+        return Ok(None);
+    }
+    let second = Duration::from_secs(1);
+    let expected = "1s to 32767s, in whole seconds, or \"off\"";
+    multiple_of(field, &(second..=MAX_KEEP_ALIVE), second, expected).map(Some)
+}
+
+/// `true`, `false` or `"kernel"`.
+fn slow_start_after_idle(field: &Field<'_>) -> Result<Option<bool>, ReportedProblem> {
+    const EXPECTED: &str = "true, false or \"kernel\"";
+    match field.value() {
+        DeValue::Boolean(value) => Ok(Some(*value)),
+        _ if is_word(field, "kernel") => Ok(None),
+        DeValue::String(text) => Err(field.malformed(text, "true or false", EXPECTED, &["kernel"])),
+        _ => Err(field.wrong_type(EXPECTED, None)),
+    }
 }
 
 /// A size, or `"kernel"`.
 fn buffer(field: &Field<'_>) -> Result<Option<Bytes>, ReportedProblem> {
-    if is_word(field, "kernel") {
+    size_or(field, "kernel")
+}
+
+/// A size, or that word.
+fn size_or(field: &Field<'_>, word: &str) -> Result<Option<Bytes>, ReportedProblem> {
+    if is_word(field, word) {
         return Ok(None);
     }
-    let expected = "1 to 1073741823 bytes, or \"kernel\"";
-    field
-        .bytes(&(Bytes::new(1)..=MAX_BUFFER), expected)
-        .map(Some)
+    let expected = format!("1 to 1073741823 bytes, or \"{word}\"");
+    let size = field.within(&(Bytes::new(1)..=MAX_BUFFER), &expected)?;
+    Ok(Some(size))
 }
 
 /// A number of segments, or `"kernel"`.
@@ -551,7 +500,7 @@ fn pacing_rate(field: &Field<'_>) -> Result<Option<BitRate>, ReportedProblem> {
         return Ok(None);
     }
     let expected = "1kbit to 1000gbit, or \"kernel\"";
-    Ok(Some(field.quantity_in(&PACING_RATES, expected)?.value))
+    field.within(&PACING_RATES, expected).map(Some)
 }
 
 /// Two ports with a dash between them, or `"kernel"`.
@@ -568,16 +517,11 @@ fn local_ports(field: &Field<'_>) -> Result<Option<PortRange>, ReportedProblem> 
 
 /// A congestion control of TCP, by its name in the kernel.
 pub(super) fn congestion_control(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    let is_name = (1..=MAX_CONGESTION_CONTROL_LEN).contains(&text.len())
-        && text
-            .chars()
-            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
-    if is_name {
-        return Ok(text.to_owned());
-    }
     let expected = "the kernel's name for it, such as \"cubic\" or \"bbr\"";
-    Err(field.malformed(text, "a congestion control", expected, &[]))
+    field.text_that("a congestion control", expected, |text| {
+        let is_of_name = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_');
+        (1..=MAX_CONGESTION_CONTROL_LEN).contains(&text.len()) && text.chars().all(is_of_name)
+    })
 }
 
 fn count(field: &Field<'_>) -> Result<u32, ReportedProblem> {
@@ -603,7 +547,7 @@ fn multiple_of(
     unit: Duration,
     expected: &str,
 ) -> Result<Duration, ReportedProblem> {
-    let found = field.quantity_in(range, expected)?.value;
+    let found = field.within(range, expected)?;
     if found.as_nanos().is_multiple_of(unit.as_nanos()) {
         return Ok(found);
     }

@@ -5,15 +5,17 @@
 
 use squall_base::plan::{Implementation, OwnProgram, PROGRAMS, Station, Variant};
 
+use super::names::is_slug;
 use crate::error::Mistake;
 use crate::path::StationDefinition;
-use crate::problems::ReportedProblem;
+use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, Section};
 use crate::shapes;
 
 const TABLES: &str = "a table for each station, such as [station.mine]";
 /// More than any machine has processors.
 const MAX_THREADS: u32 = 1_024;
+const COMMAND: &str = "the program and its arguments";
 const READY: &str = "\"tcp\", \"http GET /path\" or \"output TEXT\"";
 
 /// Reads all stations.
@@ -23,10 +25,7 @@ pub(super) fn read_all(
     let Some(field) = root.field("station") else {
         return Ok(Vec::new());
     };
-    let entries = field.entries(TABLES)?;
-    let stations: Vec<Result<(String, StationDefinition), ReportedProblem>> =
-        entries.iter().map(station).collect();
-    stations.into_iter().collect()
+    collect_all(field.entries(TABLES)?.iter().map(station))
 }
 
 /// Refuses `[response]` if no server on the paths would send it: a program of the recipe answers as it is configured.
@@ -54,7 +53,7 @@ pub(super) fn refuse_unused_response(
 
 fn station(entry: &Field<'_>) -> Result<(String, StationDefinition), ReportedProblem> {
     let name = entry.key;
-    if !super::is_slug(name) || name.contains('-') {
+    if !is_slug(name) || name.contains('-') {
         let mistake = Mistake::Malformed {
             text: name.to_owned(),
             rule: "the name of a station",
@@ -74,9 +73,7 @@ fn station(entry: &Field<'_>) -> Result<(String, StationDefinition), ReportedPro
 
 /// A program that squall does not know.
 fn command(table: &Section<'_>) -> Result<OwnProgram, ReportedProblem> {
-    let command = table.required("command", "the program and its arguments", |f| {
-        not_blank(&f)
-    });
+    let command = table.required("command", COMMAND, |f| not_blank(&f));
     let configuration = table.optional("configuration", |f| Ok(f.text()?.value.to_owned()));
     let ready = table.optional("ready", |f| ready(&f));
     for key in EXTENDING_KEYS {
@@ -104,7 +101,7 @@ fn extended(
     let program = extends.word("a program that squall knows", &names);
     for key in ["command", "configuration", "ready"] {
         if table.field(key).is_some() {
-            return Err(super::load::refuse_both(table, key, "extends"));
+            return Err(table.refuse_both(key, "extends"));
         }
     }
     let threads = table.optional("threads", |f| f.integer(&(1..=MAX_THREADS)));
@@ -117,32 +114,15 @@ fn extended(
 }
 
 fn not_blank(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    if text.trim().is_empty() {
-        let mistake = Mistake::Malformed {
-            text: text.to_owned(),
-            rule: "a command",
-        };
-        return Err(field.refuse(mistake, "the program and its arguments"));
-    }
-    Ok(text.to_owned())
+    field.text_that("a command", COMMAND, |text| !text.trim().is_empty())
 }
 
 fn ready(field: &Field<'_>) -> Result<String, ReportedProblem> {
-    let text = field.text()?.value;
-    let is_one = text == "tcp"
-        || text
-            .strip_prefix("http GET ")
-            .is_some_and(|path| path.starts_with('/'))
-        || text
-            .strip_prefix("output ")
-            .is_some_and(|text| !text.trim().is_empty());
-    if is_one {
-        return Ok(text.to_owned());
-    }
-    let mistake = Mistake::Malformed {
-        text: text.to_owned(),
-        rule: "a way to tell that a program is ready",
-    };
-    Err(field.refuse(mistake, READY))
+    field.text_that("a way to tell that a program is ready", READY, |text| {
+        let path = text.strip_prefix("http GET ");
+        let output = text.strip_prefix("output ");
+        text == "tcp"
+            || path.is_some_and(|path| path.starts_with('/'))
+            || output.is_some_and(|output| !output.trim().is_empty())
+    })
 }

@@ -3,14 +3,17 @@
 use squall_base::plan::{Implementation, StationOptions, Variant};
 use toml::de::DeValue;
 
+use super::hops::{self, VariantContext};
 use super::load::OwnConnections;
-use super::{distinct, hops, program, side};
+use super::names::distinct;
+use super::{program, side};
 use crate::error::Mistake;
 use crate::path::{self, Layout, LayoutStation, PathError, StationDefinition};
-use crate::problems::{ReportedProblem, did_you_mean};
+use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 use crate::stations::StationMode;
+use crate::words::did_you_mean;
 
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Variant names become table columns and parts of folder names.
@@ -18,17 +21,6 @@ const MAX_NAME_LEN: usize = 40;
 
 const SOME_VARIANTS: &str = "at least one [[variant]]";
 const DOUBLE_BRACKETS: &str = "write [[variant]] with two brackets on each side";
-
-/// Values that all variants share.
-pub(super) struct VariantContext<'u> {
-    pub(super) congestion_control: Result<String, ReportedProblem>,
-    /// The recipe's own stations.
-    pub(super) own_stations: &'u [(String, StationDefinition)],
-    /// Whether programs run, or our own stations stand in for them.
-    pub(super) station_mode: StationMode,
-    /// How many connections of its own each user may have, if users do not share all.
-    pub(super) own_connections: Option<OwnConnections>,
-}
 
 /// Reads all variants, in the order of the text.
 pub(super) fn read_all(
@@ -62,13 +54,12 @@ pub(super) fn read_all(
         .collect();
     let known: Vec<SpannedValue<String>> = names.iter().flatten().cloned().collect();
     let unique = distinct(root.problems(), "variant", &known);
-    let variants: Vec<Result<Variant, ReportedProblem>> = sections
-        .iter()
-        .zip(names)
-        .map(|(section, name)| variant(section.as_ref().map_err(|r| *r)?, name, &context))
-        .collect();
+    let named = sections.iter().zip(names);
+    let variants = collect_all(
+        named.map(|(section, name)| variant(section.as_ref().map_err(|r| *r)?, name, &context)),
+    );
     unique?;
-    variants.into_iter().collect()
+    variants
 }
 
 fn variant(
@@ -175,21 +166,12 @@ const PROGRAMS_ONLY: &str = "programs: the threads of squall's own stations have
 const NAME: &str = "a name of 1 to 40 visible ASCII characters, with blanks only between them";
 
 fn variant_name(field: &Field<'_>) -> Result<SpannedValue<String>, ReportedProblem> {
-    let SpannedValue { value, span } = field.text()?;
-    let is_name = (1..=MAX_NAME_LEN).contains(&value.len())
-        && value.chars().all(|c| c.is_ascii_graphic() || c == ' ')
-        && value.trim() == value;
-    if is_name {
-        return Ok(SpannedValue {
-            value: value.to_owned(),
-            span,
-        });
-    }
-    let mistake = Mistake::Malformed {
-        text: value.to_owned(),
-        rule: "a variant's name",
-    };
-    Err(field.refuse(mistake, NAME))
+    let name = field.text_that("a variant's name", NAME, |text| {
+        (1..=MAX_NAME_LEN).contains(&text.len())
+            && text.chars().all(|c| c.is_ascii_graphic() || c == ' ')
+            && text.trim() == text
+    })?;
+    Ok(field.with_span(name))
 }
 
 fn path(

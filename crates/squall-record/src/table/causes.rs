@@ -16,50 +16,23 @@ use crate::RecordError;
 use crate::error::CellFault;
 
 /// The column of each cause, in the order of `Cause::ALL`.
-const SPANS: [&str; Cause::ALL.len()] = [
-    "queue_ns",
-    "connect_ns",
-    "tls_ns",
-    "window_stream_ns",
-    "window_connection_ns",
-    "window_receive_ns",
-    "cwnd_ns",
-    "pacing_ns",
-    "send_buffer_ns",
-    "link_ns",
-    "distance_ns",
-    "loss_ns",
-    "hol_ns",
-    "record_ns",
-    "server_ns",
-    "host_ns",
-    "unknown_ns",
-];
+static SPANS: LazyLock<[&str; Cause::ALL.len()]> = LazyLock::new(|| names_by_cause(""));
 
 /// The columns that split the time in `queue_ns` by what the requests ahead spent it on, in the same order.
-const QUEUE_ROOTS: [&str; Cause::ALL.len()] = [
-    "queue_by_queue_ns",
-    "queue_by_connect_ns",
-    "queue_by_tls_ns",
-    "queue_by_window_stream_ns",
-    "queue_by_window_connection_ns",
-    "queue_by_window_receive_ns",
-    "queue_by_cwnd_ns",
-    "queue_by_pacing_ns",
-    "queue_by_send_buffer_ns",
-    "queue_by_link_ns",
-    "queue_by_distance_ns",
-    "queue_by_loss_ns",
-    "queue_by_hol_ns",
-    "queue_by_record_ns",
-    "queue_by_server_ns",
-    "queue_by_host_ns",
-    "queue_by_unknown_ns",
-];
+static QUEUE_ROOTS: LazyLock<[&str; Cause::ALL.len()]> =
+    LazyLock::new(|| names_by_cause("queue_by_"));
+
+/// A name such as `queue_by_tls_ns` for each cause. The names of columns are never freed.
+fn names_by_cause(prefix: &str) -> [&'static str; Cause::ALL.len()] {
+    Cause::ALL.map(|cause| {
+        let name = format!("{prefix}{}_ns", cause.name());
+        &*name.leak()
+    })
+}
 
 static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     let duration = |name, role| Column::of::<Duration>(name, Packing::Delta, role);
-    let spans = SPANS.into_iter().chain(QUEUE_ROOTS);
+    let spans = [*SPANS, *QUEUE_ROOTS].into_iter().flatten();
     let first = [
         Column::of::<u64>("request", Packing::Delta, Role::Stored),
         Column::of::<u8>("hop", Packing::Delta, Role::Stored),
@@ -120,7 +93,7 @@ impl Row for CausesRecord {
     ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let request = columns.numbers("request")?;
         let hop = columns.numbers("hop")?;
-        let [spans, queue_roots] = [SPANS, QUEUE_ROOTS].map(|names| span_columns(columns, names));
+        let [spans, queue_roots] = [*SPANS, *QUEUE_ROOTS].map(|names| span_columns(columns, names));
         let (spans, queue_roots) = (spans?, queue_roots?);
         let on_hop = columns.optional_numbers("responsible_hop")?;
         let direction = columns.texts("responsible_direction")?;

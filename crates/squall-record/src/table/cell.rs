@@ -318,38 +318,47 @@ macro_rules! table {
         $(check($columns:ident) $check:block)?
         => $made:expr
     ) => {
-        const COLUMNS: &[Column] = &[$($(
-            Column::of::<$T>($name, Packing::$packing, Role::$role),
-        )+)+];
+        const _: () = {
+            use $crate::RecordError;
+            use $crate::table::cell::{ReadCell, Selection, WriteCell, uses};
+            use $crate::table::columns::Columns;
+            use $crate::table::packing::{CellWriteError, RowGroup};
+            use $crate::table::schema::{Column, Packing, Role};
+            use $crate::table::sealed::Row;
 
-        impl Row for $Row {
-            const TABLE: &'static str = $table;
+            const COLUMNS: &[Column] = &[$($(
+                Column::of::<$T>($name, Packing::$packing, Role::$role),
+            )+)+];
 
-            fn columns() -> &'static [Column] {
-                COLUMNS
+            impl Row for $Row {
+                const TABLE: &'static str = $table;
+
+                fn columns() -> &'static [Column] {
+                    COLUMNS
+                }
+
+                fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+                    $($(
+                        <$T as WriteCell>::encode(rows, group, |$row: &$Row| $cell)?;
+                    )+)+
+                    Ok(())
+                }
+
+                fn rows<'a, S: Selection>(
+                    columns: &'a Columns<'a>,
+                ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+                    $( table!(@open $role columns $($field: $T, $name;)+); )+
+                    $(
+                        let $columns = columns;
+                        $check
+                    )?
+                    Ok(move |place: usize| {
+                        $( table!(@at $role place $($field: $T, $name;)+); )+
+                        $made
+                    })
+                }
             }
-
-            fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
-                $($(
-                    <$T as WriteCell>::encode(rows, group, |$row: &$Row| $cell)?;
-                )+)+
-                Ok(())
-            }
-
-            fn rows<'a, S: Selection>(
-                columns: &'a Columns<'a>,
-            ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
-                $( table!(@open $role columns $($field: $T, $name;)+); )+
-                $(
-                    let $columns = columns;
-                    $check
-                )?
-                Ok(move |place: usize| {
-                    $( table!(@at $role place $($field: $T, $name;)+); )+
-                    $made
-                })
-            }
-        }
+        };
     };
 
     (@open Derived $($ignored:tt)+) => {};

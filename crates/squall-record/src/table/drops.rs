@@ -10,11 +10,9 @@ use serde::{Deserialize, Serialize};
 use squall_base::record::{Cause, Direction, DropRecord, Fate, PacketRef, Repair, Victim};
 use squall_base::{Duration, Time};
 
-use super::cell::{ReadCell, Selection, WriteCell, table, uses};
+use super::cell::{ReadCell, WriteCell, table};
 use super::columns::Columns;
 use super::packing::{CellWriteError, RowGroup};
-use super::schema::{Column, Packing, Role};
-use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
 

@@ -6,11 +6,8 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Extent, Side};
 
-use super::cell::{ReadCell, Selection, WriteCell, table, uses};
+use super::cell::table;
 use super::columns::{Columns, NullableColumn};
-use super::packing::{CellWriteError, RowGroup};
-use super::schema::{Column, Packing, Role};
-use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
 

@@ -6,11 +6,9 @@ use arrow_schema::DataType;
 use squall_base::Time;
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
-use super::cell::{ReadCell, Selection, WriteCell, table, uses};
+use super::cell::{WriteCell, table};
 use super::columns::{Columns, RequiredColumn, WordColumn};
 use super::packing::{CellWriteError, RowGroup};
-use super::schema::{Column, Packing, Role};
-use super::sealed::Row;
 use crate::RecordError;
 
 /// Frame types of a layer that are found by index; the few named types above are searched for.

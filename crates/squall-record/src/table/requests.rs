@@ -5,12 +5,7 @@
 use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 
-use super::cell::{ReadCell, Selection, WriteCell, table, uses};
-use super::columns::Columns;
-use super::packing::{CellWriteError, RowGroup};
-use super::schema::{Column, Packing, Role};
-use super::sealed::Row;
-use crate::RecordError;
+use super::cell::table;
 
 table! {
     "requests" of row: RequestRecord {

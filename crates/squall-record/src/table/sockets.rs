@@ -9,43 +9,53 @@ use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
 use squall_base::{Duration, Time};
 
 use super::cell::Selection;
-use super::columns::{Columns, NullableColumn};
+use super::columns::{Columns, NullableColumn, Number};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::{Column, Packing, Role};
 use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
 
-/// A QUIC column: its name and its cell.
-type QuicColumn = (&'static str, fn(&QuicPath) -> Option<u64>);
+/// A column of QUIC samples.
+struct QuicColumn {
+    name: &'static str,
+    /// Its cell for a sample, if it has one.
+    cell: fn(&QuicPath) -> Option<u64>,
+    /// Sets a sample's field from its cell.
+    set: fn(&mut QuicPath, u64),
+}
 
-/// The columns of a QUIC sample.
-const QUIC: [QuicColumn; 18] = [
-    ("quic_recv", |q| Some(q.recv)),
-    ("quic_sent", |q| Some(q.sent)),
-    ("quic_lost", |q| Some(q.lost)),
-    ("quic_retrans", |q| Some(q.retrans)),
-    ("quic_ptos", |q| Some(q.ptos)),
-    ("quic_rtt_ns", |q| Some(q.rtt.as_nanos())),
-    ("quic_min_rtt_ns", |q| q.min_rtt.map(Duration::as_nanos)),
-    ("quic_max_rtt_ns", |q| q.max_rtt.map(Duration::as_nanos)),
-    ("quic_rttvar_ns", |q| Some(q.rttvar.as_nanos())),
-    ("quic_cwnd_bytes", |q| Some(q.cwnd_bytes)),
-    ("quic_sent_bytes", |q| Some(q.sent_bytes)),
-    ("quic_recv_bytes", |q| Some(q.recv_bytes)),
-    ("quic_lost_bytes", |q| Some(q.lost_bytes)),
-    ("quic_stream_retrans_bytes", |q| {
-        Some(q.stream_retrans_bytes)
-    }),
-    ("quic_pmtu_bytes", |q| Some(q.pmtu_bytes)),
-    ("quic_delivery_rate_bytes_per_s", |q| {
-        Some(q.delivery_rate_bytes_per_s)
-    }),
-    ("quic_max_bandwidth_bytes_per_s", |q| {
-        q.max_bandwidth_bytes_per_s
-    }),
-    ("quic_socket_drops", |q| Some(q.socket_drops)),
-];
+/// Declares columns by the field that each stores, the type of its number and the column's name.
+macro_rules! quic_columns {
+    ($($field:ident: $T:ty = $name:literal;)+) => {
+        &[$(QuicColumn {
+            name: $name,
+            cell: |path| Option::<$T>::from(path.$field).map(<$T>::to_bits),
+            set: |path, cell| path.$field = <$T>::from_stored(cell.cast_signed()).into(),
+        }),+]
+    };
+}
+
+const QUIC: &[QuicColumn] = quic_columns! {
+    recv: u64 = "quic_recv";
+    sent: u64 = "quic_sent";
+    lost: u64 = "quic_lost";
+    retrans: u64 = "quic_retrans";
+    ptos: u64 = "quic_ptos";
+    rtt: Duration = "quic_rtt_ns";
+    min_rtt: Duration = "quic_min_rtt_ns";
+    max_rtt: Duration = "quic_max_rtt_ns";
+    rttvar: Duration = "quic_rttvar_ns";
+    cwnd_bytes: u64 = "quic_cwnd_bytes";
+    sent_bytes: u64 = "quic_sent_bytes";
+    recv_bytes: u64 = "quic_recv_bytes";
+    lost_bytes: u64 = "quic_lost_bytes";
+    stream_retrans_bytes: u64 = "quic_stream_retrans_bytes";
+    pmtu_bytes: u64 = "quic_pmtu_bytes";
+    delivery_rate_bytes_per_s: u64 = "quic_delivery_rate_bytes_per_s";
+    max_bandwidth_bytes_per_s: u64 = "quic_max_bandwidth_bytes_per_s";
+    socket_drops: u64 = "quic_socket_drops";
+};
 
 static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     let every = [
@@ -56,7 +66,7 @@ static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         Column::of::<bool>("last", Packing::Dictionary, Role::Stored),
     ];
     let tcp = TcpInfo::FIELDS.map(|field| field.name);
-    let samples = tcp.into_iter().chain(QUIC.map(|(name, _)| name));
+    let samples = tcp.into_iter().chain(QUIC.iter().map(|column| column.name));
     let samples = samples.map(|name| Column::of::<Option<u64>>(name, Packing::Delta, Role::Stored));
     every.into_iter().chain(samples).collect()
 });
@@ -80,7 +90,7 @@ impl Row for SocketRecord {
                 SocketSample::Quic(_) => None,
             })?;
         }
-        for (_, cell) in QUIC {
+        for QuicColumn { cell, .. } in QUIC {
             group.optional_numbers(rows, |row| match &row.sample {
                 SocketSample::Tcp(_) => None,
                 SocketSample::Quic(path) => cell(path),
@@ -130,60 +140,24 @@ impl Row for SocketRecord {
 /// The QUIC samples, with `None` for TCP rows; empty if all rows are TCP.
 fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordError> {
     let recv = columns.optional_numbers::<u64>("quic_recv")?;
-    if (0..columns.rows()).all(|row| recv.at(row).is_none()) {
+    let path = |row| recv.at(row).map(|_| QuicPath::default());
+    let mut paths: Vec<Option<QuicPath>> = (0..columns.rows()).map(path).collect();
+    if paths.iter().all(Option::is_none) {
         return Ok(Vec::new());
     }
-    // A row with a number of received packets must have these columns too.
-    let with_recv = |column| {
-        let cells = columns.optional_numbers(column)?;
-        let cell = |row| match (recv.at(row), cells.at(row)) {
-            (Some(_), None) if columns.has(column) => {
-                Err(columns.fault(column, row, CellFault::Null))
+    for QuicColumn { name, cell, set } in QUIC {
+        let cells = columns.optional_numbers::<u64>(name)?;
+        // A row with a number of received packets must have all fields that are not optional.
+        let is_required = cell(&QuicPath::default()).is_some() && columns.has(name);
+        for (row, path) in paths.iter_mut().enumerate() {
+            match (path, cells.at(row)) {
+                (Some(path), Some(cell)) => set(path, cell),
+                (Some(_), None) if is_required => {
+                    return Err(columns.fault(name, row, CellFault::Null));
+                }
+                _ => {}
             }
-            (_, cell) => Ok(cell.unwrap_or(0)),
-        };
-        (0..columns.rows())
-            .map(cell)
-            .collect::<Result<Vec<u64>, RecordError>>()
-    };
-    let sent = with_recv("quic_sent")?;
-    let lost = with_recv("quic_lost")?;
-    let retrans = with_recv("quic_retrans")?;
-    let ptos = with_recv("quic_ptos")?;
-    let rtt = with_recv("quic_rtt_ns")?;
-    let min_rtt = columns.optional_numbers::<u64>("quic_min_rtt_ns")?;
-    let max_rtt = columns.optional_numbers::<u64>("quic_max_rtt_ns")?;
-    let rttvar = with_recv("quic_rttvar_ns")?;
-    let cwnd_bytes = with_recv("quic_cwnd_bytes")?;
-    let sent_bytes = with_recv("quic_sent_bytes")?;
-    let recv_bytes = with_recv("quic_recv_bytes")?;
-    let lost_bytes = with_recv("quic_lost_bytes")?;
-    let stream_retrans_bytes = with_recv("quic_stream_retrans_bytes")?;
-    let pmtu_bytes = with_recv("quic_pmtu_bytes")?;
-    let delivery_rate = with_recv("quic_delivery_rate_bytes_per_s")?;
-    let max_bandwidth = columns.optional_numbers("quic_max_bandwidth_bytes_per_s")?;
-    let socket_drops = with_recv("quic_socket_drops")?;
-    let path = |i| {
-        recv.at(i).map(|recv| QuicPath {
-            recv,
-            sent: sent[i],
-            lost: lost[i],
-            retrans: retrans[i],
-            ptos: ptos[i],
-            rtt: Duration::from_nanos(rtt[i]),
-            min_rtt: min_rtt.at(i).map(Duration::from_nanos),
-            max_rtt: max_rtt.at(i).map(Duration::from_nanos),
-            rttvar: Duration::from_nanos(rttvar[i]),
-            cwnd_bytes: cwnd_bytes[i],
-            sent_bytes: sent_bytes[i],
-            recv_bytes: recv_bytes[i],
-            lost_bytes: lost_bytes[i],
-            stream_retrans_bytes: stream_retrans_bytes[i],
-            pmtu_bytes: pmtu_bytes[i],
-            delivery_rate_bytes_per_s: delivery_rate[i],
-            max_bandwidth_bytes_per_s: max_bandwidth.at(i),
-            socket_drops: socket_drops[i],
-        })
-    };
-    Ok((0..columns.rows()).map(path).collect())
+        }
+    }
+    Ok(paths)
 }

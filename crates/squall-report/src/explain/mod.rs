@@ -18,7 +18,7 @@ pub use moment::moment;
 pub use request::request;
 pub use scene::ExplanationContext;
 
-use crate::terminal::{Colour, printable};
+use crate::text::{Colour, Style, printable};
 
 /// The trial in one line: variant, condition, repetition, folder.
 pub fn heading(record: &TrialRecord, colour: Colour) -> String {
@@ -30,12 +30,12 @@ pub fn heading(record: &TrialRecord, colour: Colour) -> String {
         trial.repetition + 1,
         trial.folder(),
     );
-    words::bold(colour, &printable(&line))
+    colour.styled(Style::Bold, &printable(&line))
 }
 
 /// The capture in one line.
 pub fn capture_heading(capture: &str, colour: Colour) -> String {
-    words::bold(colour, &printable(capture))
+    colour.styled(Style::Bold, &printable(capture))
 }
 
 /// What readers of a capture's explanations must know: what is estimated, and what cannot be distinguished.

@@ -9,7 +9,7 @@ use squall_analysis::figure;
 
 use super::ExplanationContext;
 use super::words::{self, millis, since};
-use crate::terminal::Colour;
+use crate::text::{Colour, Style};
 
 /// The most rows of a list.
 const ROWS: usize = 20;
@@ -18,7 +18,7 @@ const ROWS: usize = 20;
 pub fn moment(context: &ExplanationContext, moment: &Moment, colour: Colour) -> String {
     let at = context.time(moment.at);
     let in_flight = figure::counted(moment.in_flight.len() as u64, "request", "requests");
-    let mut text = words::bold(colour, &format!("{at}: {in_flight} in flight"));
+    let mut text = colour.styled(Style::Bold, &format!("{at}: {in_flight} in flight"));
     text.push('\n');
     push_waiting(&mut text, moment);
     push_list(&mut text, &moment.in_flight, "requests", |it| {
@@ -86,11 +86,7 @@ fn push_list<T>(text: &mut String, all: &[T], what: &str, row: impl Fn(&T) -> St
 }
 
 fn request(it: &RequestInFlight, moment: &Moment) -> String {
-    let place = match (it.connection, it.stream) {
-        (Some(connection), Some(stream)) => format!("connection {connection}, stream {stream}"),
-        (Some(connection), None) => format!("connection {connection}"),
-        (None, _) => "no connection".to_owned(),
-    };
+    let place = words::place(it.connection, it.stream);
     let stage = it.stage.map_or_else(String::new, |stage| {
         format!(
             "; {} since {} ms, for {} ms more",

@@ -12,7 +12,7 @@ use squall_base::{Duration, Time};
 use super::ExplanationContext;
 use super::words::{self, bytes, millis, since};
 use crate::causes::percent;
-use crate::terminal::{Colour, printable};
+use crate::text::{Colour, Style, printable};
 
 /// The widest bar of a cause, in characters.
 const BAR: f64 = 30.0;
@@ -23,7 +23,7 @@ const SHORT: Duration = Duration::from_millis(1);
 
 /// The request as text, ending with a line feed.
 pub fn request(context: &ExplanationContext, explanation: &Explanation, colour: Colour) -> String {
-    let mut text = words::bold(colour, &title(context, explanation));
+    let mut text = colour.styled(Style::Bold, &title(context, explanation));
     text.push('\n');
     push_causes(&mut text, explanation);
     push_hops(&mut text, context, explanation);
@@ -45,11 +45,7 @@ fn title(context: &ExplanationContext, it: &Explanation) -> String {
         (Outcome::Censored, _) => "unfinished after".to_owned(),
         (outcome, _) => format!("failed ({}) after", outcome.name()),
     };
-    let place = match (it.connection, it.stream) {
-        (Some(connection), Some(stream)) => format!("connection {connection}, stream {stream}"),
-        (Some(connection), None) => format!("connection {connection}"),
-        (None, _) => "no connection".to_owned(),
-    };
+    let place = words::place(it.connection, it.stream);
     let error = it
         .error
         .as_ref()

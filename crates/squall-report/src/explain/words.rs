@@ -7,12 +7,12 @@ use squall_analysis::figure;
 use squall_base::record::{Fate, Repair};
 use squall_base::{Duration, Time};
 
-use crate::terminal::Colour;
-
-pub(super) fn bold(colour: Colour, text: &str) -> String {
-    match colour {
-        Colour::Plain => text.to_owned(),
-        Colour::Ansi => format!("\x1b[1m{text}\x1b[0m"),
+/// `connection 2, stream 7`.
+pub(super) fn place(connection: Option<u32>, stream: Option<u64>) -> String {
+    match (connection, stream) {
+        (Some(connection), Some(stream)) => format!("connection {connection}, stream {stream}"),
+        (Some(connection), None) => format!("connection {connection}"),
+        (None, _) => "no connection".to_owned(),
     }
 }
 

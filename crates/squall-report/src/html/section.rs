@@ -10,19 +10,39 @@ use squall_base::plan::Measure;
 use super::causes;
 use super::text::{escaped, latency, swatch};
 
-const COLUMNS: [&str; 12] = [
-    "mean",
-    "median",
-    "IQR",
-    "p90",
-    "p95",
-    "p99",
-    "p99.9",
-    "max",
+/// A column of latencies: its title, and its value for a cell.
+type LatencyColumn = (&'static str, fn(&CellSummary) -> Option<Spread<Quantile>>);
+
+const LATENCIES: [LatencyColumn; 8] = [
+    ("mean", |cell| cell.mean),
+    ("median", |cell| cell.median),
+    ("IQR", |cell| cell.interquartile_range),
+    ("p90", |cell| cell.p90),
+    ("p95", |cell| cell.p95),
+    ("p99", |cell| cell.p99),
+    ("p99.9", |cell| cell.p999),
+    ("max", |cell| cell.max),
+];
+
+/// The titles of the columns behind these.
+const COUNTS: [&str; 5] = [
     "failed",
     "unfinished",
     "connections",
     "requests/s",
+    "trials",
+];
+
+/// The titles of the columns of pages.
+const PAGE_COLUMNS: [&str; 8] = [
+    "mean",
+    "median",
+    "p90",
+    "p99",
+    "max",
+    "loaded",
+    "with a failed request",
+    "unfinished",
 ];
 
 /// Appends the section of the `index`-th condition.
@@ -38,12 +58,12 @@ pub(super) fn push(
         escaped(&condition.condition.to_string()),
     ));
     page.push_str(&verdicts(condition));
-    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Response time in ms: median over the trials of each trial’s own value; in brackets its 95 % interval (of six trials or more, or within a single one), else the range of the trials</caption>\n");
-    page.push_str("<thead><tr><th scope=\"col\">variant</th>");
-    for title in COLUMNS {
-        page.push_str(&format!("<th scope=\"col\">{title}</th>"));
-    }
-    page.push_str("<th scope=\"col\">trials</th></tr></thead>\n<tbody>\n");
+    let titles = LATENCIES.map(|(title, _)| title).into_iter().chain(COUNTS);
+    push_head(
+        page,
+        "Response time in ms: median over the trials of each trial’s own value; in brackets its 95 % interval (of six trials or more, or within a single one), else the range of the trials",
+        titles,
+    );
     for (variant, cell) in condition.cells.iter().enumerate() {
         push_row(page, variant, cell);
     }
@@ -74,24 +94,28 @@ pub(super) fn verdicts(condition: &ConditionSummary) -> String {
     list
 }
 
-fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
+/// Begins a table of numbers, up to its first row.
+fn push_head<'a>(page: &mut String, caption: &str, titles: impl IntoIterator<Item = &'a str>) {
     page.push_str(&format!(
-        "<tr><th scope=\"row\">{}{}</th>",
-        swatch(variant),
-        escaped(&cell.variant)
+        "<div class=\"scroll\"><table class=\"numbers\">\n<caption>{caption}</caption>\n\
+         <thead><tr><th scope=\"col\">variant</th>"
     ));
-    let quantiles = [
-        cell.mean,
-        cell.median,
-        cell.interquartile_range,
-        cell.p90,
-        cell.p95,
-        cell.p99,
-        cell.p999,
-        cell.max,
-    ];
-    for spread in quantiles {
-        push_latency(page, spread);
+    for title in titles {
+        page.push_str(&format!("<th scope=\"col\">{}</th>", escaped(title)));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+}
+
+/// Begins the row of a variant.
+fn row_head(variant: usize, cell: &CellSummary) -> String {
+    let (swatch, name) = (swatch(variant), escaped(&cell.variant));
+    format!("<tr><th scope=\"row\">{swatch}{name}</th>")
+}
+
+fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
+    page.push_str(&row_head(variant, cell));
+    for (_, spread) in LATENCIES {
+        push_latency(page, spread(cell));
     }
     let valid = cell.valid_trials().count();
     for count in [cell.failed, cell.censored] {
@@ -122,26 +146,13 @@ fn push_pages(page: &mut String, condition: &ConditionSummary) {
     if with_pages.is_empty() {
         return;
     }
-    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Page time in ms, from when a page was meant to begin to its last answer: median over the trials of each trial’s own value, and below it the range of the trials</caption>\n<thead><tr><th scope=\"col\">variant</th>");
-    for title in [
-        "mean",
-        "median",
-        "p90",
-        "p99",
-        "max",
-        "loaded",
-        "with a failed request",
-        "unfinished",
-    ] {
-        page.push_str(&format!("<th scope=\"col\">{title}</th>"));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
+    push_head(
+        page,
+        "Page time in ms, from when a page was meant to begin to its last answer: median over the trials of each trial’s own value, and below it the range of the trials",
+        PAGE_COLUMNS,
+    );
     for (variant, cell, pages) in with_pages {
-        page.push_str(&format!(
-            "<tr><th scope=\"row\">{}{}</th>",
-            swatch(variant),
-            escaped(&cell.variant)
-        ));
+        page.push_str(&row_head(variant, cell));
         for spread in [pages.mean, pages.median, pages.p90, pages.p99, pages.max] {
             push_latency(page, spread);
         }
@@ -181,17 +192,10 @@ fn push_measured(page: &mut String, condition: &ConditionSummary, measures: &[Me
     let Some((_, first)) = rows.first().filter(|(_, measured)| !measured.is_empty()) else {
         return;
     };
-    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Other measures: median over the valid trials</caption>\n<thead><tr><th scope=\"col\">variant</th>");
-    for (title, _) in first {
-        page.push_str(&format!("<th scope=\"col\">{}</th>", escaped(title)));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
+    let titles = first.iter().map(|(title, _)| title.as_str());
+    push_head(page, "Other measures: median over the valid trials", titles);
     for (variant, (cell, measured)) in rows.iter().enumerate() {
-        page.push_str(&format!(
-            "<tr><th scope=\"row\">{}{}</th>",
-            swatch(variant),
-            escaped(&cell.variant)
-        ));
+        page.push_str(&row_head(variant, cell));
         for (_, value) in measured {
             page.push_str(&format!("<td>{}</td>", escaped(value)));
         }

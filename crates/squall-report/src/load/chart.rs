@@ -5,7 +5,7 @@
 use squall_analysis::figure;
 use squall_analysis::load::{Bucket, Latencies};
 
-use super::text::{Style, TextFormat, percent, span};
+use super::text::{TextFormat, percent, span};
 
 /// Longer bars would show nothing more.
 const BAR_AT_MOST_COLUMNS: usize = 60;
@@ -32,28 +32,21 @@ pub(super) fn chart(latencies: &Latencies, format: &TextFormat) -> Vec<String> {
         .columns()
         .saturating_sub(taken)
         .clamp(1, BAR_AT_MOST_COLUMNS);
-    let line = |style, [label, bar, count, cumulative]: [&str; 4]| {
+    let line = |[label, bar, count, cumulative]: [&str; 4]| {
         let cumulative = &cumulative[..cumulative_width.min(cumulative.len())];
-        format.line(
-            style,
-            &format!(
-                "{label:<label_width$}  {bar:<bar_width$}  {count:>count_width$}{cumulative:>cumulative_width$}"
-            ),
+        format!(
+            "{label:<label_width$}  {bar:<bar_width$}  {count:>count_width$}{cumulative:>cumulative_width$}"
         )
     };
-    let title = ["response time", "", "requests", CUMULATIVE];
-    let mut lines = vec![line(Style::Faint, title)];
+    let mut lines = vec![line(["response time", "", "requests", CUMULATIVE])];
     let mut counted = 0;
     for (bucket, label) in buckets.iter().zip(labels) {
         counted += bucket.count;
         let bar = format.bar(bucket.count as f64 / fullest as f64, bar_width);
         let share = percent(counted as f64, latencies.count() as f64);
-        lines.push(line(
-            Style::Plain,
-            [&label, &bar, &figure::count(bucket.count), &share],
-        ));
+        lines.push(line([&label, &bar, &figure::count(bucket.count), &share]));
     }
-    lines
+    format.titled(&lines)
 }
 
 /// A label such as `8.00 ms to 10.0 ms` for each bucket, and the width of the labels.

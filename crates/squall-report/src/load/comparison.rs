@@ -17,13 +17,8 @@ const QUANTILES: [RoundFigure; 3] = [RoundFigure::P50, RoundFigure::P90, RoundFi
 /// The table and the sentences of the variants. The first variant is the baseline.
 pub fn comparison(variants: &[VariantRounds], format: &TextFormat) -> String {
     let mut text = String::new();
-    for (index, line) in table(variants, format).iter().enumerate() {
-        let style = if index == 0 {
-            Style::Faint
-        } else {
-            Style::Plain
-        };
-        text += &format.line(style, line);
+    for line in format.titled(&table(variants, format)) {
+        text += &line;
         text.push('\n');
     }
     let compared = compare_rounds(variants);

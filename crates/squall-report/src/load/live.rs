@@ -72,13 +72,7 @@ pub fn screen(live: &LiveLoad<'_>, format: &TextFormat) -> Vec<String> {
             .for_each(|row| drop((row.remove(4), row.remove(2))));
         latencies = aligned(&rows);
     }
-    let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
-    lines.extend(
-        latencies
-            .iter()
-            .zip(styles)
-            .map(|(line, style)| format.line(style, line)),
-    );
+    lines.extend(format.titled(&latencies));
     lines.push(format.line(Style::Plain, &counts(live)));
     lines.push(format.line(Style::Plain, &outcomes(live.totals)));
     lines.extend(failures(live.totals, format));

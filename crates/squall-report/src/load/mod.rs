@@ -5,7 +5,7 @@
 //!
 //! `live` has the screen and the line of a running load, `summary` the text of a finished one (with `chart` for its
 //! histogram), `json` the figures for programs, `comparison` the table of several variants; `text` has their common
-//! formatting, wrapping and alignment.
+//! formatting.
 
 mod chart;
 mod comparison;

@@ -191,21 +191,35 @@ fn failures(load: &FinishedLoad<'_>) -> Vec<String> {
 }
 
 fn latency_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
-    let (response, service) = (totals.response(), totals.service());
-    let of_both = |name: &str, of: &dyn Fn(&Latencies) -> Option<Duration>| {
-        vec![name.to_owned(), known(of(response)), known(of(service))]
-    };
+    let both = [totals.response(), totals.service()];
     let mut rows = vec![row(["", "response time", "service time"])];
-    rows.push(of_both("mean", &Latencies::mean));
+    rows.push(figures("mean", &both, Latencies::mean));
+    rows.extend(percentile_rows(&both));
+    rows.push(figures("max", &both, Latencies::max));
+    format.titled(&aligned(&rows))
+}
+
+/// A figure of each of `all`, after its name.
+fn figures(
+    name: &str,
+    all: &[&Latencies],
+    of: impl Fn(&Latencies) -> Option<Duration>,
+) -> Vec<String> {
+    let values = all.iter().map(|latencies| known(of(latencies)));
+    std::iter::once(name.to_owned()).chain(values).collect()
+}
+
+/// The percentiles of each of `all`.
+fn percentile_rows(all: &[&Latencies]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     for (name, share) in PERCENTILES {
-        rows.push(of_both(name, &|of| of.quantile(share)));
+        rows.push(figures(name, all, |of| of.quantile(share)));
         // Without enough samples for one percentile, there are not enough for the next either.
-        if response.quantile(share).is_none() {
+        if all[0].quantile(share).is_none() {
             break;
         }
     }
-    rows.push(of_both("max", &Latencies::max));
-    titled(&aligned(&rows), format)
+    rows
 }
 
 /// `20 pages loaded, 1 with a failed request, 2 unfinished`.
@@ -224,17 +238,11 @@ fn page_table(pages: &PageTotals, format: &TextFormat) -> Vec<String> {
     let mut lines = Vec::new();
     if !times.is_empty() {
         let mut rows = vec![row(["", "page time"])];
-        let named = |name: &str, value| vec![name.to_owned(), known(value)];
-        rows.push(named("mean", times.mean()));
-        rows.push(named("min", times.min()));
-        for (name, share) in PERCENTILES {
-            rows.push(named(name, times.quantile(share)));
-            if times.quantile(share).is_none() {
-                break;
-            }
-        }
-        rows.push(named("max", times.max()));
-        lines = titled(&aligned(&rows), format);
+        rows.push(figures("mean", &[times], Latencies::mean));
+        rows.push(figures("min", &[times], Latencies::min));
+        rows.extend(percentile_rows(&[times]));
+        rows.push(figures("max", &[times], Latencies::max));
+        lines = format.titled(&aligned(&rows));
     }
     let not_loaded = pages.count() - times.count();
     let all = quantiles_of_all(|share| pages.quantile_of_all(share));
@@ -258,16 +266,6 @@ fn quantiles_of_all(quantile: impl Fn(f64) -> Option<Quantile>) -> String {
             Some(format!("{name} {value}"))
         });
     known.collect::<Vec<_>>().join(", ")
-}
-
-/// Styles `lines`, of which the first is the title.
-fn titled(lines: &[String], format: &TextFormat) -> Vec<String> {
-    let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
-    lines
-        .iter()
-        .zip(styles)
-        .map(|(line, style)| format.line(style, line))
-        .collect()
 }
 
 /// How requests that did not succeed change the percentiles.
@@ -328,7 +326,7 @@ fn parts_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
         rows.iter_mut().for_each(|row| row.truncate(4));
         lines = aligned(&rows);
     }
-    titled(&lines, format)
+    format.titled(&lines)
 }
 
 /// What held up sending, for the protocols that report it.

@@ -1,4 +1,5 @@
-//! How the texts of a load are formatted, wrapped, aligned and coloured.
+//! How the figures of a load are written, and what its texts need in addition to `crate::text`: lines that are cut,
+//! numbers that stay with their units, bars.
 //!
 //! It does not know what a figure means. Spans and sizes have three digits and their unit, because those of a load range
 //! from microseconds to minutes; the tables of a run are in milliseconds throughout (see `terminal`).
@@ -6,9 +7,9 @@
 use squall_base::Duration;
 
 use crate::Colour;
+use crate::text::{WIDTH_AT_LEAST, wrapped};
 
-/// Narrower texts would be unreadable.
-const WIDTH_AT_LEAST: usize = 40;
+pub(super) use crate::text::{Style, aligned, printable};
 
 /// The characters that bars are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,33 +31,25 @@ pub struct TextFormat {
     pub glyphs: Glyphs,
 }
 
-/// The weight of a piece of text.
-#[derive(Clone, Copy)]
-pub(super) enum Style {
-    Plain,
-    Bold,
-    Faint,
-    Warning,
-}
-
 impl TextFormat {
     pub(super) fn columns(&self) -> usize {
         self.width.max(WIDTH_AT_LEAST)
     }
 
-    pub(super) fn styled(&self, style: Style, text: &str) -> String {
-        let code = match (self.colour, style) {
-            (Colour::Plain, _) | (_, Style::Plain) => return text.to_owned(),
-            (Colour::Ansi, Style::Bold) => 1,
-            (Colour::Ansi, Style::Faint) => 2,
-            (Colour::Ansi, Style::Warning) => 33,
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
-    }
-
     /// One line, cut at the width.
     pub(super) fn line(&self, style: Style, text: &str) -> String {
-        self.styled(style, &self.cut(&printable(text), self.columns()))
+        self.colour
+            .styled(style, &self.cut(&printable(text), self.columns()))
+    }
+
+    /// `lines` as lines, the first one as their title.
+    pub(super) fn titled(&self, lines: &[String]) -> Vec<String> {
+        let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
+        lines
+            .iter()
+            .zip(styles)
+            .map(|(line, style)| self.line(style, line))
+            .collect()
     }
 
     /// `text` in at most `columns` columns, with a mark at the end if it was cut.
@@ -74,26 +67,12 @@ impl TextFormat {
 
     /// `sentence` wrapped at the width. Lines begin with `indent`, and all but the first with two more spaces.
     pub(super) fn paragraph(&self, style: Style, indent: &str, sentence: &str) -> String {
-        let mut text = String::new();
-        let mut line = indent.to_owned();
-        let mut has_word = false;
-        for word in unbroken_words(&printable(sentence)) {
-            let needs = line.chars().count() + usize::from(has_word) + word.chars().count();
-            if has_word && needs > self.columns() {
-                text += &self.styled(style, &line);
-                text.push('\n');
-                line = format!("{indent}  ");
-                has_word = false;
-            }
-            if has_word {
-                line.push(' ');
-            }
-            line += &self.cut(&word, self.columns() - indent.len() - 2);
-            has_word = true;
-        }
-        text += &self.styled(style, &line);
-        text.push('\n');
-        text
+        let words = unbroken_words(&printable(sentence));
+        let cut = |word: &str| self.cut(word, self.columns() - indent.len() - 2);
+        let lines = wrapped(words, self.columns(), indent, cut).into_iter();
+        lines
+            .map(|line| self.colour.styled(style, &line) + "\n")
+            .collect()
     }
 
     /// A bar over `share` (0 to 1) of `columns`; any share above 0 is visible.
@@ -133,29 +112,6 @@ fn unbroken_words(sentence: &str) -> Vec<String> {
         }
     }
     words
-}
-
-/// Rows with the first column aligned left and the others right, two spaces apart and indented by two.
-pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let len = |row: &Vec<String>, column| {
-        row.get(column)
-            .map_or(0, |field: &String| field.chars().count())
-    };
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| rows.iter().map(|row| len(row, column)).max().unwrap_or(0))
-        .collect();
-    let line = |row: &Vec<String>| {
-        let mut line = String::new();
-        for (column, (field, width)) in row.iter().zip(&widths).enumerate() {
-            line += &match column {
-                0 => format!("  {field:<width$}"),
-                _ => format!("  {field:>width$}"),
-            };
-        }
-        line
-    };
-    rows.iter().map(line).collect()
 }
 
 /// True if each line fits into `columns`.
@@ -218,13 +174,6 @@ pub(super) fn clock(span: Duration) -> String {
         0 => format!("{}:{:02}", secs / 60, secs % 60),
         hours => format!("{hours}:{:02}:{:02}", secs / 60 % 60, secs % 60),
     }
-}
-
-/// `text` with its control characters replaced, so that a terminal only prints it.
-pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 fn three_digits(value: f64) -> String {

@@ -11,8 +11,8 @@ use squall_http::{ClientEvent, ConnectionError, Inbox, InboxOptions, Request};
 use squall_linux::reactor::ReadyEvent;
 
 use super::causes::{Causes, WindowWatch};
+use super::in_flight::{EventContext, InFlightRequests};
 use super::requests::{Failure, Observation, Recorder};
-use super::under_way::{EventContext, InFlightRequests};
 use super::upload::{ActiveUpload, UploadProgress};
 use super::{ClientSettings, TargetedRequest, Uploads};
 use crate::Buffers;
@@ -193,7 +193,7 @@ impl Connection {
         let is_ready = self.dialed.transport.is_ready();
         match (self.dialed).availability(is_ready, settings.pool.streams_at_most) {
             Availability::Over => {
-                let message = self.dialed.transport.closing_reason();
+                let message = "the server ended the connection".to_owned();
                 Err(Failure::new(Outcome::ConnectionClosed, message))
             }
             availability => Ok(availability),

@@ -4,23 +4,23 @@
 //! queues, and its wait counts. What is unfinished at the end of the drain time is recorded as censored. The client
 //! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
 //! connections, `lane` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
-//! `under_way` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
-//! `meanwhile` what else to do in that time, `patience` when to give a load up, and `punctuality` measures how the
+//! `in_flight` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
+//! `spare_time` what else to do in that time, `stall` when to give a load up, and `punctuality` measures how the
 //! machine kept to the schedule. `dial` opens the connections and carries their bytes.
 
 mod causes;
 mod connection;
 mod dispatch;
 mod gauge;
+mod in_flight;
 mod lane;
-mod meanwhile;
-mod patience;
 mod punctuality;
 mod requests;
 mod settings;
+mod spare_time;
+mod stall;
 mod start_line;
 mod turn;
-mod under_way;
 mod upload;
 mod waiting;
 
@@ -45,11 +45,11 @@ pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::Shared;
 use dispatch::Traffic;
 pub use gauge::{Gauge, GaugeReading};
-use patience::StallTimeout;
 pub use punctuality::{LongestLag, Punctuality};
 use requests::Recorder;
 pub use requests::{Observation, Observer};
 pub use settings::{ClientSettings, ClientSinks, Spin, TargetedRequest};
+use stall::StallTimeout;
 pub use start_line::StartBarrier;
 use turn::{Pace, Sampling};
 pub use upload::Upload;

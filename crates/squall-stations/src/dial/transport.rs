@@ -190,11 +190,6 @@ impl Transport {
         }
     }
 
-    /// Why an idle connection takes no more requests.
-    pub(crate) fn closing_reason(&self) -> String {
-        "the server ended the connection".to_owned()
-    }
-
     /// Counts a connection that TCP has made, or that QUIC starts to make.
     pub(crate) fn count_connection(&self, counts: &mut SideCounts) {
         match self {

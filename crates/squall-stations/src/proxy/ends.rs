@@ -303,6 +303,6 @@ fn address(fronts: &mut super::front::Fronts, at: FrontKey) -> Option<std::net::
         FrontKey::Quic {
             listener,
             connection,
-        } => fronts.quic_mut(listener)?.address(connection),
+        } => fronts.quic[listener as usize].address(connection),
     }
 }

@@ -38,7 +38,7 @@ use crate::accept::{self, Accepted, Bound, Listener, TcpAcceptor};
 use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
-use crate::server::AccessLog;
+use crate::server::{AccessLog, flush_access};
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 use back::{BackKey, Backs};
 use canned::Canned;
@@ -191,7 +191,7 @@ impl Proxy {
             Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
             Bound::Quic(endpoint) => {
                 let fronts = &mut self.core.fronts.quic;
-                fronts.push(Some(Box::new(QuicFront::new(*endpoint))));
+                fronts.push(QuicFront::new(*endpoint));
                 BoundListener::Quic(fronts.len() as u32 - 1)
             }
         };
@@ -204,9 +204,7 @@ impl Proxy {
         let address_of = |listener: &BoundListener| match listener {
             BoundListener::Tcp(acceptor) => acceptor.address(),
             BoundListener::Quic(place) => {
-                let quic = self.core.fronts.quic[*place as usize].as_ref();
-                quic.map(|quic| quic.local_address())
-                    .ok_or_else(|| io::Error::other("the listener is gone"))
+                Ok(self.core.fronts.quic[*place as usize].local_address())
             }
         };
         self.listeners.iter().map(address_of).collect()
@@ -257,7 +255,7 @@ impl Proxy {
         let deadline = if self.core.has_pending_reads() {
             Some(now)
         } else {
-            self.core.flush_access();
+            flush_access(&mut self.core.access);
             self.next_deadline().into_iter().chain(wake).min()
         };
         let ready: Vec<ReadyEvent> = self.reactor.wait(now, deadline)?.to_vec();

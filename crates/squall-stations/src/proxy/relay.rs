@@ -4,13 +4,14 @@
 //! body has left. `ends` handles failures.
 
 use std::sync::Arc;
+use std::vec;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Beginning, Way};
 use squall_http::{
-    Body, Bytes, ClientEvent, Field, Interim, MessageError, Request, RequestLine, Response, Scheme,
-    ServerEvent, StreamId, Trailers, WireExtent, traced_request,
+    Body, Bytes, ClientEvent, Field, Inbox, Interim, MessageError, Request, RequestLine, Response,
+    Scheme, ServerEvent, StreamId, Trailers, WireExtent, traced_request,
 };
 use squall_linux::clock;
 
@@ -30,12 +31,21 @@ const REFUSED_STREAM: u64 = 0x7;
 
 /// What one read brought, or one write marked.
 pub(super) struct EventBatch<'a, E> {
-    pub(super) events: &'a mut [E],
-    pub(super) bodies: &'a [u8],
-    pub(super) trailers: &'a mut Vec<(StreamId, Vec<Field>)>,
+    /// Those that have not been handled.
+    events: vec::Drain<'a, E>,
+    bodies: &'a [u8],
+    trailers: &'a mut Vec<(StreamId, Vec<Field>)>,
 }
 
-impl<E> EventBatch<'_, E> {
+impl<'a, E> EventBatch<'a, E> {
+    pub(super) fn of(inbox: &'a mut Inbox<E>) -> EventBatch<'a, E> {
+        EventBatch {
+            events: inbox.events.drain(..),
+            bodies: &inbox.bodies,
+            trailers: &mut inbox.trailers,
+        }
+    }
+
     /// Takes the next `len` bytes of bodies.
     fn body(&mut self, len: u64) -> &[u8] {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
@@ -44,11 +54,15 @@ impl<E> EventBatch<'_, E> {
         body
     }
 
-    /// Takes a body of this length, if it may be passed on as a whole.
+    /// Takes a body of this length, and its event, which comes next, if it may be passed on as a whole.
     fn whole(&mut self, stream: StreamId, len: u64) -> Option<Bytes> {
-        let has_trailers = self.trailers.iter().any(|(of, _)| *of == stream);
-        let is_whole = len <= WHOLE_BYTES && !has_trailers;
-        is_whole.then(|| Bytes::copy_from_slice(self.body(len)))
+        if len > WHOLE_BYTES || self.trailers.iter().any(|(of, _)| *of == stream) {
+            return None;
+        }
+        if len > 0 {
+            self.events.next();
+        }
+        Some(Bytes::copy_from_slice(self.body(len)))
     }
 
     fn trailers(&mut self, stream: StreamId) -> Option<Trailers> {
@@ -59,9 +73,9 @@ impl<E> EventBatch<'_, E> {
 }
 
 impl EventBatch<'_, ServerEvent> {
-    /// The whole body of a request, if the events from `next` on show that it is there and nothing follows it.
-    fn whole_request(&mut self, next: usize, stream: StreamId) -> Option<Bytes> {
-        let len = match self.events.get(next..)? {
+    /// Takes the whole body of a request, if the next events show that it is there and nothing follows it.
+    fn whole_request(&mut self, stream: StreamId) -> Option<Bytes> {
+        let len = match self.events.as_slice() {
             [ServerEvent::RequestEnd { stream: of, .. }, ..] if *of == stream => 0,
             [
                 ServerEvent::RequestBody { stream: of, len },
@@ -75,9 +89,9 @@ impl EventBatch<'_, ServerEvent> {
 }
 
 impl EventBatch<'_, ClientEvent> {
-    /// The whole body of a response, if the events from `next` on show that it is there and nothing follows it.
-    fn whole_response(&mut self, next: usize, stream: StreamId) -> Option<Bytes> {
-        let len = match self.events.get(next..)? {
+    /// Takes the whole body of a response, if the next events show that it is there and nothing follows it.
+    fn whole_response(&mut self, stream: StreamId) -> Option<Bytes> {
+        let len = match self.events.as_slice() {
             [ClientEvent::ResponseEnd { stream: of, .. }, ..] if *of == stream => 0,
             [
                 ClientEvent::ResponseBody { stream: of, len },
@@ -98,12 +112,8 @@ impl Core {
         now: Time,
         mut batch: EventBatch<'_, ServerEvent>,
     ) {
-        let mut skip_to = 0;
-        for index in 0..batch.events.len() {
-            if index < skip_to {
-                continue;
-            }
-            match std::mem::replace(&mut batch.events[index], TAKEN_BY_SERVER) {
+        while let Some(event) = batch.events.next() {
+            match event {
                 ServerEvent::RequestFirstByte { stream, offset } => {
                     let mut exchange = ProxyExchange::new(at, stream, now);
                     if self.fronts.log.wants_exchanges() {
@@ -121,10 +131,7 @@ impl Core {
                     target,
                     fields,
                 } => {
-                    let body = batch.whole_request(index + 1, stream);
-                    // The events of a whole body need no further handling.
-                    skip_to =
-                        index + 1 + usize::from(body.as_ref().is_some_and(|body| !body.is_empty()));
+                    let body = batch.whole_request(stream);
                     self.on_request(at, stream, now, (method, target, fields), body);
                 }
                 ServerEvent::RequestBody { stream, len } => {
@@ -474,12 +481,8 @@ impl Core {
         mut batch: EventBatch<'_, ClientEvent>,
     ) {
         let wants = self.backs.log.wants_exchanges();
-        let mut skip_to = 0;
-        for index in 0..batch.events.len() {
-            if index < skip_to {
-                continue;
-            }
-            match std::mem::replace(&mut batch.events[index], TAKEN_BY_CLIENT) {
+        while let Some(event) = batch.events.next() {
+            match event {
                 ClientEvent::RequestFirstByteWritten { stream, offset } if wants => {
                     let place = self.locate_back(at, Way::Sent, offset);
                     if let Some((_, exchange)) = self.exchange_of_back(at, stream) {
@@ -514,10 +517,7 @@ impl Core {
                     status,
                     fields,
                 } => {
-                    let body = batch.whole_response(index + 1, stream);
-                    // The events of a whole body need no further handling.
-                    skip_to =
-                        index + 1 + usize::from(body.as_ref().is_some_and(|body| !body.is_empty()));
+                    let body = batch.whole_response(stream);
                     self.on_response(at, stream, now, (status, fields), body);
                 }
                 ClientEvent::ResponseBody { stream, len } => {
@@ -774,13 +774,3 @@ impl Core {
         self.retry_or_give_up(key, failure, can_repeat);
     }
 }
-
-/// Placeholder for an event that was taken.
-const TAKEN_BY_SERVER: ServerEvent = ServerEvent::StreamReset {
-    stream: StreamId(u64::MAX),
-    code: 0,
-};
-const TAKEN_BY_CLIENT: ClientEvent = ClientEvent::StreamReset {
-    stream: StreamId(u64::MAX),
-    code: 0,
-};

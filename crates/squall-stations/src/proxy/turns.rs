@@ -2,19 +2,19 @@
 
 use squall_base::plan::Version;
 use squall_base::{Duration, Time};
-use squall_http::Inbox;
 use squall_linux::clock;
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_load::Choice;
 
 use super::back::{BackConnection, BackKey};
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
-use super::front::{ConnectionEvents, FrontKey, ReadOutcome};
+use super::front::{ConnectionEvents, FrontKey, QuicFront, ReadOutcome};
 use super::relay::EventBatch;
 use super::settings::{Failure, ProxyReport};
 use super::{Core, KIND_SHIFT, UPSTREAMS};
 use crate::dial::{Availability, OpenError};
 use crate::error::StationError;
+use crate::server::flush_access;
 
 /// Reads of one connection before others get their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
@@ -117,18 +117,7 @@ impl Core {
             let number = self.fronts.tcp_mut(id).map_or(0, |front| front.tcp.number);
             self.fronts.log.record_frames(number, now, &inbox.frames);
         }
-        let Inbox {
-            events,
-            bodies,
-            trailers,
-            ..
-        } = &mut inbox;
-        let batch = EventBatch {
-            events,
-            bodies,
-            trailers,
-        };
-        self.apply_front(at, now, batch);
+        self.apply_front(at, now, EventBatch::of(&mut inbox));
         inbox.clear();
         self.front_inbox = inbox;
     }
@@ -139,7 +128,7 @@ impl Core {
             return;
         };
         front.tcp.is_ending = true;
-        let open: Vec<_> = front.streams.drain().collect();
+        let open: Vec<_> = front.open.streams.drain().collect();
         front.waiting.clear();
         let was_serving = !open.is_empty();
         self.abandon(open);
@@ -166,7 +155,7 @@ impl Core {
         };
         front.tcp.is_ending = true;
         let is_http1 = front.version() == Version::Http1;
-        let keys: Vec<ExchangeKey> = front.streams.iter().map(|(_, key)| *key).collect();
+        let keys: Vec<ExchangeKey> = front.open.streams.iter().map(|(_, key)| *key).collect();
         for key in keys {
             let Some(exchange) = self.exchanges.get_mut(key) else {
                 continue;
@@ -196,14 +185,7 @@ impl Core {
             let mut arrived = Vec::new();
             let now = clock::now();
             let fronts = &mut self.fronts;
-            let Some(quic) = fronts
-                .quic
-                .get_mut(listener as usize)
-                .and_then(Option::as_deref_mut)
-            else {
-                return;
-            };
-            let more = quic.read(
+            let more = fronts.quic[listener as usize].read(
                 &mut self.buffers,
                 &mut fronts.log,
                 &mut fronts.accepted,
@@ -218,17 +200,12 @@ impl Core {
     }
 
     fn apply_quic_events(&mut self, listener: u32, now: Time, arrived: Vec<ConnectionEvents>) {
-        for mut arrived in arrived {
+        for (connection, mut inbox) in arrived {
             let at = FrontKey::Quic {
                 listener,
-                connection: arrived.connection,
+                connection,
             };
-            let batch = EventBatch {
-                events: &mut arrived.events,
-                bodies: &arrived.bodies,
-                trailers: &mut arrived.trailers,
-            };
-            self.apply_front(at, now, batch);
+            self.apply_front(at, now, EventBatch::of(&mut inbox));
         }
         self.fronts.touch(FrontKey::Quic {
             listener,
@@ -315,18 +292,7 @@ impl Core {
                 .map_or(0, |back| back.dialed.number);
             self.backs.log.record_frames(number, now, &inbox.frames);
         }
-        let Inbox {
-            events,
-            bodies,
-            trailers,
-            ..
-        } = &mut inbox;
-        let batch = EventBatch {
-            events,
-            bodies,
-            trailers,
-        };
-        self.apply_back(at, now, batch);
+        self.apply_back(at, now, EventBatch::of(&mut inbox));
         inbox.clear();
         self.back_inbox = inbox;
     }
@@ -516,8 +482,8 @@ impl Core {
             if front.is_lingering() {
                 return;
             }
-            if !front.blocked.is_empty() {
-                let blocked = std::mem::take(&mut front.blocked);
+            if !front.open.blocked.is_empty() {
+                let blocked = std::mem::take(&mut front.open.blocked);
                 self.pump_blocked_down(blocked);
             }
             let Some(front) = self.fronts.tcp_mut(id) else {
@@ -545,7 +511,7 @@ impl Core {
         if !front.is_finished() {
             return;
         }
-        let open: Vec<_> = front.streams.drain().collect();
+        let open: Vec<_> = front.open.streams.drain().collect();
         front.waiting.clear();
         front.tcp.is_ending = true;
         self.abandon(open);
@@ -566,21 +532,16 @@ impl Core {
     }
 
     fn write_quic(&mut self, listener: u32) {
+        let place = listener as usize;
         loop {
-            let Some(quic) = self.fronts.quic_mut(listener) else {
-                return;
-            };
-            for connection in quic.blocked_connections() {
-                let quic = self.fronts.quic_mut(listener);
-                let blocked = quic.map_or_else(Vec::new, |quic| quic.take_blocked(connection));
-                self.pump_blocked_down(blocked);
+            for connection in self.fronts.quic[place].blocked_connections() {
+                if let Some(open) = self.fronts.quic[place].open(connection) {
+                    let blocked = std::mem::take(&mut open.blocked);
+                    self.pump_blocked_down(blocked);
+                }
             }
-            let fronts = &mut self.fronts;
-            let Some(quic) = fronts.quic[listener as usize].as_deref_mut() else {
-                return;
-            };
             let mut arrived = Vec::new();
-            let more = quic.write(&mut fronts.log, &mut arrived);
+            let more = self.fronts.quic[place].write(&mut self.fronts.log, &mut arrived);
             if !arrived.is_empty() {
                 self.apply_quic_events(listener, clock::now(), arrived);
             }
@@ -588,20 +549,17 @@ impl Core {
                 break;
             }
         }
-        while let Some(quic) = self.fronts.quic[listener as usize].as_deref_mut()
-            && let Some((connection, open)) = quic.take_ended(&mut self.fronts.log)
+        while let Some((connection, open)) =
+            self.fronts.quic[place].take_ended(&mut self.fronts.log)
         {
             self.abandon(open);
-            if let Some(quic) = self.fronts.quic_mut(listener) {
-                quic.remove(connection);
-            }
+            self.fronts.quic[place].remove(connection);
         }
     }
 
     /// When the next timer is due: of QUIC on either side, or of a response that is held.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let fronts = self.fronts.quic.iter().flatten();
-        let fronts = fronts.filter_map(|quic| quic.deadline());
+        let fronts = self.fronts.quic.iter().filter_map(QuicFront::deadline);
         let backs = if self.upstream_settings.protocol.is_secure() && self.is_quic() {
             (self.backs.pools.connections())
                 .filter_map(|(_, back)| back.dialed.transport.deadline())
@@ -620,10 +578,8 @@ impl Core {
     pub(super) fn run_timers(&mut self) {
         let now = self.now;
         for listener in 0..self.fronts.quic.len() as u32 {
-            let quic = self.fronts.quic_mut(listener);
-            if let Some(quic) = quic
-                && quic.deadline().is_some_and(|due| due <= now)
-            {
+            let quic = &mut self.fronts.quic[listener as usize];
+            if quic.deadline().is_some_and(|due| due <= now) {
                 quic.run_timers();
                 self.fronts.touch(FrontKey::Quic {
                     listener,
@@ -692,8 +648,7 @@ impl Core {
             return;
         };
         for listener in 0..self.fronts.quic.len() as u32 {
-            let quic = self.fronts.quic_mut(listener);
-            if quic.is_some_and(|quic| quic.sweep(now, idle)) {
+            if self.fronts.quic[listener as usize].sweep(now, idle) {
                 self.fronts.touch(FrontKey::Quic {
                     listener,
                     connection: 0,
@@ -707,7 +662,7 @@ impl Core {
             for front in self.fronts.tcp.iter().flatten() {
                 front.tcp.sample(false, &mut self.fronts.log);
             }
-            for quic in self.fronts.quic.iter().flatten() {
+            for quic in &self.fronts.quic {
                 quic.sample(&mut self.fronts.log);
             }
         }
@@ -718,22 +673,13 @@ impl Core {
         }
     }
 
-    pub(super) fn flush_access(&mut self) {
-        if let Some(access) = &mut self.access
-            && let Err(error) = access.flush()
-        {
-            eprintln!("warning: cannot write the access log: {error}; going on without");
-            self.access = None;
-        }
-    }
-
     /// Resets what is open, and returns the report.
     pub(super) fn end(mut self) -> ProxyReport {
         for id in 0..self.fronts.tcp.len() as u32 {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 continue;
             };
-            let open: Vec<_> = front.streams.drain().collect();
+            let open: Vec<_> = front.open.streams.drain().collect();
             front.waiting.clear();
             self.abandon(open);
             if let Some(mut front) = self.fronts.remove(id) {
@@ -741,7 +687,7 @@ impl Core {
                 front.tcp.close_abruptly();
             }
         }
-        for quic in self.fronts.quic.iter_mut().flatten() {
+        for quic in &mut self.fronts.quic {
             quic.end(&mut self.fronts.log);
         }
         let open: Vec<ExchangeKey> = self.exchanges.iter().map(|(key, _)| key).collect();
@@ -754,7 +700,7 @@ impl Core {
         }
         self.fronts.log.flush();
         self.backs.log.flush();
-        self.flush_access();
+        flush_access(&mut self.access);
         self.report.connections_opened = self.backs.pools.added() as u32;
         self.report.front = std::mem::take(&mut self.fronts.log.counts);
         self.report.back = std::mem::take(&mut self.backs.log.counts);

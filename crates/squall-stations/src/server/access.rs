@@ -71,14 +71,24 @@ impl AccessLog {
         }
     }
 
-    /// Writes what has been buffered; called when the server has nothing else to do.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    /// Writes what has been buffered.
+    fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }
         let result = self.out.write_all(self.buffer.as_bytes());
         self.buffer.clear();
         result.and_then(|()| self.out.flush())
+    }
+}
+
+/// Writes what has been buffered; called when a station has nothing else to do. A log that fails is given up.
+pub(crate) fn flush_access(log: &mut Option<AccessLog>) {
+    if let Some(access) = log
+        && let Err(error) = access.flush()
+    {
+        eprintln!("warning: cannot write the access log: {error}; going on without");
+        *log = None;
     }
 }
 

@@ -21,11 +21,11 @@ use crate::log::StationLog;
 const INTERNAL_ERROR: u64 = 0x2;
 
 /// What the exchanges of all connections share.
-pub(super) struct Service<'a> {
-    pub(super) site: &'a Site,
-    pub(super) log: &'a mut StationLog,
-    pub(super) access: Option<&'a mut AccessLog>,
-    pub(super) responses_written: &'a mut u64,
+pub(super) struct Service {
+    pub(super) site: Site,
+    pub(super) log: StationLog,
+    pub(super) access: Option<AccessLog>,
+    pub(super) responses_written: u64,
 }
 
 /// The connection that exchanges belong to.
@@ -37,6 +37,7 @@ pub(super) struct ExchangeOwner {
 }
 
 /// One exchange.
+#[derive(Default)]
 struct ServerExchange {
     method: String,
     target: String,
@@ -78,7 +79,7 @@ impl ServerExchanges {
         now: Time,
         owner: ExchangeOwner,
         locate: impl Fn(Way, u64) -> Option<WireExtent>,
-        service: &mut Service<'_>,
+        service: &mut Service,
     ) -> Answers {
         if !inbox.frames.is_empty() {
             service
@@ -93,7 +94,7 @@ impl ServerExchanges {
         for event in inbox.events.drain(..) {
             match event {
                 ServerEvent::RequestFirstByte { stream, offset } => {
-                    let mut exchange = ServerExchange::new();
+                    let mut exchange = ServerExchange::default();
                     let place = locate(Way::Received, offset);
                     exchange.received.begin(now, offset, place);
                     self.open.insert(stream, Box::new(exchange));
@@ -128,7 +129,7 @@ impl ServerExchanges {
                     }
                 }
                 ServerEvent::ResponseWritten { stream, end } => {
-                    *service.responses_written += 1;
+                    service.responses_written += 1;
                     let place = locate(Way::Sent, end.saturating_sub(1));
                     self.on_written(stream, None, (now, end, place), owner, service);
                 }
@@ -153,7 +154,7 @@ impl ServerExchanges {
         refusal_status: Option<u16>,
         (now, end, place): (Time, u64, Option<WireExtent>),
         owner: ExchangeOwner,
-        service: &mut Service<'_>,
+        service: &mut Service,
     ) {
         let Some(mut exchange) = self.open.remove(stream) else {
             return;
@@ -169,7 +170,7 @@ impl ServerExchanges {
         &mut self,
         stream: StreamId,
         (method, target, fields): (String, String, Vec<Field>),
-        service: &Service<'_>,
+        service: &Service,
         answers: &mut Answers,
     ) {
         let Some(exchange) = self.open.find(stream) else {
@@ -198,7 +199,7 @@ impl ServerExchanges {
         }
     }
 
-    fn on_end(&mut self, stream: StreamId, service: &Service<'_>, answers: &mut Answers) {
+    fn on_end(&mut self, stream: StreamId, service: &Service, answers: &mut Answers) {
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
@@ -319,7 +320,7 @@ impl ServerExchanges {
     }
 
     /// Ends everything that was open on a connection that is gone.
-    pub(super) fn abandon(&mut self, now: Time, owner: ExchangeOwner, service: &mut Service<'_>) {
+    pub(super) fn abandon(&mut self, now: Time, owner: ExchangeOwner, service: &mut Service) {
         for (stream, exchange) in self.open.drain() {
             exchange.finish(stream, None, now, owner, service);
         }
@@ -336,21 +337,6 @@ pub(super) struct Answers {
 }
 
 impl ServerExchange {
-    fn new() -> ServerExchange {
-        ServerExchange {
-            method: String::new(),
-            target: String::new(),
-            fields: Vec::new(),
-            received: MessageMarks::default(),
-            sent: MessageMarks::default(),
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            status: None,
-            offered_at: None,
-            source: None,
-        }
-    }
-
     fn site_request(&self) -> SiteRequest<'_> {
         SiteRequest {
             method: &self.method,
@@ -413,7 +399,7 @@ impl ServerExchange {
         reset: Option<u64>,
         now: Time,
         owner: ExchangeOwner,
-        service: &mut Service<'_>,
+        service: &mut Service,
     ) {
         if let Some(access) = &mut service.access {
             access.write(&AccessEntry {

@@ -2,20 +2,20 @@
 //!
 //! A misbehaving client loses its own connection and affects nothing else. Start at [`Server`]; `tcp` and `quic` are
 //! its connections, `exchanges` is what is open on each, `site` decides on responses, `page` is a browser's page,
-//! `wishes` parses queries, `access` is the access log.
+//! `query` parses queries, `access` is the access log.
 
 mod access;
 mod exchanges;
-#[cfg(test)]
-mod farewells;
 mod page;
+mod query;
 mod quic;
 mod site;
 mod source;
 mod tcp;
 #[cfg(test)]
 mod tests;
-mod wishes;
+#[cfg(test)]
+mod tls_closing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -35,14 +35,14 @@ pub use crate::accept::{Listener, ListenerProtocol};
 use crate::error::StationError;
 use crate::log::{LogSinks, StationLog};
 use crate::{Buffers, STATION_PRIORITY};
-pub(crate) use access::AccessEntry;
 pub use access::AccessLog;
+pub(crate) use access::{AccessEntry, flush_access};
 use exchanges::Service;
 pub use page::PageError;
+pub use query::{Delay, QueryError, QueryOptions};
 use quic::QuicListener;
 pub use site::Site;
 use tcp::{Peer, TurnOutcome};
-pub use wishes::{Delay, QueryError, QueryOptions};
 
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;
@@ -91,10 +91,8 @@ pub struct ServerReport {
 /// A server that is already listening.
 pub struct Server {
     side: SideSettings,
-    site: Site,
+    service: Service,
     wants: InboxOptions,
-    log: StationLog,
-    access: Option<AccessLog>,
     sample_every: Duration,
     idle_timeout: Option<Duration>,
     is_realtime: bool,
@@ -147,13 +145,16 @@ impl Server {
         }
         Ok(Server {
             side: settings.side,
-            site: settings.site.seeded(settings.seed),
             wants,
             next_sample: log
                 .wants_sockets()
                 .then(|| clock::now() + settings.sample_every),
-            log,
-            access: settings.access,
+            service: Service {
+                site: settings.site.seeded(settings.seed),
+                log,
+                access: settings.access,
+                responses_written: 0,
+            },
             sample_every: settings.sample_every,
             next_sweep: settings.idle_timeout.map(|_| clock::now() + SWEEP_EVERY),
             idle_timeout: settings.idle_timeout,
@@ -199,7 +200,7 @@ impl Server {
         let now = clock::now();
         let turns = std::mem::take(&mut self.pending_turns);
         let deadline = if turns.is_empty() {
-            self.flush_access();
+            flush_access(&mut self.service.access);
             self.next_deadline()
         } else {
             Some(now)
@@ -260,16 +261,10 @@ impl Server {
     }
 
     fn serve_listener(&mut self, index: usize) -> Result<(), StationError> {
-        let mut service = Service {
-            site: &self.site,
-            log: &mut self.log,
-            access: self.access.as_mut(),
-            responses_written: &mut self.report.responses_written,
-        };
         match &mut self.listeners[index] {
             BoundListener::Tcp(..) => self.accept(index),
             BoundListener::Quic(quic) => {
-                quic.serve(&mut self.buffers, &mut service);
+                quic.serve(&mut self.buffers, &mut self.service);
                 Ok(())
             }
         }
@@ -288,7 +283,7 @@ impl Server {
                     return Ok(());
                 }
             };
-            tcp.record_accepted(&mut self.log, &mut self.report.congestion_controls);
+            tcp.record_accepted(&mut self.service.log, &mut self.report.congestion_controls);
             let id = tcp.number;
             let token = u64::from(id);
             self.reactor.add(tcp.socket(), token)?;
@@ -303,17 +298,11 @@ impl Server {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        let mut service = Service {
-            site: &self.site,
-            log: &mut self.log,
-            access: self.access.as_mut(),
-            responses_written: &mut self.report.responses_written,
-        };
-        match peer.serve(ready, self.buffers.stream(), &mut service) {
+        match peer.serve(ready, self.buffers.stream(), &mut self.service) {
             TurnOutcome::Wait => {}
             TurnOutcome::Again => self.pending_turns.push(id),
             TurnOutcome::Gone => {
-                peer.record_end(&mut service);
+                peer.record_end(&mut self.service);
                 self.forget(id);
                 return;
             }
@@ -346,23 +335,17 @@ impl Server {
             return;
         }
         self.next_sweep = Some(now + SWEEP_EVERY);
-        let mut service = Service {
-            site: &self.site,
-            log: &mut self.log,
-            access: self.access.as_mut(),
-            responses_written: &mut self.report.responses_written,
-        };
         let mut idle = Vec::new();
         for (id, peer) in &mut self.peers {
             if peer.is_idle(now, timeout) {
-                peer.announce_close(&mut service);
-                peer.record_end(&mut service);
+                peer.announce_close(&mut self.service);
+                peer.record_end(&mut self.service);
                 idle.push(*id);
             }
         }
         for listener in &mut self.listeners {
             if let BoundListener::Quic(quic) = listener {
-                quic.sweep(now, timeout, &mut service);
+                quic.sweep(now, timeout, &mut self.service);
             }
         }
         for id in idle {
@@ -382,50 +365,30 @@ impl Server {
         if self.next_sample.is_none_or(|due| due > now) {
             return;
         }
-        let mut service = Service {
-            site: &self.site,
-            log: &mut self.log,
-            access: self.access.as_mut(),
-            responses_written: &mut self.report.responses_written,
-        };
         for peer in self.peers.values() {
-            peer.tcp.sample(false, service.log);
+            peer.tcp.sample(false, &mut self.service.log);
         }
         for listener in &self.listeners {
             if let BoundListener::Quic(quic) = listener {
-                quic.sample(&mut service);
+                quic.sample(&mut self.service);
             }
         }
         self.next_sample = Some(now + self.sample_every);
     }
 
-    fn flush_access(&mut self) {
-        if let Some(access) = &mut self.access
-            && let Err(error) = access.flush()
-        {
-            eprintln!("warning: cannot write the access log: {error}; going on without");
-            self.access = None;
-        }
-    }
-
     fn end(&mut self) {
-        let mut service = Service {
-            site: &self.site,
-            log: &mut self.log,
-            access: self.access.as_mut(),
-            responses_written: &mut self.report.responses_written,
-        };
         for mut peer in std::mem::take(&mut self.peers).into_values() {
-            peer.record_end(&mut service);
+            peer.record_end(&mut self.service);
             peer.tcp.close_abruptly();
         }
         for listener in self.listeners.drain(..) {
             if let BoundListener::Quic(mut quic) = listener {
-                quic.end(&mut service);
+                quic.end(&mut self.service);
             }
         }
-        self.log.flush();
-        self.report.counts = std::mem::take(&mut self.log.counts);
-        self.flush_access();
+        self.service.log.flush();
+        self.report.responses_written = self.service.responses_written;
+        self.report.counts = std::mem::take(&mut self.service.log.counts);
+        flush_access(&mut self.service.access);
     }
 }

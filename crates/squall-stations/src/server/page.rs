@@ -10,7 +10,7 @@ use squall_base::Bytes as Size;
 use squall_http::{MessageError, Response};
 use thiserror::Error;
 
-use super::wishes::{QueryError, QueryOptions};
+use super::query::{QueryError, QueryOptions};
 
 /// A GIF of one transparent pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";

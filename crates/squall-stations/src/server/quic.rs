@@ -50,7 +50,7 @@ impl QuicListener {
     }
 
     /// Reads, responds and writes as far as possible.
-    pub(super) fn serve(&mut self, buffers: &mut Buffers, service: &mut Service<'_>) {
+    pub(super) fn serve(&mut self, buffers: &mut Buffers, service: &mut Service) {
         self.read(buffers, service);
         self.endpoint.run_timers();
         self.respond_delayed();
@@ -58,7 +58,7 @@ impl QuicListener {
         self.remove_ended(service);
     }
 
-    fn read(&mut self, buffers: &mut Buffers, service: &mut Service<'_>) {
+    fn read(&mut self, buffers: &mut Buffers, service: &mut Service) {
         let QuicListener { endpoint, peers } = self;
         let mut more = true;
         while more {
@@ -74,7 +74,7 @@ impl QuicListener {
                         sent_bytes: 0,
                     }
                 });
-                peer.handshake.note(connection, engine, service.log);
+                peer.handshake.note(connection, engine, &mut service.log);
                 peer.apply(connection, engine, inbox, now, service);
             });
         }
@@ -91,7 +91,7 @@ impl QuicListener {
     }
 
     /// Writes, and sends on what there is room for then.
-    fn write(&mut self, service: &mut Service<'_>) {
+    fn write(&mut self, service: &mut Service) {
         let QuicListener { endpoint, peers } = self;
         let mut more = true;
         while more {
@@ -105,11 +105,11 @@ impl QuicListener {
     }
 
     /// Forgets connections that are gone.
-    fn remove_ended(&mut self, service: &mut Service<'_>) {
+    fn remove_ended(&mut self, service: &mut Service) {
         while let Some(ended) = self.endpoint.engine.take_ended() {
             if let Some(mut peer) = self.peers.remove(&ended.connection) {
                 let number = ended.connection;
-                self.endpoint.record_ended(&ended, number, service.log);
+                self.endpoint.record_ended(&ended, number, &mut service.log);
                 let owner = peer.owner(number);
                 peer.exchanges.abandon(clock::now(), owner, service);
             }
@@ -117,7 +117,7 @@ impl QuicListener {
     }
 
     /// Closes the connections that made no progress for `timeout`, whatever else their clients send.
-    pub(super) fn sweep(&mut self, now: Time, timeout: Duration, service: &mut Service<'_>) {
+    pub(super) fn sweep(&mut self, now: Time, timeout: Duration, service: &mut Service) {
         let engine = &mut self.endpoint.engine;
         let mut has_idle = false;
         for (&connection, peer) in &mut self.peers {
@@ -136,15 +136,15 @@ impl QuicListener {
         }
     }
 
-    pub(super) fn sample(&self, service: &mut Service<'_>) {
+    pub(super) fn sample(&self, service: &mut Service) {
         for &connection in self.peers.keys() {
             self.endpoint
-                .sample(connection, connection, false, service.log);
+                .sample(connection, connection, false, &mut service.log);
         }
     }
 
     /// Closes all connections with CONNECTION_CLOSE, and records what was open.
-    pub(super) fn end(&mut self, service: &mut Service<'_>) {
+    pub(super) fn end(&mut self, service: &mut Service) {
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
@@ -152,7 +152,7 @@ impl QuicListener {
         self.remove_ended(service);
         for (&connection, peer) in &mut self.peers {
             self.endpoint
-                .record_open(connection, connection, service.log);
+                .record_open(connection, connection, &mut service.log);
             let owner = peer.owner(connection);
             peer.exchanges.abandon(clock::now(), owner, service);
         }
@@ -174,7 +174,7 @@ impl QuicPeer {
         engine: &mut h3::Server,
         inbox: &mut Inbox<ServerEvent>,
         now: Time,
-        service: &mut Service<'_>,
+        service: &mut Service,
     ) {
         if !inbox.events.is_empty() {
             self.last_progress = now;

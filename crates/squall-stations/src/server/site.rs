@@ -1,6 +1,6 @@
 //! What a server responds with: a fixed body, files, an echo, or the size of an upload.
 //!
-//! A request may ask for another size, a delay and a status in its query (`wishes`); with a site of files, only for a
+//! A request may ask for another size, a delay and a status in its query (`query`); with a site of files, only for a
 //! delay. `page` builds a browser's page. This module decides what to respond and sends nothing.
 
 use std::cell::Cell;
@@ -17,8 +17,8 @@ use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
 use super::page::{self, Page, PageError};
+use super::query::{Delay, QueryOptions};
 use super::source::Source;
-use super::wishes::{Delay, QueryOptions};
 
 /// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. It has whole
 /// alphabets, so that it repeats without a break.

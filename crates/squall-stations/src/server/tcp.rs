@@ -61,7 +61,7 @@ impl Peer {
         &mut self,
         ready: Option<ReadyEvent>,
         buffer: &mut [u8],
-        service: &mut Service<'_>,
+        service: &mut Service,
     ) -> TurnOutcome {
         if self.tcp.linger_until().is_some() {
             return self.drain(buffer);
@@ -90,7 +90,7 @@ impl Peer {
     }
 
     /// Closes this side, once everything was sent, and waits for the client to do the same.
-    fn end(&mut self, buffer: &mut [u8], service: &mut Service<'_>) -> TurnOutcome {
+    fn end(&mut self, buffer: &mut [u8], service: &mut Service) -> TurnOutcome {
         self.tcp.engine.close();
         if self.write(service).is_err() {
             return TurnOutcome::Gone;
@@ -128,7 +128,7 @@ impl Peer {
     }
 
     /// Announces the end of the connection, as far as the socket accepts it immediately.
-    pub(super) fn announce_close(&mut self, service: &mut Service<'_>) {
+    pub(super) fn announce_close(&mut self, service: &mut Service) {
         self.tcp.engine.shut_down();
         let _ = self.write(service);
         self.tcp.engine.close();
@@ -140,7 +140,7 @@ impl Peer {
         is_http1 && self.exchanges.backlog_bytes() > MAX_BACKLOG_BYTES
     }
 
-    fn read(&mut self, buffer: &mut [u8], service: &mut Service<'_>) -> io::Result<()> {
+    fn read(&mut self, buffer: &mut [u8], service: &mut Service) -> io::Result<()> {
         for _ in 0..READS_A_TURN {
             if self.is_paused() {
                 return Ok(());
@@ -157,7 +157,7 @@ impl Peer {
                 Received::Interrupted => continue,
                 Received::Failed(error) => return Err(error),
             };
-            self.tcp.note_established(service.log);
+            self.tcp.note_established(&mut service.log);
             self.apply(now, service);
             // Also after an error: the engine may still have something to send, such as GOAWAY.
             self.tcp.is_ending |= received.is_err() || self.tcp.engine.has_received_end();
@@ -170,7 +170,7 @@ impl Peer {
         Ok(())
     }
 
-    fn apply(&mut self, now: Time, service: &mut Service<'_>) {
+    fn apply(&mut self, now: Time, service: &mut Service) {
         if self.inbox.events.is_empty() && self.inbox.frames.is_empty() {
             return;
         }
@@ -194,7 +194,7 @@ impl Peer {
         }
     }
 
-    fn write(&mut self, service: &mut Service<'_>) -> io::Result<()> {
+    fn write(&mut self, service: &mut Service) -> io::Result<()> {
         self.has_unwritten = false;
         for _ in 0..WRITES_A_TURN {
             if self.exchanges.is_streaming() {
@@ -210,9 +210,9 @@ impl Peer {
     }
 
     /// Records its final state. Whatever was open on it has failed.
-    pub(super) fn record_end(&mut self, service: &mut Service<'_>) {
+    pub(super) fn record_end(&mut self, service: &mut Service) {
         if self.tcp.linger_until().is_none() {
-            self.tcp.record_end(service.log);
+            self.tcp.record_end(&mut service.log);
             (self.exchanges).abandon(clock::now(), self.owner(), service);
         }
     }

@@ -2,14 +2,14 @@
 //!
 //! The bench generates a trial of 2,000,000 requests and about 8,000,000 packets (`world`, `rows`). Then two contenders
 //! run in turns. squall attributes response times to causes, from files to files, with the code of the trial's worker
-//! (`worker/causes.rs`), in a separate process. DuckDB reads every column of the same files once, with one thread and
-//! with as many as it chooses. Everything is repeated with a quarter of the requests, which shows whether time is
+//! (`run/worker/causes.rs`), in a separate process. DuckDB reads every column of the same files once, with one thread
+//! and with as many as it chooses. Everything is repeated with a quarter of the requests, which shows whether time is
 //! linear in their number. A busy machine slows both alike, so the ratios are more reliable than the absolute figures.
 //! Without DuckDB the bench says so and prints no ratios.
 //!
 //! Arguments: `--rounds=COUNT` (3), `--scale=FACTOR` for the number of requests (1).
 
-#[path = "../../src/worker/causes.rs"]
+#[path = "../../src/run/worker/causes.rs"]
 mod causes;
 mod contenders;
 mod figures;

@@ -11,13 +11,13 @@ use squall_http::Body;
 use squall_stations::client::Upload;
 
 use super::payload::{Payload, is_long, printable};
-use crate::BadInput;
+use crate::outcome::BadInput;
 
 /// Does not occur in ordinary text. It is the same in every run, so that runs are comparable.
 const BOUNDARY: &str = "----squall-7d2f9c41e6b803a5";
 
 /// The value of a field.
-pub(super) enum FieldValue<'a> {
+pub(crate) enum FieldValue<'a> {
     Text(&'a str),
     /// The content of a file, uploaded under this name.
     File {
@@ -57,7 +57,7 @@ pub(super) fn encode(fields: &[String]) -> Result<(Payload, String)> {
 }
 
 /// The body of these fields, and its content type.
-pub(super) fn encode_fields(fields: &[(&str, FieldValue<'_>)]) -> Result<(Payload, String)> {
+pub(crate) fn encode_fields(fields: &[(&str, FieldValue<'_>)]) -> Result<(Payload, String)> {
     let mut parts = Parts::default();
     for (name, value) in fields {
         let head = format!(

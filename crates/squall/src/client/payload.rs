@@ -1,17 +1,15 @@
 //! Request bodies: in memory if they are short, otherwise read from disk while they are sent.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
 use squall_base::Bytes;
-use squall_base::plan::{FormValue, RequestBody};
 use squall_http::{Body, Request};
 use squall_stations::client::Upload;
 
-use super::ConnectionFlags;
-use super::form::{FieldValue, encode_fields};
-use crate::BadInput;
+use super::flags::ConnectionFlags;
+use crate::outcome::BadInput;
 
 /// Longest file kept in memory. Up to this size, requests share one copy, which costs less per request.
 const IN_MEMORY_BYTES: u64 = 4 << 20;
@@ -47,40 +45,6 @@ impl Payload {
             return Ok(Payload::streamed(upload));
         }
         Ok(Body::from(std::fs::read(path).map_err(said)?).into())
-    }
-
-    /// The body that a plan describes, and its content type if the body determines it. Files of the plan are copies in
-    /// `folder`.
-    pub(crate) fn planned(body: &RequestBody, folder: &Path) -> Result<(Payload, Option<String>)> {
-        Ok(match body {
-            RequestBody::Size(size) => (Payload::generated(*size)?, None),
-            RequestBody::Text(text) => (Body::from(text.clone().into_bytes()).into(), None),
-            RequestBody::File(kept) => (Payload::file(&folder.join(&kept.kept_as))?, None),
-            RequestBody::Form(fields) => {
-                let paths: Vec<PathBuf> = (fields.iter())
-                    .map(|field| match &field.value {
-                        FormValue::Text(_) | FormValue::Generated { .. } => PathBuf::new(),
-                        FormValue::File { file, .. } => folder.join(&file.kept_as),
-                    })
-                    .collect();
-                let values = fields.iter().zip(&paths).map(|(field, path)| {
-                    let value = match &field.value {
-                        FormValue::Text(text) => FieldValue::Text(text),
-                        FormValue::File { name, .. } => FieldValue::File {
-                            path,
-                            name: name.clone(),
-                        },
-                        FormValue::Generated { name, size } => FieldValue::Generated {
-                            size: *size,
-                            name: name.clone(),
-                        },
-                    };
-                    (field.name.as_str(), value)
-                });
-                let (payload, content_type) = encode_fields(&values.collect::<Vec<_>>())?;
-                (payload, Some(content_type))
-            }
-        })
     }
 
     /// A printable body of this size, so that it can be read in a capture.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use squall_base::plan::PoolOrder;
 
-use crate::BadInput;
+use crate::outcome::BadInput;
 
 /// Parser for the values of `--order`, the same as in recipes.
 pub(crate) fn pool_orders() -> impl TypedValueParser<Value = PoolOrder> {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use squall_http::{Inbox, InboxOptions, h3};
 
-use crate::{BadInput, output};
+use crate::outcome::BadInput;
+use crate::output;
 use squall_http::values::alt_svc::Alternative;
 
 /// How long to try one address. A lost SYN is retransmitted after 1 s, and again after 2 s (tcp_syn_linear_timeouts);

@@ -10,8 +10,8 @@ use squall_linux::host::SLOW_START_AFTER_IDLE;
 use squall_linux::sysctl;
 use squall_recipe::settings;
 
-use super::{ConnectionFlags, Http};
-use crate::BadInput;
+use super::flags::{ConnectionFlags, Http};
+use crate::outcome::BadInput;
 
 impl ConnectionFlags {
     /// All protocols that may be used when one of these versions is wanted (any version if the list is empty). `--set`

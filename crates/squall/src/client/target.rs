@@ -13,9 +13,9 @@ use squall_http::{Scheme, h3, tls};
 use squall_linux::{clock, tls_session};
 use squall_stations::client::Target;
 
-use super::ConnectionFlags;
+use super::flags::ConnectionFlags;
 use super::reach::{AddressBook, ProbeTransport};
-use crate::BadInput;
+use crate::outcome::BadInput;
 use squall_http::values::alt_svc::Alternative;
 
 /// A parsed URL.

@@ -16,9 +16,11 @@ use squall_linux::stop::StopSignal;
 use squall_stations::client::{Client, ClientSinks, Observation, Observer};
 use squall_stations::rows::{self, Capacity};
 
+use super::flags::{ConnectionFlags, Http, RequestFlags};
 use super::reach::{AddressBook, HandshakeFailure, ProbeTransport, try_handshake};
-use super::{ConnectionFlags, Http, HttpUrl, RequestFlags, TlsCredentials, single};
-use crate::BadInput;
+use super::single::single;
+use super::target::{HttpUrl, TlsCredentials};
+use crate::outcome::BadInput;
 use crate::output::eprint;
 use squall_http::values::alt_svc::{AltSvc, Alternative};
 

@@ -5,19 +5,19 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use anyhow::Result;
+use serde_json::{Value, json};
 use squall_analysis::change::{ChangeThreshold, Changes, changes};
 use squall_analysis::{CellSummary, RunSummary, Threshold};
 use squall_base::plan::Plan;
 use squall_record::{RunFolder, read_json};
 use squall_report::changes as changes_text;
 
-use super::open_run;
+use super::named::open_run;
 use super::report::summary_of;
 use crate::environment::Environment;
-use crate::output::{eprint, print};
-use crate::{CommandOutcome, THRESHOLD_FAILED};
+use crate::outcome::{CommandOutcome, THRESHOLD_FAILED};
+use crate::output::{eprint, print, print_json};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  squall compare runs/before runs/after\n  \
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     notes.extend(other_machine(&before_folder, &after_folder));
     let checked = check(arguments, &found, &after);
     if arguments.json {
-        print(as_json(&found, &notes, &checked)?)?;
+        print_json(&as_json(&found, &notes, &checked), "comparison")?;
     } else {
         print(format_args!("{}", changes_text(&found)))?;
         let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
@@ -188,17 +188,15 @@ fn other_machine(before: &RunFolder, after: &RunFolder) -> Option<String> {
     })
 }
 
-fn as_json(found: &Changes, notes: &[String], checked: &[LimitResult]) -> Result<String> {
+fn as_json(found: &Changes, notes: &[String], checked: &[LimitResult]) -> Value {
     let thresholds: Vec<_> = checked
         .iter()
         .map(|checked| json!({ "sentence": checked.sentence, "holds": checked.holds }))
         .collect();
-    let all = json!({
+    json!({
         "sentence": found.sentence(),
         "changes": found,
         "notes": notes,
         "thresholds": thresholds,
-    });
-    let text = serde_json::to_string_pretty(&all).context("cannot write the comparison as JSON")?;
-    Ok(text + "\n")
+    })
 }

@@ -24,7 +24,8 @@ use crate::client::{
     TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
 };
 use crate::key_log::KeyLog;
-use crate::{CommandOutcome, interrupt, output};
+use crate::outcome::{CommandOutcome, FAILED};
+use crate::{interrupt, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -162,7 +163,7 @@ fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<CommandO
             output::eprint(format_args!(
                 "squall: the server answered with status {status}\n"
             ));
-            Ok(CommandOutcome::Code(crate::FAILED))
+            Ok(CommandOutcome::Code(FAILED))
         }
         (Outcome::Censored, _) => bail!("no whole answer within {}", arguments.timeout),
         (outcome, _) => {

@@ -17,13 +17,15 @@ use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
-use super::serve::{Certificate, Listeners, access_log, print_counts};
+use super::listeners::{Certificate, Listeners};
+use super::serve::{access_log, print_counts};
 use crate::client::{
     AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, pool_orders,
     side_settings,
 };
 use crate::key_log::KeyLog;
-use crate::{BadInput, CommandOutcome, interrupt, output};
+use crate::outcome::{BadInput, CommandOutcome};
+use crate::{interrupt, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -186,24 +188,10 @@ impl ImitatedProgram {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let requested = arguments.listeners.requested();
-    let protocols: Vec<Protocol> = (requested.iter())
-        .flat_map(|(kind, _)| kind.protocols())
-        .collect();
-    let front = arguments.settings.front(&protocols)?;
-    let identity = if protocols.iter().any(|protocol| protocol.is_secure()) {
-        Some(arguments.certificate.identity()?)
-    } else {
-        None
-    };
+    let front = arguments.settings.front(&requested.protocols())?;
+    let listeners = requested.set_up(&front, &arguments.certificate)?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
-    let mut listeners = Vec::new();
-    for (kind, address) in &requested {
-        listeners.push(Listener {
-            address: *address,
-            protocol: kind.listener_protocol(&front, identity.as_ref())?,
-        });
-    }
     let keys = KeyLog::open(arguments.key_log.as_deref())?;
     let log = LogSinks {
         key_log: keys.as_ref().map(KeyLog::sender),
@@ -216,9 +204,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         .addresses()
         .context("cannot find where the listeners are")?;
     interrupt::watch_and_signal(stop)?;
-    for ((kind, _), address) in requested.iter().zip(addresses) {
-        output::eprint(format_args!("listening {} on {address}\n", kind.name()));
-    }
+    requested.print_listening(&addresses);
     print_report(&proxy.run()?);
     keys.map_or(Ok(()), KeyLog::finish)?;
     Ok(CommandOutcome::Success)

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use squall_recipe::{StationMode, bundled, parse_with, schema};
 
-use super::find_recipe;
-use crate::CommandOutcome;
-use crate::output::print;
+use super::named::find_recipe;
+use crate::outcome::CommandOutcome;
+use crate::output::{print, print_json};
 use crate::recordings::{SiblingFiles, bundled_file};
 
 #[derive(Debug, clap::Args)]
@@ -43,8 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         return Ok(CommandOutcome::Success);
     }
     if arguments.schema {
-        let json = serde_json::to_string_pretty(&schema()).context("cannot write the schema")?;
-        print(format_args!("{json}\n"))?;
+        print_json(&schema(), "schema")?;
         return Ok(CommandOutcome::Success);
     }
     let mut recipes = Vec::new();
@@ -63,9 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         })
         .collect();
     if arguments.json {
-        let json =
-            serde_json::to_string_pretty(&entries).context("cannot write the list as JSON")?;
-        print(format_args!("{json}\n"))?;
+        print_json(&entries, "list")?;
         return Ok(CommandOutcome::Success);
     }
     for RecipeEntry {

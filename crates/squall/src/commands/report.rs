@@ -4,7 +4,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use squall_analysis::answer::add_findings;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
@@ -21,9 +21,9 @@ use squall_record::{
 };
 use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
 
-use super::open_run;
-use crate::output::print;
-use crate::{BadInput, CommandOutcome, THRESHOLD_FAILED};
+use super::named::{complete_trials, open_run};
+use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
+use crate::output::{print, print_json};
 
 /// Width of the report if the terminal does not report one.
 const PLAIN_WIDTH: usize = 100;
@@ -255,7 +255,7 @@ fn summarise_trials(
     mut visit: impl FnMut(LoadedTrial<'_>) -> Result<()>,
 ) -> Result<RunSummary> {
     let (mut stats, mut readings, mut causes) = (Vec::new(), Vec::new(), Vec::new());
-    for trial in complete_trials(folder)? {
+    for trial in complete_trials(folder, "report")? {
         let (record, requests) = (trial.read_record()?, read_requests(trial.requests())?);
         let rows = if trial.causes().is_file() {
             Some(in_total(read_causes(trial.causes())?))
@@ -297,17 +297,6 @@ fn in_total(mut causes: Vec<CausesRecord>) -> Vec<CausesRecord> {
     causes
 }
 
-fn complete_trials(folder: &RunFolder) -> Result<Vec<TrialFolder>> {
-    let trials = folder.complete_trials()?;
-    if trials.is_empty() {
-        bail!(
-            "no trial of {} is complete, so there is nothing to report",
-            folder.root().display()
-        );
-    }
-    Ok(trials)
-}
-
 fn readings_of(
     stats: &TrialStats,
     record: &TrialRecord,
@@ -331,9 +320,7 @@ fn show(
 ) -> Result<()> {
     let output = &reporting.output;
     if output.json {
-        let json =
-            serde_json::to_string_pretty(summary).context("cannot write the summary as JSON")?;
-        return print(format_args!("{json}\n"));
+        return print_json(summary, "summary");
     }
     let is_terminal = std::io::stdout().is_terminal();
     let colour = output.colour_for(is_terminal);

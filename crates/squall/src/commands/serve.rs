@@ -1,28 +1,27 @@
 //! `squall serve`: the embedded server as a standalone server on real ports.
 //!
-//! Only the flags; the server itself is in squall-stations. It runs until Ctrl-C.
+//! Only the flags; the server itself is in squall-stations, and what it shares with `squall proxy` is in `listeners`.
+//! It runs until Ctrl-C.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Protocol, SAMPLE_EVERY, SideSettings, Version};
+use squall_base::plan::SAMPLE_EVERY;
 use squall_base::record::SideCounts;
 use squall_base::{Bytes, Duration, Side};
-use squall_http::tls;
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
-use squall_stations::server::{
-    AccessLog, Listener, ListenerProtocol, Server, ServerSettings, Site,
-};
+use squall_stations::server::{AccessLog, Server, ServerSettings, Site};
 
+use super::listeners::{Certificate, Listeners};
 use crate::client::{SET, side_settings};
 use crate::key_log::KeyLog;
-use crate::{BadInput, CommandOutcome, interrupt, output};
+use crate::outcome::{BadInput, CommandOutcome};
+use crate::{interrupt, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -59,30 +58,6 @@ pub(crate) struct Arguments {
     key_log: Option<PathBuf>,
 }
 
-/// Listening addresses: a port (of 127.0.0.1) or ADDRESS:PORT; port 0 takes any free port.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Listeners: PORT or ADDRESS:PORT, each may be repeated")]
-pub(super) struct Listeners {
-    /// HTTP/1.1 without TLS
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    h1: Vec<SocketAddr>,
-    /// HTTP/1.1 over TLS
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    h1s: Vec<SocketAddr>,
-    /// HTTP/2 without TLS, with prior knowledge
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    h2c: Vec<SocketAddr>,
-    /// HTTP/2 over TLS
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    h2: Vec<SocketAddr>,
-    /// HTTP/2 or HTTP/1.1 over TLS, as ALPN negotiates
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    https: Vec<SocketAddr>,
-    /// HTTP/3
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    h3: Vec<SocketAddr>,
-}
-
 /// The content of responses.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What it answers (1KiB of text, if nothing is said)")]
@@ -102,52 +77,21 @@ struct Content {
     sink: bool,
 }
 
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "The certificate")]
-pub(super) struct Certificate {
-    /// Certificate with its chain (PEM)
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// Private key of --cert (PEM)
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
-    /// Name or address to include in the generated certificate (may be repeated)
-    #[arg(long, value_name = "NAME", conflicts_with = "cert")]
-    name: Vec<String>,
-    /// Write the generated certificate to this file (PEM)
-    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
-    write_cert: Option<PathBuf>,
-}
-
 /// The default body size.
 const USUAL_BODY: Bytes = Bytes::new(1024);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let requested = arguments.listeners.requested();
-    let protocols: Vec<Protocol> = (requested.iter())
-        .flat_map(|(kind, _)| kind.protocols())
-        .collect();
     let side = side_settings(
         arguments.preset.as_deref(),
         (SET, &arguments.sets),
         Side::Server,
-        &protocols,
+        &requested.protocols(),
     )?;
-    let identity = if protocols.iter().any(|protocol| protocol.is_secure()) {
-        Some(arguments.certificate.identity()?)
-    } else {
-        None
-    };
+    let listeners = requested.set_up(&side, &arguments.certificate)?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
-    let mut listeners = Vec::new();
-    for (kind, address) in &requested {
-        listeners.push(Listener {
-            address: *address,
-            protocol: kind.listener_protocol(&side, identity.as_ref())?,
-        });
-    }
     let keys = KeyLog::open(arguments.key_log.as_deref())?;
     let settings = ServerSettings {
         listeners,
@@ -171,9 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         .addresses()
         .context("cannot find where the listeners are")?;
     interrupt::watch_and_signal(stop)?;
-    for ((kind, _), address) in requested.iter().zip(addresses) {
-        output::eprint(format_args!("listening {} on {address}\n", kind.name()));
-    }
+    requested.print_listening(&addresses);
     let report = server.run()?;
     output::eprint(format_args!(
         "{} connections, {} responses\n",
@@ -189,90 +131,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
 pub(super) fn print_counts(of: &str, counts: &SideCounts) {
     for line in squall_report::load::counts(counts) {
         output::eprint(format_args!("  {of}{line}\n"));
-    }
-}
-
-/// Parses a port of 127.0.0.1, or an address with a port.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
-        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-    }
-    text.parse().map_err(|_| {
-        "expected a port or an address with one, such as 8080 or [::1]:8080".to_owned()
-    })
-}
-
-/// A kind of listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListenerKind {
-    One(Protocol),
-    /// HTTP/2 or HTTP/1.1, as ALPN negotiates.
-    Https,
-}
-
-impl ListenerKind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            ListenerKind::One(protocol) => protocol.name(),
-            ListenerKind::Https => "https",
-        }
-    }
-
-    /// The protocols whose settings it needs.
-    pub(super) fn protocols(self) -> Vec<Protocol> {
-        match self {
-            ListenerKind::One(protocol) => vec![protocol],
-            ListenerKind::Https => vec![Protocol::H2, Protocol::H1s],
-        }
-    }
-
-    pub(super) fn listener_protocol(
-        self,
-        side: &SideSettings,
-        identity: Option<&tls::Identity>,
-    ) -> Result<ListenerProtocol> {
-        let offers: &[&str] = match self {
-            ListenerKind::One(Protocol::H1) => return Ok(ListenerProtocol::Plain(Version::Http1)),
-            ListenerKind::One(Protocol::H2c) => return Ok(ListenerProtocol::Plain(Version::Http2)),
-            ListenerKind::One(Protocol::H1s) => &["http/1.1"],
-            ListenerKind::One(Protocol::H2) => &["h2"],
-            ListenerKind::Https => &["h2", "http/1.1"],
-            ListenerKind::One(Protocol::H3) => {
-                let identity = identity.context("HTTP/3 needs a certificate")?;
-                return Ok(ListenerProtocol::Quic(identity.clone()));
-            }
-        };
-        let identity = identity.context("TLS needs a certificate")?;
-        let context = tls::ServerContext::new(&side.tls, offers, identity);
-        Ok(ListenerProtocol::Secure(
-            context.context("cannot set up TLS")?,
-        ))
-    }
-}
-
-impl Listeners {
-    pub(super) fn requested(&self) -> Vec<(ListenerKind, SocketAddr)> {
-        let all = [
-            (ListenerKind::One(Protocol::H1), &self.h1),
-            (ListenerKind::One(Protocol::H1s), &self.h1s),
-            (ListenerKind::One(Protocol::H2c), &self.h2c),
-            (ListenerKind::One(Protocol::H2), &self.h2),
-            (ListenerKind::Https, &self.https),
-            (ListenerKind::One(Protocol::H3), &self.h3),
-        ];
-        let requested: Vec<_> = all
-            .into_iter()
-            .flat_map(|(kind, addresses)| addresses.iter().map(move |address| (kind, *address)))
-            .collect();
-        if !requested.is_empty() {
-            return requested;
-        }
-        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        vec![
-            (ListenerKind::One(Protocol::H1), local(8080)),
-            (ListenerKind::Https, local(8443)),
-            (ListenerKind::One(Protocol::H3), local(8443)),
-        ]
     }
 }
 
@@ -295,37 +153,6 @@ impl Content {
             return Ok(Site::folder(folder.clone()));
         }
         Site::sized(self.body.unwrap_or(USUAL_BODY)).context("cannot make the response")
-    }
-}
-
-impl Certificate {
-    pub(super) fn identity(&self) -> Result<tls::Identity> {
-        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
-            let read = |path: &PathBuf| {
-                std::fs::read(path).map_err(|error| {
-                    BadInput::new(format!("cannot read {}: {error}", path.display()))
-                })
-            };
-            return tls::Identity::from_pem(&read(cert)?, &read(key)?).map_err(|error| {
-                BadInput::new(format!(
-                    "cannot use the certificate {} with the key {}: {error}",
-                    cert.display(),
-                    key.display()
-                ))
-                .into()
-            });
-        }
-        let mut names = vec!["localhost", "127.0.0.1", "::1"];
-        names.extend(self.name.iter().map(String::as_str));
-        let identity =
-            tls::Identity::self_signed(&names, crate::environment::certificate_validity())
-                .context("cannot make a certificate")?;
-        if let Some(path) = &self.write_cert {
-            let pem = identity.chain_pem().context("cannot write a certificate")?;
-            std::fs::write(path, pem)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(identity)
     }
 }
 

@@ -1,9 +1,12 @@
-//! The examination of a machine: what is checked, in which order, and what a finding is.
+//! The examination of a machine for `squall doctor`: what is checked, and in which order.
 //!
 //! Facts come from squall-linux (`machine` reads, `probe` tries). They are judged as plain data, so that every
 //! judgement can be tested on any machine: kernel permissions in `rights`, processors and time in `processors`, space
-//! and settings in `resources`. Nothing is changed permanently: whatever is tried ends with the process.
+//! and settings in `resources`. `check` is what they return, `command` prints it. Nothing is changed permanently:
+//! whatever is tried ends with the process.
 
+mod check;
+pub(crate) mod command;
 mod processors;
 mod resources;
 mod rights;
@@ -12,13 +15,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use squall_linux::awake::SleepInhibitor;
 use squall_linux::host::Host;
 use squall_linux::machine::{self, Memory, Processor, ProcessorTimes};
 use squall_linux::{SetupError, probe, scheduling, sysctl, user_namespace};
 
 use crate::awake::{self, MeasurementKind};
+use check::Check;
 
 /// Steal time is counted in ticks of 10 ms; a shorter interval would see too few of them.
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
@@ -33,81 +36,9 @@ const TCP_SETTINGS: [&str; 5] = [
     "net.core.somaxconn",
 ];
 
-/// The verdict of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum State {
-    /// As it should be.
-    Ok,
-    /// squall runs, but some features are missing or its numbers are less precise.
-    Limited,
-    /// squall cannot run.
-    Missing,
-}
-
-impl State {
-    /// The word shown in the table.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            State::Ok => "ok",
-            State::Limited => "limited",
-            State::Missing => "missing",
-        }
-    }
-}
-
-/// One line of the examination.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Check {
-    /// The check's name.
-    pub(crate) check: &'static str,
-    pub(crate) state: State,
-    /// What was found.
-    pub(crate) found: String,
-    /// What to do about it; `None` if everything is fine.
-    pub(crate) advice: Option<String>,
-}
-
-impl Check {
-    /// As it should be.
-    pub(crate) fn ok(check: &'static str, found: impl Into<String>) -> Check {
-        Check {
-            check,
-            state: State::Ok,
-            found: found.into(),
-            advice: None,
-        }
-    }
-
-    /// squall runs, but with limits.
-    pub(crate) fn limited(
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Check {
-        Check {
-            state: State::Limited,
-            advice: Some(advice.into()),
-            ..Check::ok(check, found)
-        }
-    }
-
-    /// squall cannot run.
-    pub(crate) fn missing(
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Check {
-        Check {
-            state: State::Missing,
-            ..Check::limited(check, found, advice)
-        }
-    }
-}
-
 /// Examines this machine, which takes about a second. Call it while the process has a single thread: like a worker, it
 /// may enter a user namespace.
-pub(crate) fn examine() -> Vec<Check> {
+fn examine() -> Vec<Check> {
     let refused_awake = SleepInhibitor::acquire().err();
     // Keeps processors awake, as the link does.
     let _awake = awake::keep(None, MeasurementKind::Timed);

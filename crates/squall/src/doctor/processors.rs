@@ -8,8 +8,8 @@ use squall_linux::SetupError;
 use squall_linux::machine::{Frequency, Processor, ProcessorTimes};
 use squall_linux::probe::WakeUps;
 
-use super::Check;
-use crate::link_health::LATENESS_P99_AT_MOST;
+use super::check::Check;
+use crate::link::health::LATENESS_P99_AT_MOST;
 
 /// One for the link, one for the stations: on a single processor they would wait for each other.
 const PROCESSORS_NEEDED: usize = 2;
@@ -251,7 +251,7 @@ pub(super) fn load(load: &Load, processors: usize) -> Check {
 mod tests {
     use squall_base::Duration;
 
-    use super::super::State;
+    use super::super::check::State;
     use super::*;
 
     const VIRTUAL: Processor = Processor {

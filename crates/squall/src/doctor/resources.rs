@@ -5,7 +5,7 @@ use std::io;
 use squall_linux::SetupError;
 use squall_linux::probe::FolderSpace;
 
-use super::Check;
+use super::check::Check;
 
 /// Both ends of a pool of 4,096 connections are open in one worker, plus a few other files.
 const OPEN_FILES_NEEDED: u64 = 2 * 4096 + 64;
@@ -105,7 +105,7 @@ fn elsewhere() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::check::State;
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use squall_linux::probe::TriedCongestionControl;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::user_namespace::Privilege;
 
-use super::Check;
+use super::check::Check;
 
 /// The default congestion control of recipes.
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
@@ -199,7 +199,7 @@ mod tests {
 
     use squall_linux::socket::SocketError;
 
-    use super::super::State;
+    use super::super::check::State;
     use super::*;
 
     fn closed_driver() -> SetupError {

@@ -10,10 +10,10 @@ use squall_linux::process;
 use squall_linux::program::{self, ProgramExit, SignalRequest, Signals};
 use squall_linux::user_namespace::{self, Privilege};
 
-use crate::CommandOutcome;
+use crate::outcome::CommandOutcome;
 
 /// Starts the worker with the arguments of this process and waits for it.
-pub(crate) fn run() -> Result<CommandOutcome> {
+pub(super) fn run() -> Result<CommandOutcome> {
     let (uid, gid) = process::effective_ids();
     let privilege = user_namespace::acquire_privilege()?;
     program::enter_pid_namespace()?;
@@ -53,6 +53,7 @@ pub(crate) fn run() -> Result<CommandOutcome> {
     }
 }
 
-fn code_of(ended: ProgramExit) -> u8 {
+/// The exit code of a process that ends as this program did.
+pub(super) fn code_of(ended: ProgramExit) -> u8 {
     u8::try_from(ended.shell_code()).unwrap_or(1)
 }

@@ -5,18 +5,20 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::Time;
 use squall_base::record::PacketRecord;
 use squall_link::LinkSettings;
+use squall_linux::clock;
 use squall_linux::link_thread::{RecordedPacket, Sinks};
-use squall_linux::{clock, scheduling};
 use squall_record::{CapturedPacket, PacketWriter, PcapngFile, add_secrets};
 
-use super::{Plan, comment};
-use crate::link_totals::LinkTotals;
+use super::comment;
+use super::plan::Plan;
+use super::totals::LinkTotals;
+use crate::background;
 use crate::output::eprint;
 
 /// A packet that stays in the link for longer than this plus its delays is out of order in the capture.
@@ -33,14 +35,14 @@ impl Outputs {
     pub(super) fn start(plan: &Plan, epoch: Time) -> Result<(Sinks, Outputs)> {
         let (records, received) = mpsc::channel();
         let table = plan.log.clone().map(PacketWriter::create).transpose()?;
-        let totals = in_background("squall-packets", move || total(received, table, epoch))?;
+        let totals = background::start("squall-packets", move || total(received, table, epoch))?;
         let (packets, capture) = match &plan.pcap {
             None => (None, None),
             Some(path) => {
                 let (packets, received) = mpsc::channel();
                 let file = PcapngFile::create(path.clone(), epoch, clock::unix_nanos())?;
                 let settings = plan.settings.clone();
-                let writer = in_background("squall-capture", move || {
+                let writer = background::start("squall-capture", move || {
                     capture(received, file, &settings, epoch)
                 })?;
                 (Some(packets), Some(writer))
@@ -80,19 +82,6 @@ fn add_key_log(capture: &Path, key_log: &Path) -> Result<()> {
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", key_log.display())),
     }
-}
-
-fn in_background<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<JoinHandle<Result<T>>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            scheduling::make_background();
-            work()
-        })
-        .context("cannot start a thread that writes packets")
 }
 
 fn total(

@@ -12,9 +12,9 @@ use squall_linux::counters::HostCounters;
 use squall_linux::link_thread::LinkReport;
 use squall_linux::tun::Offload;
 
-use super::Plan;
-use crate::link_health::{self, CounterSources};
-use crate::link_totals::{DirectionTotals, LinkTotals};
+use super::health::{self, CounterSources};
+use super::plan::Plan;
+use super::totals::{DirectionTotals, LinkTotals};
 
 /// The summary of a link. Durations are in nanoseconds, as in all of squall's JSON.
 #[derive(Debug, Serialize)]
@@ -81,7 +81,7 @@ impl Summary {
         ]
         .iter()
         .map(|(direction, sender, receiver)| {
-            totals.health(*direction, link_health::kernel_counters(sender, receiver))
+            totals.health(*direction, health::kernel_counters(sender, receiver))
         })
         .collect();
         let wakeup = report.wakeups.lateness();
@@ -89,7 +89,7 @@ impl Summary {
             Offload::None => CounterSources::Devices,
             Offload::Segments => CounterSources::DevicesWithOffloads(report.crossings),
         };
-        let reasons = link_health::judge(&health, &wakeup, scheduling, counter_sources);
+        let reasons = health::judge(&health, &wakeup, scheduling, counter_sources);
         Summary {
             seed: settings.seed,
             settings: settings

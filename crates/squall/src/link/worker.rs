@@ -2,6 +2,7 @@
 //! end.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,18 +12,21 @@ use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{LinkDevices, LinkThread};
+use squall_linux::link_thread::LinkThread;
 use squall_linux::program::{self, Identity, ProgramExit, SignalRequest, Signals};
 use squall_linux::stop::StopSignal;
-use squall_linux::tun::Tun;
 use squall_linux::{clock, forward, listening, process};
 
+use super::front::code_of;
+use super::hosts::{self, CLIENT_ADDRESS, DEVICE, SERVER_ADDRESS};
 use super::outputs::Outputs;
+use super::plan::{Plan, Starter};
 use super::summary::Summary;
-use super::{CLIENT_ADDRESS, DEVICE, NAMES, PREFIX_LEN, Plan, SERVER_ADDRESS, Starter};
-use crate::CommandOutcome;
+use crate::outcome::CommandOutcome;
 use crate::output::eprint;
 
+/// Host names for programs.
+const NAMES: [(Ipv4Addr, &str); 2] = [(SERVER_ADDRESS, "server"), (CLIENT_ADDRESS, "client")];
 /// How long to wait for the far host's program to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 /// How long programs may take to end after SIGTERM before they are killed.
@@ -31,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Runs the link and its programs.
-pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
+pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
     if !process::die_with_starter(starter.starter)? {
         bail!(
             "the process {} that started this one is gone",
@@ -44,18 +48,7 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
         (Some(uid), Some(gid)) => Identity::Person { uid, gid },
         _ => Identity::Own,
     };
-    let (client, server) = (Host::create()?, Host::create()?);
-    let end = |host: &Host, address| {
-        host.run(|| {
-            let device = Tun::create(DEVICE, address, PREFIX_LEN, plan.offload)?;
-            device.use_congestion_control(&plan.congestion_control)?;
-            Ok(device)
-        })
-    };
-    let devices = LinkDevices {
-        client: end(&client, CLIENT_ADDRESS)?,
-        server: end(&server, SERVER_ADDRESS)?,
-    };
+    let ([client, server], devices) = hosts::make(&plan.congestion_control, plan.offload)?;
     let failed = StopSignal::new()?;
     // Taken here, because the schedule counts from the link's start.
     let epoch = clock::now();
@@ -72,9 +65,7 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
     let result = programs.run(plan, &client, &server);
     programs.end_all();
     let result = match result {
-        Ok(ended) => Ok(CommandOutcome::Code(
-            u8::try_from(ended.shell_code()).unwrap_or(1),
-        )),
+        Ok(ended) => Ok(CommandOutcome::Code(code_of(ended))),
         Err(error) => shell_outcome(error),
     };
     let report = link.stop()?;

@@ -2,11 +2,11 @@
 //!
 //! It sends nothing; `traffic` does. Records are kept in memory, because a measurement lasts only seconds.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use squall_base::record::{Direction, PacketRecord};
 use squall_base::{Duration, Time};
 use squall_link::settings::Stretch;
@@ -15,17 +15,14 @@ use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
 use squall_linux::link_thread::{LinkDevices, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
-use squall_linux::tun::{Offload, Tun};
-use squall_linux::{clock, datagrams, scheduling};
+use squall_linux::tun::Offload;
+use squall_linux::{SetupError, clock, datagrams};
 
-use crate::link_health::kernel_counters;
-use crate::link_totals::LinkTotals;
+use crate::background;
+use crate::link::health::kernel_counters;
+use crate::link::hosts::{self, CLIENT_ADDRESS, DEVICE, SERVER_ADDRESS};
+use crate::link::totals::LinkTotals;
 
-// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544, appendix C.2.2).
-pub(super) const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-pub(super) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-pub(super) const PREFIX_LEN: u8 = 30;
-const DEVICE: &str = "squall0";
 /// The default of most servers; the expected costs of a lost packet were measured with it.
 const CONGESTION_CONTROL: &str = "cubic";
 /// The seed of all links, so that random loss is the same in every run.
@@ -77,10 +74,7 @@ impl Bench {
         };
         let ([client, server], devices) = hosts_with_devices()?;
         let (records, chunks) = mpsc::channel();
-        let collector = thread::Builder::new()
-            .name("squall-packets".to_owned())
-            .spawn(move || collect(chunks, retention))
-            .context("cannot start a thread")?;
+        let collector = background::start("squall-packets", move || collect(chunks, retention))?;
         let sinks = Sinks {
             hop: 1,
             records,
@@ -128,20 +122,8 @@ impl Bench {
 }
 
 /// Two hosts, the client first, each with its end of a link that does not run yet.
-pub(super) fn hosts_with_devices() -> Result<([Host; 2], LinkDevices)> {
-    let hosts = [Host::create()?, Host::create()?];
-    let end = |host: &Host, address| {
-        host.run(|| {
-            let device = Tun::create(DEVICE, address, PREFIX_LEN, Offload::None)?;
-            device.use_congestion_control(CONGESTION_CONTROL)?;
-            Ok(device)
-        })
-    };
-    let devices = LinkDevices {
-        client: end(&hosts[0], CLIENT_ADDRESS)?,
-        server: end(&hosts[1], SERVER_ADDRESS)?,
-    };
-    Ok((hosts, devices))
+pub(super) fn hosts_with_devices() -> Result<([Host; 2], LinkDevices), SetupError> {
+    hosts::make(CONGESTION_CONTROL, Offload::None)
 }
 
 /// A UDP socket in each host, the client's first.
@@ -154,7 +136,6 @@ pub(super) fn datagrams_between(
 }
 
 fn collect(chunks: mpsc::Receiver<Vec<PacketRecord>>, retention: Retention) -> LinkRecords {
-    scheduling::make_background();
     let mut records = LinkRecords {
         packets: Vec::new(),
         totals: LinkTotals::new(),

@@ -15,10 +15,11 @@ use squall_linux::scheduling::Scheduling;
 use squall_linux::spans::DurationHistogram;
 use squall_linux::{datagrams, veth};
 
-use super::bench::{Bench, PREFIX_LEN};
+use super::bench::Bench;
+use super::row::{Group, Row, Target};
 use super::statistics::{quantile, sorted};
 use super::traffic::{self, Pace, Trip};
-use super::{Group, Row, Target};
+use crate::link::hosts::PREFIX_LEN;
 
 /// The delays to measure, in milliseconds.
 const DELAYS_MS: [u64; 5] = [1, 10, 25, 100, 250];

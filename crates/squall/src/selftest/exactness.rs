@@ -13,9 +13,9 @@ use squall_link::settings::{Capacity, DropRule, GilbertElliott, Loss, QueueSetti
 use squall_link::trace::Trace;
 
 use super::bench::{Bench, Retention, SEED};
+use super::row::{Group, Row, Target};
 use super::statistics::{quantile, sorted};
 use super::traffic::{self, Pace, Trip};
-use super::{Group, Row, Target};
 
 /// After this long without a datagram, the rest of a group counts as lost.
 const PATIENCE: Duration = Duration::from_millis(5);

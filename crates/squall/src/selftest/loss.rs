@@ -12,8 +12,9 @@ use squall_link::LaneSettings;
 use squall_link::settings::{GilbertElliott, Loss};
 
 use super::bench::Bench;
+use super::row::{Group, Row, Target};
 use super::statistics::{binomial_p, geometric_p, run_lengths, runs_p};
-use super::{Group, Row, Target, traffic};
+use super::traffic;
 
 const LOSS: f64 = 0.03;
 const MEAN_BURST: f64 = 5.0;

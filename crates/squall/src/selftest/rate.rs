@@ -10,8 +10,8 @@ use squall_link::LaneSettings;
 use squall_link::settings::{Capacity, QueueSettings};
 
 use super::bench::Bench;
+use super::row::{Group, Row, Target};
 use super::traffic::{self, Pace};
-use super::{Group, Row, Target};
 
 /// Megabits per second, and the bytes of each packet. A whole second has at least a thousand packets, so that one
 /// packet more or less matters little.

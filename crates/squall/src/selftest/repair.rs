@@ -17,9 +17,10 @@ use squall_linux::counters::ProtocolCounters;
 use squall_linux::host::Host;
 use squall_linux::{clock, socket, sysctl};
 
-use super::bench::{Bench, Retention, SEED, SERVER_ADDRESS};
+use super::bench::{Bench, Retention, SEED};
+use super::row::{Group, Row, Target};
 use super::statistics::{quantile, sorted};
-use super::{Group, Row, Target};
+use crate::link::hosts::SERVER_ADDRESS;
 
 /// TCP payload of a full segment: MTU 1500 minus 20 for IPv4, 20 for TCP and 12 for its timestamps.
 const SEGMENT_BYTES: usize = 1_448;

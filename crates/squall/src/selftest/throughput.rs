@@ -16,8 +16,10 @@ use squall_linux::bare::BareForwarder;
 use squall_linux::clock;
 use squall_linux::host::Host;
 
-use super::bench::{self, Bench, Retention, SEED, SERVER_ADDRESS};
-use super::{Group, Row, Target, traffic};
+use super::bench::{self, Bench, Retention, SEED};
+use super::row::{Group, Row, Target};
+use super::traffic;
+use crate::link::hosts::SERVER_ADDRESS;
 
 const LASTS: Duration = Duration::from_millis(1_500);
 /// Ethernet carries IP packets of 46 bytes and more without padding; 64 bytes is the usual size in such figures.

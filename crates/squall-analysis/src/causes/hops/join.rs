@@ -10,10 +10,9 @@ use squall_base::record::{FrameLayer, FrameRecord, Outcome, Side};
 use squall_base::{Duration, Time};
 
 use super::super::columns::ExchangeCells;
-use super::super::intake::RequestMarks;
-use super::super::timeline::ServerMarks;
+use super::super::course::ServerTimes;
+use super::super::request_marks::{RequestMarks, ServerMarks};
 use super::super::windows::Windows;
-use super::ServerTimes;
 
 /// The kernel's times of packets inside a host and the stations' own times agree to better than this.
 const CLOCKS_DIFFER_BY: Duration = Duration::from_millis(1);
@@ -163,13 +162,8 @@ impl Leg {
     }
 
     pub(super) fn server_times(&self) -> Option<ServerTimes> {
-        let server = self.server?;
-        Some(ServerTimes {
-            connection: self.server_connection,
-            request_last: server.request_last.map(Time::from_nanos),
-            response_first: server.response_first.map(Time::from_nanos),
-            response_last: server.response_last.map(Time::from_nanos),
-        })
+        let server = self.server.as_ref()?;
+        Some(ServerTimes::of(server, self.server_connection))
     }
 }
 
@@ -226,15 +220,8 @@ fn queued_marks(incoming: &ServerRow, request: &RequestMarks) -> Option<RequestM
         intended: offered,
         taken_up: offered,
         end: request.end.max(offered),
-        slot: None,
-        connected: None,
-        secured: None,
-        written_first: None,
-        written_last: None,
-        connection: None,
-        stream: None,
         outcome: Outcome::Censored,
-        relayed: None,
+        ..RequestMarks::BLANK
     })
 }
 

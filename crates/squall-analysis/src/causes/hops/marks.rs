@@ -5,10 +5,10 @@
 
 use squall_base::record::{Cause, Outcome, Side};
 
-use super::super::course::Stage;
-use super::super::timeline::{ServerMarks, after_failure};
+use super::super::course::{self, Stage};
+use super::super::request_marks::ServerMarks;
+use super::super::timeline::after_failure;
 use super::super::walk::{NEVER, Walk};
-use super::course;
 use super::join::{HopRows, Leg};
 
 /// What the exchange's time on this hop was spent on.

@@ -21,10 +21,11 @@ use squall_base::record::{
 };
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
-use super::course::{self, Course, Detail, HopCourse, ServerTimes, Stage};
+use super::course::{Course, Detail, HopCourse, Stage};
 use super::frames;
-use super::intake::{Inputs, RequestMarks};
+use super::intake::Inputs;
 use super::queue::{Occupancy, QueueShares, Slices};
+use super::request_marks::RequestMarks;
 use super::walk::Span;
 use super::{Attribution, follow};
 use join::{HopRows, Leg};

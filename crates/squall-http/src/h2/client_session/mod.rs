@@ -23,10 +23,9 @@ mod stream;
 use std::collections::VecDeque;
 
 use squall_nghttp2::{
-    Bodies, Body, Error, Handler, HeaderBlock, MAX_WINDOW_BYTES, Options, Setting, UpgradeMethod,
+    Bodies, Body, Error, Handler, HeaderBlock, Http2Session, MAX_WINDOW_BYTES, Options, Setting,
 };
 
-use super::protocol::Session;
 use super::settings::INITIAL_WINDOW_BYTES;
 use crate::streams::Streams;
 use encoder::Encoder;
@@ -137,14 +136,10 @@ impl<H: Handler> ClientSession<H> {
     }
 
     /// Continues from HTTP/1.1 after status 101 (RFC 7540, section 3.2): queues the SETTINGS that HTTP2-Settings
-    /// announced, and expects the response to a request of this method on stream 1.
-    pub(super) fn upgrade(
-        &mut self,
-        settings: &[Setting],
-        method: UpgradeMethod,
-    ) -> Result<(), Error> {
+    /// announced, and expects the response to a request, HEAD or not, on stream 1.
+    pub(super) fn upgrade(&mut self, settings: &[Setting], is_head: bool) -> Result<(), Error> {
         self.submit_settings(settings)?;
-        self.open(1, method == UpgradeMethod::Head);
+        self.open(1, is_head);
         if let Some(stream) = self.streams.find(1) {
             stream.is_sent = true;
         }
@@ -248,15 +243,9 @@ impl<H: Handler> ClientSession<H> {
             _ => self.streams.find(stream).map(|open| &mut open.to_receive),
         }
     }
-
-    fn end(&mut self, stream: u32, trailers: Option<HeaderBlock>) {
-        if self.bodies.end(stream, trailers) {
-            self.enqueue(stream);
-        }
-    }
 }
 
-impl<H: Handler> Session<H> for ClientSession<H> {
+impl<H: Handler> Http2Session<H> for ClientSession<H> {
     fn handler(&self) -> &H {
         &self.handler
     }
@@ -345,29 +334,16 @@ impl<H: Handler> Session<H> for ClientSession<H> {
         Ok(())
     }
 
-    fn body_room(&self, stream: u32) -> usize {
-        self.bodies.room(stream)
+    fn bodies(&self) -> &Bodies {
+        &self.bodies
     }
 
-    fn has_body(&self, stream: u32) -> bool {
-        self.bodies.is_streamed(stream)
+    fn bodies_mut(&mut self) -> &mut Bodies {
+        &mut self.bodies
     }
 
-    fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
-        let (taken, must_resume) = self.bodies.add(stream, bytes);
-        if must_resume {
-            self.enqueue(stream);
-        }
-        Ok(taken)
-    }
-
-    fn end_body(&mut self, stream: u32) -> Result<(), Error> {
-        self.end(stream, None);
-        Ok(())
-    }
-
-    fn end_body_with(&mut self, stream: u32, trailers: &HeaderBlock) -> Result<(), Error> {
-        self.end(stream, Some(trailers.clone()));
+    fn resume(&mut self, stream: u32) -> Result<(), Error> {
+        self.enqueue(stream);
         Ok(())
     }
 }

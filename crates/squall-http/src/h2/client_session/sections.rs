@@ -10,6 +10,7 @@ use squall_nghttp2::{Error, Inflater};
 use super::hpack::changes_table;
 use crate::h2::MAX_HEADER_LIST_BYTES;
 use crate::h2::ear::FIELD_OVERHEAD_BYTES;
+use crate::message::{is_name_in_lower_case, is_relayed_value, parse_content_length};
 
 /// How many sections are cached, and the longest one to cache.
 const MAX_KNOWN: usize = 16;
@@ -147,7 +148,7 @@ impl Facts {
             return true;
         }
         self.has_regular = true;
-        if !is_name(name) || !is_value(value) {
+        if !is_name_in_lower_case(name) || !is_relayed_value(value) {
             return false;
         }
         match name {
@@ -176,9 +177,7 @@ impl Facts {
     }
 
     fn note_length(&mut self, value: &[u8]) {
-        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let number = std::str::from_utf8(value).ok().filter(|_| is_number);
-        match number.and_then(|text| text.parse().ok()) {
+        match parse_content_length(value) {
             Some(length) if self.length.is_none() => self.length = Some(length),
             _ => self.blame("an ambiguous or malformed content-length"),
         }
@@ -198,23 +197,6 @@ impl Facts {
     fn blame(&mut self, fault: &'static str) {
         self.fault.get_or_insert(fault);
     }
-}
-
-/// Whether this is a field name in lower case (RFC 9110, section 5.1; RFC 9113, section 8.2.1).
-fn is_name(name: &[u8]) -> bool {
-    let is_token = |byte: &u8| {
-        matches!(byte, b'a'..=b'z' | b'0'..=b'9')
-            || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')
-            || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
-    };
-    !name.is_empty() && name.iter().all(is_token)
-}
-
-/// Whether this is a field value: no control characters, no white space at either end (RFC 9113, section 8.2.1).
-fn is_value(value: &[u8]) -> bool {
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    let is_text = |byte: &u8| matches!(byte, b'\t' | 0x20..=0x7e | 0x80..);
-    !is_blank(value.first()) && !is_blank(value.last()) && value.iter().all(is_text)
 }
 
 #[cfg(test)]

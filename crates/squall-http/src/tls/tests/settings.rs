@@ -41,7 +41,7 @@ fn impossible_settings_are_refused_by_name() {
     }
     let client = ClientContext::new(&settings, &[], &Trust::Anyone).unwrap();
     let named = Session::client(&client, Some("a\0b"));
-    assert!(matches!(named, Err(SetupError::ServerName { .. })));
+    assert!(matches!(named, Err(SetupError::ServerName(_))));
 }
 
 #[test]

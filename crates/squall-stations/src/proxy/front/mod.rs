@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::Side;
-use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Trailers, h3};
+use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Streams, Trailers, h3};
 
 use super::exchange::{ExchangeKey, RecordOwner};
 use crate::log::StationLog;
@@ -23,6 +23,14 @@ pub(super) enum FrontKey {
     Tcp(u32),
     /// Over QUIC: the listener, and the connection's number there.
     Quic { listener: u32, connection: u32 },
+}
+
+/// The exchanges on a client's connection.
+#[derive(Default)]
+pub(super) struct OpenExchanges {
+    pub(super) streams: Streams<StreamId, ExchangeKey>,
+    /// Those whose responses wait for room.
+    pub(super) blocked: Vec<ExchangeKey>,
 }
 
 /// Why a client's exchange is reset.
@@ -39,7 +47,7 @@ pub(super) struct Fronts {
     pub(super) log: StationLog,
     pub(super) tcp: Vec<Option<Box<TcpFront>>>,
     free: Vec<u32>,
-    pub(super) quic: Vec<Option<Box<QuicFront>>>,
+    pub(super) quic: Vec<QuicFront>,
     /// Connections that may have something to write.
     dirty: Vec<FrontKey>,
     /// TCP connections with more to read than was read.
@@ -73,10 +81,6 @@ impl Fronts {
         self.tcp.get_mut(id as usize)?.as_deref_mut()
     }
 
-    pub(super) fn quic_mut(&mut self, listener: u32) -> Option<&mut QuicFront> {
-        self.quic.get_mut(listener as usize)?.as_deref_mut()
-    }
-
     /// Removes a TCP connection that has ended.
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<TcpFront>> {
         let front = self.tcp.get_mut(id as usize)?.take()?;
@@ -86,13 +90,7 @@ impl Fronts {
 
     /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
     pub(super) fn touch(&mut self, at: FrontKey) {
-        let is_dirty = match at {
-            FrontKey::Tcp(id) => self.tcp_mut(id).map(|front| &mut front.is_dirty),
-            FrontKey::Quic { listener, .. } => {
-                self.quic_mut(listener).map(|front| &mut front.is_dirty)
-            }
-        };
-        if let Some(is_dirty) = is_dirty
+        if let Some(is_dirty) = self.is_dirty(at)
             && !std::mem::replace(is_dirty, true)
         {
             self.dirty.push(at);
@@ -101,19 +99,17 @@ impl Fronts {
 
     pub(super) fn take_dirty(&mut self) -> Option<FrontKey> {
         let at = self.dirty.pop()?;
-        match at {
-            FrontKey::Tcp(id) => {
-                if let Some(front) = self.tcp_mut(id) {
-                    front.is_dirty = false;
-                }
-            }
-            FrontKey::Quic { listener, .. } => {
-                if let Some(front) = self.quic_mut(listener) {
-                    front.is_dirty = false;
-                }
-            }
+        if let Some(is_dirty) = self.is_dirty(at) {
+            *is_dirty = false;
         }
         Some(at)
+    }
+
+    fn is_dirty(&mut self, at: FrontKey) -> Option<&mut bool> {
+        match at {
+            FrontKey::Tcp(id) => self.tcp_mut(id).map(|front| &mut front.is_dirty),
+            FrontKey::Quic { listener, .. } => Some(&mut self.quic[listener as usize].is_dirty),
+        }
     }
 
     /// The streams of a connection, which also gets a turn to write.
@@ -131,80 +127,42 @@ impl Fronts {
             FrontKey::Quic {
                 listener,
                 connection,
-            } => match self.quic_mut(listener) {
-                Some(front) => front.engine().streams(connection),
-                None => ServerStreams::None,
-            },
+            } => self.quic[listener as usize].engine().streams(connection),
+        }
+    }
+
+    fn open(&mut self, at: FrontKey) -> Option<&mut OpenExchanges> {
+        match at {
+            FrontKey::Tcp(id) => self.tcp_mut(id).map(|front| &mut front.open),
+            FrontKey::Quic {
+                listener,
+                connection,
+            } => self.quic[listener as usize].open(connection),
         }
     }
 
     /// The exchange on a stream.
     pub(super) fn key(&mut self, at: FrontKey, stream: StreamId) -> Option<ExchangeKey> {
-        let streams = match at {
-            FrontKey::Tcp(id) => &mut self.tcp_mut(id)?.streams,
-            FrontKey::Quic {
-                listener,
-                connection,
-            } => self.quic_mut(listener)?.streams(connection)?,
-        };
-        streams.find(stream).copied()
+        self.open(at)?.streams.find(stream).copied()
     }
 
     pub(super) fn insert(&mut self, at: FrontKey, stream: StreamId, key: ExchangeKey) {
-        match at {
-            FrontKey::Tcp(id) => {
-                if let Some(front) = self.tcp_mut(id) {
-                    front.streams.insert(stream, key);
-                }
-            }
-            FrontKey::Quic {
-                listener,
-                connection,
-            } => {
-                let front = self.quic_mut(listener);
-                if let Some(streams) = front.and_then(|front| front.streams(connection)) {
-                    streams.insert(stream, key);
-                }
-            }
+        if let Some(open) = self.open(at) {
+            open.streams.insert(stream, key);
         }
     }
 
     /// Forgets a stream that is over.
     pub(super) fn forget(&mut self, at: FrontKey, stream: StreamId) {
-        match at {
-            FrontKey::Tcp(id) => {
-                if let Some(front) = self.tcp_mut(id) {
-                    front.streams.remove(stream);
-                }
-            }
-            FrontKey::Quic {
-                listener,
-                connection,
-            } => {
-                let front = self.quic_mut(listener);
-                if let Some(streams) = front.and_then(|front| front.streams(connection)) {
-                    streams.remove(stream);
-                }
-            }
+        if let Some(open) = self.open(at) {
+            open.streams.remove(stream);
         }
     }
 
     /// Notes that the body of a response waits for room on this connection.
     pub(super) fn block(&mut self, at: FrontKey, key: ExchangeKey) {
-        match at {
-            FrontKey::Tcp(id) => {
-                if let Some(front) = self.tcp_mut(id) {
-                    front.blocked.push(key);
-                }
-            }
-            FrontKey::Quic {
-                listener,
-                connection,
-            } => {
-                if let Some(front) = self.quic_mut(listener) {
-                    front.block(connection, key);
-                }
-            }
+        if let Some(open) = self.open(at) {
+            open.blocked.push(key);
         }
     }
 
@@ -226,8 +184,7 @@ impl Fronts {
                 listener,
                 connection,
             } => {
-                let front = self.quic_mut(listener);
-                let number = front.map_or(0, |front| front.number(connection));
+                let number = self.quic[listener as usize].number(connection);
                 (number, Protocol::H3)
             }
         };

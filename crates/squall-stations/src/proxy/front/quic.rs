@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 
 use squall_base::{Duration, Time};
 use squall_http::h3;
-use squall_http::{Field, Inbox, ServerEvent, StreamId, Streams};
+use squall_http::{Inbox, ServerEvent, StreamId};
 use squall_linux::clock;
 
+use super::OpenExchanges;
 use crate::Buffers;
 use crate::accept::{Handshake, QuicEndpoint};
 use crate::log::StationLog;
@@ -25,21 +26,14 @@ struct Peer {
     /// Its number in the records.
     number: u32,
     address: SocketAddr,
-    streams: Streams<StreamId, ExchangeKey>,
-    blocked: Vec<ExchangeKey>,
+    open: OpenExchanges,
     handshake: Handshake,
     /// When a request or a response last made progress.
     last_progress: Time,
 }
 
-/// What arrived with one datagram, or was heard while something was sent.
-#[derive(Debug)]
-pub(in crate::proxy) struct ConnectionEvents {
-    pub(in crate::proxy) connection: u32,
-    pub(in crate::proxy) events: Vec<ServerEvent>,
-    pub(in crate::proxy) bodies: Vec<u8>,
-    pub(in crate::proxy) trailers: Vec<(StreamId, Vec<Field>)>,
-}
+/// A connection, and what arrived on it with one datagram or was heard while something was sent.
+pub(in crate::proxy) type ConnectionEvents = (u32, Inbox<ServerEvent>);
 
 impl QuicFront {
     pub(in crate::proxy) fn new(endpoint: QuicEndpoint) -> QuicFront {
@@ -63,13 +57,8 @@ impl QuicFront {
         &mut self.endpoint.engine
     }
 
-    pub(in crate::proxy) fn streams(
-        &mut self,
-        connection: u32,
-    ) -> Option<&mut Streams<StreamId, ExchangeKey>> {
-        self.peers
-            .get_mut(&connection)
-            .map(|peer| &mut peer.streams)
+    pub(in crate::proxy) fn open(&mut self, connection: u32) -> Option<&mut OpenExchanges> {
+        self.peers.get_mut(&connection).map(|peer| &mut peer.open)
     }
 
     pub(in crate::proxy) fn number(&self, connection: u32) -> u32 {
@@ -80,25 +69,12 @@ impl QuicFront {
         self.peers.get(&connection).map(|peer| peer.address)
     }
 
-    pub(in crate::proxy) fn block(&mut self, connection: u32, key: ExchangeKey) {
-        if let Some(peer) = self.peers.get_mut(&connection) {
-            peer.blocked.push(key);
-        }
-    }
-
-    /// Takes the exchanges whose responses wait for room on a connection.
-    pub(in crate::proxy) fn take_blocked(&mut self, connection: u32) -> Vec<ExchangeKey> {
-        self.peers
-            .get_mut(&connection)
-            .map_or_else(Vec::new, |peer| std::mem::take(&mut peer.blocked))
-    }
-
     /// Connections with responses that wait for room.
     pub(in crate::proxy) fn blocked_connections(&self) -> Vec<u32> {
         let blocked = self
             .peers
             .iter()
-            .filter(|(_, peer)| !peer.blocked.is_empty());
+            .filter(|(_, peer)| !peer.open.blocked.is_empty());
         blocked.map(|(connection, _)| *connection).collect()
     }
 
@@ -121,8 +97,7 @@ impl QuicFront {
                 Peer {
                     number,
                     address,
-                    streams: Streams::default(),
-                    blocked: Vec::new(),
+                    open: OpenExchanges::default(),
                     handshake: Handshake::default(),
                     last_progress: clock::now(),
                 }
@@ -161,7 +136,7 @@ impl QuicFront {
         loop {
             let ended = self.endpoint.engine.take_ended()?;
             if let Some(peer) = self.peers.get_mut(&ended.connection) {
-                let open = peer.streams.drain().collect();
+                let open = peer.open.streams.drain().collect();
                 self.endpoint.record_ended(&ended, peer.number, log);
                 return Some((ended.connection, open));
             }
@@ -178,7 +153,7 @@ impl QuicFront {
     pub(in crate::proxy) fn sweep(&mut self, now: Time, idle: Duration) -> bool {
         let mut has_idle = false;
         for (&connection, peer) in &self.peers {
-            if peer.streams.is_empty() && peer.last_progress + idle <= now {
+            if peer.open.streams.is_empty() && peer.last_progress + idle <= now {
                 self.endpoint.engine.close(connection, h3::code::NO_ERROR);
                 has_idle = true;
             }
@@ -217,12 +192,8 @@ impl Peer {
         }
         if !inbox.events.is_empty() {
             self.last_progress = clock::now();
-            arrived.push(ConnectionEvents {
-                connection,
-                events: std::mem::take(&mut inbox.events),
-                bodies: std::mem::take(&mut inbox.bodies),
-                trailers: std::mem::take(&mut inbox.trailers),
-            });
+            let next = Inbox::new(inbox.wants());
+            arrived.push((connection, std::mem::replace(inbox, next)));
         }
         inbox.clear();
     }

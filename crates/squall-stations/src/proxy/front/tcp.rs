@@ -7,8 +7,9 @@ use std::io;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
-use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent, StreamId, Streams};
+use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent};
 
+use super::OpenExchanges;
 use crate::accept::{Drained, Received, TcpConnection, Written};
 use crate::log::StationLog;
 use crate::proxy::exchange::ExchangeKey;
@@ -36,9 +37,7 @@ pub(in crate::proxy) enum ReadOutcome {
 /// A client's connection over TCP.
 pub(in crate::proxy) struct TcpFront {
     pub(in crate::proxy) tcp: TcpConnection,
-    pub(in crate::proxy) streams: Streams<StreamId, ExchangeKey>,
-    /// Exchanges whose responses wait for room.
-    pub(in crate::proxy) blocked: Vec<ExchangeKey>,
+    pub(in crate::proxy) open: OpenExchanges,
     /// HTTP/1.1: pipelined requests that wait for the responses to those before them.
     pub(in crate::proxy) waiting: VecDeque<ExchangeKey>,
     /// HTTP/1.1: the request that violated the protocol, to which the engine itself responds, last.
@@ -55,8 +54,7 @@ impl TcpFront {
     pub(in crate::proxy) fn new(tcp: TcpConnection) -> TcpFront {
         TcpFront {
             tcp,
-            streams: Streams::default(),
-            blocked: Vec::new(),
+            open: OpenExchanges::default(),
             waiting: VecDeque::new(),
             refused: None,
             is_serving: false,
@@ -90,7 +88,7 @@ impl TcpFront {
 
     /// Whether nothing is open except a request that still has to be refused.
     pub(in crate::proxy) fn is_idle(&self) -> bool {
-        (self.streams.iter()).all(|(_, key)| self.refused == Some(*key))
+        (self.open.streams.iter()).all(|(_, key)| self.refused == Some(*key))
     }
 
     /// Whether everything was sent, and only the client's end is awaited.

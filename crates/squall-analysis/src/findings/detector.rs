@@ -1,0 +1,31 @@
+//! What a detector is: the name of a pathology, what is always said about it, and the function that detects it.
+//!
+//! It detects nothing itself: each detector has a file of its own, and `findings` lists them all. They look at a `Case` and
+//! return a `Detection`.
+
+use squall_base::record::Cause;
+
+use super::case::Case;
+use super::finding::Detection;
+
+/// What a detector looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The whole path.
+    Path,
+    /// One link: of several, one after the other.
+    Link,
+}
+
+/// One pathology: what it is, and how to detect it.
+pub(super) struct Detector {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// Two sentences.
+    pub(super) explanation: &'static str,
+    pub(super) scope: Scope,
+    /// The causes of response time that it explains; empty if its cost is not a time, or no cause of its own.
+    pub(super) causes: &'static [Cause],
+    /// Evidence, or nothing.
+    pub(super) detect: fn(&Case<'_>) -> Option<Detection>,
+}

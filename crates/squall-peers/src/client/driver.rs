@@ -1,0 +1,90 @@
+//! What squall knows about a load generator: the contract of all of them, and which parts of a row its log fills.
+//!
+//! Each program has its own file next to this one. `run` starts them, `read` reads their logs.
+
+use super::order::ClientOrder;
+use super::row::RowFormat;
+use crate::driver::{Refusal, order_refusal};
+use crate::find::{FindError, InstalledProgram, SearchPath, Version, find_program};
+use crate::order::Invocation;
+
+/// What a program's log reports of a request, in addition to its end and its outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportedFields {
+    /// What `intended` and `taken_up` really are.
+    pub intended: &'static str,
+    /// When its connection was open, and when it was secured.
+    pub connecting: bool,
+    /// When it was written.
+    pub writing: bool,
+    /// When the first byte of its response arrived.
+    pub first_byte: bool,
+    /// How large its response's body was.
+    pub response_body: bool,
+    /// Which virtual user sent it.
+    pub user: bool,
+    /// Which protocol was really spoken. Any other than the requested one is an error.
+    pub protocol: bool,
+}
+
+/// A load generator.
+pub trait ClientDriver: Sync {
+    /// Its name in recipes.
+    fn name(&self) -> &str;
+
+    /// The name of its executable.
+    fn program(&self) -> &str {
+        self.name()
+    }
+
+    /// How to install it.
+    fn install_hint(&self) -> &str;
+
+    /// The arguments that make it print its version; `None`: it is not asked.
+    fn version_arguments(&self) -> Option<&'static [&'static str]>;
+
+    /// What its log reports.
+    fn reported_fields(&self) -> ReportedFields;
+
+    /// Its command line and files, or why it cannot generate this load.
+    fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal>;
+
+    /// The file of its rows, in the order's folder, and their format. `None`: it reports no requests.
+    fn rows(&self) -> Option<(&str, RowFormat)>;
+
+    /// Whether its rows are read from stderr, each with its time of arrival, and kept in the file of `rows`.
+    fn has_rows_on_stderr(&self) -> bool {
+        false
+    }
+
+    /// Whether it loads pages, and nothing else.
+    fn loads_pages(&self) -> bool {
+        false
+    }
+
+    /// Looks for the program.
+    fn find(&self, search: &SearchPath) -> Result<InstalledProgram, FindError> {
+        find_program(
+            self.program(),
+            self.install_hint(),
+            self.version_arguments(),
+            search,
+        )
+    }
+
+    /// Checks the order and returns what it takes to start the program.
+    fn render(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal> {
+        order.check(self.name())?;
+        match (self.loads_pages(), order.page.is_some()) {
+            (true, false) => {
+                return Err(order_refusal(
+                    self.name(),
+                    "it loads pages, and nothing else",
+                ));
+            }
+            (false, true) => return Err(order_refusal(self.name(), "it loads no pages")),
+            _ => {}
+        }
+        self.configure(order, version)
+    }
+}

@@ -1,0 +1,79 @@
+//! Settings of one side that are each valid but contradict each other.
+//!
+//! Where the settings come from does not matter here, nor where in a text the contradiction is reported: `read` does that
+//! for recipes. `settings` exports both for the command line.
+
+use squall_base::Bytes;
+use squall_base::plan::{Protocol, SideSettings, TlsVersion, Version, WindowUpdates};
+use thiserror::Error;
+
+/// Settings that are each valid but contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Conflict {
+    /// No version of TLS is left.
+    #[error("TLS versions from {min} to {max}")]
+    TlsVersions {
+        /// The oldest that is allowed.
+        min: TlsVersion,
+        /// The newest that is allowed.
+        max: TlsVersion,
+    },
+    /// QUIC needs TLS 1.3 (RFC 9001, section 4.2).
+    #[error("HTTP/3 with TLS {max} at most")]
+    OldTlsInQuic {
+        /// The newest that is allowed.
+        max: TlsVersion,
+    },
+    /// Window updates that are never sent, because the window is used up before one is due.
+    #[error("window updates every {every} with a window of {window}")]
+    UpdatesBeyondWindow {
+        /// After how many bytes an update is due.
+        every: Bytes,
+        /// The window that is used up before that.
+        window: Bytes,
+    },
+}
+
+/// Checks that the settings do not contradict each other on a hop of that protocol. Parts that the protocol does not use
+/// are ignored.
+///
+/// # Errors
+/// The first contradiction.
+pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict> {
+    let (min, max) = (settings.tls.min_version, settings.tls.max_version);
+    if protocol == Protocol::H3 && max < TlsVersion::Tls13 {
+        return Err(Conflict::OldTlsInQuic { max });
+    }
+    if protocol.is_secure() && min > max {
+        return Err(Conflict::TlsVersions { min, max });
+    }
+    let http2 = &settings.http2;
+    let window = http2.stream_window.min(http2.connection_window);
+    match http2.window_updates {
+        WindowUpdates::Every(every) if protocol.version() == Version::Http2 && every > window => {
+            Err(Conflict::UpdatesBeyondWindow { every, window })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Conflict {
+    /// What was expected instead.
+    pub fn expected(&self) -> &'static str {
+        match self {
+            Conflict::TlsVersions { .. } => "a `min_version` that is no newer than `max_version`",
+            Conflict::OldTlsInQuic { .. } => "`max_version` \"1.3\", which QUIC needs",
+            Conflict::UpdatesBeyondWindow { .. } => {
+                "updates that are due before the window of a stream or connection is used up"
+            }
+        }
+    }
+
+    /// The table that the settings are in.
+    pub(crate) fn table(&self) -> &'static str {
+        match self {
+            Conflict::TlsVersions { .. } | Conflict::OldTlsInQuic { .. } => "tls",
+            Conflict::UpdatesBeyondWindow { .. } => "http2",
+        }
+    }
+}

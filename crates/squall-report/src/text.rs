@@ -1,0 +1,95 @@
+//! What all texts for a terminal have in common: colours, wrapping, aligned columns, and that foreign text cannot control
+//! the terminal.
+//!
+//! It does not know what a text says, and does not query the terminal.
+
+/// Narrower texts would be unreadable.
+pub(crate) const WIDTH_AT_LEAST: usize = 40;
+
+/// Whether to use the terminal's colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text, for files and pipes.
+    Plain,
+    /// ANSI escape sequences (ECMA-48, SGR).
+    Ansi,
+}
+
+/// The weight of a piece of text.
+#[derive(Clone, Copy)]
+pub(crate) enum Style {
+    Plain,
+    Bold,
+    Faint,
+    Warning,
+}
+
+impl Colour {
+    /// `text` in a style.
+    pub(crate) fn styled(self, style: Style, text: &str) -> String {
+        let code = match (self, style) {
+            (Colour::Plain, _) | (_, Style::Plain) => return text.to_owned(),
+            (Colour::Ansi, Style::Bold) => 1,
+            (Colour::Ansi, Style::Faint) => 2,
+            (Colour::Ansi, Style::Warning) => 33,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// Words as lines of at most `width` characters. Lines begin with `indent`, and all but the first with two more spaces.
+/// `shown` is what a line has of a word.
+pub(crate) fn wrapped<W: AsRef<str>>(
+    words: impl IntoIterator<Item = W>,
+    width: usize,
+    indent: &str,
+    shown: impl Fn(&str) -> String,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = indent.to_owned();
+    let mut has_word = false;
+    for word in words {
+        let word = word.as_ref();
+        if has_word && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut line, format!("{indent}  ")));
+            has_word = false;
+        }
+        if has_word {
+            line.push(' ');
+        }
+        line += &shown(word);
+        has_word = true;
+    }
+    lines.push(line);
+    lines
+}
+
+/// Rows with the first column aligned left and the others right, two spaces apart and indented by two.
+pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let len = |row: &Vec<String>, column| {
+        row.get(column)
+            .map_or(0, |field: &String| field.chars().count())
+    };
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().map(|row| len(row, column)).max().unwrap_or(0))
+        .collect();
+    let line = |row: &Vec<String>| {
+        let mut line = String::new();
+        for (column, (field, width)) in row.iter().zip(&widths).enumerate() {
+            line += &match column {
+                0 => format!("  {field:<width$}"),
+                _ => format!("  {field:>width$}"),
+            };
+        }
+        line
+    };
+    rows.iter().map(line).collect()
+}
+
+/// `text` with its control characters replaced, so that a terminal only prints it.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}

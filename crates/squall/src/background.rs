@@ -1,0 +1,22 @@
+//! Threads for work that can wait, such as writing records. They yield to all others, so they disturb no measurement.
+//!
+//! What a thread does, and what becomes of its errors, is up to the caller.
+
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result};
+use squall_linux::scheduling;
+
+/// Starts a thread of this name at background priority.
+pub(crate) fn start<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            scheduling::make_background();
+            work()
+        })
+        .context("cannot start a thread that writes records")
+}

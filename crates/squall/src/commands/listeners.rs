@@ -1,0 +1,206 @@
+//! The listeners of `squall serve` and `squall proxy`: where they listen, with which protocols and which certificate.
+//!
+//! Only the flags and what they turn into; squall-stations opens the sockets.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use squall_base::plan::{Protocol, SideSettings, Version};
+use squall_http::tls;
+use squall_stations::server::{Listener, ListenerProtocol};
+
+use crate::environment::certificate_validity;
+use crate::outcome::BadInput;
+use crate::output::eprint;
+
+/// Listening addresses: a port (of 127.0.0.1) or ADDRESS:PORT; port 0 takes any free port.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Listeners: PORT or ADDRESS:PORT, each may be repeated")]
+pub(super) struct Listeners {
+    /// HTTP/1.1 without TLS
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h1: Vec<SocketAddr>,
+    /// HTTP/1.1 over TLS
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h1s: Vec<SocketAddr>,
+    /// HTTP/2 without TLS, with prior knowledge
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h2c: Vec<SocketAddr>,
+    /// HTTP/2 over TLS
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h2: Vec<SocketAddr>,
+    /// HTTP/2 or HTTP/1.1 over TLS, as ALPN negotiates
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    https: Vec<SocketAddr>,
+    /// HTTP/3
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h3: Vec<SocketAddr>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "The certificate")]
+pub(super) struct Certificate {
+    /// Certificate with its chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Name or address to include in the generated certificate (may be repeated)
+    #[arg(long, value_name = "NAME", conflicts_with = "cert")]
+    name: Vec<String>,
+    /// Write the generated certificate to this file (PEM)
+    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
+    write_cert: Option<PathBuf>,
+}
+
+/// Listeners that have been asked for, in the order in which they are opened.
+pub(super) struct RequestedListeners(Vec<(ListenerKind, SocketAddr)>);
+
+impl RequestedListeners {
+    /// The protocols whose settings they need.
+    pub(super) fn protocols(&self) -> Vec<Protocol> {
+        let kinds = self.0.iter();
+        kinds.flat_map(|(kind, _)| kind.protocols()).collect()
+    }
+
+    /// Gives them their settings and, if one of them needs it, the certificate.
+    pub(super) fn set_up(
+        &self,
+        side: &SideSettings,
+        certificate: &Certificate,
+    ) -> Result<Vec<Listener>> {
+        let is_secure = self.protocols().into_iter().any(Protocol::is_secure);
+        let identity = is_secure.then(|| certificate.identity()).transpose()?;
+        let listener = |(kind, address): &(ListenerKind, SocketAddr)| {
+            Ok(Listener {
+                address: *address,
+                protocol: kind.listener_protocol(side, identity.as_ref())?,
+            })
+        };
+        self.0.iter().map(listener).collect()
+    }
+
+    /// Prints the addresses that they listen on, which are in the same order.
+    pub(super) fn print_listening(&self, addresses: &[SocketAddr]) {
+        for ((kind, _), address) in self.0.iter().zip(addresses) {
+            eprint(format_args!("listening {} on {address}\n", kind.name()));
+        }
+    }
+}
+
+impl Listeners {
+    /// The listeners that were asked for, or the usual three.
+    pub(super) fn requested(&self) -> RequestedListeners {
+        let all = [
+            (ListenerKind::One(Protocol::H1), &self.h1),
+            (ListenerKind::One(Protocol::H1s), &self.h1s),
+            (ListenerKind::One(Protocol::H2c), &self.h2c),
+            (ListenerKind::One(Protocol::H2), &self.h2),
+            (ListenerKind::Https, &self.https),
+            (ListenerKind::One(Protocol::H3), &self.h3),
+        ];
+        let requested: Vec<_> = all
+            .into_iter()
+            .flat_map(|(kind, addresses)| addresses.iter().map(move |address| (kind, *address)))
+            .collect();
+        if !requested.is_empty() {
+            return RequestedListeners(requested);
+        }
+        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        RequestedListeners(vec![
+            (ListenerKind::One(Protocol::H1), local(8080)),
+            (ListenerKind::Https, local(8443)),
+            (ListenerKind::One(Protocol::H3), local(8443)),
+        ])
+    }
+}
+
+impl Certificate {
+    fn identity(&self) -> Result<tls::Identity> {
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            let read = |path: &PathBuf| {
+                std::fs::read(path).map_err(|error| {
+                    BadInput::new(format!("cannot read {}: {error}", path.display()))
+                })
+            };
+            return tls::Identity::from_pem(&read(cert)?, &read(key)?).map_err(|error| {
+                BadInput::new(format!(
+                    "cannot use the certificate {} with the key {}: {error}",
+                    cert.display(),
+                    key.display()
+                ))
+                .into()
+            });
+        }
+        let mut names = vec!["localhost", "127.0.0.1", "::1"];
+        names.extend(self.name.iter().map(String::as_str));
+        let identity = tls::Identity::self_signed(&names, certificate_validity())
+            .context("cannot make a certificate")?;
+        if let Some(path) = &self.write_cert {
+            let pem = identity.chain_pem().context("cannot write a certificate")?;
+            std::fs::write(path, pem)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(identity)
+    }
+}
+
+/// A kind of listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListenerKind {
+    One(Protocol),
+    /// HTTP/2 or HTTP/1.1, as ALPN negotiates.
+    Https,
+}
+
+impl ListenerKind {
+    fn name(self) -> &'static str {
+        match self {
+            ListenerKind::One(protocol) => protocol.name(),
+            ListenerKind::Https => "https",
+        }
+    }
+
+    /// The protocols whose settings it needs.
+    fn protocols(self) -> Vec<Protocol> {
+        match self {
+            ListenerKind::One(protocol) => vec![protocol],
+            ListenerKind::Https => vec![Protocol::H2, Protocol::H1s],
+        }
+    }
+
+    fn listener_protocol(
+        self,
+        side: &SideSettings,
+        identity: Option<&tls::Identity>,
+    ) -> Result<ListenerProtocol> {
+        let offers: &[&str] = match self {
+            ListenerKind::One(Protocol::H1) => return Ok(ListenerProtocol::Plain(Version::Http1)),
+            ListenerKind::One(Protocol::H2c) => return Ok(ListenerProtocol::Plain(Version::Http2)),
+            ListenerKind::One(Protocol::H1s) => &["http/1.1"],
+            ListenerKind::One(Protocol::H2) => &["h2"],
+            ListenerKind::Https => &["h2", "http/1.1"],
+            ListenerKind::One(Protocol::H3) => {
+                let identity = identity.context("HTTP/3 needs a certificate")?;
+                return Ok(ListenerProtocol::Quic(identity.clone()));
+            }
+        };
+        let identity = identity.context("TLS needs a certificate")?;
+        let context = tls::ServerContext::new(&side.tls, offers, identity);
+        Ok(ListenerProtocol::Secure(
+            context.context("cannot set up TLS")?,
+        ))
+    }
+}
+
+/// Parses a port of 127.0.0.1, or an address with a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    text.parse().map_err(|_| {
+        "expected a port or an address with one, such as 8080 or [::1]:8080".to_owned()
+    })
+}

@@ -1,0 +1,87 @@
+//! What users name on the command line: a recipe, or the folder of a run. Finds it, and says what is missing.
+//!
+//! Nothing is checked beyond that: squall-recipe reads recipes, squall-record reads folders. Used by the commands here,
+//! `run` and `explain`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use squall_base::plan::Plan;
+use squall_recipe::bundled;
+use squall_record::{RunFolder, TrialFolder, read_plan};
+
+use crate::outcome::BadInput;
+use crate::recordings::SiblingFiles;
+
+/// A recipe's text, its name for messages, and the files that it refers to.
+pub(crate) struct RecipeText {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) files: SiblingFiles,
+}
+
+/// Finds a recipe. A path (with a `/` or ending in `.toml`) is read; a name is looked up in ./recipes/, then among the
+/// bundled recipes.
+pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
+    let read = |path: &Path| match fs::read_to_string(path) {
+        Ok(text) => Ok(RecipeText {
+            name: path.display().to_string(),
+            text,
+            files: SiblingFiles::recipe(path),
+        }),
+        Err(error) => Err(BadInput::new(format!(
+            "cannot read the recipe {}: {error}",
+            path.display()
+        ))),
+    };
+    if wanted.contains('/') || wanted.ends_with(".toml") {
+        return read(Path::new(wanted));
+    }
+    let beside = Path::new("recipes").join(format!("{wanted}.toml"));
+    if beside.is_file() {
+        return read(&beside);
+    }
+    match bundled().iter().find(|(name, _)| *name == wanted) {
+        Some((name, text)) => Ok(RecipeText {
+            name: format!("recipes/{name}.toml"),
+            text: (*text).to_owned(),
+            files: SiblingFiles::bundled(),
+        }),
+        None => {
+            let known: Vec<&str> = bundled().iter().map(|(name, _)| *name).collect();
+            Err(BadInput::new(format!(
+                "there is no recipe {wanted:?}: neither {} nor one of the bundled ({}). \
+                 A file is named by its path, such as ./{wanted}.toml",
+                beside.display(),
+                known.join(", ")
+            )))
+        }
+    }
+}
+
+/// Opens the folder of a run that the user named, and reads its plan.
+pub(crate) fn open_run(path: &Path) -> Result<(RunFolder, Plan), BadInput> {
+    let opened = RunFolder::open(path).and_then(|folder| {
+        let plan = read_plan(folder.plan())?;
+        Ok((folder, plan))
+    });
+    opened.map_err(|error| {
+        BadInput::new(format!(
+            "{} is not the folder of a run, as `squall run` makes them: {error}",
+            path.display()
+        ))
+    })
+}
+
+/// The complete trials of a run, of which there must be at least one. `purpose` is what they are for: `report`.
+pub(crate) fn complete_trials(folder: &RunFolder, purpose: &str) -> Result<Vec<TrialFolder>> {
+    let trials = folder.complete_trials()?;
+    if trials.is_empty() {
+        bail!(
+            "no trial of {} is complete, so there is nothing to {purpose}",
+            folder.root().display()
+        );
+    }
+    Ok(trials)
+}

@@ -1,0 +1,414 @@
+//! `squall explain`: the slowest requests of a run with their timelines, one request, or one moment.
+//!
+//! This file finds the trials and reads their tables; `import` does the same for captures. squall-analysis (`explain`)
+//! interprets them, squall-report formats the text. Trials are read one at a time. `arguments` has the flags.
+
+mod arguments;
+mod import;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+use squall_analysis::causes::PathShape;
+use squall_analysis::explain::{Explanation, Moment, Tables, explain, moment, slowest};
+use squall_base::plan::Trial;
+use squall_base::record::{CausesRecord, RequestRecord, TrialRecord, Validity};
+use squall_base::{Duration, Time};
+use squall_record::{
+    RunFolder, TrialFolder, read_causes, read_exchanges, read_frames, read_packets, read_requests,
+    read_sockets,
+};
+use squall_report::explain as words;
+
+use crate::commands::named::complete_trials;
+use crate::outcome::{BadInput, CommandOutcome};
+use crate::output::{eprint, print, print_json};
+pub(crate) use arguments::Arguments;
+use arguments::no_such_request;
+use import::Import;
+
+/// A selected trial.
+struct SelectedTrial {
+    folder: TrialFolder,
+    record: TrialRecord,
+}
+
+/// The output of --json: one entry for each trial that has results.
+#[derive(Serialize)]
+struct TrialExplanation<'a> {
+    trial: String,
+    variant: &'a str,
+    condition: String,
+    /// Counted from 1.
+    repetition: u32,
+    valid: bool,
+    /// The first arrival of the load, counted from the trial's epoch.
+    load_start_ns: Duration,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<Explanation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moment: Option<Moment>,
+}
+
+impl<'a> TrialExplanation<'a> {
+    fn of(selected: &'a SelectedTrial) -> TrialExplanation<'a> {
+        let trial = &selected.record.trial;
+        TrialExplanation {
+            trial: trial.folder(),
+            variant: &trial.variant.name,
+            condition: trial.condition.to_string(),
+            repetition: trial.repetition + 1,
+            valid: is_valid(&selected.record),
+            load_start_ns: selected.record.load_start,
+            requests: Vec::new(),
+            moment: None,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    if let Some(folder) = Import::of(&arguments.run)? {
+        return import::run(arguments, &folder);
+    }
+    let selected = select_trials(arguments)?;
+    let entries = match (arguments.request, arguments.at) {
+        (Some(request), _) => vec![one_request(only_trial(&selected, arguments)?, request)?],
+        (None, Some(at)) => vec![one_moment(
+            only_trial(&selected, arguments)?,
+            at,
+            arguments.around,
+        )?],
+        (None, None) => slowest_of_cells(&selected, arguments.worst)?,
+    };
+    show(&selected, &entries, arguments)?;
+    Ok(CommandOutcome::Success)
+}
+
+/// The trials that the arguments select.
+fn select_trials(arguments: &Arguments) -> Result<Vec<SelectedTrial>> {
+    let mut selected = Vec::new();
+    for folder in folders(&arguments.run)? {
+        let record = folder.read_record()?;
+        if is_selected(&record.trial, arguments) {
+            selected.push(SelectedTrial { folder, record });
+        }
+    }
+    if selected.is_empty() {
+        return Err(BadInput::new(format!(
+            "no complete trial of {} is of that variant, condition and repetition; `squall report {0}` lists them",
+            arguments.run.display()
+        ))
+        .into());
+    }
+    Ok(selected)
+}
+
+fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
+    if let Some(trial) = TrialFolder::complete(path) {
+        return Ok(vec![trial]);
+    }
+    let run = RunFolder::open(path).map_err(|error| {
+        BadInput::new(format!(
+            "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes them, nor that of a capture, \
+             as `squall import pcap` does: {error}",
+            path.display()
+        ))
+    })?;
+    complete_trials(&run, "explain")
+}
+
+fn is_selected(trial: &Trial, arguments: &Arguments) -> bool {
+    let has_parts = |wanted: &String| {
+        let condition = trial.condition.to_string();
+        let parts: BTreeSet<&str> = condition.split(',').map(str::trim).collect();
+        wanted.split(',').all(|part| parts.contains(part.trim()))
+    };
+    arguments
+        .variant
+        .as_ref()
+        .is_none_or(|name| *name == trial.variant.name)
+        && arguments.condition.as_ref().is_none_or(has_parts)
+        && arguments
+            .repetition
+            .is_none_or(|number| number == trial.repetition + 1)
+}
+
+/// The single selected trial, which a request or a moment needs.
+fn only_trial<'a>(
+    selected: &'a [SelectedTrial],
+    arguments: &Arguments,
+) -> Result<&'a SelectedTrial> {
+    if let [one] = selected {
+        return Ok(one);
+    }
+    const SHOWN: usize = 12;
+    let names = selected.iter().take(SHOWN).map(|it| {
+        let trial = &it.record.trial;
+        let (variant, condition) = (&trial.variant.name, &trial.condition);
+        format!(
+            "\n  {}: {variant}, {condition}, repetition {}",
+            trial.folder(),
+            trial.repetition + 1
+        )
+    });
+    let names: String = names.collect();
+    let more = match selected.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    Err(BadInput::new(format!(
+        "{} trials are meant, and each has its own requests and time; say which one with --variant, --condition and \
+         --repetition, or name its folder below {}/trials:{names}{more}",
+        selected.len(),
+        arguments.run.display(),
+    ))
+    .into())
+}
+
+fn is_valid(record: &TrialRecord) -> bool {
+    record.health.validity == Validity::Valid
+}
+
+/// The path of a trial, or the reason why its causes are unknown.
+fn path_shape(selected: &SelectedTrial) -> Result<PathShape, String> {
+    if !selected.folder.causes().is_file() {
+        return Err(
+            "it has no causes.parquet: an older squall made it, or the file was removed".to_owned(),
+        );
+    }
+    Ok(PathShape::of(&selected.record.trial.variant))
+}
+
+/// All tables of a trial in memory.
+struct LoadedTables {
+    requests: Vec<RequestRecord>,
+    exchanges: Vec<squall_base::record::ExchangeRecord>,
+    frames: Vec<squall_base::record::FrameRecord>,
+    packets: Vec<squall_base::record::PacketRecord>,
+    sockets: Vec<squall_base::record::SocketRecord>,
+}
+
+impl LoadedTables {
+    fn read(folder: &TrialFolder) -> Result<LoadedTables> {
+        Ok(LoadedTables {
+            requests: read_requests(folder.requests())?,
+            exchanges: read_exchanges(folder.exchanges())?,
+            frames: read_frames(folder.frames())?,
+            packets: read_packets(folder.packets())?,
+            sockets: read_sockets(folder.sockets())?,
+        })
+    }
+
+    fn tables(&self) -> Tables<'_> {
+        Tables {
+            requests: &self.requests,
+            exchanges: &self.exchanges,
+            frames: &self.frames,
+            packets: &self.packets,
+            sockets: &self.sockets,
+        }
+    }
+}
+
+fn one_request(selected: &SelectedTrial, request: u64) -> Result<TrialExplanation<'_>> {
+    let path = path_shape(selected).map_err(|why| no_causes(selected, &why))?;
+    let rows = LoadedTables::read(&selected.folder)?;
+    let explanations = explain_requests(selected, &rows, &path, &BTreeSet::from([request]))?;
+    if explanations.is_empty() {
+        let last = rows.requests.iter().map(|row| row.request).max();
+        return Err(no_such_request(selected.folder.root(), request, last).into());
+    }
+    Ok(TrialExplanation {
+        requests: explanations,
+        ..TrialExplanation::of(selected)
+    })
+}
+
+fn no_causes(selected: &SelectedTrial, why: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "cannot explain requests of {}: {why}; --at TIME shows what the link did",
+        selected.folder.root().display()
+    )
+}
+
+/// Explains these requests, and prints a notice if causes.parquet disagrees.
+fn explain_requests(
+    selected: &SelectedTrial,
+    rows: &LoadedTables,
+    path: &PathShape,
+    requests: &BTreeSet<u64>,
+) -> Result<Vec<Explanation>> {
+    let explanations = explain(&rows.tables(), path, requests);
+    let written = read_causes(selected.folder.causes())?;
+    let written: BTreeMap<u64, &CausesRecord> = (written.iter().filter(|row| row.is_in_total()))
+        .map(|row| (row.request, row))
+        .collect();
+    let agrees = |explanation: &Explanation| {
+        let row = written.get(&explanation.request)?;
+        let same = explanation
+            .causes
+            .iter()
+            .all(|share| row.spans[share.cause] == share.time);
+        Some(same && row.spans.total() == explanation.latency)
+    };
+    let others = explanations
+        .iter()
+        .filter(|it| agrees(it) != Some(true))
+        .count();
+    if others > 0 {
+        eprint(format_args!(
+            "{}: causes.parquet has other causes for {others} of these requests: it was made by another squall, or \
+             altered; shown is what this squall finds in the other tables\n",
+            selected.folder.root().display()
+        ));
+    }
+    Ok(explanations)
+}
+
+fn one_moment(
+    selected: &SelectedTrial,
+    at: Duration,
+    around: Duration,
+) -> Result<TrialExplanation<'_>> {
+    let load = &selected.record.trial.load;
+    let span = load.warmup + load.duration + load.drain;
+    if at > span {
+        return Err(BadInput::new(format!(
+            "{at} is after the end of {}: its load and drain lasted {span}",
+            selected.folder.root().display()
+        ))
+        .into());
+    }
+    let path = path_shape(selected);
+    if let Err(why) = &path {
+        eprint(format_args!(
+            "what requests waited for is not known: {why}\n"
+        ));
+    }
+    let rows = LoadedTables::read(&selected.folder)?;
+    let at = Time::from_nanos(selected.record.load_start.as_nanos()) + at;
+    Ok(TrialExplanation {
+        moment: Some(moment(&rows.tables(), path.ok().as_ref(), at, around)),
+        ..TrialExplanation::of(selected)
+    })
+}
+
+/// The slowest requests of a cell: latency, number, and index of the selected trial.
+type SlowestRequests = Vec<(Duration, u64, usize)>;
+
+/// The slowest requests of each cell, over its valid trials, or over all trials if none is valid.
+fn slowest_of_cells(selected: &[SelectedTrial], count: usize) -> Result<Vec<TrialExplanation<'_>>> {
+    let mut cells: Vec<(&Trial, Vec<usize>)> = Vec::new();
+    for (index, it) in selected.iter().enumerate() {
+        let trial = &it.record.trial;
+        let is_same = |(other, _): &&mut (&Trial, Vec<usize>)| {
+            other.variant.name == trial.variant.name && other.condition == trial.condition
+        };
+        match cells.iter_mut().find(is_same) {
+            Some((_, indices)) => indices.push(index),
+            None => cells.push((trial, vec![index])),
+        }
+    }
+    let mut entries = Vec::new();
+    let mut unknown = Vec::new();
+    for (_, indices) in cells {
+        if let Err(why) = path_shape(&selected[indices[0]]) {
+            unknown.push((indices[0], why));
+            continue;
+        }
+        entries.extend(slowest_of_cell(selected, indices, count)?);
+    }
+    for (index, why) in &unknown {
+        let name = &selected[*index].record.trial.variant.name;
+        eprint(format_args!(
+            "requests of {name} cannot be explained: {why}\n"
+        ));
+    }
+    match unknown.first() {
+        Some((index, why)) if entries.is_empty() => Err(no_causes(&selected[*index], why)),
+        _ => Ok(entries),
+    }
+}
+
+fn slowest_of_cell(
+    selected: &[SelectedTrial],
+    indices: Vec<usize>,
+    count: usize,
+) -> Result<Vec<TrialExplanation<'_>>> {
+    let valid: Vec<usize> = indices
+        .iter()
+        .copied()
+        .filter(|&index| is_valid(&selected[index].record))
+        .collect();
+    let indices = if valid.is_empty() { indices } else { valid };
+    let mut found: SlowestRequests = Vec::new();
+    for index in indices {
+        let requests = read_requests(selected[index].folder.requests())?;
+        let of_trial = slowest(&requests, count);
+        found.extend(
+            of_trial
+                .iter()
+                .map(|row| (row.response_time(), row.request, index)),
+        );
+    }
+    found.sort_by_key(|(latency, request, index)| (std::cmp::Reverse(*latency), *index, *request));
+    found.truncate(count);
+    let mut by_trial: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for (_, request, index) in found {
+        by_trial.entry(index).or_default().insert(request);
+    }
+    let mut entries = Vec::new();
+    for (index, requests) in by_trial {
+        let it = &selected[index];
+        let path = path_shape(it).map_err(|why| no_causes(it, &why))?;
+        let mut explanations =
+            explain_requests(it, &LoadedTables::read(&it.folder)?, &path, &requests)?;
+        explanations.sort_by_key(|it| (std::cmp::Reverse(it.latency), it.request));
+        entries.push(TrialExplanation {
+            requests: explanations,
+            ..TrialExplanation::of(it)
+        });
+    }
+    Ok(entries)
+}
+
+fn show(
+    selected: &[SelectedTrial],
+    entries: &[TrialExplanation<'_>],
+    arguments: &Arguments,
+) -> Result<()> {
+    if arguments.output.json {
+        return print_json(entries, "explanation");
+    }
+    let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
+    let mut text = String::new();
+    for it in entries {
+        let of_trial = selected
+            .iter()
+            .find(|selected| selected.record.trial.folder() == it.trial);
+        let Some(SelectedTrial { record, .. }) = of_trial else {
+            continue;
+        };
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let context = words::ExplanationContext::of_trial(record);
+        text.push_str(&words::heading(record, colour));
+        text.push('\n');
+        if !it.valid {
+            text.push_str("This trial is not valid, so it is no evidence; trial.json says why.\n");
+        }
+        for explanation in &it.requests {
+            text.push('\n');
+            text.push_str(&words::request(&context, explanation, colour));
+        }
+        if let Some(moment) = &it.moment {
+            text.push('\n');
+            text.push_str(&words::moment(&context, moment, colour));
+        }
+    }
+    print(format_args!("{text}"))
+}

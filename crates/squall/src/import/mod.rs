@@ -1,0 +1,109 @@
+//! `squall import`: converts recordings of other programs into a script for `squall load --script`, or packets into
+//! tables.
+//!
+//! squall-record parses the formats; this module reads the input and writes the script. `pcap` handles captures.
+
+mod packets;
+mod pcap;
+mod requests;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use squall_base::plan::Script;
+use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
+
+use crate::outcome::{BadInput, CommandOutcome};
+use crate::output::{self, eprint};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall import har --media recorded.har -o recorded.json\n  \
+        squall load --script recorded.json --speed 10x --users 91 --stagger 1s https://server/\n\n\
+        squall import pcap capture.pcapng --key-log keys.log -o record\n  squall explain record\n\n\
+        What was left out of a script, and why, is said on stderr."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Format {
+    /// HAR file, as exported by the developer tools of browsers
+    Har {
+        /// Keep only audio and video segments
+        #[arg(long)]
+        media: bool,
+        /// Leave out cookies
+        #[arg(long)]
+        drop_cookies: bool,
+        #[command(flatten)]
+        files: Files,
+    },
+    /// h2load timing script: one `milliseconds<TAB>URI` per line
+    Timing {
+        #[command(flatten)]
+        files: Files,
+    },
+    /// Packet capture (pcap or pcapng): its exchanges, requests, frames and packets as tables, for `squall explain`
+    Pcap(pcap::Arguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct Files {
+    /// Recording to convert; `-` is stdin
+    recording: PathBuf,
+    /// Write the script to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let (files, parsed) = match &arguments.format {
+        Format::Har {
+            media,
+            drop_cookies,
+            files,
+        } => {
+            let options = HarOptions {
+                media_only: *media,
+                drop_cookies: *drop_cookies,
+            };
+            (files, parse_har(&read(&files.recording)?, &options))
+        }
+        Format::Timing { files } => (files, parse_timing_script(&read(&files.recording)?)),
+        Format::Pcap(arguments) => return pcap::run(arguments),
+    };
+    let imported: Import<Script> =
+        parsed.map_err(|error| BadInput::new(format!("{}: {error}", files.recording.display())))?;
+    for omission in &imported.omissions {
+        eprint(format_args!("{omission}\n"));
+    }
+    let script = &imported.content;
+    let text = script_text(script)?;
+    let last = script.steps.last().map(|step| step.at).unwrap_or_default();
+    eprint(format_args!(
+        "requests at their times: {}, of {} kinds, over {last}\n",
+        script.steps.len(),
+        script.requests.len(),
+    ));
+    match &files.output {
+        None => output::print(text)?,
+        Some(path) => std::fs::write(path, text)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+    }
+    Ok(CommandOutcome::Success)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
+        _ => std::fs::read(path).map(|content| bytes = content),
+    };
+    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
+    Ok(bytes)
+}

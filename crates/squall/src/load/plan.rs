@@ -1,0 +1,505 @@
+//! Turns flags into a load: targets, requests, schedule and connections.
+//!
+//! Conflicts between flags are found here, before anything is sent.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use squall_base::Duration;
+use squall_base::plan::{
+    ClosedLoad, Connections, Mix, OpenLoad, Page, PageLoad, PoolOrder, PoolSettings, Protocol,
+    Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Stage, Stages, Urgency,
+    Version, Warmup, Workload, browser_connections,
+};
+use squall_http::Body;
+use squall_stations::client::{Target, TargetedRequest, Upload};
+
+use super::arguments::Arguments;
+use super::words::Http;
+use crate::client::{AddressBook, HttpUrl, Payload, PreparedRequest, TlsCredentials, check_upload};
+use crate::outcome::BadInput;
+use crate::recordings::{self, read_page};
+
+/// One variant of a load, ready to run.
+pub(super) struct Plan {
+    pub(super) protocol: Protocol,
+    pub(super) is_strict: bool,
+    pub(super) side: SideSettings,
+    pub(super) targets: Vec<Target>,
+    /// The URL of each target.
+    pub(super) target_urls: Vec<HttpUrl>,
+    pub(super) requests: Vec<TargetedRequest>,
+    /// The source of each request's body, if it is not in memory.
+    pub(super) uploads: Vec<Option<Arc<Upload>>>,
+    /// The method and URL of each request.
+    pub(super) names: Vec<(String, String)>,
+    pub(super) workload: Workload,
+    pub(super) connections: Connections,
+    pub(super) pool: PoolSettings,
+    pub(super) pool_per_user: bool,
+    pub(super) threads: u32,
+}
+
+/// The requests and targets of a load, while they are collected.
+struct PlanBuilder<'a> {
+    arguments: &'a Arguments,
+    http: Option<Http>,
+    spoken: (Protocol, bool),
+    side: SideSettings,
+    base: Option<HttpUrl>,
+    address_book: &'a mut AddressBook,
+    /// The URL of each target.
+    target_urls: Vec<HttpUrl>,
+    targets: Vec<Target>,
+    requests: Vec<TargetedRequest>,
+    uploads: Vec<Option<Arc<Upload>>>,
+    files: BTreeMap<PathBuf, Payload>,
+    names: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// The plan for one version of HTTP; `address_book` chooses the addresses.
+    pub(super) fn new(
+        arguments: &Arguments,
+        http: Option<Http>,
+        address_book: &mut AddressBook,
+    ) -> Result<Plan> {
+        check(arguments)?;
+        let script = read_script(arguments)?;
+        let vegeta = read_targets(arguments)?;
+        let first = match (arguments.urls.first(), &script, vegeta.first()) {
+            (Some(url), ..) => HttpUrl::parse(url)?,
+            (None, Some(script), _) if !script.requests.is_empty() => {
+                HttpUrl::parse(&script.requests[0].url)?
+            }
+            (None, _, Some(request)) => HttpUrl::parse(&request.url)?,
+            _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
+        };
+        let spoken = arguments.connection.protocol(http, first.scheme)?;
+        let possible =
+            (arguments.connection).possible_protocols(&arguments.comparison.http, first.scheme)?;
+        let windows = windows(arguments, &possible)?;
+        let side = (arguments.connection).settings_with(spoken.0, &possible, &windows)?;
+        let mut builder = PlanBuilder {
+            arguments,
+            http,
+            spoken,
+            side,
+            base: arguments.urls.first().map(|_| first),
+            address_book,
+            target_urls: Vec::new(),
+            targets: Vec::new(),
+            requests: Vec::new(),
+            uploads: Vec::new(),
+            files: BTreeMap::new(),
+            names: Vec::new(),
+        };
+        let warm = builder.warm()?;
+        let workload = match script {
+            Some(script) => builder.script(script)?,
+            None => builder.workload(&vegeta)?,
+        };
+        Ok(builder.into_plan(workload, warm))
+    }
+}
+
+fn check(arguments: &Arguments) -> Result<(), BadInput> {
+    let (amount, shape) = (&arguments.amount, &arguments.shape);
+    let said = if shape.rate.is_some() && amount.duration.is_none() && amount.requests.is_none() {
+        "--rate needs to know for how long: give -D TIME or -n COUNT"
+    } else if amount.warm_up_time.is_some() && amount.duration.is_none() && shape.stages.is_none() {
+        "--warm-up-time is the time before -D: give both"
+    } else if !shape.weights.is_empty() && shape.weights.len() != arguments.urls.len() {
+        "--weights gives one number for each URL"
+    } else if arguments.request.data.as_deref() == Some("-") && arguments.outputs.verbose {
+        "-v and -d - do not go together: stdin is read once"
+    } else if arguments.request.data.as_deref() == Some("-") && arguments.comparison.http.len() > 1
+    {
+        "several versions and -d - do not go together: stdin is read once"
+    } else if arguments.comparison.http.contains(&Http::Auto) && arguments.comparison.http.len() > 1
+    {
+        "--http auto chooses one version: give it alone, or the versions to compare"
+    } else if arguments.comparison.http.contains(&Http::Auto)
+        && arguments.request.data.as_deref() == Some("-")
+    {
+        "--http auto and -d - do not go together: stdin is read once"
+    } else if arguments.request.has_message()
+        && (shape.targets.is_some() || shape.script.is_some() || shape.page.is_some())
+    {
+        "methods and bodies are in the file: -X, -d, -F and the like are for URLs"
+    } else if shape.targets.is_some() && !arguments.urls.is_empty() {
+        "--targets says what to ask for: give no URL besides"
+    } else {
+        return Ok(());
+    };
+    Err(BadInput::new(said))
+}
+
+/// The settings that `-w` and `-W` stand for, for every protocol that may be spoken, each with its flag.
+fn windows(
+    arguments: &Arguments,
+    possible: &[Protocol],
+) -> Result<Vec<(String, String)>, BadInput> {
+    let speaks = |version| {
+        possible
+            .iter()
+            .any(|protocol| protocol.version() == version)
+    };
+    let tables = [(Version::Http2, "http2"), (Version::Http3, "http3")];
+    let mut found = Vec::new();
+    for (letter, bits, key) in [
+        ("-w", arguments.windows.window_bits, "stream_window"),
+        (
+            "-W",
+            arguments.windows.connection_window_bits,
+            "connection_window",
+        ),
+    ] {
+        let Some(bits) = bits else {
+            continue;
+        };
+        let flag = format!("{letter} {bits}");
+        let before = found.len();
+        for (_, table) in tables.iter().filter(|(version, _)| speaks(*version)) {
+            let window_bytes = (1_u64 << bits) - 1;
+            found.push((flag.clone(), format!("{table}.{key}={window_bytes}")));
+        }
+        if found.len() == before {
+            return Err(BadInput::new(format!(
+                "{flag}: HTTP/1.1 has no windows: expected HTTP/2 or HTTP/3, by --http 2 or --http 3"
+            )));
+        }
+    }
+    Ok(found)
+}
+
+fn read_script(arguments: &Arguments) -> Result<Option<Script>> {
+    let path = arguments.shape.script.as_deref();
+    path.map(recordings::read_script).transpose()
+}
+
+fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
+    match &arguments.shape.targets {
+        None => Ok(Vec::new()),
+        Some(path) => recordings::read_targets(path),
+    }
+}
+
+impl PlanBuilder<'_> {
+    /// Parses a URL. It may be a path on the server of the first URL.
+    fn parse_url(&self, text: &str) -> Result<HttpUrl> {
+        let mut url = match &self.base {
+            Some(base) if text.starts_with('/') => base.with_target(text),
+            _ => HttpUrl::parse(text)?,
+        };
+        url.alternative = self.address_book.alternative(&url.authority).cloned();
+        Ok(url)
+    }
+
+    fn add(&mut self, method: &str, url: &HttpUrl, prepared: PreparedRequest) -> Result<u32> {
+        let PreparedRequest { request, upload } = prepared;
+        check_upload(&self.arguments.connection, upload.is_some())?;
+        let is_known =
+            |known: &HttpUrl| (known.scheme, &known.authority) == (url.scheme, &url.authority);
+        let target = match self.target_urls.iter().position(is_known) {
+            Some(target) => target,
+            None => {
+                let flags = &self.arguments.connection;
+                let spoken = flags.protocol(self.http, url.scheme)?;
+                if spoken.0 != self.spoken.0 {
+                    let said = "all URLs of a load are http, or all are https";
+                    return Err(BadInput::new(said).into());
+                }
+                let target =
+                    TlsCredentials::target(flags, url, spoken, &self.side, self.address_book)?;
+                self.targets.push(target);
+                self.target_urls.push(url.clone());
+                self.target_urls.len() - 1
+            }
+        };
+        self.names.push((method.to_owned(), url.to_text()));
+        self.uploads.push(upload);
+        self.requests.push(TargetedRequest {
+            request,
+            target: target as u32,
+        });
+        Ok(self.requests.len() as u32 - 1)
+    }
+
+    /// Adds the request that the flags describe, for a URL.
+    fn add_url(&mut self, url: &str) -> Result<u32> {
+        let url = self.parse_url(url)?;
+        let request = self.arguments.request.request(&url)?;
+        self.add(self.arguments.request.method(), &url, request)
+    }
+
+    /// Adds a request that a file describes.
+    fn add_described(&mut self, described: &ScriptRequest, folder: &Path) -> Result<u32> {
+        let url = self.parse_url(&described.url)?;
+        let payload = match &described.body {
+            ScriptBody::Empty => Body::EMPTY.into(),
+            ScriptBody::Text(text) => Body::from(text.clone().into_bytes()).into(),
+            ScriptBody::File(path) => self.file(folder.join(path))?,
+            ScriptBody::Size(size) => Payload::generated(*size)?,
+        };
+        let (method, headers) = (&described.method, &described.headers);
+        let prepared = (self.arguments.request).request_of(method, &url, headers, payload)?;
+        self.add(method, &url, prepared)
+    }
+
+    /// The content of a file. Several requests of a script may share it.
+    fn file(&mut self, path: PathBuf) -> Result<Payload> {
+        if let Some(known) = self.files.get(&path) {
+            return Ok(known.clone());
+        }
+        let payload = Payload::file(&path)?;
+        self.files.insert(path, payload.clone());
+        Ok(payload)
+    }
+
+    fn script(&mut self, script: Script) -> Result<Workload> {
+        let folder = folder_of(self.arguments.shape.script.as_deref());
+        for request in &script.requests {
+            self.add_described(request, &folder)?;
+        }
+        let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
+        Ok(Workload::Script(ScriptLoad {
+            steps: script.steps,
+            clients: shape.users.unwrap_or(1),
+            stagger: shape.stagger,
+            speed: shape.speed,
+            rounds: Rounds::Once,
+            duration: self.duration(),
+            warmup: self.warmup(),
+            drain: amount.drain,
+        }))
+    }
+
+    fn workload(&mut self, vegeta: &[ScriptRequest]) -> Result<Workload> {
+        let shape = &self.arguments.shape;
+        if let Some(path) = &shape.page {
+            return self.page(path);
+        }
+        let first = self.arguments.urls.first().cloned();
+        if let (Some(count), Some(url)) = (shape.tiles, &first) {
+            return self.tiles(count, url);
+        }
+        if let (Some(second), Some(url)) = (&shape.hold, &first) {
+            return self.hold(url, second);
+        }
+        let folder = folder_of(shape.targets.as_deref());
+        for request in vegeta {
+            self.add_described(request, &folder)?;
+        }
+        for url in &self.arguments.urls {
+            self.add_url(url)?;
+        }
+        let weights = if shape.weights.is_empty() {
+            vec![1; self.requests.len()]
+        } else {
+            shape.weights.clone()
+        };
+        let mix = Mix::new(weights).ok_or_else(|| BadInput::new("all --weights are 0"))?;
+        self.open_or_closed(mix)
+    }
+
+    fn open_or_closed(&self, mix: Mix) -> Result<Workload> {
+        let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
+        let warmup = self.warmup();
+        let stages = match (&shape.rate, &shape.stages) {
+            (_, Some(stages)) => Some(stages.clone()),
+            (Some(rate), None) => {
+                // The load lasts as long as this many requests take. The next one would be due at its end.
+                let length = match (amount.duration, amount.requests) {
+                    (Some(duration), None) => warmup + duration,
+                    (None, Some(count)) => rate.0.offset_of(count),
+                    (Some(duration), Some(count)) => {
+                        (warmup + duration).min(rate.0.offset_of(count))
+                    }
+                    (None, None) => Duration::ZERO,
+                };
+                let stages = Stages::new(vec![Stage::constant(rate.0, length)]);
+                Some(stages.map_err(|error| BadInput::new(format!("--rate: {error}")))?)
+            }
+            (None, None) => None,
+        };
+        if let Some(stages) = stages {
+            return Ok(Workload::Open(OpenLoad {
+                stages,
+                spacing: shape.arrivals.into(),
+                warmup,
+                drain: amount.drain,
+                mix,
+                seed: amount.seed,
+            }));
+        }
+        let at_once = u64::from(self.connections()) * u64::from(self.streams());
+        let users = match shape.users {
+            Some(users) => users,
+            None => u32::try_from(at_once)
+                .map_err(|_| BadInput::new("-c times -m is more than 4294967295"))?,
+        };
+        Ok(Workload::Closed(ClosedLoad {
+            users,
+            think: shape.think,
+            starts_over: shape.stagger,
+            requests: amount.requests.or(amount.duration.is_none().then_some(1)),
+            duration: self.duration(),
+            warmup: Warmup::Time(warmup),
+            drain: amount.drain,
+            mix,
+            seed: amount.seed,
+        }))
+    }
+
+    fn page(&mut self, path: &Path) -> Result<Workload> {
+        let mut nodes = Vec::new();
+        for written in read_page(path)? {
+            let described = ScriptRequest {
+                method: "GET".to_owned(),
+                url: written.url.clone(),
+                headers: written.urgency.map(Urgency::field).into_iter().collect(),
+                body: ScriptBody::Empty,
+            };
+            nodes.push(written.node(self.add_described(&described, Path::new(""))?));
+        }
+        let page = Page::new(nodes)
+            .map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
+        Ok(self.pages(page))
+    }
+
+    fn tiles(&mut self, count: u32, url: &str) -> Result<Workload> {
+        let document = self.add_url(url)?;
+        let template = self.arguments.shape.tile.as_deref().unwrap_or(url);
+        let first_tile = document + 1;
+        for tile in 0..count {
+            self.add_url(&template.replace("{}", &tile.to_string()))?;
+        }
+        Ok(self.pages(Page::tiles(document, first_tile, count)))
+    }
+
+    fn hold(&mut self, held: &str, quick: &str) -> Result<Workload> {
+        let held = self.add_url(held)?;
+        let quick = self.add_url(quick)?;
+        Ok(self.pages(Page::hold(held, quick, Page::HOLD_FOR)))
+    }
+
+    fn pages(&self, page: Page) -> Workload {
+        let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
+        Workload::Pages(PageLoad {
+            page,
+            users: shape.users.unwrap_or(1),
+            think: shape.think,
+            starts_over: shape.stagger,
+            pages: amount.requests.or(amount.duration.is_none().then_some(1)),
+            duration: self.duration(),
+            warmup: Warmup::Time(self.warmup()),
+            drain: amount.drain,
+            seed: amount.seed,
+        })
+    }
+
+    fn warmup(&self) -> Duration {
+        (self.arguments.amount.warm_up_time).unwrap_or(Duration::ZERO)
+    }
+
+    /// How long requests are started, including the warm-up.
+    fn duration(&self) -> Option<Duration> {
+        let duration = self.arguments.amount.duration?;
+        Some(self.warmup() + duration)
+    }
+
+    fn connections(&self) -> u32 {
+        let shape = &self.arguments.shape;
+        let is_browser = shape.page.is_some() || shape.tiles.is_some() || shape.script.is_some();
+        let usual = match self.spoken.0.version() {
+            version if is_browser => browser_connections(version),
+            // Without multiplexing each user needs a connection. `--hold` tests multiplexing, on a single one.
+            Version::Http1 if shape.hold.is_none() => shape.users.unwrap_or(1),
+            _ => 1,
+        };
+        self.arguments.amount.connections.unwrap_or(usual)
+    }
+
+    /// How many connections to open before the load, if the flags set it.
+    fn warm(&self) -> Result<Option<u32>, BadInput> {
+        let most = self.connections();
+        let warm = self.arguments.amount.warm;
+        warm.map(|warm| warm.resolve(most, "-c")).transpose()
+    }
+
+    /// Concurrent requests per connection, for closed loads.
+    fn streams(&self) -> u32 {
+        self.arguments.amount.streams.unwrap_or(1)
+    }
+
+    fn into_plan(self, workload: Workload, warm: Option<u32>) -> Plan {
+        let pool_per_user = workload.has_own_connections();
+        let count = self.connections();
+        let amount = &self.arguments.amount;
+        let is_on_demand = pool_per_user || amount.on_demand;
+        let connections = if is_on_demand {
+            Connections::OnDemand { at_most: count }
+        } else {
+            Connections::Fixed(count)
+        };
+        let warm = match warm {
+            _ if amount.cold => 0,
+            Some(warm) => warm,
+            None if is_on_demand => 0,
+            None => count,
+        };
+        let is_closed = matches!(workload, Workload::Closed(_));
+        let by_default = is_closed && self.arguments.shape.users.is_none();
+        // Each thread knows only its own connections, so these flags need a single pool.
+        let is_one_pool = !pool_per_user && (amount.on_demand || amount.order.is_some());
+        let asked = amount.threads.or(is_one_pool.then_some(1));
+        let threads = threads(asked, &workload, count);
+        Plan {
+            protocol: self.spoken.0,
+            is_strict: self.spoken.1,
+            side: self.side,
+            targets: self.targets,
+            target_urls: self.target_urls,
+            requests: self.requests,
+            uploads: self.uploads,
+            names: self.names,
+            workload,
+            connections,
+            pool: PoolSettings {
+                order: amount.order.unwrap_or(PoolOrder::LeastBusy),
+                streams_at_most: match self.arguments.amount.streams {
+                    None if by_default => Some(1),
+                    streams => streams,
+                },
+                warm,
+            },
+            pool_per_user,
+            threads,
+        }
+    }
+}
+
+/// The number of threads: by default half of the processors, so that a server on the same machine has some too. Never
+/// more than there are connections or users.
+fn threads(asked: Option<u32>, workload: &Workload, connections: u32) -> u32 {
+    let spare = || {
+        let all = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        (all / 2).max(1)
+    };
+    let useful = match workload {
+        Workload::Open(_) => connections,
+        Workload::Closed(load) => connections.min(load.users),
+        Workload::Script(load) => load.clients,
+        Workload::Pages(load) => load.users,
+    };
+    asked.unwrap_or_else(spare).min(useful).max(1)
+}
+
+fn folder_of(file: Option<&Path>) -> PathBuf {
+    file.and_then(Path::parent)
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
+}

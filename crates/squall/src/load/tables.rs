@@ -1,0 +1,442 @@
+//! What is written while a load runs: tables, other formats, and the sums behind the final results.
+//!
+//! Each table has its own shared writer (`desk`), so that clients never wait for a disk; all files of requests share
+//! one. Times count from an epoch before the first connection.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result, anyhow};
+use squall_analysis::load::{IntervalFigures, IntervalTotals, LoadTotals, MeasuredPhase};
+use squall_base::record::RequestRecord;
+use squall_base::{Duration, Time};
+use squall_linux::{clock, scheduling};
+use squall_record::export::{
+    CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
+};
+use squall_record::{
+    ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
+};
+use squall_stations::LogSinks;
+use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
+
+use super::arguments::Outputs;
+use super::desk::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
+use super::words::{Format, OutputFile};
+use crate::background;
+
+/// The method and URL of each request of a load.
+pub(super) type RequestNames = &'static [(String, String)];
+
+/// The origin of all recorded times, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Epoch {
+    pub(super) time: Time,
+    unix_ns: u64,
+}
+
+impl Epoch {
+    pub(super) fn now() -> Epoch {
+        Epoch {
+            time: clock::now(),
+            unix_ns: clock::unix_nanos(),
+        }
+    }
+}
+
+/// Running sums, which the screen reads while the load runs.
+pub(super) struct Sums {
+    pub(super) totals: LoadTotals,
+    interval: Option<IntervalTotals>,
+    /// Response times, each with the number of its request. Kept only for `--hold`, which has just two requests.
+    answers: Option<Vec<(u32, Duration)>>,
+}
+
+impl Sums {
+    /// The sums since the last call, which was `length` ago; `None` if the load is not watched.
+    pub(super) fn take_interval(&mut self, length: Duration) -> Option<IntervalFigures> {
+        Some(self.interval.as_mut()?.take(length))
+    }
+}
+
+/// The shared sums; unset until the load has started.
+#[derive(Clone)]
+pub(super) struct SharedSums {
+    sums: Arc<OnceLock<Mutex<Sums>>>,
+    /// Whether the screen watches the load.
+    is_watched: bool,
+    keeps_answers: bool,
+}
+
+impl SharedSums {
+    /// Starts the sums of a load with this measured phase, counted from the epoch.
+    pub(super) fn begin(&self, phase: MeasuredPhase) {
+        let sums = Sums {
+            totals: LoadTotals::new(phase),
+            interval: self.is_watched.then(IntervalTotals::default),
+            answers: self.keeps_answers.then(Vec::new),
+        };
+        let _ = self.sums.set(Mutex::new(sums));
+    }
+
+    /// Waits until the load has started.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Sums> {
+        let sums = self.sums.wait();
+        sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sums, if the load has started and they are not locked.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Sums>> {
+        match self.sums.get()?.try_lock() {
+            Ok(sums) => Some(sums),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// A thread that writes records.
+type TableThread = JoinHandle<Result<()>>;
+
+/// All files being written.
+pub(super) struct Tables {
+    requests: TableThread,
+    others: Vec<TableThread>,
+    pub(super) shared: SharedSums,
+    /// Work that clients can do in their spare time.
+    pub(super) spare_time: Arc<dyn SpareTime>,
+}
+
+impl Tables {
+    /// Creates the requested files. `tag` is added to their names if there are several loads. `clients` is the number
+    /// of client threads.
+    pub(super) fn begin(
+        outputs: &Outputs,
+        tag: Option<&str>,
+        names: RequestNames,
+        keeps_answers: bool,
+        (clients, epoch): (u32, Epoch),
+    ) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
+        let mut files = Vec::new();
+        for output in &outputs.output {
+            files.push(RequestFile::create(output, tag, names, epoch)?);
+        }
+        let shared = SharedSums {
+            sums: Arc::new(OnceLock::new()),
+            is_watched: !outputs.is_quiet(),
+            keeps_answers,
+        };
+        let mut setup = WriterSetup {
+            wake_policy: if scheduling::processors() > clients as usize {
+                WakePolicy::Early
+            } else {
+                WakePolicy::Late
+            },
+            writers: Vec::new(),
+        };
+        let request_files = RequestFiles {
+            files,
+            epoch: epoch.time,
+            shared: shared.clone(),
+        };
+        let (sender, requests) = shared_writer(request_files, &mut setup)?;
+        let mut others = Vec::new();
+        let to = |path: &Option<PathBuf>| path.as_ref().map(|path| tagged(path, tag));
+        let log = LogSinks {
+            exchanges: table(
+                to(&outputs.exchanges_to),
+                ExchangeWriter::create,
+                move |row| row.count_from(epoch.time),
+                (&mut others, &mut setup),
+            )?,
+            frames: table(
+                to(&outputs.frames_to),
+                FrameWriter::create,
+                move |row| row.count_from(epoch.time),
+                (&mut others, &mut setup),
+            )?,
+            sockets: table(
+                to(&outputs.sockets_to),
+                SocketWriter::create,
+                move |row| row.count_from(epoch.time),
+                (&mut others, &mut setup),
+            )?,
+            ..LogSinks::default()
+        };
+        let tables = Tables {
+            requests,
+            others,
+            shared,
+            spare_time: Arc::new(SharedWriters(setup.writers)),
+        };
+        Ok((sender, log, tables))
+    }
+
+    /// Waits until everything is written, after all senders are gone.
+    pub(super) fn finish(self) -> Result<(LoadTotals, Vec<(u32, Duration)>)> {
+        let panicked = |_| anyhow!("a thread that writes records panicked");
+        for table in self.others {
+            table.join().map_err(panicked)??;
+        }
+        self.requests.join().map_err(panicked)??;
+        let mut sums = self.shared.lock();
+        let answers = sums.answers.take().unwrap_or_default();
+        Ok((sums.totals.clone(), answers))
+    }
+}
+
+/// Writes all request files, and adds the requests to the sums.
+struct RequestFiles {
+    files: Vec<RequestFile>,
+    epoch: Time,
+    shared: SharedSums,
+}
+
+impl RowWriter<RequestRecord> for RequestFiles {
+    fn write(&mut self, rows: &mut [RequestRecord], budget: TimeBudget) -> Result<WriteResult> {
+        let (rows, mut sums) = match budget {
+            TimeBudget::Unlimited => (rows, self.shared.lock()),
+            TimeBudget::Brief if !self.can_write_briefly() => return Ok(WriteResult::Nothing),
+            TimeBudget::Brief => {
+                let rooms = self.files.iter().map(RequestFile::room);
+                let room = rooms.fold(rows.len(), usize::min);
+                if room == 0 {
+                    return self.prepare();
+                }
+                match self.shared.try_lock() {
+                    Some(sums) => (&mut rows[..room], sums),
+                    None => return Ok(WriteResult::Nothing),
+                }
+            }
+        };
+        for request in rows.iter_mut() {
+            request.count_from(self.epoch);
+            if let Some(interval) = &mut sums.interval {
+                interval.add(request);
+            }
+            if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
+                answers.push((request.what, request.response_time()));
+            }
+        }
+        sums.totals.add_all(rows);
+        drop(sums);
+        for file in &mut self.files {
+            file.append(rows)?;
+        }
+        Ok(WriteResult::Wrote(rows.len()))
+    }
+
+    fn can_write_briefly(&self) -> bool {
+        self.files.iter().all(RequestFile::can_write_briefly)
+    }
+
+    fn finish(self) -> Result<()> {
+        self.files.into_iter().try_for_each(RequestFile::finish)
+    }
+}
+
+impl RequestFiles {
+    /// Does one preparation step for the first file that needs and allows one.
+    fn prepare(&mut self) -> Result<WriteResult> {
+        for file in &mut self.files {
+            if file.room() == 0 && file.compress_some()? {
+                return Ok(WriteResult::Prepared);
+            }
+        }
+        Ok(WriteResult::Nothing)
+    }
+}
+
+/// Writes one of the other tables.
+struct TableFile<R: TableRow, F> {
+    writer: TableWriter<R>,
+    make_relative: F,
+}
+
+impl<R: TableRow + Send, F: Fn(&mut R) + Send> RowWriter<R> for TableFile<R, F> {
+    fn write(&mut self, rows: &mut [R], budget: TimeBudget) -> Result<WriteResult> {
+        let room = match budget {
+            TimeBudget::Unlimited => rows.len(),
+            TimeBudget::Brief => rows.len().min(self.writer.room()),
+        };
+        if room == 0 {
+            return Ok(if self.writer.compress_some()? {
+                WriteResult::Prepared
+            } else {
+                WriteResult::Nothing
+            });
+        }
+        let rows = &mut rows[..room];
+        rows.iter_mut().for_each(&self.make_relative);
+        self.writer.append(rows)?;
+        Ok(WriteResult::Wrote(room))
+    }
+
+    fn can_write_briefly(&self) -> bool {
+        true
+    }
+
+    fn finish(self) -> Result<()> {
+        self.writer.finish()?;
+        Ok(())
+    }
+}
+
+/// One file of requests.
+enum RequestFile {
+    Parquet(Box<RequestWriter>),
+    Csv(CsvExport<BufWriter<File>>),
+    Vegeta(Box<VegetaExport<BufWriter<File>, RequestLookup>>),
+    H2load(H2loadExport<BufWriter<File>>),
+    Hgrm(Box<PercentileExport<BufWriter<File>>>),
+    Hlog(Box<IntervalLogExport<BufWriter<File>>>),
+}
+
+/// Returns the method and URL of a row.
+type RequestLookup = Box<dyn Fn(&RequestRecord) -> RequestLine<'static> + Send>;
+
+impl RequestFile {
+    fn create(
+        output: &OutputFile,
+        tag: Option<&str>,
+        names: RequestNames,
+        epoch: Epoch,
+    ) -> Result<RequestFile> {
+        let path = tagged(&output.path, tag);
+        if output.format == Format::Parquet {
+            return Ok(RequestFile::Parquet(Box::new(RequestWriter::create(path)?)));
+        }
+        let file =
+            File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let writer = BufWriter::new(file);
+        let unix_ns = epoch.unix_ns;
+        Ok(match output.format {
+            Format::Parquet | Format::Csv => RequestFile::Csv(CsvExport::new(writer)),
+            Format::H2load => RequestFile::H2load(H2loadExport::new(writer, unix_ns)),
+            Format::Hgrm => RequestFile::Hgrm(Box::new(PercentileExport::new(writer))),
+            Format::Hlog => RequestFile::Hlog(Box::new(IntervalLogExport::new(writer, unix_ns))),
+            Format::Vegeta => {
+                let lookup: RequestLookup = Box::new(move |row: &RequestRecord| {
+                    let (method, url) = &names[row.what as usize];
+                    RequestLine { method, url }
+                });
+                let name = tag.unwrap_or("squall");
+                RequestFile::Vegeta(Box::new(VegetaExport::new(writer, unix_ns, name, lookup)))
+            }
+        })
+    }
+
+    /// Whether it can be written in steps of a few microseconds. The text formats cannot, because they write to disk
+    /// whenever their buffer is full.
+    fn can_write_briefly(&self) -> bool {
+        matches!(self, RequestFile::Parquet(_))
+    }
+
+    /// Number of rows that can be appended within a few microseconds.
+    fn room(&self) -> usize {
+        match self {
+            RequestFile::Parquet(file) => file.room(),
+            _ => 0,
+        }
+    }
+
+    /// Does one step of the work that is necessary before there is room. Returns whether it did one.
+    fn compress_some(&mut self) -> Result<bool> {
+        match self {
+            RequestFile::Parquet(file) => Ok(file.compress_some()?),
+            _ => Ok(false),
+        }
+    }
+
+    fn append(&mut self, rows: &[RequestRecord]) -> Result<()> {
+        match self {
+            RequestFile::Parquet(file) => file.append(rows)?,
+            RequestFile::Csv(file) => file.append(rows)?,
+            RequestFile::Vegeta(file) => file.append(rows)?,
+            RequestFile::H2load(file) => file.append(rows)?,
+            RequestFile::Hgrm(file) => file.append(rows)?,
+            RequestFile::Hlog(file) => file.append(rows)?,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        let mut writer = match self {
+            RequestFile::Parquet(file) => {
+                file.finish()?;
+                return Ok(());
+            }
+            RequestFile::Csv(file) => file.finish()?,
+            RequestFile::Vegeta(file) => file.finish()?,
+            RequestFile::H2load(file) => file.finish()?,
+            RequestFile::Hgrm(file) => file.finish()?,
+            RequestFile::Hlog(file) => file.finish()?,
+        };
+        writer.flush().context("cannot write requests")
+    }
+}
+
+/// The file name for one of several loads: `a.csv` becomes `a-h2-1.csv` for the tag `h2-1`.
+fn tagged(path: &Path, tag: Option<&str>) -> PathBuf {
+    let Some(tag) = tag else {
+        return path.to_path_buf();
+    };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{tag}.{ending}"))
+}
+
+/// Creates one table, if requested.
+fn table<R: TableRow + Send + 'static>(
+    path: Option<PathBuf>,
+    create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
+    make_relative: impl Fn(&mut R) + Send + 'static,
+    (threads, setup): (&mut Vec<TableThread>, &mut WriterSetup),
+) -> Result<Option<RowSender<R>>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let writer = create(path)?;
+    let (sender, thread) = shared_writer(
+        TableFile {
+            writer,
+            make_relative,
+        },
+        setup,
+    )?;
+    threads.push(thread);
+    Ok(Some(sender))
+}
+
+/// The shared writers of a load during setup.
+struct WriterSetup {
+    wake_policy: WakePolicy,
+    writers: Vec<Arc<dyn SpareTime>>,
+}
+
+/// Creates a shared writer for a table, and starts its thread.
+fn shared_writer<R: Send + 'static>(
+    writer: impl RowWriter<R> + 'static,
+    setup: &mut WriterSetup,
+) -> Result<(RowSender<R>, TableThread)> {
+    let (sender, queue) = rows::queue(Capacity::Bounded(setup.wake_policy));
+    let writer = SharedWriter::new(queue, writer);
+    setup.writers.push(writer.clone());
+    let thread = background::start("squall-rows", move || writer.run())?;
+    Ok((sender, thread))
+}
+
+/// The measured phase of a load that started at `start`; all times count from the epoch.
+pub(super) fn measured_phase(
+    start: Time,
+    warmup: Duration,
+    length: Option<Duration>,
+) -> MeasuredPhase {
+    MeasuredPhase {
+        from: start + warmup,
+        to: length.map(|length| start + length),
+    }
+}

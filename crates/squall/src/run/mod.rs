@@ -1,0 +1,359 @@
+//! `squall run`: runs a recipe's plan, trial by trial, then reports.
+//!
+//! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside. An interrupt
+//! ends the running trial and reports the complete ones; `--resume` runs the missing and invalid ones.
+
+mod process;
+mod programs;
+mod progress;
+pub(crate) mod worker;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, anyhow};
+use squall_analysis::{figure, trial_stats};
+use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
+use squall_base::record::{Phase, RequestRecord, Validity};
+use squall_linux::awake::SleepInhibitor;
+use squall_recipe::{Recipe, StationMode, parse_with};
+use squall_record::{
+    RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
+};
+
+use crate::awake::{self, IdleProcessors, MeasurementKind};
+use crate::commands::named::{RecipeText, find_recipe, open_run};
+use crate::commands::report::{ReportFlags, write_and_print};
+use crate::environment::Environment;
+use crate::outcome::{BadInput, CommandOutcome};
+use crate::output::{eprint, error_chain, print};
+use crate::recordings::SiblingFiles;
+use crate::{interrupt, pages};
+use process::{RunContext, WorkerOutcome};
+use progress::Progress;
+use worker::assignment::LinkPackets;
+
+/// How often a trial is tried before an invalid record of it is kept: a momentary disturbance of the machine is usually
+/// gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
+const ATTEMPTS: u32 = 3;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --dry-run\n  \
+                        squall run ./mine.toml --seed 7\n  \
+                        squall run --resume runs/twilio-20261121T120000Z"
+)]
+pub(crate) struct Arguments {
+    /// Recipe: a name (see `squall recipes`) or the path of a TOML file
+    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    recipe: Option<String>,
+    /// Profile of the recipe [default: the recipe's own default]
+    #[arg(long, conflicts_with = "resume")]
+    profile: Option<String>,
+    /// Seed for all random choices: the same seed loses the same packets of each flow
+    #[arg(long, default_value_t = 1, conflicts_with = "resume")]
+    seed: u64,
+    /// Run the programs on paths themselves (real), or squall's own stations with the presets of these programs in
+    /// their place (embedded)
+    #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
+    stations: StationMode,
+    /// Create the run's folder in this one
+    #[arg(long, default_value = "runs", conflicts_with = "resume")]
+    output: PathBuf,
+    /// Check the recipe and the programs that it needs, print what would run, and start nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+    /// Continue the interrupted run in this folder
+    #[arg(long, value_name = "RUN")]
+    resume: Option<PathBuf>,
+    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
+    #[arg(long, value_enum, value_name = "STATE")]
+    idle_processors: Option<IdleProcessors>,
+    /// Keep the packets of each trial's link as `link.pcapng` in the trial's folder, with TLS secrets; those of a second link
+    /// as `link-2.pcapng`, and so on
+    #[arg(long)]
+    pcap: bool,
+    #[command(flatten)]
+    reporting: ReportFlags,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
+        print(preview(&plan_recipe(arguments, wanted)?.plan))?;
+        return Ok(CommandOutcome::Success);
+    }
+    let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
+    let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
+        (Some(run), _) => {
+            let opened = open_run(run)?;
+            compare_environment(&opened.0, awake.as_ref())?;
+            opened
+        }
+        (None, Some(wanted)) => begin(arguments, wanted, awake.as_ref())?,
+        (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
+    };
+    let _lock = folder.lock()?;
+    interrupt::watch()?;
+    let context = RunContext {
+        folder: &folder,
+        plan: &plan,
+        packets: LinkPackets::kept_if(arguments.pcap),
+    };
+    match run_trials(&context) {
+        Ok(WorkerOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
+        Ok(WorkerOutcome::Interrupted) => {
+            report_part(&folder, &plan, "interrupted", &arguments.reporting);
+            Ok(CommandOutcome::Interrupted)
+        }
+        Err(error) => {
+            report_part(&folder, &plan, "failed", &arguments.reporting);
+            Err(error)
+        }
+    }
+}
+
+fn stations(word: &str) -> Result<StationMode, String> {
+    [StationMode::Real, StationMode::Embedded]
+        .into_iter()
+        .find(|stations| stations.name() == word)
+        .ok_or_else(|| "expected `real` or `embedded`".to_owned())
+}
+
+/// Reports the complete trials of an unfinished run, and how to continue it.
+fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &ReportFlags) {
+    let complete = folder.complete_trials().map_or(0, |trials| trials.len());
+    if complete > 0
+        && let Err(error) = write_and_print(folder, plan, reporting)
+    {
+        eprint(format_args!(
+            "squall: cannot report the trials that are complete: {}\n",
+            error_chain(&error)
+        ));
+    }
+    eprint(format_args!(
+        "{why}: {complete} of {} trials are complete; go on with: squall run --resume {}\n",
+        plan.trials.len(),
+        folder.root().display()
+    ));
+}
+
+/// The folder of a new run, named after recipe and time. A second run within the same second gets a number.
+fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
+    let name = run_name(recipe, SystemTime::now());
+    let taken = |name: &String| above.join(name).exists();
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let name = std::iter::once(name.clone())
+        .chain(numbered)
+        .find(|name| !taken(name));
+    RunFolder::create(above.join(name.expect("there are names without end")))
+}
+
+/// Prints a notice if the machine is no longer the one that began the run.
+fn compare_environment(folder: &RunFolder, awake: Option<&SleepInhibitor>) -> Result<()> {
+    let before: Environment = read_json(folder.environment())?;
+    if before != Environment::read(awake) {
+        eprint(format_args!(
+            "squall: kernel, processor, memory, squall's version or whether processors may sleep are not those of {}: \
+             trials of two machines do not compare\n",
+            folder.environment().display()
+        ));
+    }
+    Ok(())
+}
+
+/// A recipe whose plan can run on this machine.
+struct PlannedRecipe {
+    text: String,
+    recipe_files: SiblingFiles,
+    recipe: Recipe,
+    plan: Plan,
+}
+
+/// Checks the recipe, and reports its errors before anything starts.
+fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
+    let RecipeText { name, text, files } = find_recipe(wanted)?;
+    let recipe: Recipe = parse_with(&text, arguments.stations, &files)
+        .map_err(|error| BadInput::in_file(&error.render(&name, &text)))?;
+    let profile = arguments
+        .profile
+        .as_deref()
+        .unwrap_or(recipe.default_profile());
+    let plan = recipe
+        .plan(profile, arguments.seed)
+        .map_err(BadInput::new)?;
+    programs::check(&plan).map_err(|error| {
+        BadInput::new(format!(
+            "{}; or let squall play all programs itself: --stations embedded",
+            error_chain(&error)
+        ))
+    })?;
+    Ok(PlannedRecipe {
+        text,
+        recipe_files: files,
+        recipe,
+        plan,
+    })
+}
+
+/// Describes what a plan would run, and for how long.
+fn preview(plan: &Plan) -> String {
+    let Plan {
+        recipe, profile, ..
+    } = plan;
+    let size = Progress::new(plan.trials.iter()).size();
+    let variants = plan.variants.iter();
+    let variants = variants.map(|variant| format!("  {}: {}\n", variant.name, variant.path));
+    let conditions = plan.conditions.iter().map(|it| format!("  {it}\n"));
+    format!(
+        "{recipe}, profile {profile}: {size}\nvariants:\n{}conditions:\n{}",
+        variants.collect::<String>(),
+        conditions.collect::<String>()
+    )
+}
+
+/// Creates the run's folder and its initial files.
+fn begin(
+    arguments: &Arguments,
+    wanted: &str,
+    awake: Option<&SleepInhibitor>,
+) -> Result<(RunFolder, Plan)> {
+    let PlannedRecipe {
+        text,
+        recipe_files,
+        recipe,
+        plan,
+    } = plan_recipe(arguments, wanted)?;
+    let folder = new_folder(&arguments.output, &plan.recipe)?;
+    fs::write(folder.recipe(), &text)
+        .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
+    keep_files(&folder, &recipe, &recipe_files)?;
+    for omission in recipe_files.omitted() {
+        eprint(format_args!("{omission}\n"));
+    }
+    write_plan(folder.plan(), &plan)?;
+    write_json(folder.environment(), &Environment::read(awake))?;
+    Ok((folder, plan))
+}
+
+/// Copies the files that the recipe names, so that the run can be repeated after they have changed.
+fn keep_files(folder: &RunFolder, recipe: &Recipe, recipe_files: &SiblingFiles) -> Result<()> {
+    if recipe.files().is_empty() {
+        return Ok(());
+    }
+    let files = folder.files();
+    fs::create_dir(&files).with_context(|| format!("cannot make {}", files.display()))?;
+    for file in recipe.files() {
+        recipe_files.copy(&file.path, &files.join(&file.kept_as))?;
+    }
+    Ok(())
+}
+
+/// Runs every trial that is not yet complete and valid.
+fn run_trials(run: &RunContext<'_>) -> Result<WorkerOutcome> {
+    let RunContext { folder, plan, .. } = run;
+    let mut missing: Vec<(&Trial, u32)> = Vec::new();
+    for trial in &plan.trials {
+        let Some(complete) = folder.complete_trial(&trial.folder()) else {
+            missing.push((trial, 0));
+            continue;
+        };
+        let record = complete.read_record()?;
+        if record.health.validity != Validity::Valid {
+            complete.discard()?;
+            missing.push((trial, record.attempt));
+        }
+    }
+    let mut progress = Progress::new(missing.iter().map(|(trial, _)| *trial));
+    progress.announce(&folder.root().display());
+    for (trial, attempts_before) in missing {
+        let ended = run_trial(run, trial, attempts_before, &mut progress).with_context(|| {
+            format!(
+                "trial {} ({}, {})",
+                trial.index, trial.variant.name, trial.condition
+            )
+        });
+        if !matches!(ended, Ok(WorkerOutcome::Complete)) {
+            progress.abandon();
+            return ended;
+        }
+    }
+    Ok(WorkerOutcome::Complete)
+}
+
+/// Runs one trial until it is valid or has used up its attempts.
+fn run_trial(
+    run: &RunContext<'_>,
+    trial: &Trial,
+    attempts_before: u32,
+    progress: &mut Progress,
+) -> Result<WorkerOutcome> {
+    for attempt in 1..=ATTEMPTS {
+        progress.begin(trial);
+        let attempt_number = attempts_before + attempt;
+        if process::run(run, trial, attempt_number, progress)? == WorkerOutcome::Interrupted {
+            return Ok(WorkerOutcome::Interrupted);
+        }
+        let complete = run
+            .folder
+            .complete_trial(&trial.folder())
+            .ok_or_else(|| anyhow!("the worker left no complete trial {}", trial.folder()))?;
+        match complete.read_record()?.health.validity {
+            Validity::Invalid { reasons } if attempt < ATTEMPTS => {
+                progress.repeat(trial, &reasons.join("; "));
+                complete.discard()?;
+            }
+            _ => {
+                progress.end(trial, &outcome(&complete)?);
+                break;
+            }
+        }
+    }
+    Ok(WorkerOutcome::Complete)
+}
+
+/// The text of the progress line for a complete trial.
+fn outcome(complete: &TrialFolder) -> Result<String> {
+    let requests = read_requests(complete.requests())?;
+    let record = complete.read_record()?;
+    let stats = trial_stats(&record, &requests);
+    let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
+    let mut said = match stats.median {
+        Some(_) => format!(
+            "p50 {} ms, p99 {} ms",
+            quantile(stats.median),
+            quantile(stats.p99)
+        ),
+        // There are too few requests for a percentile.
+        None => format!("mean {} ms", quantile(stats.mean)),
+    };
+    if stats.failed + stats.censored > 0 {
+        said += &format!(", {} failed, {} unfinished", stats.failed, stats.censored);
+    }
+    if let Some(pages) = &record.pages {
+        let held = || held(&record.trial.load, &requests);
+        let further = pages::sentence(pages).into_iter().chain(held());
+        further.for_each(|further| said += &format!("; {further}"));
+    }
+    if !stats.is_valid() {
+        said += ", INVALID";
+    }
+    Ok(said)
+}
+
+/// For a load with a held request: whether the other request waited for it.
+fn held(load: &Load, requests: &[RequestRecord]) -> Option<String> {
+    let LoadKind::Pages {
+        question: PageQuestion::Held,
+        ..
+    } = load.kind
+    else {
+        return None;
+    };
+    let measured =
+        |request: &&RequestRecord| request.phase == Phase::Measure && request.succeeded();
+    let answers: Vec<_> = (requests.iter().filter(measured))
+        .map(|request| (request.what, request.response_time()))
+        .collect();
+    pages::held(&answers)
+}

@@ -1,0 +1,145 @@
+//! Runs the worker process of one trial, seen from the process that starts it: hands over the trial, waits, passes on
+//! its errors, and ends it if it is stuck or the user interrupts. What the worker does is in `worker`.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use squall_base::plan::{Plan, Trial};
+use squall_peers::client;
+use squall_record::RunFolder;
+
+use super::progress::Progress;
+use super::worker::assignment::{Assignment, LinkPackets};
+use crate::interrupt;
+
+/// A trial that takes this much longer than its load is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// How often the running trial is checked.
+const POLL: Duration = Duration::from_millis(50);
+/// How often its line is redrawn.
+const REDRAW: Duration = Duration::from_millis(500);
+
+/// How a worker that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerOutcome {
+    /// The trial's folder is complete.
+    Complete,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+/// What the trials of a run share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunContext<'a> {
+    pub(crate) folder: &'a RunFolder,
+    pub(crate) plan: &'a Plan,
+    pub(crate) packets: LinkPackets,
+}
+
+/// Runs one trial in its own process. Call it from the main thread: the kernel ends the worker when the *thread* that
+/// started it ends (prctl(2), PR_SET_PDEATHSIG).
+pub(crate) fn run(
+    run: &RunContext<'_>,
+    trial: &Trial,
+    attempt: u32,
+    progress: &Progress,
+) -> Result<WorkerOutcome> {
+    let target = run.folder.trials().join(trial.folder());
+    let ourselves = std::env::current_exe().context("cannot find squall's own executable")?;
+    let mut worker = Command::new(ourselves)
+        .arg("trial-worker")
+        .arg(&target)
+        .arg("--parent")
+        .arg(std::process::id().to_string())
+        .arg("--attempt")
+        .arg(attempt.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // Its own process group, so that Ctrl-C on the terminal reaches only this process.
+        .process_group(0)
+        .spawn()
+        .context("cannot start a worker process")?;
+    let assignment = Assignment {
+        trial: trial.clone(),
+        requests: run.plan.requests.clone(),
+        files: run.folder.files(),
+        named: run.plan.files.clone(),
+        packets: run.packets,
+    };
+    let text = serde_json::to_vec(&assignment).context("cannot write the trial as JSON")?;
+    if let Some(mut stdin) = worker.stdin.take() {
+        // A worker that dies before reading reports why on stderr, below.
+        let _ = stdin.write_all(&text);
+    }
+    let give_up = Instant::now() + Duration::from(trial.load_time_at_most()) + STUCK_AFTER;
+    let mut redraw_at = Instant::now() + REDRAW;
+    loop {
+        if worker
+            .try_wait()
+            .context("cannot wait for the worker process")?
+            .is_some()
+        {
+            return judge(worker);
+        }
+        if interrupt::is_requested() {
+            end(&mut worker);
+            remove_leftovers(&target);
+            return Ok(WorkerOutcome::Interrupted);
+        }
+        let now = Instant::now();
+        if now >= give_up {
+            end(&mut worker);
+            let said = judge(worker)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
+            bail!(
+                "the worker did not finish within {} s after its load and was ended ({said}); this is a fault of \
+                 squall or a machine without free processor time: try again, and report it if it stays",
+                STUCK_AFTER.as_secs()
+            );
+        }
+        if now >= redraw_at {
+            progress.redraw(trial);
+            redraw_at = now + REDRAW;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Kills the worker; the kernel then removes everything that the worker created.
+fn end(worker: &mut Child) {
+    // Both fail only if it has already ended.
+    let _ = worker.kill();
+    let _ = worker.wait();
+}
+
+/// Removes the leftover files of a browser of this trial. The other partial records stay until the run is resumed.
+fn remove_leftovers(target: &Path) {
+    let mut partial = target.as_os_str().to_owned();
+    partial.push(".partial");
+    let stations = Path::new(&partial).join("stations");
+    let folders = std::fs::read_dir(stations).into_iter().flatten().flatten();
+    folders.for_each(|folder| client::remove_leftovers(&folder.path()));
+}
+
+fn judge(worker: Child) -> Result<WorkerOutcome> {
+    let output = worker
+        .wait_with_output()
+        .context("cannot read what the worker process said")?;
+    if output.status.success() {
+        return Ok(WorkerOutcome::Complete);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim().strip_prefix("squall: ").unwrap_or(said.trim());
+    match (said, output.status.code()) {
+        ("", _) => bail!("the worker process ended with {}", output.status),
+        (said, _) => bail!("{said}"),
+    }
+}

@@ -1,0 +1,319 @@
+//! How far a trial can be trusted: the thresholds, and where each comes from.
+//!
+//! A trial that fails one is recorded and shown, but does not count as evidence. docs/METHOD.md explains each
+//! threshold. Those of a link itself are in `link::health`.
+
+use std::collections::BTreeMap;
+
+use squall_base::Duration;
+use squall_base::plan::{Implementation, Protocol, Station, Trial};
+use squall_base::record::{
+    DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, Validity, WireCounts,
+    lag_fault,
+};
+use squall_linux::scheduling::Scheduling;
+
+use crate::link::health::{CounterSources, judge as judge_link};
+
+/// Everything a trial is judged by.
+pub(super) struct Evidence<'a> {
+    pub(super) trial: &'a Trial,
+    pub(super) health: &'a Health,
+    pub(super) used: &'a EffectiveSettings,
+    /// The links' threads, in the order of the path.
+    pub(super) links: &'a [LinkThreadEvidence],
+    /// The percentiles of the response times of answered requests, at `LAG_QUANTILES`.
+    pub(super) response: [Duration; 3],
+    /// Those of the same requests, each from when it was taken up.
+    pub(super) without_lag: [Duration; 3],
+    /// Whether both hosts had fallen silent before the kernel's counters were read.
+    pub(super) is_silent: bool,
+    /// How much later than the load the link's own clock started.
+    pub(super) times_late: Duration,
+    /// Connections that this machine failed to open, by error.
+    pub(super) machine_errors: &'a BTreeMap<String, u64>,
+    /// Connections dropped because a listener's backlog was full.
+    pub(super) listen_dropped: u64,
+    /// Failures of third-party programs.
+    pub(super) faults: &'a [String],
+    /// What was counted on each hop.
+    pub(super) hops: &'a [HopRecord],
+    /// Requests answered while measuring.
+    pub(super) answered: u64,
+}
+
+/// How the thread of a link ran.
+pub(super) struct LinkThreadEvidence {
+    /// The hop that crosses the link.
+    pub(super) hop: u8,
+    pub(super) wakeup: Lateness,
+    pub(super) scheduling: Scheduling,
+}
+
+/// Checks a trial against every threshold.
+pub(super) fn judge(evidence: &Evidence) -> Validity {
+    let mut reasons = Vec::new();
+    judge_links(evidence, &mut reasons);
+    judge_lag(evidence, &mut reasons);
+    judge_machine(evidence, &mut reasons);
+    judge_congestion_control(evidence, &mut reasons);
+    for hop in evidence.hops {
+        judge_protocols(hop, &mut reasons);
+        judge_silence(hop, evidence.answered, &mut reasons);
+    }
+    reasons.extend_from_slice(evidence.faults);
+    if reasons.is_empty() {
+        Validity::Valid
+    } else {
+        Validity::Invalid { reasons }
+    }
+}
+
+/// Each link by itself; a reason names its hop if there are several.
+fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>) {
+    let counter_sources = counter_sources(evidence.trial);
+    for link in evidence.links {
+        let own = evidence.health.link.iter().filter(|it| it.hop == link.hop);
+        let directions: Vec<DirectionHealth> = own.copied().collect();
+        let found = judge_link(&directions, &link.wakeup, link.scheduling, counter_sources);
+        let of_hop = of_hop(evidence, link.hop);
+        reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
+    }
+}
+
+/// `hop 2: ` before a reason about a link, if there are several.
+fn of_hop(evidence: &Evidence, hop: u8) -> String {
+    match evidence.trial.variant.links() {
+        0 | 1 => String::new(),
+        _ => format!("hop {hop}: "),
+    }
+}
+
+/// The IP layer also counts packets of hops inside a host, of readiness checks of programs, and of the connection that
+/// teaches the kernel a cap of the congestion window. The IP layer's counters are therefore used only without any of
+/// these.
+fn counter_sources(trial: &Trial) -> CounterSources {
+    let variant = &trial.variant;
+    let is_ours = |station: &Station| station.runs == Implementation::Embedded;
+    let (_, hop) = variant.link_hop();
+    let is_capped = [&hop.client, &hop.server].map(|side| side.tcp.max_cwnd.is_some());
+    if variant.hops.len() == 1 && variant.stations.iter().all(is_ours) && !is_capped.contains(&true)
+    {
+        CounterSources::DevicesAndIp
+    } else {
+        CounterSources::Devices
+    }
+}
+
+/// The machine must have done what it was asked to do.
+fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
+    if !evidence.is_silent {
+        reasons.push(
+            "the hosts did not fall silent, so the kernel's counters are not final".to_owned(),
+        );
+    }
+    judge_times(evidence.times_late, reasons);
+    for (said, times) in evidence.machine_errors {
+        reasons.push(format!(
+            "this machine failed to open {times} connections: {said}"
+        ));
+    }
+    if evidence.listen_dropped > 0 {
+        reasons.push(format!(
+            "the kernel turned {} connections away from the queue of a listening socket (net.core.somaxconn)",
+            evidence.listen_dropped
+        ));
+    }
+}
+
+/// All variants must meet the same link conditions at the same time of their load.
+fn judge_times(late: Duration, reasons: &mut Vec<String>) {
+    if late > Duration::ZERO {
+        reasons.push(format!(
+            "the link's schedule, blackouts, weather and traces began {:.3} ms after the load",
+            late.as_millis_f64()
+        ));
+    }
+}
+
+fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
+    let used = evidence.used;
+    let first = (
+        &used.client_congestion_control,
+        &used.server_congestion_control,
+    );
+    let next = used.next_links.iter();
+    let next = next.map(|link| (&link.client, &link.server));
+    let links = evidence.trial.variant.link_hops();
+    for ((number, hop), (client, server)) in links.zip(std::iter::once(first).chain(next)) {
+        let of_hop = of_hop(evidence, number);
+        let sides = [
+            ("client", &hop.client.tcp.congestion_control, client),
+            ("server", &hop.server.tcp.congestion_control, server),
+        ];
+        for (side, asked, found) in sides {
+            if found.iter().any(|name| name != asked) {
+                reasons.push(format!(
+                    "{of_hop}the {side}'s sockets used {}, not {asked}",
+                    found.join(" and ")
+                ));
+            }
+        }
+    }
+}
+
+/// Every connection must have used the protocol that the path names: a connection that fell back to another version
+/// would answer a different question. Our own stations know what they spoke; on a hop without one, packets show it.
+fn judge_protocols(hop: &HopRecord, reasons: &mut Vec<String>) {
+    let sides = [("client", &hop.client), ("server", &hop.server)];
+    let own = sides.into_iter().filter_map(|(side, counts)| {
+        let protocols = &counts.as_ref()?.protocols;
+        Some((format!("as its {side} has seen"), protocols))
+    });
+    let by_packets = match (&hop.client, &hop.server, &hop.wire) {
+        (None, None, Some(wire)) => Some(("as its packets say".to_owned(), &wire.protocols)),
+        _ => None,
+    };
+    for (witness, protocols) in own.chain(by_packets) {
+        for (spoken, connections) in protocols
+            .iter()
+            .filter(|(name, _)| !fits(name, hop.protocol))
+        {
+            reasons.push(format!(
+                "{connections} connections of hop {} spoke {spoken}, not {}, {witness}",
+                hop.hop, hop.protocol
+            ));
+        }
+    }
+    judge_alpn(hop, reasons);
+}
+
+/// Whether the observed protocol is this one, or may be if it could not be decrypted.
+fn fits(spoken: &str, protocol: Protocol) -> bool {
+    match spoken {
+        WireCounts::UNREAD_TLS => matches!(protocol, Protocol::H1s | Protocol::H2),
+        WireCounts::UNREAD_QUIC => protocol == Protocol::H3,
+        name => name == protocol.name(),
+    }
+}
+
+/// Over TLS, HTTP/2 requires that the client offered it by ALPN (RFC 9113, section 3.2).
+fn judge_alpn(hop: &HopRecord, reasons: &mut Vec<String>) {
+    if hop.protocol != Protocol::H2 {
+        return;
+    }
+    let unread = hop.wire.iter().flat_map(|wire| &wire.unread_alpn);
+    for (offered, connections) in unread {
+        if !offered.split(',').any(|name| name == "h2") {
+            reasons.push(format!(
+                "{connections} connections of hop {} cannot have spoken h2: their client offered \"{offered}\" by ALPN",
+                hop.hop
+            ));
+        }
+    }
+}
+
+/// Every answered request should have crossed every hop; if nothing was seen on a hop, a station before it answers by
+/// itself.
+fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
+    let own = [&hop.client, &hop.server].into_iter().flatten();
+    let protocols = own.map(|counts| &counts.protocols);
+    let mut all = protocols.chain(hop.wire.as_ref().map(|wire| &wire.protocols));
+    if answered > 0 && all.all(BTreeMap::is_empty) {
+        reasons.push(format!(
+            "nothing was spoken on hop {}, and yet requests were answered",
+            hop.hop
+        ));
+    }
+}
+
+fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
+    let lag = &evidence.health.schedule_lag;
+    let fault = lag_fault(lag, evidence.response, || evidence.without_lag);
+    if let Some(fault) = fault {
+        reasons.push(format!(
+            "the generator was late: lag {} {:.3} ms, at most {:.3} ms is sound",
+            fault.percentile,
+            fault.lag.as_millis_f64(),
+            fault.at_most.as_millis_f64()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(protocols: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        let count = |(name, count): &(&str, u64)| ((*name).to_owned(), *count);
+        protocols.iter().map(count).collect()
+    }
+
+    /// The reasons against a hop between two programs.
+    fn reasons(protocol: Protocol, spoken: &[(&str, u64)], alpn: &[(&str, u64)]) -> Vec<String> {
+        let hop = HopRecord {
+            hop: 2,
+            protocol,
+            client: None,
+            server: None,
+            wire: Some(WireCounts {
+                protocols: counts(spoken),
+                unread_alpn: counts(alpn),
+                ..WireCounts::default()
+            }),
+        };
+        let mut reasons = Vec::new();
+        judge_protocols(&hop, &mut reasons);
+        judge_silence(&hop, 1, &mut reasons);
+        reasons
+    }
+
+    #[test]
+    fn protocol_seen_in_packets_must_fit_the_hop() {
+        assert!(reasons(Protocol::H2c, &[("h2c", 3)], &[]).is_empty());
+        assert!(reasons(Protocol::H2, &[("tls", 3)], &[("h2,http/1.1", 3)]).is_empty());
+        assert!(reasons(Protocol::H1s, &[("tls", 3), ("h1s", 1)], &[("", 3)]).is_empty());
+        assert!(reasons(Protocol::H3, &[("quic", 3)], &[]).is_empty());
+        for (protocol, spoken) in [
+            (Protocol::H2c, "h1"),
+            (Protocol::H2, "h1s"),
+            (Protocol::H2, "h2c"),
+            (Protocol::H1, "tls"),
+            (Protocol::H2c, "tls"),
+            (Protocol::H3, "tls"),
+            (Protocol::H1, "other"),
+            (Protocol::H2, "quic"),
+        ] {
+            let expected = format!(
+                "3 connections of hop 2 spoke {spoken}, not {protocol}, as its packets say"
+            );
+            assert_eq!(reasons(protocol, &[(spoken, 3)], &[]), [expected]);
+        }
+        let offered = reasons(Protocol::H2, &[("tls", 2)], &[("http/1.1", 2)]);
+        assert!(offered[0].contains("offered \"http/1.1\""), "{offered:?}");
+    }
+
+    #[test]
+    fn link_clock_that_starts_after_the_load_makes_a_trial_invalid() {
+        let said = |late| {
+            let mut reasons = Vec::new();
+            judge_times(late, &mut reasons);
+            reasons
+        };
+        assert_eq!(said(Duration::ZERO), [""; 0]);
+        assert_eq!(
+            said(Duration::from_micros(1_500)),
+            ["the link's schedule, blackouts, weather and traces began 1.500 ms after the load"]
+        );
+    }
+
+    #[test]
+    fn silent_hop_with_answered_requests_is_reported() {
+        let said = reasons(Protocol::H1, &[], &[]);
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("nothing was spoken on hop 2"),
+            "{said:?}"
+        );
+    }
+}

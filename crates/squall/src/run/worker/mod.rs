@@ -1,0 +1,57 @@
+//! The worker: one process for one trial, started by `squall run` with its assignment as JSON on its stdin.
+//!
+//! It is a separate process for two reasons. Entering a user namespace changes the whole process and requires it to be
+//! single-threaded. And everything the worker creates (namespaces, devices, sockets) ends with it, however it ends.
+//! Here it only begins and ends; `trial` has what happens in between.
+
+pub(super) mod assignment;
+mod browser;
+mod causes;
+mod collect;
+mod conditions;
+mod embedded;
+mod findings;
+mod health;
+mod links;
+mod messages;
+mod observe;
+mod observe_hop;
+mod observe_link;
+mod observe_sockets;
+mod place;
+mod programs;
+mod stations;
+mod trial;
+mod watched;
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use squall_linux::{process, user_namespace};
+use squall_record::{PartialTrial, write_json};
+
+use crate::outcome::CommandOutcome;
+use assignment::Assignment;
+
+/// Reads an assignment from stdin and runs its trial into `folder`.
+pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOutcome> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("cannot read the assignment from stdin")?;
+    let assignment: Assignment =
+        serde_json::from_str(&text).context("cannot understand the assignment on stdin")?;
+    let privilege = user_namespace::acquire_privilege()?;
+    // After the namespace, because entering it clears the request (prctl(2), PR_SET_PDEATHSIG).
+    if !process::die_with_parent(parent)? {
+        bail!("the process {parent} that started this worker is gone");
+    }
+    let partial = PartialTrial::begin(folder)?;
+    let record = trial::run(assignment, attempt, privilege, &partial)?;
+    let attribution = causes::attribute_trial(&partial, &record.trial)?;
+    findings::write(&partial, &record, Some(&attribution))?;
+    write_json(partial.record(), &record)?;
+    partial.complete()?;
+    Ok(CommandOutcome::Success)
+}

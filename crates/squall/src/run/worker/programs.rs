@@ -1,0 +1,397 @@
+//! Third-party programs on a trial's path: what squall-peers is asked to start, and how the programs are supervised.
+//!
+//! A program that ends before the load does invalidates the trial: `early_exits` reports it, and the client is stopped.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use squall_base::plan::{self, Hop, Implementation, LoadKind, Protocol, Trial, Variant};
+use squall_base::record::{PageRecord, Phase, RequestRecord};
+use squall_http::tls;
+use squall_linux::clock;
+use squall_linux::scheduling::usable_processors;
+use squall_peers::client::{Client, ClientReport};
+use squall_peers::{Certificate, InstalledProgram, Order, RunningStation, Station};
+
+use super::assignment::Assignment;
+use super::browser;
+use super::place::{Hosts, SERVER_NAME, address_of};
+use crate::run::programs::{self, ClientSetup, Program, StationSetup};
+
+/// How long a program may take until it accepts connections.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How much longer than its load a load generator may run.
+const CLIENT_GRACE: Duration = Duration::from_secs(30);
+
+/// The running programs of a trial, and where their files are.
+pub(super) struct Programs<'t> {
+    trial: &'t Trial,
+    assignment: &'t Assignment,
+    hosts: &'t Hosts,
+    folder: PathBuf,
+    certificate: Option<Certificate>,
+    /// The fingerprint of the certificate's key.
+    pin: Option<String>,
+    /// The processor that each pinned program is bound to, by place; the others may run on all.
+    processors: BTreeMap<usize, usize>,
+    running: Vec<StartedProgram>,
+}
+
+impl<'t> Programs<'t> {
+    /// Starts nothing yet. Files of programs, certificates among them, go below `folder`.
+    pub(super) fn new(
+        assignment: &'t Assignment,
+        hosts: &'t Hosts,
+        folder: &Path,
+        identity: Option<&tls::Identity>,
+    ) -> Result<Programs<'t>> {
+        let trial = &assignment.trial;
+        // Programs run with their own working directories, so the path must be absolute.
+        let folder = std::path::absolute(folder)
+            .with_context(|| format!("cannot find {}", folder.display()))?;
+        let has_any = trial
+            .variant
+            .stations
+            .iter()
+            .any(|it| it.runs != Implementation::Embedded);
+        let certificate = match identity.filter(|_| has_any) {
+            Some(identity) => Some(write_certificate(&folder, identity)?),
+            None => None,
+        };
+        Ok(Programs {
+            trial,
+            assignment,
+            hosts,
+            folder,
+            certificate,
+            pin: identity.map(tls::Identity::fingerprint).transpose()?,
+            processors: processors(&trial.variant, &usable_processors()?),
+            running: Vec::new(),
+        })
+    }
+
+    /// Starts the program of that place. It accepts connections when this returns.
+    pub(super) fn start(&mut self, place: usize, installed: &StationProgram) -> Result<()> {
+        let StationProgram { program, found } = installed;
+        let station = &self.trial.variant.stations[place];
+        let version = found.version.to_string();
+        let order = self.order(place);
+        let host = self.hosts.of(&self.trial.variant, place);
+        let pinned_to = self.processors.get(&place).copied();
+        let running = Station::new(program.driver(), found, order)
+            .with_context(|| format!("station {}", station.name))?
+            .pinned(pinned_to.into_iter().collect())
+            .start(Some(host))?;
+        running.wait_ready(Some(host), Instant::now() + READY_WITHIN)?;
+        self.running.push(StartedProgram {
+            place,
+            running,
+            version,
+            processors: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn order(&self, place: usize) -> Order {
+        let Trial {
+            variant, response, ..
+        } = self.trial;
+        let next = variant.hops.get(place);
+        let setup = StationSetup {
+            listen: address_of(variant, place).into(),
+            upstream: next.map(|_| address_of(variant, place + 1).into()),
+            server_name: SERVER_NAME.to_owned(),
+            certificate: self.certificate.clone(),
+            folder: self.folder_of(place),
+            key_log: key_log_of(self.trial, place, &self.folder),
+        };
+        let answers = (response, self.assignment.requests.as_slice());
+        programs::station_order(variant, place, answers, setup)
+    }
+
+    fn folder_of(&self, place: usize) -> PathBuf {
+        folder_of(self.trial, place, &self.folder)
+    }
+
+    /// Whether no program is running.
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// How programs ended that ended by themselves.
+    pub(super) fn early_exits(&self) -> Vec<String> {
+        let early_exit = |StartedProgram { place, running, .. }: &StartedProgram| {
+            let exit = running.has_ended()?;
+            let name = &self.trial.variant.stations[*place].name;
+            Some(format!("station {place}, {name}, {exit}"))
+        };
+        self.running.iter().filter_map(early_exit).collect()
+    }
+
+    /// The versions of the started programs, by place.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
+        let started = self.running.iter();
+        started.map(|program| (program.place, program.version.as_str()))
+    }
+
+    /// Ends the program of that place. If it is pinned, first reads which processors it could run on.
+    pub(super) fn end(&mut self, place: usize) {
+        let is_pinned = self.processors.contains_key(&place);
+        for program in self.running.iter_mut().filter(|it| it.place == place) {
+            if is_pinned {
+                program.processors = program.running.processors().unwrap_or_default();
+            }
+            program.running.stop();
+        }
+    }
+
+    /// The processors that pinned programs could run on at their end, as the kernel reports, by place.
+    pub(super) fn processors(&self) -> BTreeMap<usize, Vec<usize>> {
+        let started = self.running.iter();
+        started
+            .map(|program| (program.place, program.processors.clone()))
+            .collect()
+    }
+
+    /// The fault to report if the pinned program of that place could run on `found`.
+    pub(super) fn pinning_fault(&self, place: usize, found: &[usize]) -> Option<String> {
+        let asked = self.processors.get(&place)?;
+        let name = &self.trial.variant.stations[place].name;
+        let numbers: Vec<String> = found.iter().map(usize::to_string).collect();
+        match found {
+            [only] if only == asked => None,
+            [] => Some(format!(
+                "station {place}, {name}, was held to processor {asked}, and /proc says nothing of it"
+            )),
+            _ => Some(format!(
+                "station {place}, {name}, was held to processor {asked} and could run on {}: it chooses its processors \
+                 itself",
+                numbers.join(", ")
+            )),
+        }
+    }
+
+    /// Runs a load generator as the path's client. The times of its rows are those of CLOCK_MONOTONIC.
+    pub(super) fn run_client(
+        &self,
+        installed: &StationProgram,
+        rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
+    ) -> Result<ClientRun> {
+        let trial = self.trial;
+        let StationProgram { program, found } = installed;
+        let length = trial.load.warmup + trial.load.duration;
+        let order = programs::client_order(
+            &trial.variant,
+            &trial.load,
+            &self.assignment.requests,
+            ClientSetup {
+                target: address_of(&trial.variant, 1).into(),
+                server_name: SERVER_NAME.to_owned(),
+                trust: self.certificate.as_ref().map(|it| it.chain.clone()),
+                pin: self.pin.clone(),
+                folder: self.folder_of(0),
+            },
+        )?;
+        let pinned_to = self.processors.get(&0);
+        let client = Client::new(program.client()?, found, order)?
+            .pinned(pinned_to.copied().into_iter().collect());
+        let run = client.start(Some(self.hosts.client()))?;
+        let processors = match pinned_to {
+            Some(_) => run.processors().unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let longest = Duration::from_nanos((length + trial.load.drain).as_nanos());
+        let finished = run.finish(Instant::now() + longest + CLIENT_GRACE)?;
+        let requests_of_a_page = match trial.load.kind {
+            LoadKind::Pages { .. } => Some(self.assignment.requests.len() as u64),
+            _ => None,
+        };
+        Ok(ClientRun::new(
+            finished,
+            (trial.load.warmup, requests_of_a_page),
+            (found.version.to_string(), processors),
+            rows,
+        ))
+    }
+}
+
+/// A server or proxy that was started.
+struct StartedProgram {
+    place: usize,
+    running: RunningStation,
+    version: String,
+    /// For a pinned program: the processors it could run on when it ended.
+    processors: Vec<usize>,
+}
+
+/// The processor of each pinned program, by place: assigned from the last usable one downwards, and then again from the
+/// last. The first is left to the link and to our own stations, unless it is the only one.
+fn processors(variant: &Variant, usable: &[usize]) -> BTreeMap<usize, usize> {
+    let choice = match usable {
+        [_, others @ ..] if !others.is_empty() => others,
+        all => all,
+    };
+    let stations = variant.stations.iter().enumerate();
+    let pinned = stations.filter(|(_, station)| station.asked.is_pinned);
+    pinned
+        .map(|(place, _)| place)
+        .zip(choice.iter().rev().copied().cycle())
+        .collect()
+}
+
+/// The result of a load generator's run.
+pub(super) struct ClientRun {
+    pub(super) version: String,
+    /// For a pinned program: the processors it could run on.
+    pub(super) processors: Vec<usize>,
+    pub(super) requests: u64,
+    /// When its first request was due.
+    pub(super) start: squall_base::Time,
+    /// When its last one ended.
+    pub(super) end: squall_base::Time,
+    /// The outcome of a browser's pages.
+    pub(super) pages: Option<PageRecord>,
+    /// The fault to report, if there is one.
+    pub(super) fault: Option<String>,
+}
+
+impl ClientRun {
+    fn new(
+        finished: ClientReport,
+        (warmup, requests_of_a_page): (squall_base::Duration, Option<u64>),
+        (version, processors): (String, Vec<usize>),
+        rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
+    ) -> ClientRun {
+        let (now, unix) = (clock::now(), clock::unix_nanos());
+        // Wall-clock time at the monotonic clock's origin.
+        let origin = squall_base::Time::from_nanos(unix.saturating_sub(now.as_nanos()));
+        let mut all = finished.rows;
+        all.iter_mut().for_each(|row| row.count_from(origin));
+        let start = all.iter().map(|row| row.intended).min().unwrap_or(now);
+        let end = all.iter().map(|row| row.end).max().unwrap_or(now);
+        // Load generators do not mark warm-up requests.
+        for row in all.iter_mut().filter(|row| row.intended < start + warmup) {
+            row.phase = Phase::Warmup;
+        }
+        let pages = requests_of_a_page
+            .map(|count| browser::pages(&finished.readout.pages, &mut all, count));
+        let told = all.len() as u64;
+        let requests = finished.expected_requests.unwrap_or(told);
+        let failed = finished.exit.status != Some(squall_linux::program::ProgramExit::Code(0));
+        let fault = if failed {
+            Some(format!("the load generator {}", finished.exit))
+        } else if let Some(page) = finished
+            .readout
+            .pages
+            .iter()
+            .find(|page| page.error.is_some())
+        {
+            let error = page.error.as_deref().unwrap_or_default();
+            Some(format!("page {} could not be loaded: {error}", page.page))
+        } else if told < requests {
+            Some(format!(
+                "the load generator tells of {told} requests, and was to send {requests}"
+            ))
+        } else {
+            None
+        };
+        rows(start, all);
+        ClientRun {
+            version,
+            processors,
+            requests,
+            start,
+            end,
+            pages,
+            fault,
+        }
+    }
+}
+
+fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certificate> {
+    let [chain, key] = ["certificate.pem", "key.pem"].map(|name| folder.join(name));
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let pem = (identity.chain_pem()?, identity.key_pem()?);
+    for (path, text) in [(&chain, pem.0), (&key, pem.1)] {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(Certificate { chain, key })
+}
+
+/// The folder of a program's files, below the folder of all stations.
+fn folder_of(trial: &Trial, place: usize, stations: &Path) -> PathBuf {
+    let name = programs::folder_name(&trial.variant.stations[place].name);
+    stations.join(format!("{place}-{name}"))
+}
+
+/// Where the program of that place writes its TLS secrets, if it has any and can log them. Envoy logs those of both
+/// sides, but for HTTP/3 only those of its clients; Caddy logs those of its clients.
+fn key_log_of(trial: &Trial, place: usize, stations: &Path) -> Option<PathBuf> {
+    let Implementation::Program { program } = &trial.variant.stations[place].runs else {
+        return None;
+    };
+    let hops = &trial.variant.hops;
+    let front = place.checked_sub(1).and_then(|before| hops.get(before));
+    let is_front_secure = front.is_some_and(|hop| hop.protocol.is_secure());
+    let is_back_over_tcp = |hop: &Hop| matches!(hop.protocol, Protocol::H1s | Protocol::H2);
+    let writes = match program.as_str() {
+        "envoy" => is_front_secure || hops.get(place).is_some_and(is_back_over_tcp),
+        "caddy" => is_front_secure,
+        _ => false,
+    };
+    writes.then(|| folder_of(trial, place, stations).join("tls-keys.log"))
+}
+
+/// The files that programs of a trial write their TLS secrets to.
+pub(super) fn key_logs(trial: &Trial, stations: &Path) -> Vec<PathBuf> {
+    let places = 0..trial.variant.stations.len();
+    places
+        .filter_map(|place| key_log_of(trial, place, stations))
+        .collect()
+}
+
+/// The program that runs as a station, as it is installed on this machine.
+pub(super) struct StationProgram {
+    program: Program,
+    found: InstalledProgram,
+}
+
+/// The program of each place; `None` for our own stations. Finding a program's version runs it, so call this before the
+/// trial's first station starts.
+pub(super) fn station_programs(trial: &Trial) -> Result<Vec<Option<StationProgram>>> {
+    let stations = trial.variant.stations.iter();
+    let installed = |station: &plan::Station| -> Result<Option<StationProgram>> {
+        let Some(program) = programs::program_of(&station.name, &station.runs)? else {
+            return Ok(None);
+        };
+        let found = program.found()?;
+        Ok(Some(StationProgram { program, found }))
+    };
+    stations
+        .map(|station| installed(station).with_context(|| format!("station {}", station.name)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_recipe::{NoFiles, StationMode, parse_with};
+
+    use super::*;
+
+    #[test]
+    fn last_processors_are_assigned_first_and_the_first_is_spared() {
+        let text = "name = \"x\"\nquestion = \"?\"\nload = { rate = \"1/s\", duration = \"1s\" }\n[[variant]]\n\
+                    name = \"v\"\npath = \"client -h1-> envoy ~h1~> haproxy -h1-> nginx\"\npinned = true\n";
+        let recipe = parse_with(text, StationMode::Real, &NoFiles).unwrap();
+        let given = |usable: &[usize]| {
+            let given = processors(&recipe.variants()[0], usable);
+            given.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(given(&[0, 1, 2, 7]), [(1, 7), (2, 2), (3, 1)]);
+        assert_eq!(given(&[0, 1, 2]), [(1, 2), (2, 1), (3, 2)]);
+        assert_eq!(given(&[0, 1]), [(1, 1), (2, 1), (3, 1)]);
+        assert_eq!(given(&[5]), [(1, 5), (2, 5), (3, 5)]);
+    }
+}
