@@ -48,11 +48,15 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
         .stations
         .get(place + usize::from(side == Side::Server));
     let protocol = variant.hops.get(place).map(|hop| hop.protocol);
-    let is_http1 = protocol.is_some_and(|protocol| protocol.version() == Version::Http1);
+    let version = protocol.map(Protocol::version);
     let setting = match (knob, program(station)) {
         (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
         // Over HTTP/1.1, requests share no connection that more connections would relieve.
-        (Knob::OtherProtocol, _) if is_http1 => "HTTP/3".to_owned(),
+        (Knob::OtherProtocol, _) if version == Some(Version::Http1) => "HTTP/3".to_owned(),
+        // The kernel's settings concern TCP.
+        (Knob::KeepInFlight, _) if version == Some(Version::Http3) => {
+            "keep data in flight".to_owned()
+        }
         (knob, "") => recipe_key(knob, protocol).to_owned(),
         (knob, program) => program_setting(knob, program, side),
     };

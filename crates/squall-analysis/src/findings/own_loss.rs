@@ -46,7 +46,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if 2 * queue > all {
         fixes.push(case.link_fix(sender, Knob::QueueDiscipline));
         fixes.extend(case.bbr_fix(sender));
-    } else if case.is_tcp() {
+    } else {
         fixes.push(case.link_fix(sender, Knob::KeepInFlight));
     }
     case.detection_by_time(case.cost_of(Cause::Loss), TIME_AT_LEAST, numbers, fixes)
@@ -77,8 +77,9 @@ mod tests {
         made.lose(4, Cause::Loss, ms(51), Repair::ProbeTimeout);
         let finding = made.finding("own_loss").unwrap();
         assert!(is_near(finding.share.part, 100.0 / 5_100.0));
-        // No setting makes up for what a link loses.
-        assert!(finding.fixes.is_empty(), "{:?}", finding.fixes);
+        let fixes: Vec<_> = finding.fixes.iter().map(|fix| &fix.setting).collect();
+        assert_eq!(fixes.len(), 1, "{fixes:?}");
+        assert!(!fixes[0].contains("congestion_control"), "{fixes:?}");
         assert_eq!(finding.evidence.requests, [4, 3]);
     }
 

@@ -58,10 +58,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if either > 0 {
         numbers.push(count("lost packets repaired by one or the other", either));
     }
-    let fixes = vec![
-        case.link_fix(case.main_sender(), Knob::KeepInFlight),
-        case.link_fix(Side::Client, Knob::OtherProtocol),
-    ];
+    let mut fixes = vec![case.link_fix(case.main_sender(), Knob::KeepInFlight)];
+    if case.is_tcp() {
+        fixes.push(case.link_fix(Side::Client, Knob::OtherProtocol));
+    }
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 

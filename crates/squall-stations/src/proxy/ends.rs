@@ -5,20 +5,20 @@
 
 use squall_base::Time;
 use squall_base::plan::Version;
-use squall_http::StreamId;
+use squall_http::{Inbox, StreamId};
 use squall_linux::clock;
 
-use super::Core;
 use super::access::entry;
 use super::back::BackKey;
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
 use super::front::{FrontKey, ResetReason};
+use super::relay::Relay;
 use super::settings::Failure;
 
 /// Most attempts to send a request to an upstream.
 const MAX_ATTEMPTS: u32 = 3;
 
-impl Core {
+impl Relay {
     /// Ends an exchange whose client no longer wants a response.
     pub(super) fn abort(&mut self, key: ExchangeKey, code: Option<u64>) {
         let Some(exchange) = self.exchanges.get_mut(key) else {
@@ -267,10 +267,9 @@ impl Core {
         let is_reused = connection.submitted > 1;
         let first = connection.dialed.first.take();
         let open: Vec<(StreamId, ExchangeKey)> = connection.streams.drain().collect();
-        connection.dialed.transport.close(&mut self.back_inbox);
-        let last = &self.back_inbox.frames;
-        (self.backs.log).record_frames(connection.dialed.number, clock::now(), last);
-        self.back_inbox.clear();
+        let mut inbox = Inbox::new(self.backs.wants);
+        connection.dialed.transport.close(&mut inbox);
+        (self.backs.log).record_frames(connection.dialed.number, clock::now(), &inbox.frames);
         if let Some(key) = first {
             self.backs.leave(at.pool);
             if let Some(exchange) = self.exchanges.get_mut(key) {

@@ -12,8 +12,8 @@ use squall_base::{Duration, Time};
 use squall_http::Response;
 use squall_linux::clock;
 
-use super::Core;
 use super::exchange::ExchangeKey;
+use super::relay::Relay;
 
 /// Exchanges whose responses are held, by due time.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl HeldResponses {
     }
 }
 
-impl Core {
+impl Relay {
     /// Passes an upstream's response on, now or after the delay.
     pub(super) fn respond_or_hold(&mut self, key: ExchangeKey, response: Arc<Response>) {
         if self.holds.delay == Duration::ZERO {

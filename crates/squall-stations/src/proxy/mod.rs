@@ -6,13 +6,15 @@
 //! proxy caches nothing, changes no content and makes no tunnels (CONNECT, `upgrade`). It sends `100 (Continue)`
 //! immediately to a client that asks; other interim responses are passed on.
 //!
-//! Start at [`Proxy`]. `front` is the client side, `back` the upstream side, `relay` passes messages from one to the
-//! other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
+//! Start at [`Proxy`]. `front` is the client side, `back` the upstream side. `connections` reads and writes both, `relay`
+//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
 
 mod access;
 mod back;
 mod canned;
+mod connections;
 mod ends;
+mod event_batch;
 mod exchange;
 mod front;
 mod headers;
@@ -21,7 +23,6 @@ mod relay;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +30,7 @@ use std::net::SocketAddr;
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::Side;
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Inbox, Interim, ServerEvent};
+use squall_http::{ClientEvent, Inbox, ServerEvent};
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
@@ -38,7 +39,7 @@ use crate::accept::{self, Accepted, Bound, Listener, TcpAcceptor};
 use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
-use crate::server::{AccessLog, flush_access};
+use crate::server::flush_access;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 use back::{BackKey, Backs};
 use canned::Canned;
@@ -46,6 +47,7 @@ use exchange::ProxyExchanges;
 use front::{Fronts, QuicFront, TcpFront};
 use headers::IdGenerator;
 use hold::HeldResponses;
+use relay::Relay;
 pub use settings::{Balance, Failure, ProxyReport, ProxySettings, Timeouts};
 
 /// The reactor's token for the stop signal.
@@ -61,7 +63,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// A proxy that is already listening.
 pub struct Proxy {
-    core: Core,
+    connections: Connections,
     reactor: Reactor,
     stop: StopSignal,
     listeners: Vec<BoundListener>,
@@ -85,33 +87,20 @@ struct UpstreamSettings {
     upstreams: Vec<Target>,
     protocol: Protocol,
     side: SideSettings,
-    /// The authority for requests that name none.
-    authority: String,
 }
 
-/// Both sides, and what lies between them.
-struct Core {
-    fronts: Fronts,
-    backs: Backs,
-    exchanges: ProxyExchanges,
-    upstream_settings: UpstreamSettings,
+/// The connections of both sides: what reads and writes them, and opens and closes them. `connections` has what it does.
+struct Connections {
+    relay: Relay,
+    upstreams: UpstreamSettings,
     front_side: SideSettings,
     timeouts: Timeouts,
-    holds: HeldResponses,
-    ids: IdGenerator,
-    canned: Canned,
-    /// 100 (Continue).
-    continue_response: Interim,
-    access: Option<AccessLog>,
-    report: ProxyReport,
     buffers: Buffers,
     front_inbox: Inbox<ServerEvent>,
     back_inbox: Inbox<ClientEvent>,
     pending_listeners: Vec<u32>,
     /// A socket was closed, so there is a file descriptor for another.
     has_closed: bool,
-    /// When this turn began.
-    now: Time,
 }
 
 impl Proxy {
@@ -143,30 +132,33 @@ impl Proxy {
         } = settings.timeouts;
         let sweeps = [connect, answer, idle].iter().any(Option::is_some);
         let mut proxy = Proxy {
-            core: Core {
-                fronts: Fronts::new(front_log),
-                exchanges: ProxyExchanges::default(),
-                upstream_settings: UpstreamSettings {
+            connections: Connections {
+                front_inbox: Inbox::new(front_wants),
+                back_inbox: Inbox::new(backs.wants),
+                relay: Relay {
+                    fronts: Fronts::new(front_log),
+                    backs,
+                    exchanges: ProxyExchanges::default(),
+                    holds: HeldResponses::new(settings.delay),
+                    upstream_protocol: settings.protocol,
                     authority: authority(&settings.upstreams[0]),
+                    ids: IdGenerator::new(settings.seed),
+                    canned: Canned::new(),
+                    continue_response: canned::continue_response(),
+                    access: settings.access,
+                    report: ProxyReport::default(),
+                    now,
+                },
+                upstreams: UpstreamSettings {
                     upstreams: settings.upstreams,
                     protocol: settings.protocol,
                     side: settings.back,
                 },
                 front_side: settings.front,
                 timeouts: settings.timeouts,
-                holds: HeldResponses::new(settings.delay),
-                ids: IdGenerator::new(settings.seed),
-                canned: Canned::new(),
-                continue_response: canned::continue_response(),
-                access: settings.access,
-                report: ProxyReport::default(),
                 buffers: Buffers::new(),
-                front_inbox: Inbox::new(front_wants),
-                back_inbox: Inbox::new(backs.wants),
-                backs,
                 pending_listeners: Vec::new(),
                 has_closed: false,
-                now,
             },
             reactor,
             stop,
@@ -185,12 +177,12 @@ impl Proxy {
 
     fn bind(&mut self, index: u64, listener: Listener, seed: u64) -> Result<(), StationError> {
         let token = LISTENERS << KIND_SHIFT | index;
-        let wants = self.core.front_inbox.wants();
-        let side = &self.core.front_side;
+        let wants = self.connections.front_inbox.wants();
+        let side = &self.connections.front_side;
         let bound = match listener.bind(side, wants, seed, (&self.reactor, token))? {
             Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
             Bound::Quic(endpoint) => {
-                let fronts = &mut self.core.fronts.quic;
+                let fronts = &mut self.connections.relay.fronts.quic;
                 fronts.push(QuicFront::new(*endpoint));
                 BoundListener::Quic(fronts.len() as u32 - 1)
             }
@@ -204,7 +196,7 @@ impl Proxy {
         let address_of = |listener: &BoundListener| match listener {
             BoundListener::Tcp(acceptor) => acceptor.address(),
             BoundListener::Quic(place) => {
-                Ok(self.core.fronts.quic[*place as usize].local_address())
+                Ok(self.connections.relay.fronts.quic[*place as usize].local_address())
             }
         };
         self.listeners.iter().map(address_of).collect()
@@ -219,65 +211,75 @@ impl Proxy {
     /// or after 15 s. Requests are served before that, too.
     pub fn run_notifying(mut self, on_open: impl FnOnce()) -> Result<ProxyReport, StationError> {
         if self.is_realtime {
-            self.core.report.scheduling = Some(scheduling::make_realtime(STATION_PRIORITY));
+            self.connections.relay.report.scheduling =
+                Some(scheduling::make_realtime(STATION_PRIORITY));
         }
         self.open_in_advance()?;
         let give_up = clock::now() + CONNECT_AT_MOST;
-        while self.core.backs.is_opening() && clock::now() < give_up && !self.stop.is_requested() {
+        while self.connections.relay.backs.is_opening()
+            && clock::now() < give_up
+            && !self.stop.is_requested()
+        {
             self.turn(Some(give_up))?;
         }
         on_open();
         while !self.stop.is_requested() {
             self.turn(None)?;
         }
-        Ok(self.core.end())
+        Ok(self.connections.end())
     }
 
     /// Opens the connections to upstreams that the policy wants in advance.
     fn open_in_advance(&mut self) -> Result<(), StationError> {
-        for upstream in 0..self.core.backs.pools.len() as u32 {
-            let policy = &mut self.core.backs.pools.get_mut(upstream).policy;
+        for upstream in 0..self.connections.relay.backs.pools.len() as u32 {
+            let policy = &mut self.connections.relay.backs.pools.get_mut(upstream).policy;
             for connection in policy.open_in_advance() {
                 let at = BackKey {
                     pool: upstream,
                     connection,
                 };
-                self.core.open_back(at, None, &self.reactor)?;
+                self.connections.open_back(at, None, &self.reactor)?;
             }
         }
-        self.core.settle_all(&self.reactor)
+        self.connections.settle_all(&self.reactor)
     }
 
     /// Waits once, until `wake` at the latest, and handles everything that is ready. Writes happen at the end, all data
     /// of a connection together.
     fn turn(&mut self, wake: Option<Time>) -> Result<(), StationError> {
         let now = clock::now();
-        let deadline = if self.core.has_pending_reads() {
+        let deadline = if self.connections.has_pending_reads() {
             Some(now)
         } else {
-            flush_access(&mut self.core.access);
+            flush_access(&mut self.connections.relay.access);
             self.next_deadline().into_iter().chain(wake).min()
         };
         let ready: Vec<ReadyEvent> = self.reactor.wait(now, deadline)?.to_vec();
-        self.core.now = clock::now();
-        let pending = self.core.take_pending_reads();
+        self.connections.relay.now = clock::now();
+        let pending = self.connections.take_pending_reads();
         for ready in ready {
             self.on_ready(ready)?;
         }
-        self.core.resume_reads(pending);
-        self.core.run_timers();
-        self.core.release_held();
-        self.core.settle_all(&self.reactor)?;
-        if self.next_sweep.is_some_and(|due| due <= self.core.now) {
-            self.core.sweep();
-            self.core.settle_all(&self.reactor)?;
-            self.next_sweep = Some(self.core.now + SWEEP_EVERY);
+        self.connections.resume_reads(pending);
+        self.connections.run_timers();
+        self.connections.relay.release_held();
+        self.connections.settle_all(&self.reactor)?;
+        if self
+            .next_sweep
+            .is_some_and(|due| due <= self.connections.relay.now)
+        {
+            self.connections.sweep();
+            self.connections.settle_all(&self.reactor)?;
+            self.next_sweep = Some(self.connections.relay.now + SWEEP_EVERY);
         }
-        if self.next_sample.is_some_and(|due| due <= self.core.now) {
-            self.core.sample();
-            self.next_sample = Some(self.core.now + self.sample_every);
+        if self
+            .next_sample
+            .is_some_and(|due| due <= self.connections.relay.now)
+        {
+            self.connections.sample();
+            self.next_sample = Some(self.connections.relay.now + self.sample_every);
         }
-        if std::mem::take(&mut self.core.has_closed) && std::mem::take(&mut self.is_full) {
+        if std::mem::take(&mut self.connections.has_closed) && std::mem::take(&mut self.is_full) {
             for index in 0..self.listeners.len() {
                 self.accept(index)?;
             }
@@ -286,23 +288,27 @@ impl Proxy {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        [self.core.deadline(), self.next_sample, self.next_sweep]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.connections.deadline(),
+            self.next_sample,
+            self.next_sweep,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn on_ready(&mut self, ready: ReadyEvent) -> Result<(), StationError> {
         let place = ready.token & ((1 << KIND_SHIFT) - 1);
         match ready.token >> KIND_SHIFT {
             LISTENERS => match self.listeners.get(place as usize) {
-                Some(BoundListener::Quic(listener)) => self.core.read_quic(*listener),
+                Some(BoundListener::Quic(listener)) => self.connections.read_quic(*listener),
                 Some(BoundListener::Tcp(..)) => self.accept(place as usize)?,
                 None => {}
             },
-            CLIENTS => self.core.ready_front(place as u32, ready),
+            CLIENTS => self.connections.ready_front(place as u32, ready),
             UPSTREAMS => {
-                self.core.ready_back(BackKey::of_token(place), ready);
+                self.connections.ready_back(BackKey::of_token(place), ready);
             }
             _ => {}
         }
@@ -314,9 +320,10 @@ impl Proxy {
             let Some(BoundListener::Tcp(acceptor)) = self.listeners.get(index) else {
                 return Ok(());
             };
-            let fronts = &mut self.core.fronts;
-            let wants = self.core.front_inbox.wants();
-            let accepted = acceptor.accept(&mut fronts.accepted, &self.core.front_side, wants)?;
+            let fronts = &mut self.connections.relay.fronts;
+            let wants = self.connections.front_inbox.wants();
+            let accepted =
+                acceptor.accept(&mut fronts.accepted, &self.connections.front_side, wants)?;
             let tcp = match accepted {
                 Accepted::Connection(tcp) => tcp,
                 Accepted::Nothing => return Ok(()),
@@ -325,13 +332,13 @@ impl Proxy {
                     return Ok(());
                 }
             };
-            let report = &mut self.core.report;
+            let report = &mut self.connections.relay.report;
             tcp.record_accepted(&mut fronts.log, &mut report.front_congestion_controls);
             let id = fronts.next_place();
             let token = CLIENTS << KIND_SHIFT | u64::from(id);
             self.reactor.add(tcp.socket(), token)?;
             fronts.tcp[id as usize] = Some(Box::new(TcpFront::new(tcp)));
-            self.core.ready_front(id, accept::first_event(token));
+            self.connections.ready_front(id, accept::first_event(token));
         }
     }
 }

@@ -4,107 +4,50 @@
 //! body has left. `ends` handles failures.
 
 use std::sync::Arc;
-use std::vec;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Beginning, Way};
 use squall_http::{
-    Body, Bytes, ClientEvent, Field, Inbox, Interim, MessageError, Request, RequestLine, Response,
-    Scheme, ServerEvent, StreamId, Trailers, WireExtent, traced_request,
+    Body, Bytes, ClientEvent, Field, Interim, MessageError, Request, RequestLine, Response, Scheme,
+    ServerEvent, StreamId, Trailers, WireExtent, traced_request,
 };
 use squall_linux::clock;
 
-use super::Core;
-use super::back::BackKey;
-use super::canned;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange};
-use super::front::{FrontKey, ResetReason};
-use super::headers;
-use super::settings::Failure;
-
-/// Bodies that are complete and at most this long are passed on together with their heads.
-const WHOLE_BYTES: u64 = 64 * 1024;
+use super::back::{BackKey, Backs};
+use super::canned::{self, Canned};
+use super::event_batch::EventBatch;
+use super::exchange::{BackState, ExchangeKey, ProxyExchange, ProxyExchanges};
+use super::front::{FrontKey, Fronts, ResetReason};
+use super::headers::{self, IdGenerator};
+use super::hold::HeldResponses;
+use super::settings::{Failure, ProxyReport};
+use crate::server::AccessLog;
 
 /// REFUSED_STREAM (RFC 9113, section 7): the request was not processed.
 const REFUSED_STREAM: u64 = 0x7;
 
-/// What one read brought, or one write marked.
-pub(super) struct EventBatch<'a, E> {
-    /// Those that have not been handled.
-    events: vec::Drain<'a, E>,
-    bodies: &'a [u8],
-    trailers: &'a mut Vec<(StreamId, Vec<Field>)>,
+/// What passes messages between the two sides: both sides' connections, the exchanges under way, and what passing them
+/// on takes. `connections` reads and writes the sockets.
+pub(super) struct Relay {
+    pub(super) fronts: Fronts,
+    pub(super) backs: Backs,
+    pub(super) exchanges: ProxyExchanges,
+    pub(super) holds: HeldResponses,
+    pub(super) upstream_protocol: Protocol,
+    /// The authority for requests that name none.
+    pub(super) authority: String,
+    pub(super) ids: IdGenerator,
+    pub(super) canned: Canned,
+    /// 100 (Continue).
+    pub(super) continue_response: Interim,
+    pub(super) access: Option<AccessLog>,
+    pub(super) report: ProxyReport,
+    /// When this turn began.
+    pub(super) now: Time,
 }
 
-impl<'a, E> EventBatch<'a, E> {
-    pub(super) fn of(inbox: &'a mut Inbox<E>) -> EventBatch<'a, E> {
-        EventBatch {
-            events: inbox.events.drain(..),
-            bodies: &inbox.bodies,
-            trailers: &mut inbox.trailers,
-        }
-    }
-
-    /// Takes the next `len` bytes of bodies.
-    fn body(&mut self, len: u64) -> &[u8] {
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let (body, rest) = self.bodies.split_at(len.min(self.bodies.len()));
-        self.bodies = rest;
-        body
-    }
-
-    /// Takes a body of this length, and its event, which comes next, if it may be passed on as a whole.
-    fn whole(&mut self, stream: StreamId, len: u64) -> Option<Bytes> {
-        if len > WHOLE_BYTES || self.trailers.iter().any(|(of, _)| *of == stream) {
-            return None;
-        }
-        if len > 0 {
-            self.events.next();
-        }
-        Some(Bytes::copy_from_slice(self.body(len)))
-    }
-
-    fn trailers(&mut self, stream: StreamId) -> Option<Trailers> {
-        let index = self.trailers.iter().position(|(of, _)| *of == stream)?;
-        let fields = headers::of_trailers(self.trailers.remove(index).1);
-        Trailers::relayed(fields).ok()
-    }
-}
-
-impl EventBatch<'_, ServerEvent> {
-    /// Takes the whole body of a request, if the next events show that it is there and nothing follows it.
-    fn whole_request(&mut self, stream: StreamId) -> Option<Bytes> {
-        let len = match self.events.as_slice() {
-            [ServerEvent::RequestEnd { stream: of, .. }, ..] if *of == stream => 0,
-            [
-                ServerEvent::RequestBody { stream: of, len },
-                ServerEvent::RequestEnd { stream: end_of, .. },
-                ..,
-            ] if *of == stream && *end_of == stream => *len,
-            _ => return None,
-        };
-        self.whole(stream, len)
-    }
-}
-
-impl EventBatch<'_, ClientEvent> {
-    /// Takes the whole body of a response, if the next events show that it is there and nothing follows it.
-    fn whole_response(&mut self, stream: StreamId) -> Option<Bytes> {
-        let len = match self.events.as_slice() {
-            [ClientEvent::ResponseEnd { stream: of, .. }, ..] if *of == stream => 0,
-            [
-                ClientEvent::ResponseBody { stream: of, len },
-                ClientEvent::ResponseEnd { stream: end_of, .. },
-                ..,
-            ] if *of == stream && *end_of == stream => *len,
-            _ => return None,
-        };
-        self.whole(stream, len)
-    }
-}
-
-impl Core {
+impl Relay {
     /// Applies what arrived from a client, or what its socket accepted.
     pub(super) fn apply_front(
         &mut self,
@@ -263,14 +206,12 @@ impl Core {
         };
         let line = RequestLine {
             method,
-            scheme: if self.upstream_settings.protocol.is_secure() {
+            scheme: if self.upstream_protocol.is_secure() {
                 Scheme::Https
             } else {
                 Scheme::Http
             },
-            authority: found
-                .authority
-                .unwrap_or_else(|| self.upstream_settings.authority.clone()),
+            authority: found.authority.unwrap_or_else(|| self.authority.clone()),
             target,
         };
         match Request::relayed(line, found.fields, body) {
@@ -383,7 +324,7 @@ impl Core {
         }
     }
 
-    /// The engine has refused a request that violates the protocol (`Core::break_front`).
+    /// The engine has refused a request that violates the protocol (`Connections::break_front`).
     fn on_request_refused(
         &mut self,
         at: FrontKey,
@@ -764,7 +705,7 @@ impl Core {
         if let Some(connection) = self.backs.connection_mut(at) {
             connection.streams.remove(stream);
         }
-        let refused = match self.upstream_settings.protocol {
+        let refused = match self.upstream_protocol {
             Protocol::H3 => squall_http::h3::code::REQUEST_REJECTED,
             _ => REFUSED_STREAM,
         };

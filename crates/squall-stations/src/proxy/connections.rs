@@ -7,11 +7,11 @@ use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_load::Choice;
 
 use super::back::{BackConnection, BackKey};
+use super::event_batch::EventBatch;
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
 use super::front::{ConnectionEvents, FrontKey, QuicFront, ReadOutcome};
-use super::relay::EventBatch;
 use super::settings::{Failure, ProxyReport};
-use super::{Core, KIND_SHIFT, UPSTREAMS};
+use super::{Connections, KIND_SHIFT, UPSTREAMS};
 use crate::dial::{Availability, OpenError};
 use crate::error::StationError;
 use crate::server::flush_access;
@@ -27,17 +27,17 @@ pub(super) struct PendingReads {
     listeners: Vec<u32>,
 }
 
-impl Core {
+impl Connections {
     pub(super) fn has_pending_reads(&self) -> bool {
-        !self.fronts.pending_reads.is_empty()
-            || !self.backs.pending_reads.is_empty()
+        !self.relay.fronts.pending_reads.is_empty()
+            || !self.relay.backs.pending_reads.is_empty()
             || !self.pending_listeners.is_empty()
     }
 
     pub(super) fn take_pending_reads(&mut self) -> PendingReads {
         PendingReads {
-            fronts: std::mem::take(&mut self.fronts.pending_reads),
-            backs: std::mem::take(&mut self.backs.pending_reads),
+            fronts: std::mem::take(&mut self.relay.fronts.pending_reads),
+            backs: std::mem::take(&mut self.relay.backs.pending_reads),
             listeners: std::mem::take(&mut self.pending_listeners),
         }
     }
@@ -56,12 +56,12 @@ impl Core {
 
     /// Serves a client's TCP connection that is ready.
     pub(super) fn ready_front(&mut self, id: u32, ready: ReadyEvent) {
-        let Some(front) = self.fronts.tcp_mut(id) else {
+        let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
         };
         if front.is_lingering() {
             if front.drain(self.buffers.stream()) {
-                self.fronts.remove(id);
+                self.relay.fronts.remove(id);
             }
             return;
         }
@@ -71,22 +71,22 @@ impl Core {
             self.read_front(id);
         }
         if ready.writable {
-            self.fronts.touch(FrontKey::Tcp(id));
+            self.relay.fronts.touch(FrontKey::Tcp(id));
         }
     }
 
     fn read_front(&mut self, id: u32) {
         let at = FrontKey::Tcp(id);
         for _ in 0..READS_A_TURN {
-            let Some(front) = self.fronts.tcp_mut(id) else {
+            let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 return;
             };
             if !front.may_read() {
                 return;
             }
             let (now, outcome) = front.read(self.buffers.stream(), &mut self.front_inbox);
-            if let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() {
-                front.tcp.note_established(&mut self.fronts.log);
+            if let Some(front) = self.relay.fronts.tcp[id as usize].as_deref_mut() {
+                front.tcp.note_established(&mut self.relay.fronts.log);
             }
             self.apply_front_inbox(at, now);
             match outcome {
@@ -101,12 +101,12 @@ impl Core {
                 }
             }
         }
-        self.fronts.pending_reads.push(id);
+        self.relay.fronts.pending_reads.push(id);
     }
 
     /// Applies what is in the inbox of the client side.
     fn apply_front_inbox(&mut self, at: FrontKey, now: Time) {
-        self.fronts.touch(at);
+        self.relay.fronts.touch(at);
         if self.front_inbox.events.is_empty() && self.front_inbox.frames.is_empty() {
             return;
         }
@@ -114,25 +114,32 @@ impl Core {
         if let FrontKey::Tcp(id) = at
             && !inbox.frames.is_empty()
         {
-            let number = self.fronts.tcp_mut(id).map_or(0, |front| front.tcp.number);
-            self.fronts.log.record_frames(number, now, &inbox.frames);
+            let number = self
+                .relay
+                .fronts
+                .tcp_mut(id)
+                .map_or(0, |front| front.tcp.number);
+            self.relay
+                .fronts
+                .log
+                .record_frames(number, now, &inbox.frames);
         }
-        self.apply_front(at, now, EventBatch::of(&mut inbox));
+        self.relay.apply_front(at, now, EventBatch::of(&mut inbox));
         inbox.clear();
         self.front_inbox = inbox;
     }
 
     /// Ends a client's connection, with everything on it.
     fn drop_front(&mut self, id: u32) {
-        let Some(front) = self.fronts.tcp_mut(id) else {
+        let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
         };
         front.tcp.is_ending = true;
         let open: Vec<_> = front.open.streams.drain().collect();
         front.waiting.clear();
         let was_serving = !open.is_empty();
-        self.abandon(open);
-        let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
+        self.relay.abandon(open);
+        let Some(front) = self.relay.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
         if !was_serving {
@@ -141,8 +148,8 @@ impl Core {
             while let Ok(Some(_)) = front.write(&mut self.front_inbox) {}
             self.front_inbox.clear();
         }
-        front.tcp.record_end(&mut self.fronts.log);
-        if let Some(front) = self.fronts.remove(id) {
+        front.tcp.record_end(&mut self.relay.fronts.log);
+        if let Some(front) = self.relay.fronts.remove(id) {
             front.close();
         }
         self.has_closed = true;
@@ -150,41 +157,46 @@ impl Core {
 
     /// Handles a client's protocol violation: requests that are incomplete will stay so.
     fn break_front(&mut self, id: u32) {
-        let Some(front) = self.fronts.tcp_mut(id) else {
+        let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
         };
         front.tcp.is_ending = true;
         let is_http1 = front.version() == Version::Http1;
         let keys: Vec<ExchangeKey> = front.open.streams.iter().map(|(_, key)| *key).collect();
         for key in keys {
-            let Some(exchange) = self.exchanges.get_mut(key) else {
+            let Some(exchange) = self.relay.exchanges.get_mut(key) else {
                 continue;
             };
             if exchange.up.has_ended {
                 continue;
             }
-            *self.report.failures.entry(Failure::BadRequest).or_default() += 1;
+            *self
+                .relay
+                .report
+                .failures
+                .entry(Failure::BadRequest)
+                .or_default() += 1;
             exchange.down.is_closed = true;
             if !is_http1 || exchange.is_answered {
-                self.abort(key, None);
+                self.relay.abort(key, None);
                 continue;
             }
-            // The engine responds to it, after those before it: `Core::on_request_refused`.
-            if let Some(front) = self.fronts.tcp_mut(id) {
+            // The engine responds to it, after those before it: `Relay::on_request_refused`.
+            if let Some(front) = self.relay.fronts.tcp_mut(id) {
                 front.waiting.retain(|waiting| *waiting != key);
                 front.refused = Some(key);
             }
-            self.cancel_back(key);
-            self.discard_request(key);
+            self.relay.cancel_back(key);
+            self.relay.discard_request(key);
         }
-        self.fronts.touch(FrontKey::Tcp(id));
+        self.relay.fronts.touch(FrontKey::Tcp(id));
     }
 
     pub(super) fn read_quic(&mut self, listener: u32) {
         for _ in 0..READS_A_TURN {
             let mut arrived = Vec::new();
             let now = clock::now();
-            let fronts = &mut self.fronts;
+            let fronts = &mut self.relay.fronts;
             let more = fronts.quic[listener as usize].read(
                 &mut self.buffers,
                 &mut fronts.log,
@@ -205,9 +217,9 @@ impl Core {
                 listener,
                 connection,
             };
-            self.apply_front(at, now, EventBatch::of(&mut inbox));
+            self.relay.apply_front(at, now, EventBatch::of(&mut inbox));
         }
-        self.fronts.touch(FrontKey::Quic {
+        self.relay.fronts.touch(FrontKey::Quic {
             listener,
             connection: 0,
         });
@@ -215,15 +227,15 @@ impl Core {
 
     /// Serves a connection to an upstream that is ready.
     pub(super) fn ready_back(&mut self, at: BackKey, ready: ReadyEvent) {
-        let log = &mut self.backs.log;
-        let Some(connection) = self.backs.pools.connection_mut(at) else {
+        let log = &mut self.relay.backs.log;
+        let Some(connection) = self.relay.backs.pools.connection_mut(at) else {
             return;
         };
         match connection.connect(ready, log) {
             Ok(true) => {}
             Ok(false) => return,
             Err(failure) => {
-                self.fail_back(at, failure);
+                self.relay.fail_back(at, failure);
                 return;
             }
         }
@@ -232,12 +244,12 @@ impl Core {
         }
         connection.dialed.has_unread |= ready.readable;
         self.read_back(at);
-        self.backs.touch(at);
+        self.relay.backs.touch(at);
     }
 
     fn read_back(&mut self, at: BackKey) {
         for _ in 0..READS_A_TURN {
-            let Some(connection) = self.backs.connection_mut(at) else {
+            let Some(connection) = self.relay.backs.connection_mut(at) else {
                 return;
             };
             if !connection.dialed.has_unread || connection.is_paused() {
@@ -249,50 +261,57 @@ impl Core {
             self.apply_back_inbox(at, now);
             if let Err(failure) = moved {
                 self.flush_after_error(at);
-                self.fail_back(at, failure);
+                self.relay.fail_back(at, failure);
                 return;
             }
         }
-        self.backs.pending_reads.push(at);
+        self.relay.backs.pending_reads.push(at);
     }
 
     /// Writes what remains to be sent after a protocol error, such as GOAWAY or an alert.
     fn flush_after_error(&mut self, at: BackKey) {
-        if let Some(connection) = self.backs.connection_mut(at) {
+        if let Some(connection) = self.relay.backs.connection_mut(at) {
             let _ = connection.write(&mut self.back_inbox);
             let (number, frames) = (connection.dialed.number, &self.back_inbox.frames);
             if !frames.is_empty() {
-                self.backs.log.record_frames(number, clock::now(), frames);
+                self.relay
+                    .backs
+                    .log
+                    .record_frames(number, clock::now(), frames);
             }
             self.back_inbox.clear();
         }
     }
 
     fn note_established(&mut self, at: BackKey) {
-        let log = &mut self.backs.log;
-        if let Some(connection) = self.backs.pools.connection_mut(at)
+        let log = &mut self.relay.backs.log;
+        if let Some(connection) = self.relay.backs.pools.connection_mut(at)
             && connection.dialed.note_established(log).is_some()
         {
             let control = connection.dialed.transport.congestion_control();
-            self.report.back_congestion_controls.extend(control);
+            self.relay.report.back_congestion_controls.extend(control);
         }
     }
 
     /// Applies what is in the inbox of the upstream side.
     fn apply_back_inbox(&mut self, at: BackKey, now: Time) {
-        self.backs.touch(at);
+        self.relay.backs.touch(at);
         if self.back_inbox.events.is_empty() && self.back_inbox.frames.is_empty() {
             return;
         }
         let mut inbox = std::mem::take(&mut self.back_inbox);
         if !inbox.frames.is_empty() {
             let number = self
+                .relay
                 .backs
                 .connection_mut(at)
                 .map_or(0, |back| back.dialed.number);
-            self.backs.log.record_frames(number, now, &inbox.frames);
+            self.relay
+                .backs
+                .log
+                .record_frames(number, now, &inbox.frames);
         }
-        self.apply_back(at, now, EventBatch::of(&mut inbox));
+        self.relay.apply_back(at, now, EventBatch::of(&mut inbox));
         inbox.clear();
         self.back_inbox = inbox;
     }
@@ -301,11 +320,11 @@ impl Core {
     /// responses bring is written to a client together.
     pub(super) fn settle_all(&mut self, reactor: &Reactor) -> Result<(), StationError> {
         loop {
-            if let Some(upstream) = self.backs.pools.take_changed() {
+            if let Some(upstream) = self.relay.backs.pools.take_changed() {
                 self.assign_waiting(upstream, reactor)?;
-            } else if let Some(at) = self.backs.take_dirty() {
+            } else if let Some(at) = self.relay.backs.take_dirty() {
                 self.write_back(at)?;
-            } else if let Some(at) = self.fronts.take_dirty() {
+            } else if let Some(at) = self.relay.fronts.take_dirty() {
                 match at {
                     FrontKey::Tcp(id) => self.write_front(id),
                     FrontKey::Quic { listener, .. } => self.write_quic(listener),
@@ -319,13 +338,13 @@ impl Core {
     /// Hands waiting requests to connections, first come, first served.
     fn assign_waiting(&mut self, upstream: u32, reactor: &Reactor) -> Result<(), StationError> {
         loop {
-            let pool = self.backs.pools.get_mut(upstream);
+            let pool = self.relay.backs.pools.get_mut(upstream);
             let Some(key) = pool.waiting.pop_front() else {
                 return Ok(());
             };
             let waits =
                 |exchange: &mut ProxyExchange| exchange.back == BackState::Waiting { upstream };
-            if !self.exchanges.get_mut(key).is_some_and(waits) {
+            if !self.relay.exchanges.get_mut(key).is_some_and(waits) {
                 // Its client is gone.
                 continue;
             }
@@ -335,13 +354,18 @@ impl Core {
                         pool: upstream,
                         connection,
                     };
-                    if self.backs.is_ready(at) {
+                    if self.relay.backs.is_ready(at) {
                         self.submit(at, key)?;
                     } else {
                         // It has sent GOAWAY, or SETTINGS with a lower limit of streams, in this very turn. Its pool
                         // learns of that now.
-                        self.backs.settle(at);
-                        self.backs.pools.get_mut(upstream).waiting.push_front(key);
+                        self.relay.backs.settle(at);
+                        self.relay
+                            .backs
+                            .pools
+                            .get_mut(upstream)
+                            .waiting
+                            .push_front(key);
                     }
                 }
                 Choice::Open(connection) => {
@@ -369,17 +393,18 @@ impl Core {
         first: Option<ExchangeKey>,
         reactor: &Reactor,
     ) -> Result<(), StationError> {
-        let wants = self.backs.log.wants_exchanges();
-        if let Some(exchange) = first.and_then(|key| self.exchanges.get_mut(key)) {
+        let wants = self.relay.backs.log.wants_exchanges();
+        if let Some(exchange) = first.and_then(|key| self.relay.exchanges.get_mut(key)) {
             exchange.back = BackState::Opening { at };
             exchange.beginning.slot = wants.then(clock::now);
         }
         match self
+            .relay
             .backs
-            .open(at, self.upstream_settings.dial(at.pool), first)
+            .open(at, self.upstreams.dial(at.pool), first)
         {
             Ok(()) => {
-                if let Some(connection) = self.backs.connection_mut(at) {
+                if let Some(connection) = self.relay.backs.connection_mut(at) {
                     let token = UPSTREAMS << KIND_SHIFT | at.token();
                     connection.dialed.transport.watch(reactor, token)?;
                 }
@@ -387,16 +412,17 @@ impl Core {
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
             Err(OpenError::Socket(error)) => {
-                if !self.upstream_settings.dial(at.pool).is_cause_of(&error) {
-                    let errors = &mut self.report.machine_errors;
+                if !self.upstreams.dial(at.pool).is_cause_of(&error) {
+                    let errors = &mut self.relay.report.machine_errors;
                     *errors.entry(error.to_string()).or_default() += 1;
                 }
                 if let Some(key) = first {
-                    self.backs.leave(at.pool);
-                    if let Some(exchange) = self.exchanges.get_mut(key) {
+                    self.relay.backs.leave(at.pool);
+                    if let Some(exchange) = self.relay.exchanges.get_mut(key) {
                         exchange.back = BackState::Over;
                     }
-                    self.retry_or_give_up(key, Failure::ConnectFailed, |_| false);
+                    self.relay
+                        .retry_or_give_up(key, Failure::ConnectFailed, |_| false);
                 }
             }
         }
@@ -405,10 +431,11 @@ impl Core {
 
     /// Submits a request to a connection that is ready for it.
     fn submit(&mut self, at: BackKey, key: ExchangeKey) -> Result<(), StationError> {
-        let wants = self.backs.log.wants_exchanges();
-        let (Some(exchange), Some(connection)) =
-            (self.exchanges.get_mut(key), self.backs.connection_mut(at))
-        else {
+        let wants = self.relay.backs.log.wants_exchanges();
+        let (Some(exchange), Some(connection)) = (
+            self.relay.exchanges.get_mut(key),
+            self.relay.backs.connection_mut(at),
+        ) else {
             return Ok(());
         };
         let Some(request) = &exchange.request else {
@@ -423,20 +450,20 @@ impl Core {
         if wants {
             connection.note_beginning(&mut exchange.beginning);
         }
-        exchange.last_progress = self.now;
+        exchange.last_progress = self.relay.now;
         if exchange.up.is_closed {
             exchange.up.sent_bytes = exchange.up.received_bytes;
         }
-        self.pump_up(key);
-        self.backs.gather(at);
-        self.backs.touch(at);
+        self.relay.pump_up(key);
+        self.relay.backs.gather(at);
+        self.relay.backs.touch(at);
         Ok(())
     }
 
     fn write_back(&mut self, at: BackKey) -> Result<(), StationError> {
         loop {
-            self.pump_blocked_up(at);
-            let Some(connection) = self.backs.connection_mut(at) else {
+            self.relay.pump_blocked_up(at);
+            let Some(connection) = self.relay.backs.connection_mut(at) else {
                 return Ok(());
             };
             let (now, moved) = connection.write(&mut self.back_inbox);
@@ -445,7 +472,7 @@ impl Core {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(failure) => {
-                    self.fail_back(at, failure);
+                    self.relay.fail_back(at, failure);
                     return Ok(());
                 }
             }
@@ -454,7 +481,7 @@ impl Core {
         self.settle_back(at)
     }
 
-    /// As [`Core::apply_back_inbox`], but after a write, which alone is no reason for another turn.
+    /// As [`Connections::apply_back_inbox`], but after a write, which alone is no reason for another turn.
     fn apply_back_inbox_if_filled(&mut self, at: BackKey, now: Time) {
         if !self.back_inbox.events.is_empty() || !self.back_inbox.frames.is_empty() {
             self.apply_back_inbox(at, now);
@@ -463,12 +490,12 @@ impl Core {
 
     /// Submits the request that the connection was opened for, if it can, and reports to the pool what it can do now.
     fn settle_back(&mut self, at: BackKey) -> Result<(), StationError> {
-        let first = self.backs.connection_mut(at);
+        let first = self.relay.backs.connection_mut(at);
         if let Some(first) = first.and_then(BackConnection::take_first) {
             self.submit(at, first)?;
         }
-        if self.backs.settle(at) == Some(Availability::Over) {
-            self.fail_back(at, Failure::UpstreamClosed);
+        if self.relay.backs.settle(at) == Some(Availability::Over) {
+            self.relay.fail_back(at, Failure::UpstreamClosed);
         }
         Ok(())
     }
@@ -476,7 +503,7 @@ impl Core {
     fn write_front(&mut self, id: u32) {
         let at = FrontKey::Tcp(id);
         loop {
-            let Some(front) = self.fronts.tcp_mut(id) else {
+            let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 return;
             };
             if front.is_lingering() {
@@ -484,9 +511,9 @@ impl Core {
             }
             if !front.open.blocked.is_empty() {
                 let blocked = std::mem::take(&mut front.open.blocked);
-                self.pump_blocked_down(blocked);
+                self.relay.pump_blocked_down(blocked);
             }
-            let Some(front) = self.fronts.tcp_mut(id) else {
+            let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 return;
             };
             let written = front.write(&mut self.front_inbox);
@@ -505,7 +532,7 @@ impl Core {
     }
 
     fn end_front_if_finished(&mut self, id: u32) {
-        let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
+        let Some(front) = self.relay.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
         if !front.is_finished() {
@@ -514,18 +541,18 @@ impl Core {
         let open: Vec<_> = front.open.streams.drain().collect();
         front.waiting.clear();
         front.tcp.is_ending = true;
-        self.abandon(open);
-        let Some(front) = self.fronts.tcp[id as usize].as_deref_mut() else {
+        self.relay.abandon(open);
+        let Some(front) = self.relay.fronts.tcp[id as usize].as_deref_mut() else {
             return;
         };
-        if front.begin_lingering(&mut self.front_inbox, &mut self.fronts.log) {
-            front.tcp.record_end(&mut self.fronts.log);
-            if let Some(front) = self.fronts.remove(id) {
+        if front.begin_lingering(&mut self.front_inbox, &mut self.relay.fronts.log) {
+            front.tcp.record_end(&mut self.relay.fronts.log);
+            if let Some(front) = self.relay.fronts.remove(id) {
                 front.close();
             }
             self.has_closed = true;
         } else if front.is_lingering() && front.drain(self.buffers.stream()) {
-            self.fronts.remove(id);
+            self.relay.fronts.remove(id);
             self.has_closed = true;
         }
         self.front_inbox.clear();
@@ -534,14 +561,15 @@ impl Core {
     fn write_quic(&mut self, listener: u32) {
         let place = listener as usize;
         loop {
-            for connection in self.fronts.quic[place].blocked_connections() {
-                if let Some(open) = self.fronts.quic[place].open(connection) {
+            for connection in self.relay.fronts.quic[place].blocked_connections() {
+                if let Some(open) = self.relay.fronts.quic[place].open(connection) {
                     let blocked = std::mem::take(&mut open.blocked);
-                    self.pump_blocked_down(blocked);
+                    self.relay.pump_blocked_down(blocked);
                 }
             }
             let mut arrived = Vec::new();
-            let more = self.fronts.quic[place].write(&mut self.fronts.log, &mut arrived);
+            let more =
+                self.relay.fronts.quic[place].write(&mut self.relay.fronts.log, &mut arrived);
             if !arrived.is_empty() {
                 self.apply_quic_events(listener, clock::now(), arrived);
             }
@@ -550,38 +578,43 @@ impl Core {
             }
         }
         while let Some((connection, open)) =
-            self.fronts.quic[place].take_ended(&mut self.fronts.log)
+            self.relay.fronts.quic[place].take_ended(&mut self.relay.fronts.log)
         {
-            self.abandon(open);
-            self.fronts.quic[place].remove(connection);
+            self.relay.abandon(open);
+            self.relay.fronts.quic[place].remove(connection);
         }
     }
 
     /// When the next timer is due: of QUIC on either side, or of a response that is held.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let fronts = self.fronts.quic.iter().filter_map(QuicFront::deadline);
-        let backs = if self.upstream_settings.protocol.is_secure() && self.is_quic() {
-            (self.backs.pools.connections())
+        let fronts = self
+            .relay
+            .fronts
+            .quic
+            .iter()
+            .filter_map(QuicFront::deadline);
+        let backs = if self.is_quic() {
+            (self.relay.backs.pools.connections())
                 .filter_map(|(_, back)| back.dialed.transport.deadline())
                 .min()
         } else {
             None
         };
-        fronts.chain(backs).chain(self.holds.deadline()).min()
+        fronts.chain(backs).chain(self.relay.holds.deadline()).min()
     }
 
     fn is_quic(&self) -> bool {
-        self.upstream_settings.protocol == squall_base::plan::Protocol::H3
+        self.upstreams.protocol == squall_base::plan::Protocol::H3
     }
 
     /// Serves everything whose timer is due.
     pub(super) fn run_timers(&mut self) {
-        let now = self.now;
-        for listener in 0..self.fronts.quic.len() as u32 {
-            let quic = &mut self.fronts.quic[listener as usize];
+        let now = self.relay.now;
+        for listener in 0..self.relay.fronts.quic.len() as u32 {
+            let quic = &mut self.relay.fronts.quic[listener as usize];
             if quic.deadline().is_some_and(|due| due <= now) {
                 quic.run_timers();
-                self.fronts.touch(FrontKey::Quic {
+                self.relay.fronts.touch(FrontKey::Quic {
                     listener,
                     connection: 0,
                 });
@@ -589,31 +622,31 @@ impl Core {
         }
         if self.is_quic() {
             let is_due = |due: Time| due <= now;
-            let due: Vec<BackKey> = (self.backs.pools.connections())
+            let due: Vec<BackKey> = (self.relay.backs.pools.connections())
                 .filter(|(_, back)| back.dialed.transport.deadline().is_some_and(is_due))
                 .map(|(at, _)| at)
                 .collect();
             for at in due {
-                self.backs.touch(at);
+                self.relay.backs.touch(at);
             }
         }
     }
 
     /// Checks everything that has a timeout.
     pub(super) fn sweep(&mut self) {
-        let now = self.now;
+        let now = self.relay.now;
         let is_over = |since: Time, timeout: Option<Duration>| {
             timeout.is_some_and(|timeout| since + timeout <= now)
         };
-        let late: Vec<BackKey> = (self.backs.pools.connections())
+        let late: Vec<BackKey> = (self.relay.backs.pools.connections())
             .filter(|(_, back)| !back.is_established())
             .filter(|(_, back)| is_over(back.opened(), self.timeouts.connect))
             .map(|(at, _)| at)
             .collect();
         for at in late {
-            self.fail_back(at, Failure::ConnectTimeout);
+            self.relay.fail_back(at, Failure::ConnectTimeout);
         }
-        let late: Vec<(ExchangeKey, Failure)> = (self.exchanges.iter())
+        let late: Vec<(ExchangeKey, Failure)> = (self.relay.exchanges.iter())
             .filter_map(|(key, exchange)| {
                 let failure = waits_for(exchange)?;
                 let timeout = match failure {
@@ -624,21 +657,21 @@ impl Core {
             })
             .collect();
         for (key, failure) in late {
-            self.give_up_response(key, failure);
+            self.relay.give_up_response(key, failure);
         }
-        for id in 0..self.fronts.tcp.len() as u32 {
-            let Some(front) = self.fronts.tcp_mut(id) else {
+        for id in 0..self.relay.fronts.tcp.len() as u32 {
+            let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 continue;
             };
             if front.is_lingering() {
                 if front.drain(self.buffers.stream()) {
-                    self.fronts.remove(id);
+                    self.relay.fronts.remove(id);
                 }
             } else if front.is_idle() && is_over(front.tcp.last_progress, self.timeouts.idle) {
                 front.announce_close(&mut self.front_inbox);
                 let (number, frames) = (front.tcp.number, &self.front_inbox.frames);
                 if !frames.is_empty() {
-                    self.fronts.log.record_frames(number, now, frames);
+                    self.relay.fronts.log.record_frames(number, now, frames);
                 }
                 self.front_inbox.clear();
                 self.drop_front(id);
@@ -647,9 +680,9 @@ impl Core {
         let Some(idle) = self.timeouts.idle else {
             return;
         };
-        for listener in 0..self.fronts.quic.len() as u32 {
-            if self.fronts.quic[listener as usize].sweep(now, idle) {
-                self.fronts.touch(FrontKey::Quic {
+        for listener in 0..self.relay.fronts.quic.len() as u32 {
+            if self.relay.fronts.quic[listener as usize].sweep(now, idle) {
+                self.relay.fronts.touch(FrontKey::Quic {
                     listener,
                     connection: 0,
                 });
@@ -658,53 +691,59 @@ impl Core {
     }
 
     pub(super) fn sample(&mut self) {
-        if self.fronts.log.wants_sockets() {
-            for front in self.fronts.tcp.iter().flatten() {
-                front.tcp.sample(false, &mut self.fronts.log);
+        if self.relay.fronts.log.wants_sockets() {
+            for front in self.relay.fronts.tcp.iter().flatten() {
+                front.tcp.sample(false, &mut self.relay.fronts.log);
             }
-            for quic in &self.fronts.quic {
-                quic.sample(&mut self.fronts.log);
+            for quic in &self.relay.fronts.quic {
+                quic.sample(&mut self.relay.fronts.log);
             }
         }
-        for (_, back) in self.backs.pools.connections() {
+        for (_, back) in self.relay.backs.pools.connections() {
             back.dialed
                 .transport
-                .sample(back.dialed.number, false, &mut self.backs.log);
+                .sample(back.dialed.number, false, &mut self.relay.backs.log);
         }
     }
 
     /// Resets what is open, and returns the report.
     pub(super) fn end(mut self) -> ProxyReport {
-        for id in 0..self.fronts.tcp.len() as u32 {
-            let Some(front) = self.fronts.tcp_mut(id) else {
+        for id in 0..self.relay.fronts.tcp.len() as u32 {
+            let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 continue;
             };
             let open: Vec<_> = front.open.streams.drain().collect();
             front.waiting.clear();
-            self.abandon(open);
-            if let Some(mut front) = self.fronts.remove(id) {
-                front.tcp.record_end(&mut self.fronts.log);
+            self.relay.abandon(open);
+            if let Some(mut front) = self.relay.fronts.remove(id) {
+                front.tcp.record_end(&mut self.relay.fronts.log);
                 front.tcp.close_abruptly();
             }
         }
-        for quic in &mut self.fronts.quic {
-            quic.end(&mut self.fronts.log);
+        for quic in &mut self.relay.fronts.quic {
+            quic.end(&mut self.relay.fronts.log);
         }
-        let open: Vec<ExchangeKey> = self.exchanges.iter().map(|(key, _)| key).collect();
+        let open: Vec<ExchangeKey> = self.relay.exchanges.iter().map(|(key, _)| key).collect();
         for key in open {
-            self.abort(key, None);
+            self.relay.abort(key, None);
         }
-        let all: Vec<BackKey> = self.backs.pools.connections().map(|(at, _)| at).collect();
+        let all: Vec<BackKey> = self
+            .relay
+            .backs
+            .pools
+            .connections()
+            .map(|(at, _)| at)
+            .collect();
         for at in all {
-            self.fail_back(at, Failure::UpstreamClosed);
+            self.relay.fail_back(at, Failure::UpstreamClosed);
         }
-        self.fronts.log.flush();
-        self.backs.log.flush();
-        flush_access(&mut self.access);
-        self.report.connections_opened = self.backs.pools.added() as u32;
-        self.report.front = std::mem::take(&mut self.fronts.log.counts);
-        self.report.back = std::mem::take(&mut self.backs.log.counts);
-        self.report
+        self.relay.fronts.log.flush();
+        self.relay.backs.log.flush();
+        flush_access(&mut self.relay.access);
+        self.relay.report.connections_opened = self.relay.backs.pools.added() as u32;
+        self.relay.report.front = std::mem::take(&mut self.relay.fronts.log.counts);
+        self.relay.report.back = std::mem::take(&mut self.relay.backs.log.counts);
+        self.relay.report
     }
 }
 
