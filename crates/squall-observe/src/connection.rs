@@ -9,11 +9,11 @@ use squall_base::{Duration, Time};
 use crate::connection_record::{
     ConnectionRecord, Ending, OpaqueReason, Traffic, Transport, side_of,
 };
+use crate::context::Context;
 use crate::exchange::{Observations, PerWay, Sink, opposite};
 use crate::packet::Segment;
 use crate::plain::{Plaintext, StreamStart};
 use crate::reassembly::{MAX_WAITING_BYTES, Reassembly};
-use crate::tap::Context;
 use crate::tls::{Keys, Tls, looks_like_tls};
 use crate::trail::{Carrier, Piece};
 

@@ -53,6 +53,7 @@
 
 mod connection;
 mod connection_record;
+mod context;
 mod exchange;
 mod http1;
 mod http2;

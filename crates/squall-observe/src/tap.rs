@@ -11,6 +11,7 @@ use squall_base::record::{Direction, Way};
 use squall_base::{Duration, Time};
 
 use crate::connection::Connection;
+use crate::context::Context;
 use crate::exchange::Observations;
 use crate::numbers::ConnectionNumbers;
 use crate::packet::{Datagram, FlowKey, Segment, flow_key};
@@ -48,14 +49,6 @@ pub(crate) struct PacketContext<'a> {
     pub(crate) direction: Direction,
     pub(crate) keys: Keys<'a>,
     pub(crate) numbers: &'a mut ConnectionNumbers,
-    pub(crate) rows: &'a mut Observations,
-}
-
-/// The context in which a connection processes a packet.
-pub(crate) struct Context<'a> {
-    pub(crate) now: Time,
-    pub(crate) way: Way,
-    pub(crate) keys: Keys<'a>,
     pub(crate) rows: &'a mut Observations,
 }
 

@@ -19,9 +19,9 @@ use super::keys::PacketKeys;
 use super::protection::{DecryptedPacket, Opener, PacketNumbers};
 use super::streams::{Chunk, Streams};
 use crate::connection_record::{ConnectionRecord, Ending, OpaqueReason, Traffic, Transport};
+use crate::context::Context;
 use crate::exchange::{Observations, PerWay, Sink, opposite};
 use crate::packet::Datagram;
-use crate::tap::Context;
 use crate::tls::{Keys, Suite};
 
 /// Limit for packets of both directions that wait for secrets; the same as for TLS over TCP.

@@ -30,10 +30,10 @@ use squall_base::record::{Direction, Way};
 use squall_base::{Duration, Time};
 
 use crate::connection_record::OpaqueReason;
+use crate::context::Context;
 use crate::exchange::Observations;
 use crate::numbers::ConnectionNumbers;
 use crate::packet::{Datagram, FlowKey, flow_key};
-use crate::tap::Context;
 use crate::tls::Keys;
 use connection::Connection;
 use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
