@@ -7,7 +7,7 @@
 use squall_base::plan::{Measure, Statistic};
 
 use crate::cell::CellSummary;
-use crate::crossover::Crossover;
+use crate::crossover::{ConnectionsNeeded, Crossover};
 use crate::figure;
 use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
 use crate::stats::sign_flip::smallest_sign_flip;
@@ -53,13 +53,18 @@ pub(crate) fn answer(
         // Keep what bears on the question: comparisons by the leading measure, and other measures of the leading variant.
         .filter(|(_, it)| it.measure == leading.measure || it.variant == leading.variant)
         .map(|(_, it)| claim(it) + ".");
+    let crossover = crossover_between(condition, leading);
+    let claim = format!("{}, at {}.", claim(leading), condition.condition);
     Some(Answer {
-        sentence: format!("{}, at {}.", claim(leading), condition.condition),
+        sentence: match crossover {
+            Some(crossover) => format!("{}; {claim}", crossover.sentence()),
+            None => claim,
+        },
         confidence: Confidence::of(leading),
         how_sure: how_sure(leading),
         why: why(leading),
         also: others
-            .chain(crossovers(conditions))
+            .chain(crossovers(conditions, crossover))
             .chain(shown(&all))
             .chain(overloads(variants, conditions))
             .collect(),
@@ -171,11 +176,28 @@ fn run_comparisons(conditions: &[ConditionSummary]) -> Vec<ConditionComparison<'
     compared.collect()
 }
 
-/// How many connections it takes to match a baseline: one sentence for each condition and baseline.
-fn crossovers(conditions: &[ConditionSummary]) -> impl Iterator<Item = String> {
-    conditions.iter().flat_map(|of| {
-        let sentences = of.crossovers.iter().map(Crossover::sentence);
-        sentences.map(move |sentence| format!("{sentence}, at {}.", of.condition))
+/// If both variants of a comparison are numbers of connections, how many it takes, which is then the question.
+fn crossover_between<'a>(
+    condition: &'a ConditionSummary,
+    comparison: &Comparison,
+) -> Option<&'a Crossover> {
+    let both = [&comparison.variant, &comparison.baseline];
+    condition.crossovers.iter().find(|crossover| {
+        let is_tried = |name: &String| crossover.tried.iter().any(|rung| rung.variant == *name);
+        crossover.takes != ConnectionsNeeded::Unclear && both.into_iter().all(is_tried)
+    })
+}
+
+/// How many connections it takes to match a baseline: one sentence for each condition and baseline, without the one that
+/// has been `said`.
+fn crossovers<'a>(
+    conditions: &'a [ConditionSummary],
+    said: Option<&'a Crossover>,
+) -> impl Iterator<Item = String> + 'a {
+    let is_said = move |it: &Crossover| said.is_some_and(|said| std::ptr::eq(said, it));
+    conditions.iter().flat_map(move |of| {
+        let further = of.crossovers.iter().filter(move |it| !is_said(it));
+        further.map(|it| format!("{}, at {}.", it.sentence(), of.condition))
     })
 }
 
