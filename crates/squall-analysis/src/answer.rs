@@ -75,14 +75,11 @@ pub(crate) fn answer(
 pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
     let all = run_comparisons(&summary.conditions);
     let found = leading(&summary.measures, &all).and_then(|(condition, leading)| {
-        let (worse, better) = match direction(leading)? {
-            PairResult::Higher if !leading.measure.is_better_higher() => {
-                (&leading.variant, &leading.baseline)
-            }
-            PairResult::Lower if leading.measure.is_better_higher() => {
-                (&leading.variant, &leading.baseline)
-            }
-            _ => (&leading.baseline, &leading.variant),
+        let is_higher = direction(leading)? == PairResult::Higher;
+        let (worse, better) = if is_higher != leading.measure.is_better_higher() {
+            (&leading.variant, &leading.baseline)
+        } else {
+            (&leading.baseline, &leading.variant)
         };
         let findings = ComparedCell::new(condition, cells, worse);
         let better = ComparedCell::new(condition, cells, better);
@@ -144,27 +141,33 @@ impl<'a> ComparedCell<'a> {
             let by_time = explaining.clone().find(|finding| is_time(finding));
             return by_time.or_else(|| explaining.next());
         }
-        let beyond = |finding: &Finding| self.cost(finding) - faster.cost(finding);
+        // Without both means, shares are compared.
+        let means = self.mean_ns().zip(faster.mean_ns());
+        let (own_mean, faster_mean) = means.unwrap_or((1.0, 1.0));
+        let beyond = |finding: &Finding| {
+            if is_time(finding) {
+                self.share(finding) * own_mean - faster.share(finding) * faster_mean
+            } else {
+                self.share(finding) - faster.share(finding)
+            }
+        };
         let by_time = findings()
             .filter(|finding| is_time(finding) && beyond(finding) > 0.0)
             .max_by(|a, b| beyond(a).total_cmp(&beyond(b)));
         by_time.or_else(|| findings().find(|finding| !is_time(finding) && beyond(finding) > 0.0))
     }
 
-    /// What the cell's own finding of this kind costs: for a share of response time, in nanoseconds a request, else the
-    /// share. 0 without such a finding.
-    fn cost(&self, kind: &Finding) -> f64 {
+    /// The share of the cell's own finding of this kind; 0 without one.
+    fn share(&self, kind: &Finding) -> f64 {
         let mut own = self.findings.iter().map(|it| &it.finding);
-        let Some(own) = own.find(|it| it.name == kind.name && it.hop == kind.hop) else {
-            return 0.0;
-        };
-        if own.share.of != Whole::ResponseTime {
-            return own.share.part;
-        }
-        let mean = self.summary.and_then(|cell| cell.mean.as_ref());
-        let mean = mean.and_then(|mean| mean.median.lower_bound());
-        // Without a mean, all shares of a cell are still comparable with each other.
-        own.share.part * mean.map_or(1.0, |mean| mean.as_nanos() as f64)
+        let own = own.find(|it| it.name == kind.name && it.hop == kind.hop);
+        own.map_or(0.0, |own| own.share.part)
+    }
+
+    /// The mean response time.
+    fn mean_ns(&self) -> Option<f64> {
+        let mean = self.summary?.mean.as_ref()?.median.lower_bound()?;
+        Some(mean.as_nanos() as f64)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Presets by name, with a guess at what was meant if there is none of that name; and how long our own proxy may wait.
+//! Finds a preset by its name, and suggests a similar name for an unknown one. Also limits the delay of our own proxy.
 //!
 //! The settings of each preset are in squall-base. `read::side` decides what a recipe may put over them, `settings` exports
 //! all of this for the command line.

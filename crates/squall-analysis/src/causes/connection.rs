@@ -96,7 +96,7 @@ impl Connection {
         self.timelines[direction as usize].get_or_init(|| {
             let evidence = match &self.carrier {
                 Carrier::Tcp(tcp) => {
-                    let side = self.sides[sender(direction) as usize].as_ref();
+                    let side = self.sides[direction.sender() as usize].as_ref();
                     let accounts = side.map(|side| side.accounts.clone());
                     tcp.evidence(direction, accounts.unwrap_or_default())
                 }
@@ -108,14 +108,6 @@ impl Connection {
                 evidence
             })
         })
-    }
-}
-
-/// The side that sends in `direction`.
-pub(super) fn sender(direction: Direction) -> Side {
-    match direction {
-        Direction::Up => Side::Client,
-        Direction::Down => Side::Server,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use squall_base::record::{Direction, DropRecord, Fate, PacketRef, Repair, Victim};
 use squall_base::{Duration, Time};
 
-use super::connection::{Carrier, Connection, sender};
+use super::connection::{Carrier, Connection};
 use super::message::Message;
 use super::quic::{JoinedPacket, QuicConnection};
 use super::repair;
@@ -161,7 +161,7 @@ fn tcp_drops(
     for direction in Direction::ALL {
         let place = direction as usize;
         let stream = &tcp.streams[place];
-        let side = connection.sides[sender(direction) as usize].as_ref();
+        let side = connection.sides[direction.sender() as usize].as_ref();
         let view = repair::TcpSender {
             stream,
             acks: &tcp.acks[place],

@@ -58,7 +58,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 
 pub use columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
-use connection::{Carrier, Connection, Connections, sender};
+use connection::{Carrier, Connection, Connections};
 pub use course::{
     CauseTime, Course, Detail, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue,
     ServerTimes, Stage,
@@ -330,7 +330,7 @@ impl<'a> ConnectionRequests<'a> {
     }
 
     fn side(&self, direction: Direction) -> Option<&'a SideRecords> {
-        self.connection.sides[sender(direction) as usize].as_ref()
+        self.connection.sides[direction.sender() as usize].as_ref()
     }
 
     fn message(
@@ -415,7 +415,7 @@ impl<'a> ConnectionRequests<'a> {
                 Carrier::Quic(quic) => Some(quic),
                 Carrier::Tcp(_) => None,
             },
-            is_observed: self.is_observed[sender(direction) as usize],
+            is_observed: self.is_observed[direction.sender() as usize],
         })
     }
 

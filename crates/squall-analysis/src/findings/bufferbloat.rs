@@ -1,7 +1,7 @@
 //! A queue that holds more than the path itself, and drops next to nothing.
 
 use squall_base::Duration;
-use squall_base::record::{Cause, Direction, Fate, Side};
+use squall_base::record::{Cause, Direction, Fate};
 
 use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
@@ -36,10 +36,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         is_bloated(totals, wait).then_some((direction, totals))
     };
     let (direction, totals) = bloated(Direction::Down).or_else(|| bloated(Direction::Up))?;
-    let sender = match direction {
-        Direction::Up => Side::Client,
-        Direction::Down => Side::Server,
-    };
+    let sender = direction.sender();
     let late = totals.count_queued(wait);
     let drops = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
     let numbers = vec![

@@ -344,14 +344,6 @@ fn of_hop(rows: &[CausesRecord], hop: u8) -> impl Iterator<Item = CausesRecord> 
     })
 }
 
-/// The other side.
-pub(super) fn peer(side: Side) -> Side {
-    match side {
-        Side::Client => Side::Server,
-        Side::Server => Side::Client,
-    }
-}
-
 /// A number with its unit.
 pub(super) fn number(what: &str, value: f64, unit: &str) -> Number {
     Number {

@@ -1,6 +1,6 @@
 //! Header sections that stay as long as the first one: the dynamic table does not hold them.
 
-use super::case::{Case, count, number, peer};
+use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
 use super::finding::{Detection, Whole};
 use super::knob::Knob;
@@ -46,7 +46,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             count("later ones at least half as long as their first", long),
         ],
         requests: Vec::new(),
-        fixes: vec![case.fix(hop, peer(sender), Knob::HeaderTable)],
+        fixes: vec![case.fix(hop, sender.peer(), Knob::HeaderTable)],
     })
 }
 

@@ -3,7 +3,7 @@
 use squall_base::Duration;
 use squall_base::record::{Cause, Side};
 
-use super::case::{Case, TIME_AT_LEAST, number, peer};
+use super::case::{Case, TIME_AT_LEAST, number};
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
@@ -60,7 +60,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         number("stream window", window as f64, "bytes"),
         number("of it, sent in a round trip, at least", part * 100.0, "%"),
     ];
-    let fixes = vec![case.fix(hop, peer(sender), Knob::WindowUpdates)];
+    let fixes = vec![case.fix(hop, sender.peer(), Knob::WindowUpdates)];
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -1,7 +1,7 @@
 //! Congestion control that treats every loss as congestion, on a path that loses packets at random.
 
 use squall_base::Duration;
-use squall_base::record::{Cause, Direction, Fate, Side};
+use squall_base::record::{Cause, Fate};
 
 use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
@@ -40,10 +40,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if !BY_LOSS.contains(&control) {
         return None;
     }
-    let direction = match sender {
-        Side::Client => Direction::Up,
-        Side::Server => Direction::Down,
-    };
+    let direction = sender.sends();
     let totals = case.flows().totals(direction);
     let random = totals.drops(&[Fate::LossDrop, Fate::BurstDrop]);
     let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);

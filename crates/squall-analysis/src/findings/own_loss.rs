@@ -3,7 +3,7 @@
 //! Packets that a full queue drops from the only transfer cost no time as long as the queue has something to send:
 //! meanwhile the link carries other bytes of that transfer, and no sender would be faster.
 
-use squall_base::record::{Cause, Direction, Side};
+use squall_base::record::{Cause, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
 use super::detector::{Detector, Scope};
@@ -54,10 +54,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 
 /// Whether there was only one transfer at a time, and it kept the queue busy after the first drop.
 fn is_full(case: &Case<'_>, sender: Side) -> bool {
-    let totals = case.flows().totals(match sender {
-        Side::Client => Direction::Up,
-        Side::Server => Direction::Down,
-    });
+    let totals = case.flows().totals(sender.sends());
     let idle = totals.idle_after_drop.as_nanos();
     case.mean_concurrency() <= AT_ONCE_AT_MOST && case.share_of_time(idle) < TIME_AT_LEAST
 }

@@ -2,7 +2,7 @@
 
 use squall_base::record::{Cause, Side};
 
-use super::case::{Case, number, peer};
+use super::case::{Case, number};
 use super::detector::{Detector, Scope};
 use super::finding::{Detection, Whole};
 use super::knob::Knob;
@@ -54,7 +54,7 @@ pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Si
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let (sender, limited, busy) = limited(case, |socket| socket.rwnd_limited_us)?;
-    let receivers = case.sockets_of(peer(sender));
+    let receivers = case.sockets_of(sender.peer());
     let window = receivers.map(|socket| socket.receive_window_bytes).max();
     let mut numbers = vec![
         number(
@@ -72,7 +72,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         of: Whole::SendingTime,
         numbers,
         requests: Vec::new(),
-        fixes: vec![case.link_fix(peer(sender), Knob::ReceiveBuffer)],
+        fixes: vec![case.link_fix(sender.peer(), Knob::ReceiveBuffer)],
     })
 }
 

@@ -3,7 +3,7 @@
 use squall_base::Duration;
 use squall_base::record::{Cause, Side};
 
-use super::case::{Case, TIME_AT_LEAST, number, peer};
+use super::case::{Case, TIME_AT_LEAST, number};
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::{Detection, Number};
@@ -31,7 +31,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     } else {
         (by_frames(case), 1)
     };
-    let fixes = vec![case.fix(hop, peer(sender), Knob::StreamWindow)];
+    let fixes = vec![case.fix(hop, sender.peer(), Knob::StreamWindow)];
     case.detection_by_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
 }
 

@@ -128,10 +128,7 @@ fn check_key(
     let key = field.key.to_owned();
     Err(match first {
         IgnoreReason::OtherSide(belongs, expected) => {
-            let side = match belongs {
-                Side::Client => Side::Server,
-                Side::Server => Side::Client,
-            };
+            let side = belongs.peer();
             field.refuse_key(Mistake::OtherSide { key, side }, expected)
         }
         IgnoreReason::InsideHost => field.refuse_key(
