@@ -4,6 +4,8 @@
 //! answer. Otherwise it is the most certain difference in the leading measure, and of equally certain ones the largest. For
 //! the individual conditions see `verdict`; for their sentences, `sentence`; for the answer as data, `summary`.
 
+use std::collections::BTreeSet;
+
 use squall_base::plan::{Measure, Statistic};
 
 use crate::cell::CellSummary;
@@ -52,9 +54,14 @@ pub(crate) fn answer(
         .filter(|(at, it)| at.condition == condition.condition && !is_leading(it))
         // Keep what bears on the question: comparisons by the leading measure, and other measures of the leading variant.
         .filter(|(_, it)| it.measure == leading.measure || it.variant == leading.variant)
-        .map(|(_, it)| claim(it) + ".");
+        // Without a pair of valid trials there is nothing to say for each measure.
+        .filter(|(_, it)| {
+            it.has_valid_pair() || it.requested_measure() == leading.requested_measure()
+        })
+        .map(|(at, it)| claim(at, it) + ".");
     let crossover = crossover_between(condition, leading);
-    let claim = format!("{}, at {}.", claim(leading), condition.condition);
+    let claim = claim(condition, leading);
+    let claim = format!("{claim}, at {}.", condition.condition);
     Some(Answer {
         sentence: match crossover {
             Some(crossover) => format!("{}; {claim}", crossover.sentence()),
@@ -276,12 +283,12 @@ fn direction(comparison: &Comparison) -> Option<PairResult> {
 }
 
 /// `two envoys h2c is slower than two envoys h1: p99 2100 ms against 66 ms, 32x`, without a full stop.
-fn claim(comparison: &Comparison) -> String {
+fn claim(condition: &ConditionSummary, comparison: &Comparison) -> String {
     let (variant, baseline) = (&comparison.variant, &comparison.baseline);
     let what = measure_name(comparison.measure);
     let values = match comparison.values_in_words() {
         none if none.is_empty() => String::new(),
-        values => format!(": {what} {values}"),
+        values => format!(": {what} {values}{}", incomplete(condition, comparison)),
     };
     let Some(direction) = direction(comparison) else {
         return without_direction(comparison, &values);
@@ -305,6 +312,24 @@ fn claim(comparison: &Comparison) -> String {
         None => {}
     }
     text
+}
+
+/// ` over 6 of 8 pairs`, if the table of the condition shows medians over more trials than those of the comparison's pairs;
+/// otherwise empty.
+fn incomplete(condition: &ConditionSummary, comparison: &Comparison) -> String {
+    let names = [&comparison.variant, &comparison.baseline];
+    let cells = || {
+        let cells = condition.cells.iter();
+        cells.filter(|cell| names.contains(&&cell.variant))
+    };
+    let pairs = comparison.pairs.len();
+    if cells().all(|cell| cell.valid_trials().count() == pairs) {
+        return String::new();
+    }
+    let trials = cells().flat_map(|cell| &cell.trials);
+    let repetitions: BTreeSet<u32> = trials.map(|trial| trial.repetition).collect();
+    let all = figure::counted(repetitions.len() as u64, "pair", "pairs");
+    format!(" over {pairs} of {all}")
 }
 
 fn is_range(measure: Measure) -> bool {

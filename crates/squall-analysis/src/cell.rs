@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 use squall_base::plan::{Condition, Measure, Targets};
+use squall_base::record::Validity;
 
 use crate::figures::Interval;
 use crate::quantile::{Quantile, Sample};
@@ -142,6 +143,28 @@ impl CellSummary {
     /// The trials that count as evidence.
     pub fn valid_trials(&self) -> impl Iterator<Item = &TrialStats> + Clone {
         self.trials.iter().filter(|trial| trial.is_valid())
+    }
+
+    /// The cell as it would be if its trials were valid, for a report that marks these figures as doubtful; `None` if a
+    /// trial is valid, or if there is no trial. Comparisons never use it.
+    pub fn as_if_valid(&self) -> Option<CellSummary> {
+        if self.trials.is_empty() || self.valid_trials().next().is_some() {
+            return None;
+        }
+        let as_if_valid = |trial: &TrialStats| TrialStats {
+            validity: Validity::Valid,
+            ..trial.clone()
+        };
+        let trials = self.trials.iter().map(as_if_valid).collect();
+        Some(CellSummary::of(&self.variant, &self.condition, trials))
+    }
+
+    /// The first reason why a trial is invalid, as its record has it; `None` if no trial has such a reason.
+    pub fn first_doubt(&self) -> Option<&str> {
+        self.trials.iter().find_map(|trial| match &trial.validity {
+            Validity::Invalid { reasons } => reasons.first().map(String::as_str),
+            Validity::Valid => None,
+        })
     }
 
     /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)`.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use squall_base::Duration;
-use squall_base::plan::Condition;
+use squall_base::plan::{Condition, Statistic};
 use squall_base::splitmix::splitmix64;
 
 use crate::cell::CellSummary;
@@ -151,6 +151,20 @@ impl ChangeFigure {
         })
     }
 
+    /// How far squall itself may have moved a trial's value, in nanoseconds.
+    fn own_error_ns(self, trial: &TrialStats) -> f64 {
+        let statistic = match self {
+            ChangeFigure::Mean => Statistic::Mean,
+            ChangeFigure::Median => Statistic::P50,
+            ChangeFigure::P90 => Statistic::P90,
+            ChangeFigure::P95 => Statistic::P95,
+            ChangeFigure::P99 => Statistic::P99,
+            ChangeFigure::P999 => Statistic::P999,
+            ChangeFigure::Rate => return 0.0,
+        };
+        trial.own_error_of_response(statistic).as_nanos() as f64
+    }
+
     fn reading(self, trial: &TrialStats) -> Reading {
         match self.latency(trial) {
             Some(value) => Reading::Latency(value),
@@ -258,6 +272,17 @@ impl CellChange {
         }
     }
 
+    /// Whether it has so few trials that no change, however large, could be told from chance.
+    fn has_few_trials(&self) -> bool {
+        let [before, after] = [self.trials_before, self.trials_after].map(|count| count as usize);
+        let smallest = if self.is_paired {
+            smallest_sign_flip(before.min(after))
+        } else {
+            smallest_permutation(after, before)
+        };
+        smallest > LEVEL
+    }
+
     /// One of its figures.
     pub fn figure(&self, figure: ChangeFigure) -> &FigureChange {
         &self.figures[figure as usize]
@@ -302,7 +327,7 @@ impl FigureChange {
                     repetition: after.repetition,
                     variant: figure.latency(after)??.into(),
                     baseline: figure.latency(before)??.into(),
-                    own_error: (after.own_error + before.own_error).as_nanos() as f64,
+                    own_error: figure.own_error_ns(after) + figure.own_error_ns(before),
                 })
             })
             .collect();
@@ -341,15 +366,17 @@ impl FigureChange {
         };
         let p = permutation(&a, &b, seed);
         let own_error = |trials: &[&TrialStats]| {
-            let errors = trials.iter().map(|trial| trial.own_error);
-            errors.max().unwrap_or_default()
+            let errors = trials.iter().map(|trial| figure.own_error_ns(trial));
+            errors.fold(0.0, f64::max)
         };
+        let own_error = own_error(old) + own_error(new);
         let is_few = smallest_permutation(a.len(), b.len()) > LEVEL;
-        let is_beyond = change
-            .apart_ns()
-            .is_none_or(|apart| apart > (own_error(old) + own_error(new)).as_nanos() as f64);
+        let is_beyond = change.apart_ns().is_none_or(|apart| apart > own_error);
+        let mut ratio = Ratio::of_effect(&effect, None);
+        let hidden = change.hidden_by(own_error);
+        ratio.least_visible = ratio.least_visible.map(|least| least.max(hidden));
         change.p = Some(p);
-        change.ratio = Some(Ratio::of_effect(&effect, None));
+        change.ratio = Some(ratio);
         change.finding = match effect.interval {
             _ if !is_beyond => Difference::Same,
             _ if is_few => Difference::TooFewPairs,
@@ -399,13 +426,27 @@ impl FigureChange {
         };
     }
 
-    /// How far apart the medians of a latency are; `None` if the figure is not a latency, or a median is not known exactly.
-    fn apart_ns(&self) -> Option<f64> {
+    /// The medians of a latency, after and before; `None` if the figure is not a latency, or a median is not known exactly.
+    fn medians_ns(&self) -> Option<(f64, f64)> {
         let nanos = |reading| match reading {
             Reading::Latency(Some(Quantile::Exact(span))) => Some(Duration::as_nanos(span) as f64),
             _ => None,
         };
-        Some((nanos(self.after)? - nanos(self.before)?).abs())
+        Some((nanos(self.after)?, nanos(self.before)?))
+    }
+
+    /// How far apart the medians of a latency are, if they are known.
+    fn apart_ns(&self) -> Option<f64> {
+        let (after, before) = self.medians_ns()?;
+        Some((after - before).abs())
+    }
+
+    /// The largest difference of the medians that our own error of `own_error_ns` may hide, as a ratio of at least 1.
+    fn hidden_by(&self, own_error_ns: f64) -> f64 {
+        let medians = self.medians_ns();
+        medians.map_or(1.0, |(after, before)| {
+            1.0 + own_error_ns / after.min(before).max(1.0)
+        })
     }
 
     /// The finding in a word or two, for a table.
@@ -487,6 +528,21 @@ impl Changes {
             };
         }
         format!("p99 is {}", parts.join(", and "))
+    }
+
+    /// The cells of which nothing can be said about p99, each with the reason, such as `h1 at loss 3%: too few trials`;
+    /// the cells that only one run has are among them.
+    pub fn without_verdict(&self) -> Vec<String> {
+        let said = self.cells.iter().filter_map(|cell| {
+            let change = cell.figure(ChangeFigure::P99);
+            let words = match change.finding {
+                Difference::TooFewPairs | Difference::Unknown(_) => change.words(),
+                _ if cell.has_few_trials() => "too few trials",
+                _ => return None,
+            };
+            Some(format!("{} at {}: {words}", cell.variant, cell.condition))
+        });
+        said.chain(self.unmatched.iter().cloned()).collect()
     }
 
     /// True if some cell's p99 is shown to be higher than before.

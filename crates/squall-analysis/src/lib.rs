@@ -10,10 +10,11 @@
 //! run, and `summarise` makes it. `stats` holds the statistics, `verdict` compares variants, `sentence` puts that into words
 //! and `answer` into one sentence for the whole run. `crossover` says how many connections it takes, `threshold` checks a
 //! number against a limit, `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts
-//! what flow control allows, and `figure` is how all of them write numbers. `causes` says what the requests' time was spent
-//! on, `explain` shows one request in full, `capture` infers from packets seen at one point what happened to them beyond
-//! it, and `findings` recognises what is wrong. `load` is for a load without trials: it keeps sums instead of rows, because
-//! there are too many requests to keep. squall-report draws the result.
+//! what flow control allows, `bulk` says what the link delivered over time while large bodies crossed it, and `figure` is
+//! how all of them write numbers. `causes` says what the requests' time was spent on, `explain` shows one request in full,
+//! `capture` infers from packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong.
+//! `load` is for a load without trials: it keeps sums instead of rows, because there are too many requests to keep.
+//! squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -28,18 +29,21 @@
 //! ```
 
 pub mod answer;
+mod bulk;
 pub mod capture;
 pub mod causes;
 mod cell;
 pub mod change;
 mod crossover;
 pub mod explain;
+mod failures;
 mod family;
 pub mod figure;
 mod figures;
 pub mod findings;
 mod latency;
 pub mod load;
+mod own_error;
 mod page_time;
 mod quantile;
 mod sentence;
@@ -57,9 +61,12 @@ mod verdict;
 mod warning;
 mod window_rate;
 
+pub use bulk::{BulkPhase, Delivery, DeliveryCounter, LinkPacket, PacketSample, delivery_counters};
 pub use cell::{CellPages, CellSummary, Spread};
 pub use crossover::{ConnectionRange, ConnectionsNeeded, Crossover, Rung};
+pub use failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 pub use figures::{Figures, Interval};
+pub use own_error::OwnErrors;
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use summarise::summarise;

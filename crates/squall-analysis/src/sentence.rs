@@ -8,10 +8,45 @@ use squall_base::plan::Unit;
 
 use crate::figure;
 use crate::stats::sign_flip::smallest_sign_flip;
+use crate::summary::ConditionSummary;
 use crate::value::{Value, format_value, measure_name};
 use crate::verdict::{
     Comparison, Difference, LEVEL, Overload, PairResult, Ratio, UnknownReason, Verdict,
 };
+
+impl ConditionSummary {
+    /// The verdicts to print one by one: all but the comparisons that have no pair of valid trials.
+    pub fn verdicts_of_pairs(&self) -> impl Iterator<Item = &Verdict> {
+        let verdicts = self.verdicts.iter();
+        verdicts.filter(|verdict| verdict.without_pair().is_none())
+    }
+
+    /// `No pair of valid trials yet: h2c x1 and h1, h2c x8 and h1`: the comparisons that have no such pair, each once for
+    /// all measures; `None` if every comparison has one.
+    pub fn without_pairs(&self) -> Option<String> {
+        let mut compared: Vec<String> = Vec::new();
+        for comparison in self.verdicts.iter().filter_map(Verdict::without_pair) {
+            let names = format!("{} and {}", comparison.variant, comparison.baseline);
+            if !compared.contains(&names) {
+                compared.push(names);
+            }
+        }
+        (!compared.is_empty())
+            .then(|| format!("No pair of valid trials yet: {}", compared.join(", ")))
+    }
+}
+
+impl Verdict {
+    /// The comparison, if it has no pair of valid trials.
+    fn without_pair(&self) -> Option<&Comparison> {
+        match self {
+            Verdict::Compared(comparison) if !comparison.has_valid_pair() => {
+                Some(comparison.as_ref())
+            }
+            Verdict::Compared(_) | Verdict::Overloaded { .. } => None,
+        }
+    }
+}
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

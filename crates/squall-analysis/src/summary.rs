@@ -1,18 +1,21 @@
 //! A run's results as data: by condition and variant, with the verdicts, the answer and the warnings.
 //!
 //! This is what summary.json contains and what reports are made from. It is not worked out here: `summarise` makes it, and
-//! `answer` and `warning` say in words what follows from it. Only thresholds are checked here, once there is a summary. The
-//! trials of one variant under one condition are in `cell`, the comparisons in `verdict`.
+//! `answer` and `warning` say in words what follows from it. Only thresholds and failed attempts are added here, once there is
+//! a summary. The trials of one variant under one condition are in `cell`, the comparisons in `verdict`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Condition, Measure, Primary};
+use squall_base::record::FailedAttempt;
 
 use crate::causes::RunBandTimes;
 use crate::cell::CellSummary;
 use crate::crossover::Crossover;
+use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
 use crate::verdict::Verdict;
+use crate::warning::warnings;
 
 /// All variants under one condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +78,10 @@ pub struct RunSummary {
     /// What the requests' time was spent on, as far as it is known. The caller, which has the rows, fills it in.
     #[serde(default)]
     pub causes: RunBandTimes,
+    /// Attempts at trials in which a program ended by itself or squall's own process failed, and which were repeated. The
+    /// caller adds them with [`RunSummary::add_failed_attempts`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_attempts: Vec<FailedAttempt>,
     /// What a reader should doubt, and what to do about it.
     pub warnings: Vec<Warning>,
     /// The requested thresholds, checked for each cell.
@@ -114,6 +121,25 @@ impl RunSummary {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
         let names: Vec<String> = untried.map(|c| c.condition.to_string()).collect();
         (!names.is_empty()).then(|| format!("No trials yet: {}", names.join("; ")))
+    }
+
+    /// Adds the attempts that failed before the run's trials, sorted by trial and attempt, and what a reader should know of
+    /// them.
+    pub fn add_failed_attempts(&mut self, attempts: Vec<FailedAttempt>) {
+        self.failed_attempts = attempts;
+        self.warnings = warnings(
+            self.trials_planned,
+            &self.variants,
+            &self.conditions,
+            &self.failed_attempts,
+        );
+    }
+
+    /// True if a program ended by itself in the last attempt at a trial, which is therefore not used.
+    pub fn has_failed_programs(&self) -> bool {
+        let cells = self.conditions.iter().flat_map(|it| &it.cells);
+        let mut trials = cells.flat_map(|cell| &cell.trials);
+        trials.any(|trial| !trial.is_valid() && !trial.station_exits.is_empty())
     }
 
     /// Checks `thresholds` for every cell that has trials, against the median over its valid trials of each trial's own
@@ -197,6 +223,12 @@ impl Confidence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Warning {
+    /// A program of the path that ended before squall ended it.
+    ProgramEnded(EndedProgram),
+    /// An attempt in which squall's own process for the trial failed.
+    UnfinishedAttempt(UnfinishedAttempt),
+    /// Programs that did not tell their versions.
+    UnknownVersions(UntoldVersions),
     /// Trials without a record.
     MissingTrials {
         /// How many have no record.

@@ -7,13 +7,15 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Condition, LoadKind, Measure, Plan, Variant};
+use squall_base::plan::{Condition, LoadKind, Measure, Plan, Statistic, Unit, Variant};
 use squall_base::record::{
-    CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, StationExit, StationRecord,
+    TrialRecord, Validity,
 };
 
 use crate::figures::{Figures, Interval};
 use crate::latency::{latency_since, server_time, transfer_time};
+use crate::own_error::OwnErrors;
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
@@ -61,7 +63,7 @@ pub struct TrialStats {
     pub repetition: u32,
     /// The seed of its link.
     pub seed: u64,
-    /// Which attempt this is, from 1; the attempts before it were disturbed.
+    /// Which attempt this is, from 1; the attempts before it were disturbed or failed.
     pub attempt: u32,
     /// Wall-clock time when it began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
@@ -136,15 +138,24 @@ pub struct TrialStats {
     /// measured phase shifted by a round trip, whenever it was scheduled (docs/METHOD.md). A variant that keeps up reaches
     /// the rate asked for.
     pub rate_achieved_per_s: f64,
-    /// How far squall itself may have moved a p99: the sum of the 99.9th percentiles of the generator's lag, of the link's
-    /// wake-up delay, and of the link's lateness in each direction.
+    /// How far squall itself may have moved a time for which `own_errors` has nothing: the sum of the 99.9th percentiles of
+    /// the generator's lag, of the link's wake-up delay, and of the link's lateness in each direction.
     ///
     /// Not the sum of their p99s: a request crosses the link in 3 to 5 packets, and any late packet makes it late. If 1 %
     /// of the packets are late, 4 to 6 % of the requests may be, which is more than a p99 leaves out. With 0.1 % of each
     /// late, about half a percent of the requests are.
     pub own_error: Duration,
+    /// How far squall itself may have moved the response times.
+    #[serde(default)]
+    pub own_errors: OwnErrors,
     /// Whether the trial may be used as evidence.
     pub validity: Validity,
+    /// The programs that ended by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub station_exits: Vec<StationExit>,
+    /// The names of the stations whose programs did not tell their versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_versions: Vec<String>,
 }
 
 impl TrialStats {
@@ -184,6 +195,26 @@ impl TrialStats {
         }
     }
 
+    /// How far squall itself may have moved the value of a measure, in the measure's unit.
+    pub fn own_error_of(&self, measure: Measure) -> f64 {
+        let error = match measure {
+            Measure::ResponseTime(statistic, targets) if targets.path().is_none() => {
+                self.own_error_of_response(statistic)
+            }
+            _ => self.own_error,
+        };
+        match measure.unit() {
+            Unit::Time => error.as_nanos() as f64,
+            // Counts are exact. Lateness of squall moves a rate by no more than its share of the transfer time.
+            Unit::BytesPerSecond | Unit::Count | Unit::Share => 0.0,
+        }
+    }
+
+    /// How far squall itself may have moved this statistic of the response times.
+    pub(crate) fn own_error_of_response(&self, statistic: Statistic) -> Duration {
+        self.own_errors.get(statistic).unwrap_or(self.own_error)
+    }
+
     fn response(&self) -> Figures {
         Figures {
             mean: self.mean,
@@ -213,6 +244,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         .count() as u64;
     let trial = &record.trial;
     let of_response = Figures::of(&response);
+    let own_errors = OwnErrors::of(record, measured(), &of_response);
     let (link_connections, handshakes) = across_links(record);
     TrialStats {
         index: trial.index,
@@ -256,8 +288,18 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         rate_asked_per_s: record.health.rate_asked_per_s,
         rate_achieved_per_s: record.health.rate_achieved_per_s,
         own_error: own_error(record),
+        own_errors,
         validity: record.health.validity.clone(),
+        station_exits: record.station_exits.clone(),
+        unknown_versions: unknown_versions(&record.stations),
     }
+}
+
+fn unknown_versions(stations: &[StationRecord]) -> Vec<String> {
+    let untold = stations
+        .iter()
+        .filter(|it| it.version.as_deref() == Some(StationRecord::UNKNOWN_VERSION));
+    untold.map(|station| station.name.clone()).collect()
 }
 
 /// Body bytes per second of the time that the transfers took, added up.
@@ -402,6 +444,7 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
     }
 }
 
+/// How far squall itself may have moved a time of which no more is known.
 fn own_error(record: &TrialRecord) -> Duration {
     let health = &record.health;
     let link = health.link.iter().map(|direction| direction.lateness);
@@ -432,8 +475,7 @@ fn asked_congestion_control(variant: &Variant) -> Vec<String> {
     let hops = variant.link_hops();
     let asked = hops.flat_map(|(_, hop)| [&hop.client, &hop.server]);
     let mut names: Vec<String> = Vec::new();
-    for side in asked {
-        let name = &side.tcp.congestion_control;
+    for name in asked.filter_map(|side| side.tcp.congestion_control.as_ref()) {
         if !names.contains(name) {
             names.push(name.clone());
         }

@@ -152,8 +152,8 @@ pub struct Ratio {
     pub bound: bool,
     /// The 95 % interval of the median; `None` below six pairs, and for limits.
     pub interval: Option<Interval<f64>>,
-    /// The minimum detectable effect: the smallest ratio above 1 that this many such pairs show in 4 of 5 runs. `None` for
-    /// one pair, and for limits.
+    /// The minimum detectable effect: the smallest ratio above 1 that this many such pairs show in 4 of 5 runs, and that our
+    /// own error does not hide. `None` for one pair, and for limits.
     pub least_visible: Option<f64>,
 }
 
@@ -213,16 +213,11 @@ impl Pair {
     }
 
     fn of(measure: Measure, variant: &TrialStats, baseline: &TrialStats) -> Option<Pair> {
-        let own_error = match measure.unit() {
-            Unit::Time => (variant.own_error + baseline.own_error).as_nanos() as f64,
-            // Counts are exact. Lateness of squall moves a rate by no more than its share of the transfer time.
-            Unit::BytesPerSecond | Unit::Count | Unit::Share => 0.0,
-        };
         Some(Pair {
             repetition: variant.repetition,
             variant: variant.value(measure)?,
             baseline: baseline.value(measure)?,
-            own_error,
+            own_error: variant.own_error_of(measure) + baseline.own_error_of(measure),
         })
     }
 
@@ -260,7 +255,9 @@ impl Ratio {
                 low: low.exp(),
                 high: high.exp(),
             }),
-            least_visible: effect.and_then(|effect| effect.least_visible).map(f64::exp),
+            least_visible: effect
+                .and_then(|effect| effect.least_visible)
+                .map(|least| hidden_by_own_error(pairs).max(least.exp())),
         })
     }
 
@@ -276,6 +273,16 @@ impl Ratio {
         let ends = interval.high.max(1.0 / interval.low);
         Some(self.least_visible?.max(ends))
     }
+}
+
+/// The largest difference that our own error may hide in one of these pairs, as a ratio of at least 1.
+fn hidden_by_own_error(pairs: &[Pair]) -> f64 {
+    let ratios = pairs.iter().map(|pair| {
+        let values = [pair.variant, pair.baseline].into_iter();
+        let lower = values.filter_map(Value::lower_bound).reduce(f64::min);
+        1.0 + pair.own_error / lower.unwrap_or(0.0).max(1.0)
+    });
+    ratios.fold(1.0, f64::max)
 }
 
 impl Overload {
@@ -310,6 +317,7 @@ impl Difference {
             // Lower bounds and infinite values show only the direction: this is the sign test, for pairs that all agree.
             let p = smallest_sign_flip(pairs.len());
             return match () {
+                () if all(PairResult::Same) => (Difference::Same, None),
                 () if !one_way => (Difference::Disagree, None),
                 () if is_few => (Difference::TooFewPairs, Some(p)),
                 () if all(PairResult::Higher) => (Difference::Higher, Some(p)),
@@ -418,6 +426,11 @@ impl Comparison {
         self.instead_of.unwrap_or(self.measure)
     }
 
+    /// False if no pair of trials is valid, so that nothing is compared.
+    pub(crate) fn has_valid_pair(&self) -> bool {
+        self.finding != Difference::Unknown(UnknownReason::NoPair)
+    }
+
     /// Whether the variant's value is the higher one; `None` if neither was found to be.
     pub(crate) fn is_higher(&self) -> Option<bool> {
         match self.finding {
@@ -431,13 +444,8 @@ impl Comparison {
     /// own error may hide, or that is no more than noise. `None` if there is no interval.
     pub fn largest_hidden(&self) -> Option<f64> {
         let by_pairs = self.ratio?.largest_hidden()?;
-        let errors = self.pairs.iter().map(|pair| {
-            let values = [pair.variant, pair.baseline].into_iter();
-            let lower = values.filter_map(Value::lower_bound).reduce(f64::min);
-            1.0 + pair.own_error / lower.unwrap_or(0.0).max(1.0)
-        });
         let noise = self.noise_floor.unwrap_or(1.0);
-        Some(errors.fold(by_pairs.max(noise), f64::max))
+        Some(hidden_by_own_error(&self.pairs).max(by_pairs).max(noise))
     }
 
     /// How much equal variants differ, from an A/A comparison: the end of the interval that is further from 1, or of the
@@ -564,4 +572,22 @@ fn overloaded(cell: &CellSummary) -> Option<Verdict> {
         achieved_per_s,
         asked_per_s,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_are_zero_on_both_sides_are_the_same() {
+        let pair = |repetition| Pair {
+            repetition,
+            variant: Value::Exact(0.0),
+            baseline: Value::Exact(0.0),
+            own_error: 0.0,
+        };
+        // Their ratio is unknown, so there is no effect.
+        let pairs = [pair(0), pair(1)];
+        assert_eq!(Difference::of(&pairs, None, 1), (Difference::Same, None));
+    }
 }

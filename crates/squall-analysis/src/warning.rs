@@ -1,13 +1,14 @@
 //! What a reader of a run should doubt, each ending in what to do about it (as hyperfine does).
 //!
 //! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded (docs/METHOD.md has
-//! the thresholds); here that is only reported. The warnings as data are in `summary`.
+//! the thresholds); here that is only reported. The warnings as data are in `summary`; those of what failed are in `failures`.
 
 use std::fmt;
 
-use squall_base::record::Validity;
+use squall_base::record::{FailedAttempt, Validity};
 
 use crate::cell::CellSummary;
+use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::figure;
 use crate::quantile::{P95_NEEDS, P99_NEEDS};
 use crate::summary::{ConditionSummary, Repeats, Warning};
@@ -19,10 +20,15 @@ pub(crate) fn warnings(
     trials_planned: u64,
     variants: &[String],
     conditions: &[ConditionSummary],
+    attempts: &[FailedAttempt],
 ) -> Vec<Warning> {
     let cells = || conditions.iter().flat_map(|condition| &condition.cells);
     let trials = || cells().flat_map(|cell| &cell.trials);
-    let mut found = Vec::new();
+    let ended = attempts.iter().flat_map(EndedProgram::of_attempt);
+    let ended = ended.chain(trials().flat_map(EndedProgram::of_trial));
+    let mut found: Vec<Warning> = ended.map(Warning::ProgramEnded).collect();
+    let unfinished = attempts.iter().filter_map(UnfinishedAttempt::of_attempt);
+    found.extend(unfinished.map(Warning::UnfinishedAttempt));
     let missing = trials_planned.saturating_sub(trials().count() as u64);
     if missing > 0 {
         found.push(Warning::MissingTrials {
@@ -38,7 +44,8 @@ pub(crate) fn warnings(
             });
         }
     }
-    found.extend(repeated_trials(variants, conditions));
+    found.extend(repeated_trials(variants, conditions, attempts));
+    found.extend(UntoldVersions::of(trials()).map(Warning::UnknownVersions));
     for warning in trials().filter_map(other_congestion_control) {
         if !found.contains(&warning) {
             found.push(warning);
@@ -64,7 +71,18 @@ fn cells_of<'a>(
     cells.filter(move |cell| cell.variant == variant)
 }
 
-fn repeated_trials(variants: &[String], conditions: &[ConditionSummary]) -> Option<Warning> {
+fn repeated_trials(
+    variants: &[String],
+    conditions: &[ConditionSummary],
+    attempts: &[FailedAttempt],
+) -> Option<Warning> {
+    // Attempts that failed have warnings of their own.
+    let was_disturbed = |trial: &&TrialStats| {
+        let own = attempts
+            .iter()
+            .filter(|attempt| attempt.trial == trial.folder);
+        u64::from(trial.attempt) > 1 + own.count() as u64
+    };
     let mut trials = 0;
     let mut by_variant = Vec::with_capacity(variants.len());
     for variant in variants {
@@ -72,7 +90,7 @@ fn repeated_trials(variants: &[String], conditions: &[ConditionSummary]) -> Opti
         trials += own().count() as u64;
         by_variant.push(Repeats {
             variant: variant.clone(),
-            trials: own().filter(|trial| trial.attempt > 1).count() as u64,
+            trials: own().filter(was_disturbed).count() as u64,
         });
     }
     let any = by_variant.iter().any(|repeats| repeats.trials > 0);
@@ -150,6 +168,9 @@ fn not_the_same(condition: &ConditionSummary) -> impl Iterator<Item = Warning> {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Warning::ProgramEnded(ended) => write!(f, "{ended}"),
+            Warning::UnfinishedAttempt(attempt) => write!(f, "{attempt}"),
+            Warning::UnknownVersions(versions) => write!(f, "{versions}"),
             Warning::MissingTrials { missing, planned } => write!(
                 f,
                 "{} of {} {} no record. Finish the run with `squall run --resume RUN`.",

@@ -4,12 +4,14 @@
 //! run is to do, `record` is what a trial found. Where these types are produced, and which crate does what with them:
 //! docs/ARCHITECTURE.md.
 
+mod base64_text;
 pub mod civil;
 pub mod plan;
 pub mod quantity;
 pub mod record;
 mod side;
 pub mod splitmix;
+pub mod text;
 pub mod time;
 pub mod traceparent;
 mod vocabulary;

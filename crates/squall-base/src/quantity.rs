@@ -47,6 +47,14 @@ pub enum ParseQuantityError {
         /// What was expected.
         expected: &'static str,
     },
+    /// The number has no unit, and this quantity needs one.
+    #[error("no unit in {text:?}: expected {expected}")]
+    NoUnit {
+        /// The text.
+        text: String,
+        /// The same number with units that it may have: `"25ms" or "25s"`.
+        expected: String,
+    },
     /// The number has a unit that this quantity does not have.
     #[error("unknown unit {unit:?} in {text:?}: expected {expected}")]
     Unit {
@@ -68,11 +76,20 @@ pub enum ParseQuantityError {
 }
 
 impl ParseQuantityError {
-    pub(crate) fn unit(text: &str, unit: &str, expected: &'static str) -> Self {
-        Self::Unit {
+    /// A unit that this quantity does not have, or none at all; then the number probably has one of the `likely` units.
+    pub(crate) fn unit(text: &str, unit: &str, expected: &'static str, likely: &[&str]) -> Self {
+        if !unit.is_empty() {
+            return Self::Unit {
+                text: text.to_owned(),
+                unit: unit.to_owned(),
+                expected,
+            };
+        }
+        let number = text.trim();
+        let with_units = likely.iter().map(|unit| format!("\"{number}{unit}\""));
+        Self::NoUnit {
             text: text.to_owned(),
-            unit: unit.to_owned(),
-            expected,
+            expected: with_units.collect::<Vec<_>>().join(" or "),
         }
     }
 
@@ -196,7 +213,7 @@ impl FromStr for Bytes {
             "KiB" => 1 << 10,
             "MiB" => 1 << 20,
             "GiB" => 1 << 30,
-            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED, &["B"])),
         };
         match number.times(bytes_per_unit) {
             Some(count) if count <= MAX_COUNT => Ok(Bytes(count as u64)),
@@ -239,13 +256,16 @@ impl FromStr for Probability {
         let value = match unit {
             "%" => number.shifted_f64(2),
             "" => number.shifted_f64(0),
-            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED, &["%"])),
         };
         // A bare 1 may mean one per cent, as in tc, or everything.
         let is_ambiguous = unit.is_empty() && value == 1.0;
         if is_ambiguous {
             let expected = "\"1%\" or \"100%\": a bare 1 may be meant as either";
             return Err(ParseQuantityError::range(text, expected));
+        }
+        if unit.is_empty() && value > 1.0 && value <= 100.0 {
+            return Err(ParseQuantityError::unit(text, unit, EXPECTED, &["%"]));
         }
         Probability::new(value).ok_or_else(|| ParseQuantityError::range(text, "0% to 100%"))
     }
@@ -307,7 +327,10 @@ impl FromStr for Rate {
         let period = match unit {
             "/s" => Duration::from_secs(1),
             "/m" | "/min" => Duration::from_secs(60),
-            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+            _ => {
+                let likely = &["/s", "/min"];
+                return Err(ParseQuantityError::unit(text, unit, EXPECTED, likely));
+            }
         };
         match number.times(1) {
             Some(events) if events <= MAX_EVENTS => Rate::new(events as u64, period)
@@ -365,7 +388,10 @@ impl FromStr for BitRate {
             "kbit" => 1_000,
             "mbit" => 1_000_000,
             "gbit" => 1_000_000_000,
-            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+            _ => {
+                let likely = &["mbit", "kbit"];
+                return Err(ParseQuantityError::unit(text, unit, EXPECTED, likely));
+            }
         };
         let bits_per_s = number.times_rounded(bits_per_unit);
         u64::try_from(bits_per_s)
@@ -445,6 +471,39 @@ mod tests {
             assert!(text.parse::<Bytes>().is_err(), "{text:?}");
         }
         assert!("0".repeat(400).parse::<Bytes>().is_ok());
+    }
+
+    #[test]
+    fn number_without_its_unit_is_shown_with_one() {
+        fn said<T: FromStr<Err = ParseQuantityError>>(text: &str) -> String {
+            text.parse::<T>().err().expect("no unit").to_string()
+        }
+        for (found, expected) in [
+            (said::<Probability>("3"), r#"no unit in "3": expected "3%""#),
+            (
+                said::<Probability>("2.5"),
+                r#"no unit in "2.5": expected "2.5%""#,
+            ),
+            (
+                said::<Duration>(" 25 "),
+                r#"no unit in " 25 ": expected "25ms" or "25s""#,
+            ),
+            (
+                said::<Rate>("100"),
+                r#"no unit in "100": expected "100/s" or "100/min""#,
+            ),
+            (
+                said::<BitRate>("20"),
+                r#"no unit in "20": expected "20mbit" or "20kbit""#,
+            ),
+        ] {
+            assert_eq!(found, expected);
+        }
+        // These are no percentages.
+        for text in ["101", "1"] {
+            let said = said::<Probability>(text);
+            assert!(said.contains("out of range"), "{said}");
+        }
     }
 
     #[test]

@@ -194,7 +194,10 @@ impl FromStr for Duration {
             "s" => 1_000_000_000,
             "min" => 60 * 1_000_000_000,
             "h" => 3_600 * 1_000_000_000,
-            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+            _ => {
+                let likely = &["ms", "s"];
+                return Err(ParseQuantityError::unit(text, unit, EXPECTED, likely));
+            }
         };
         let nanos = number.times_rounded(nanos_per_unit);
         if nanos > MAX_NANOS {

@@ -65,8 +65,9 @@ pub trait Engine: StreamIo {
     /// connection.
     fn set_manual_consumption(&mut self) {}
 
-    /// A client: false once it can never take another request. A server: false once no more requests can arrive and
-    /// every response has been written.
+    /// A client: false once it can never take another request. If it has taken the last one that its settings allow, it
+    /// stays open until all requests have ended: the client itself ends it then. A server: false once no more requests
+    /// can arrive and every response has been written.
     fn is_open(&self) -> bool;
 
     /// The SETTINGS of both sides, and counts of GOAWAYs and resets, if it speaks HTTP/2.

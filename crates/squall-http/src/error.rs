@@ -3,7 +3,10 @@
 //! [`ConnectionError`] is the peer's fault and ends the connection. [`MessageError`], [`CreateError`], [`SubmitError`]
 //! and [`RespondError`] are the caller's. A failed stream is reported as an event, not as an error.
 
-use squall_base::plan::message::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES};
+use squall_base::plan::message::{
+    MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES, Reservation,
+};
+use squall_base::text::excerpt;
 use thiserror::Error;
 
 use crate::event::StreamId;
@@ -82,6 +85,14 @@ pub enum ConnectionError {
     Create(#[from] CreateError),
 }
 
+impl ConnectionError {
+    /// Whether bytes in place of a head are no message of HTTP/1 at all: they do not even begin with a start line.
+    pub fn is_no_message(&self) -> bool {
+        use httparse::Error::{NewLine, Token, Version};
+        matches!(self, ConnectionError::Head(NewLine | Token | Version))
+    }
+}
+
 /// A malformed chunked body (RFC 9112, section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChunkError {
@@ -106,23 +117,40 @@ pub enum ChunkError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// The method is not a token (RFC 9110, section 9.1), or is too long.
-    #[error("{0:?} is not a method: expected a token of at most {MAX_METHOD_LEN_BYTES} characters")]
+    #[error(
+        "{:?} is not a method: expected a token of at most {MAX_METHOD_LEN_BYTES} characters",
+        excerpt(.0)
+    )]
     Method(String),
     /// CONNECT opens a tunnel, which is not supported.
     #[error("the method CONNECT is not supported")]
     Connect,
     /// The authority is empty, too long, or contains invalid bytes.
-    #[error("{0:?} is not an authority, such as \"server:8080\"")]
+    #[error("{:?} is not an authority, such as \"server:8080\"", excerpt(.0))]
     Authority(String),
-    /// The target is neither a path nor `*`, or is too long.
-    #[error("{0:?} is not a target: it must begin with \"/\" and be visible ASCII characters")]
+    /// The target is neither a path nor `*`.
+    #[error(
+        "{:?} is not a target: it must begin with \"/\" and be visible ASCII characters",
+        excerpt(.0)
+    )]
     Target(String),
+    /// The target has this many bytes, more than common servers accept.
+    #[error(
+        "the path and query of a URL have {0} bytes: expected at most {MAX_TARGET_LEN_BYTES}; servers commonly refuse \
+         longer ones"
+    )]
+    TargetTooLong(usize),
     /// A header name is not a token in lower case.
     #[error("{0:?} is not a header name in lower case")]
     HeaderName(String),
-    /// A header that the protocol itself sends, or a hop-by-hop header.
-    #[error("the header {0:?} is set by the protocol, not by the message")]
-    ReservedHeader(String),
+    /// A header that a message must not contain, such as one that the protocol itself sends, or a hop-by-hop header.
+    #[error("the header {name:?} {reservation}")]
+    ReservedHeader {
+        /// The header's name.
+        name: String,
+        /// Why a message must not contain it.
+        reservation: Reservation,
+    },
     /// A header value contains characters other than visible ASCII, or has blanks at either end.
     #[error("the value of the header {0:?} is not visible ASCII with blanks only inside")]
     HeaderValue(String),

@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 
 use squall_base::Duration;
 use squall_base::record::{FrameFacts, Way, frame_name};
+use squall_base::text::is_terminal_control;
 
 use crate::event::Field;
 use crate::frames::FrameKind;
@@ -113,7 +114,7 @@ pub fn line(field: &Field) -> String {
     );
     let text = format!("{name}: {value}");
     // A peer may send control characters that a terminal would interpret.
-    let shown = text.chars().map(|c| if c.is_control() { '.' } else { c });
+    let shown = (text.chars()).map(|c| if is_terminal_control(c) { '.' } else { c });
     shown.collect()
 }
 

@@ -20,6 +20,7 @@
 use std::fmt;
 
 use squall_base::Duration;
+use squall_base::text::without_bom;
 use thiserror::Error;
 
 /// The maximum number of opportunities in a trace: 200 MB of memory, 10 minutes at 1 Gbit/s.
@@ -81,11 +82,11 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Reads a trace; lines end in LF or CRLF.
+    /// Reads a trace; lines end in LF or CRLF, and a byte order mark is skipped.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut opportunities_ms: Vec<u32> = Vec::new();
         let (mut lines, mut last_line) = (0, 0);
-        for (content, line) in text.lines().zip(1..) {
+        for (content, line) in without_bom(text).lines().zip(1..) {
             lines = line;
             let content = content.trim();
             if content.is_empty() || content.starts_with('#') {
@@ -197,6 +198,7 @@ mod tests {
         assert_eq!(times_ms("0\n0\n3\n5"), [0, 0, 3, 5]);
         assert_eq!(times_ms("0\r\n007\r\n"), [0, 7]);
         assert_eq!(times_ms("# made by hand\n\n 1\t\n#2\n2\n\n"), [1, 2]);
+        assert_eq!(times_ms("\u{feff}1\n2"), [1, 2]);
         assert_eq!(times_ms("4294967295"), [u32::MAX]);
     }
 

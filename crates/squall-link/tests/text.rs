@@ -362,6 +362,7 @@ fn schedules_read_and_print() {
         ])
     );
     assert_eq!(schedule(" \n# nothing\n"), Ok(Vec::new()));
+    assert_eq!(schedule(&format!("\u{feff}{text}")), schedule(text));
     let words: Vec<String> = schedule(text)
         .unwrap()
         .iter()

@@ -7,11 +7,12 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendmmsg, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendmmsg};
 use squall_base::Duration;
 
 use crate::error::SetupError;
 use crate::host::Host;
+use crate::socket::ask_for_receive_buffer;
 
 /// Datagrams per system call. With more, one sender would occupy its processor for long.
 pub const DATAGRAMS_A_CALL: usize = 64;
@@ -32,10 +33,7 @@ pub fn pair(
             socket
                 .set_read_timeout(Some(patience.into()))
                 .map_err(failed)?;
-            // Without the privilege the buffer is smaller, and a reader that is held up loses datagrams.
-            if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
-                let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES);
-            }
+            ask_for_receive_buffer(&socket, RECEIVE_BUFFER_BYTES);
             Ok(socket)
         })
     };

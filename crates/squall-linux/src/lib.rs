@@ -28,6 +28,7 @@ pub mod process;
 pub mod program;
 pub mod reactor;
 pub mod scheduling;
+pub mod shared;
 pub mod socket;
 pub mod spans;
 pub mod stop;

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
-use squall_base::record::{Direction, PacketRecord};
+use squall_base::record::{Direction, LateSpan, LateSpans, PacketRecord};
 use squall_base::{Duration, Time};
 use squall_link::{Departure, Link, LinkSettings};
 
@@ -73,6 +73,8 @@ pub struct LinkReport {
     pub spin: Duration,
     /// How late it woke up for its heartbeat; it was at most that late for packets.
     pub wakeups: DurationHistogram,
+    /// When it woke up late for one or more heartbeats.
+    pub late: LateSpans,
     /// Processor time that the thread has used.
     pub processor_time: Duration,
     /// How much later than requested the link began, because its thread received the request too late.
@@ -210,6 +212,7 @@ struct Driver {
     last_sleep: Time,
     next_heartbeat: Time,
     wakeups: DurationHistogram,
+    late: LateSpans,
     /// Packets that have just been read.
     arrived: Vec<Vec<u8>>,
     /// Packets whose fate is final, waiting to be logged.
@@ -250,6 +253,7 @@ impl Driver {
             last_sleep: now,
             next_heartbeat: now + HEARTBEAT,
             wakeups: DurationHistogram::new(),
+            late: LateSpans::default(),
             arrived: Vec::new(),
             finished: Vec::new(),
             buffers: Vec::new(),
@@ -284,6 +288,7 @@ impl Driver {
             scheduling,
             spin: self.spin,
             wakeups: self.wakeups,
+            late: self.late,
             processor_time: clock::processor_time_of_thread(),
             start_delay: self.start_delay,
             is_silent,
@@ -295,6 +300,10 @@ impl Driver {
     /// Records the lateness of every heartbeat that is due; a long stall counts once for each heartbeat it delayed.
     fn record_heartbeats(&mut self) {
         let now = clock::now();
+        self.late.add(LateSpan {
+            from: self.next_heartbeat,
+            until: now,
+        });
         while self.next_heartbeat <= now {
             self.wakeups.add(now.since(self.next_heartbeat));
             self.next_heartbeat += HEARTBEAT;

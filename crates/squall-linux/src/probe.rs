@@ -77,10 +77,15 @@ pub fn congestion_controls(
     host: &Host,
     names: &[&'static str],
 ) -> Result<Vec<TriedCongestionControl>, SetupError> {
+    host.run(|| Ok(congestion_controls_here(names)))
+}
+
+/// As [`congestion_controls`], but in the network namespace of the calling thread.
+pub fn congestion_controls_here(names: &[&'static str]) -> Vec<TriedCongestionControl> {
     let anywhere = (Ipv4Addr::LOCALHOST, 0).into();
     let attempt = |name: &'static str| {
         let settings = TcpSettings {
-            congestion_control: name.to_owned(),
+            congestion_control: Some(name.to_owned()),
             ..TcpSettings::default()
         };
         let listener = socket::start_listening(anywhere, &settings)?;
@@ -89,11 +94,12 @@ pub fn congestion_controls(
             // The kernel uses a different one: treat the requested one as missing.
             _ => Err(SocketError::CongestionControl {
                 name: name.to_owned(),
+                choices: String::new(),
                 source: Errno::ENOENT,
             }),
         }
     };
-    host.run(|| Ok(names.iter().map(|name| (*name, attempt(name))).collect()))
+    names.iter().map(|name| (*name, attempt(name))).collect()
 }
 
 /// How a thread like the link's is scheduled here, and how late it wakes up.

@@ -19,11 +19,12 @@ use squall_base::{Duration, Time};
 use crate::clock;
 use crate::error::SetupError;
 use crate::host::Host;
+use crate::socket::ask_for_receive_buffer;
 use crate::sys::{checked, read_option};
 
 /// How much memory the kernel may use for packets not yet read: enough for some 10,000 short packets, or 400 of 64 KiB.
-/// SO_RCVBUFFORCE needs CAP_NET_ADMIN, which the owner of a host has.
-const BUFFER_BYTES: libc::c_int = 32 << 20;
+/// An ordinary user gets at most net.core.rmem_max.
+const BUFFER_BYTES: usize = 32 << 20;
 /// The loopback device is the first of each namespace (net/core/dev.c).
 const LOOPBACK_INDEX: libc::c_int = 1;
 /// The longest IP packet.
@@ -94,12 +95,7 @@ fn open(port: u16) -> io::Result<OwnedFd> {
     checked(fd)?;
     // SAFETY: the descriptor was just made, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    set(
-        &socket,
-        libc::SOL_SOCKET,
-        libc::SO_RCVBUFFORCE,
-        &BUFFER_BYTES,
-    )?;
+    ask_for_receive_buffer(&socket, BUFFER_BYTES);
     let yes: libc::c_int = 1;
     set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes)?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
@@ -258,6 +254,37 @@ mod tests {
         let mut server = listener.accept().unwrap().0;
         client.write_all(text).unwrap();
         server.read_exact(&mut vec![0; text.len()]).unwrap();
+    }
+
+    /// Takes CAP_NET_ADMIN away from the calling thread (capset(2)).
+    fn drop_net_admin() {
+        const VERSION_3: u32 = 0x2008_0522;
+        const CAP_NET_ADMIN: u32 = 12;
+        let mut header = [VERSION_3, 0];
+        // The effective, permitted and inheritable sets, first of the lower 32 capabilities, then of the others.
+        let mut sets = [0_u32; 6];
+        // SAFETY: the call reads and writes `header`, two words, and writes `sets`, six words; both outlive it.
+        let read =
+            unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) };
+        assert_eq!(read, 0);
+        sets[0] &= !(1 << CAP_NET_ADMIN);
+        // SAFETY: as above; the call writes at most to `header`.
+        let written =
+            unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) };
+        assert_eq!(written, 0);
+    }
+
+    #[test]
+    fn opens_without_the_right_to_a_larger_buffer_than_the_machine_allows() {
+        let host = match Host::create() {
+            Ok(host) => host,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let opened = host.run(|| {
+            drop_net_admin();
+            Ok(open(80).map(drop))
+        });
+        opened.unwrap().unwrap();
     }
 
     #[test]

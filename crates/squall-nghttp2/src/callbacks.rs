@@ -82,6 +82,10 @@ impl Callbacks {
                 Some(on_begin_headers::<H>),
             );
             ffi::nghttp2_session_callbacks_set_on_header_callback(table, Some(on_header::<H>));
+            ffi::nghttp2_session_callbacks_set_on_invalid_header_callback(
+                table,
+                Some(on_invalid_header),
+            );
             ffi::nghttp2_session_callbacks_set_on_data_chunk_recv_callback(
                 table,
                 Some(on_data::<H>),
@@ -198,6 +202,22 @@ unsafe extern "C" fn on_header<H: Handler>(
             }
         })
     }
+}
+
+/// A regular field with an invalid character, or with a blank at an end of its value, makes its message malformed (RFC
+/// 9113, section 8.2.1): this resets the stream with PROTOCOL_ERROR. Without this callback, nghttp2 would only leave the
+/// field out. It handles other faults itself, by ending the connection.
+unsafe extern "C" fn on_invalid_header(
+    _session: *mut ffi::nghttp2_session,
+    _frame: *const ffi::nghttp2_frame,
+    _name: *const u8,
+    _name_len: usize,
+    _value: *const u8,
+    _value_len: usize,
+    _flags: u8,
+    _user_data: *mut c_void,
+) -> c_int {
+    ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
 }
 
 unsafe extern "C" fn on_data<H: Handler>(

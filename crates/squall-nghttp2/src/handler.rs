@@ -91,7 +91,8 @@ pub trait Handler {
         true
     }
 
-    /// A header field of a request or response, pseudo-header fields included.
+    /// A header field of a request or response, pseudo-header fields included. Malformed fields are not reported: the
+    /// stream is reset, or the connection ends.
     fn header(&mut self, _stream: u32, _name: &[u8], _value: &[u8]) -> FieldDecision {
         FieldDecision::Continue
     }

@@ -11,6 +11,8 @@
 //! - it silently queues requests beyond the peer's SETTINGS_MAX_CONCURRENT_STREAMS;
 //! - it limits neither the decoded length of a header section ([`FieldDecision::Refuse`]) nor the number of RST_STREAM
 //!   frames that it queues while a peer reads nothing ([`Http2Session::queued_frames`]);
+//! - by itself it only leaves out a field with an invalid character, which makes a message malformed (RFC 9113, section
+//!   8.2.1); our callback resets the stream;
 //! - it answers a peer's connection errors with GOAWAY and otherwise ignores them: [`Http2Session::receive`] succeeds, and
 //!   they show only in [`Handler::goaway_sending`];
 //! - its protection against floods of resets and other "glitches" reads the clock; nothing else does.

@@ -119,6 +119,41 @@ fn a_request_and_its_response_reach_the_other_side() {
 }
 
 #[test]
+fn a_message_with_an_invalid_field_is_reset() {
+    for (name, value) in [
+        ("a b", "c"),
+        ("a:", "c"),
+        ("a", "b\r\nc: d"),
+        ("a", "\0"),
+        ("a", " b"),
+        ("a", "b\t"),
+    ] {
+        let (mut client, mut server) = pair();
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "server"),
+            (":path", "/"),
+            (name, value),
+            ("later", "1"),
+        ];
+        let headers = HeaderBlock::new(fields).unwrap();
+        client
+            .submit_request(&headers, Body::Whole(&body(0)))
+            .unwrap();
+        settle(&mut client, &mut server);
+        assert!(!server.handler().has("1 later=1"), "{name:?}: {value:?}");
+        assert!(client.handler().has("1 closed 1"), "{name:?}: {value:?}");
+        // Only that stream.
+        client
+            .submit_request(&request(), Body::Whole(&body(0)))
+            .unwrap();
+        settle(&mut client, &mut server);
+        assert!(server.handler().has("3 :method=POST"));
+    }
+}
+
+#[test]
 fn a_connection_window_stops_the_body_until_it_is_raised() {
     let (mut client, mut server) = pair();
     let whole_streams = Setting::InitialWindowBytes(1 << 20);

@@ -14,7 +14,7 @@ use crate::exchange::{Observations, PerWay, Sink, opposite};
 use crate::packet::Segment;
 use crate::plain::{Plaintext, StreamStart};
 use crate::reassembly::{MAX_WAITING_BYTES, Reassembly};
-use crate::tls::{Keys, Tls, looks_like_tls};
+use crate::tls::{Keys, Tls, begins_client_hello, looks_like_tls};
 use crate::trail::{Carrier, Piece};
 
 /// How much later than its acknowledgement a capture may deliver a segment. CPUs hand packets to a capture out of
@@ -149,6 +149,7 @@ impl Connection {
         let fin = segment.fin && segment.missing_bytes == 0;
         let outcome = half.stream.receive(now, first, segment.payload, fin, room);
         half.traffic.packets += 1;
+        half.traffic.cut_bytes += segment.missing_bytes as u64;
         half.traffic.repeated_bytes += outcome.repeated_bytes;
         half.traffic.refused_bytes += outcome.refused_bytes;
         half.traffic.early_segments += u64::from(outcome.waiting_bytes > 0);
@@ -161,6 +162,7 @@ impl Connection {
             self.read(at, &segment.payload[from..], context);
             self.read_waiting(context);
         }
+        self.begin_other(segment, way);
         self.watch_gaps(segment, context);
         self.end_directions(context);
         if segment.rst {
@@ -186,9 +188,18 @@ impl Connection {
         {
             self.record.established.get_or_insert(context.now);
         }
-        // The SYN-ACK may have been missed.
-        if let Some(ack) = segment.ack.filter(|_| !segment.syn && is_from_client) {
-            self.halves.of_mut(opposite(context.way)).stream.begin(ack);
+    }
+
+    /// Begins the other direction's stream at the byte that this segment expects, in case that its SYN was missed: a
+    /// SYN-ACK expects the client's first byte, and the client's next segment the server's.
+    fn begin_other(&mut self, segment: &Segment<'_>, way: Way) {
+        let Some(client) = self.client else {
+            return;
+        };
+        if let Some(ack) = segment.ack
+            && segment.syn == (client != way)
+        {
+            self.halves.of_mut(opposite(way)).stream.begin(ack);
         }
     }
 
@@ -313,6 +324,7 @@ impl Connection {
     }
 
     fn feed(&mut self, way: Way, at: Time, start: u64, bytes: &[u8], context: &mut Context<'_>) {
+        self.join(way, bytes);
         let carrier = Carrier {
             wire: start..start + bytes.len() as u64,
             record: None,
@@ -329,7 +341,6 @@ impl Connection {
             Content::Plain(plain) => {
                 let result = plain.feed(&piece, &mut sink);
                 let protocol = plain.protocol();
-                self.settle_client();
                 self.record.protocol = self.record.protocol.or(protocol);
                 if let Err(opaque) = result {
                     self.mark_opaque(opaque);
@@ -343,20 +354,25 @@ impl Connection {
         }
     }
 
-    /// Sets the client's direction once a request revealed it, if the beginning was missed.
-    fn settle_client(&mut self) {
-        let Content::Plain(plain) = &self.content else {
+    /// Starts to read a connection whose beginning was missed, if these bytes begin something that can be read from
+    /// there. Their sender is the client.
+    fn join(&mut self, way: Way, bytes: &[u8]) {
+        let Content::Plain(plain) = &mut self.content else {
             return;
         };
-        if self.client.is_none()
-            && let Some(client) = plain.client()
-        {
-            self.client = Some(client);
-            let side = side_of(client);
-            if side != self.record.side {
-                self.record.side = side;
-                std::mem::swap(&mut self.record.client, &mut self.record.server);
-            }
+        if !plain.is_out_of_sync() || self.client.is_some_and(|client| client != way) {
+            return;
+        }
+        if plain.is_unread() && begins_client_hello(bytes) {
+            self.content = Content::Tls(Box::new(Tls::new(way)));
+        } else if !plain.join(way, bytes) {
+            return;
+        }
+        self.client = Some(way);
+        let side = side_of(way);
+        if side != self.record.side {
+            self.record.side = side;
+            std::mem::swap(&mut self.record.client, &mut self.record.server);
         }
     }
 
@@ -402,9 +418,9 @@ impl Connection {
         let (mut sink, content) = self.sink(context.rows);
         let opaque = match content {
             Content::Plain(plain) => {
-                let is_out_of_sync = plain.is_out_of_sync();
+                let opaque = plain.why_undetected();
                 plain.abandon(&mut sink);
-                is_out_of_sync.then_some(OpaqueReason::BeganBefore)
+                opaque
             }
             Content::Tls(tls) => {
                 tls.end();
@@ -416,15 +432,21 @@ impl Connection {
             Content::Opaque(opaque) => Some(opaque.clone()),
             Content::Unknown(_) => None,
         };
-        let lacks_bytes = Way::ALL
-            .iter()
-            .any(|way| self.halves.of(*way).traffic.missing_bytes > 0);
+        let has = |is_so: fn(&Traffic) -> bool| {
+            let traffic = Way::ALL.map(|way| self.halves.of(way).traffic);
+            traffic.iter().any(is_so)
+        };
+        let lacks_bytes = has(|traffic| traffic.missing_bytes > 0);
+        let is_cut = has(|traffic| traffic.cut_bytes > 0);
         self.record.opaque = match opaque {
             Some(OpaqueReason::BeganBefore) if lacks_bytes && !self.record.began_before => {
                 Some(OpaqueReason::Gap)
             }
             opaque => opaque,
         };
+        if is_cut && self.record.opaque == Some(OpaqueReason::Gap) {
+            self.record.opaque = Some(OpaqueReason::Snaplen);
+        }
         let client = match self.record.side {
             Side::Client => Way::Sent,
             Side::Server => Way::Received,

@@ -138,6 +138,9 @@ pub struct Traffic {
     /// Bytes of the stream that were never seen although they were acknowledged or followed by others: the capture
     /// lacks them.
     pub missing_bytes: u64,
+    /// Bytes of its packets that the capture cut off (snaplen). Those of a TCP stream are also missing, unless they were
+    /// repeated.
+    pub cut_bytes: u64,
 }
 
 /// What is known about a connection's TLS.
@@ -181,13 +184,15 @@ pub enum OpaqueReason {
     BeganBefore,
     /// The capture lacks packets.
     Gap,
+    /// The capture has its packets only in part: up to a length (snaplen).
+    Snaplen,
     /// It is TLS or QUIC, and the key log does not have its secrets.
     NoKeys,
     /// It is TLS with a cipher suite that this crate cannot decrypt: one without AEAD, or an unknown one.
     Cipher(u16),
     /// A record, or every QUIC packet, failed to decrypt with the secrets in the key log.
     Undeciphered,
-    /// It is neither TLS nor HTTP.
+    /// It is neither TLS nor HTTP. It has no exchanges.
     NotHttp,
     /// It violated its protocol.
     Unclear(String),
@@ -198,10 +203,9 @@ pub enum OpaqueReason {
 }
 
 impl OpaqueReason {
-    /// The reason for a failed parse as HTTP/1.1; `is_first`: no message was read before.
-    pub(crate) fn of_http(is_first: bool, error: &ConnectionError) -> OpaqueReason {
+    /// The reason for a failed parse as HTTP/1.1.
+    pub(crate) fn of_http(error: &ConnectionError) -> OpaqueReason {
         match error {
-            ConnectionError::Head(_) if is_first => OpaqueReason::NotHttp,
             ConnectionError::Connect => OpaqueReason::Switched,
             error => OpaqueReason::Unclear(error.to_string()),
         }
@@ -211,8 +215,13 @@ impl OpaqueReason {
 impl fmt::Display for OpaqueReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpaqueReason::BeganBefore => f.write_str("it was open before the capture began"),
+            OpaqueReason::BeganBefore => f.write_str(
+                "it was open before the capture began, and no packet of it begins a request, HTTP/2 or a TLS handshake",
+            ),
             OpaqueReason::Gap => f.write_str("packets are missing in the capture"),
+            OpaqueReason::Snaplen => {
+                f.write_str("its packets were captured only up to a length (snaplen)")
+            }
             OpaqueReason::NoKeys => f.write_str("it is TLS, and the key log has no secrets of it"),
             OpaqueReason::Cipher(suite) => write!(
                 f,

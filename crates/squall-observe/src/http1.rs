@@ -133,7 +133,14 @@ impl Http1 {
                 RequestPart::Ends(end) => last.exchange.request.end(end, None, trail),
             }
         });
-        result.map_err(|error| OpaqueReason::of_http(self.next <= 1, &error))
+        result.map_err(|error| {
+            let is_newest = |last: &PendingRequest| last.stream + 1 == *next;
+            if error.is_no_message() && pending.back().is_some_and(is_newest) {
+                // What began after the last request is not one.
+                pending.pop_back();
+            }
+            OpaqueReason::of_http(&error)
+        })
     }
 
     /// Returns how many bytes it read, or the upgrade if the connection continues as HTTP/2.
@@ -164,7 +171,7 @@ impl Http1 {
                     has_ended = true;
                 }
             });
-        let used = result.map_err(|error| OpaqueReason::of_http(first.stream == 0, &error))?;
+        let used = result.map_err(|error| OpaqueReason::of_http(&error))?;
         match switch {
             None => {}
             Some(true) if self.pending.len() == 1 && !self.requests.is_within() => {

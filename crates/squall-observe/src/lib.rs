@@ -17,10 +17,11 @@
 //! a connection the same number; exchanges that were cut off by the end of their connection have rows from both ends;
 //! `request` is known only if the request has a `traceparent` header.
 //!
-//! Unreadable content is never guessed: a [`ConnectionRecord`] has the [`OpaqueReason`]. A connection that was open
-//! before its first packet was seen is read from the first cleartext HTTP/1.1 request that begins a segment. HTTP
-//! offsets count from there, wire offsets from the first byte seen. HTTP/2 and TLS connections that were joined midway
-//! stay opaque. The same rules apply after bytes that a capture lacks; those bytes are counted. A packet that the link
+//! Unreadable content is never guessed: a [`ConnectionRecord`] has the [`OpaqueReason`], and what is not HTTP has no
+//! exchanges. A connection that was open before its first packet was seen is read from the first segment that begins
+//! with a cleartext HTTP/1.1 request, HTTP/2's client preface or a ClientHello, whose sender is the client. HTTP offsets
+//! count from there, wire offsets from the first byte seen. HTTP/2 and TLS connections that were joined later stay
+//! opaque. The same rules apply after bytes that a capture lacks; those bytes are counted. A packet that the link
 //! corrupted is ignored at both ends, so the bytes in it count as sent with the next packet that carried them.
 //!
 //! Memory is bounded. Bodies are counted and not kept. Bytes waiting for missing segments are bounded by the receiver's
@@ -28,7 +29,8 @@
 //! for QUIC are in `quic`.
 //!
 //! Where to go next: `observer` for the two ends, `tap` for one end, `connection` for one connection, `reassembly` for
-//! TCP, `tls` for decryption, `quic` for QUIC and HTTP/3, `http1` and `http2` for the other protocols.
+//! TCP, `first_bytes` for what a protocol begins with, `tls` for decryption, `quic` for QUIC and HTTP/3, `http1` and
+//! `http2` for the other protocols.
 //!
 //! ```
 //! use squall_base::Time;
@@ -55,6 +57,7 @@ mod connection;
 mod connection_record;
 mod context;
 mod exchange;
+mod first_bytes;
 mod http1;
 mod http2;
 mod numbers;

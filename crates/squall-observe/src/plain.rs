@@ -1,15 +1,18 @@
 //! HTTP bytes, cleartext or decrypted: detects the protocol and feeds its parser (`http1` or `http2`).
 //!
-//! The client's first bytes decide: the HTTP/2 preface cannot be an HTTP/1.1 request (RFC 9113, section 3.4). A server
-//! may speak first, so its bytes are held until then. Nothing here parses messages.
+//! The client's first bytes decide: the HTTP/2 preface cannot be an HTTP/1.1 request (RFC 9113, section 3.4), and what
+//! begins with neither that nor a request line is not HTTP. A server may speak first, so its bytes are held until then.
+//! `first_bytes` recognizes beginnings; nothing here parses messages.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::Way;
-use squall_http::frames::CLIENT_PREFACE;
 
 use crate::connection_record::OpaqueReason;
 use crate::exchange::{Sink, Trails, opposite};
+use crate::first_bytes::{
+    MAX_LINE_BYTES, ProtocolGuess, begins_request, begins_settings, guess_protocol, starts_preface,
+};
 use crate::http1::Http1;
 use crate::http2::Http2;
 use crate::trail::{Carrier, Piece};
@@ -22,8 +25,8 @@ const MAX_HELD_BYTES: usize = 256 * 1024;
 pub(crate) enum StreamStart {
     /// The first byte seen is the connection's first; this is the direction of the client's bytes.
     Seen(Way),
-    /// The beginning was missed; reading starts at the first piece that begins with a request. The direction of the
-    /// client's bytes may be known.
+    /// The beginning was missed; reading starts at the first piece that [`Plaintext::join`] recognizes. The direction of
+    /// the client's bytes may be known.
     Missed(Option<Way>),
 }
 
@@ -32,6 +35,9 @@ pub(crate) struct Plaintext {
     is_secure: bool,
     state: State,
     trails: Trails,
+    /// The server of an HTTP/2 connection that was joined. Its first bytes have not been seen, and must be SETTINGS (RFC
+    /// 9113, section 3.4): later ones could be the middle of a frame.
+    unproven_server: Option<Way>,
 }
 
 enum State {
@@ -47,15 +53,41 @@ struct Detection {
     /// In order of arrival.
     held: Vec<(Way, Vec<u8>, Carrier)>,
     held_bytes: usize,
-    /// The client's first bytes, at most as many as the preface has.
+    /// The client's first bytes, at most [`MAX_LINE_BYTES`].
     first: Vec<u8>,
+    /// While the beginning is missed: the direction that is held, because it began with SETTINGS of HTTP/2.
+    settings_from: Option<Way>,
+    /// Whether the beginning was missed, but then found.
+    is_joined: bool,
 }
 
-/// What the client's first bytes look like.
-enum ProtocolGuess {
-    Http1,
-    Http2,
-    Unclear,
+impl Detection {
+    /// Holds what a server of HTTP/2 sends before the client's preface arrives.
+    fn hold_settings(&mut self, piece: &Piece<'_>) {
+        if self.settings_from.is_none() && begins_settings(piece.bytes) {
+            self.settings_from = Some(piece.way);
+        }
+        if self.settings_from != Some(piece.way) {
+            return;
+        }
+        self.hold(piece);
+        if self.held_bytes > MAX_HELD_BYTES {
+            self.release();
+        }
+    }
+
+    fn hold(&mut self, piece: &Piece<'_>) {
+        self.held_bytes += piece.bytes.len();
+        self.held
+            .push((piece.way, piece.bytes.to_vec(), piece.carrier.clone()));
+    }
+
+    /// Drops what is held.
+    fn release(&mut self) {
+        self.held.clear();
+        self.held_bytes = 0;
+        self.settings_from = None;
+    }
 }
 
 impl Plaintext {
@@ -67,8 +99,11 @@ impl Plaintext {
                 held: Vec::new(),
                 held_bytes: 0,
                 first: Vec::new(),
+                settings_from: None,
+                is_joined: false,
             }),
             trails: Trails::default(),
+            unproven_server: None,
         }
     }
 
@@ -96,9 +131,51 @@ impl Plaintext {
         }
     }
 
-    /// Whether it is still looking for a request to start at, after the true beginning was missed.
+    /// Whether it is still looking for a place to start at, after the true beginning was missed.
     pub(crate) fn is_out_of_sync(&self) -> bool {
         matches!(&self.state, State::Detecting(detection) if matches!(detection.start, StreamStart::Missed(_)))
+    }
+
+    /// Whether nothing has been read yet.
+    pub(crate) fn is_unread(&self) -> bool {
+        Way::ALL.iter().all(|way| self.trails.of(*way).end() == 0)
+    }
+
+    /// Why nothing was read by the end of the connection, if anything was there to read.
+    pub(crate) fn why_undetected(&self) -> Option<OpaqueReason> {
+        let State::Detecting(detection) = &self.state else {
+            return None;
+        };
+        match detection.start {
+            StreamStart::Missed(_) => Some(OpaqueReason::BeganBefore),
+            StreamStart::Seen(_) if detection.first.is_empty() => None,
+            StreamStart::Seen(_) => Some(OpaqueReason::Unclear(
+                "the client sent no whole request line".to_owned(),
+            )),
+        }
+    }
+
+    /// Starts at `bytes`, the next ones of the direction `way`, if the beginning was missed and a client begins
+    /// something here: a request, or a connection of HTTP/2. Returns whether it does; the caller then feeds them.
+    pub(crate) fn join(&mut self, way: Way, bytes: &[u8]) -> bool {
+        let is_http2 = self.is_unread() && starts_preface(bytes);
+        let State::Detecting(detection) = &mut self.state else {
+            return false;
+        };
+        let StreamStart::Missed(known) = detection.start else {
+            return false;
+        };
+        let may_be_client = known.is_none_or(|client| client == way);
+        if !may_be_client || !(is_http2 || begins_request(bytes)) {
+            return false;
+        }
+        // What precedes an HTTP/1.1 request is the end of an earlier response.
+        if !is_http2 || detection.settings_from == Some(way) {
+            detection.release();
+        }
+        detection.start = StreamStart::Seen(way);
+        detection.is_joined = true;
+        true
     }
 
     /// Reads the next bytes of a direction.
@@ -128,6 +205,12 @@ impl Plaintext {
     /// Passes a piece to the parser.
     fn read(&mut self, piece: &Piece<'_>, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
         let way = piece.way;
+        if self.unproven_server == Some(way) {
+            self.unproven_server = None;
+            if !begins_settings(piece.bytes) {
+                return Err(OpaqueReason::Gap);
+            }
+        }
         let trail = self.trails.of_mut(way);
         trail.push(piece.bytes.len(), piece.carrier.clone());
         match &mut self.state {
@@ -163,27 +246,19 @@ impl Plaintext {
         };
         let client = match detection.start {
             StreamStart::Seen(client) => client,
-            // A request is recognized only at the start of a piece.
-            StreamStart::Missed(known)
-                if known.is_none_or(|client| client == piece.way) && is_request(piece.bytes) =>
-            {
-                detection.first.clear();
-                detection.start = StreamStart::Seen(piece.way);
-                piece.way
+            StreamStart::Missed(_) => {
+                detection.hold_settings(piece);
+                return Ok(());
             }
-            StreamStart::Missed(_) => return Ok(()),
         };
-        detection.held_bytes += piece.bytes.len();
-        if detection.held_bytes > MAX_HELD_BYTES && piece.way != client {
-            return Err(OpaqueReason::Overfull);
-        }
-        detection
-            .held
-            .push((piece.way, piece.bytes.to_vec(), piece.carrier.clone()));
+        detection.hold(piece);
         if piece.way != client {
-            return Ok(());
+            return match detection.held_bytes {
+                0..=MAX_HELD_BYTES => Ok(()),
+                _ => Err(OpaqueReason::Overfull),
+            };
         }
-        let room = CLIENT_PREFACE.len() - detection.first.len();
+        let room = MAX_LINE_BYTES - detection.first.len();
         detection
             .first
             .extend_from_slice(&piece.bytes[..piece.bytes.len().min(room)]);
@@ -195,6 +270,9 @@ impl Plaintext {
             ProtocolGuess::Http2 => Protocol::H2c,
         };
         let held = std::mem::take(&mut detection.held);
+        if detection.is_joined && matches!(protocol, Protocol::H2 | Protocol::H2c) {
+            self.unproven_server = Some(opposite(client));
+        }
         let offset = |way| self.trails.of(way).end();
         self.state = match protocol {
             Protocol::H2 | Protocol::H2c => State::Http2(Box::new(Http2::new(client, protocol)?)),
@@ -226,8 +304,7 @@ impl Plaintext {
     pub(crate) fn gap(&mut self, sink: &mut Sink<'_>) -> Result<(), OpaqueReason> {
         let client = self.client();
         let may_go_on = match &self.state {
-            State::Http1(_) => true,
-            State::Detecting(_) => self.is_out_of_sync(),
+            State::Http1(_) | State::Detecting(_) => true,
             State::Http2(_) | State::Ended => false,
         };
         self.abandon(sink);
@@ -256,41 +333,4 @@ impl Plaintext {
             State::Detecting(_) | State::Ended => {}
         }
     }
-}
-
-/// Guesses the protocol from a client's first bytes.
-fn guess_protocol(first: &[u8]) -> Result<ProtocolGuess, OpaqueReason> {
-    if first.len() <= CLIENT_PREFACE.len() && CLIENT_PREFACE.starts_with(first) {
-        let is_whole = first.len() == CLIENT_PREFACE.len();
-        return Ok(if is_whole {
-            ProtocolGuess::Http2
-        } else {
-            ProtocolGuess::Unclear
-        });
-    }
-    // A method is a token, and empty lines may precede it (RFC 9112, sections 2.2 and 3).
-    match first.first() {
-        Some(b'\r' | b'\n') => Ok(ProtocolGuess::Http1),
-        Some(byte) if byte.is_ascii_alphabetic() => Ok(ProtocolGuess::Http1),
-        Some(_) => Err(OpaqueReason::NotHttp),
-        None => Ok(ProtocolGuess::Unclear),
-    }
-}
-
-/// Whether these bytes begin with an HTTP/1 request line: a method in capitals, as all registered methods are (IANA's
-/// HTTP Method Registry), a target and the version.
-fn is_request(bytes: &[u8]) -> bool {
-    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or(&[]);
-    let mut words = line.split(|byte| *byte == b' ');
-    let method = words.next().unwrap_or(&[]);
-    let is_method = !method.is_empty()
-        && method
-            .iter()
-            .all(|byte| byte.is_ascii_uppercase() || *byte == b'-');
-    let has_target = words.next().is_some_and(|target| !target.is_empty());
-    is_method
-        && has_target
-        && words
-            .next()
-            .is_some_and(|version| version.starts_with(b"HTTP/1."))
 }

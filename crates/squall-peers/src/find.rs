@@ -38,7 +38,10 @@ pub struct Version {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FindError {
     /// The file does not exist.
-    #[error("{program} is not in {}; install it: {hint}", path_of(.folders))]
+    #[error(
+        "{program} is not in {}; install it: {hint}; or let SQUALL_PEERS name the folder that `make peers` has filled",
+        path_of(.folders)
+    )]
     NotFound {
         /// Its name.
         program: String,
@@ -59,7 +62,8 @@ pub enum FindError {
     },
 }
 
-fn path_of(folders: &[PathBuf]) -> String {
+/// Folders as in PATH.
+pub fn path_of(folders: &[PathBuf]) -> String {
     let all: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
     all.join(":")
 }
@@ -71,13 +75,18 @@ pub struct SearchPath {
 }
 
 impl SearchPath {
-    /// PATH, then Debian's folders for servers, then `bin` in the folder that SQUALL_PEERS names (`make peers`).
+    /// PATH, then Debian's folders for servers, then `bin` in the folder of `make peers`: SQUALL_PEERS names it, otherwise
+    /// it is `peers` in the target folder that has the running program.
     pub fn usual() -> SearchPath {
         let path = env::var_os("PATH").unwrap_or_default();
-        let peers = env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty());
+        let named = env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty());
+        let peers = match named {
+            Some(folder) => Some(PathBuf::from(folder)),
+            None => env::current_exe().ok().and_then(|file| peers_beside(&file)),
+        };
         let folders = env::split_paths(&path)
             .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-            .chain(peers.map(|folder| Path::new(&folder).join("bin")))
+            .chain(peers.map(|folder| folder.join("bin")))
             .collect();
         SearchPath { folders }
     }
@@ -101,6 +110,12 @@ impl SearchPath {
         let all = self.folders.iter().map(|folder| folder.join(name));
         all.into_iter().find(|path| is_program(path))
     }
+}
+
+/// `target/peers` for the program `target/release/squall`, if there is such a folder.
+fn peers_beside(program: &Path) -> Option<PathBuf> {
+    let peers = program.parent()?.parent()?.join("peers");
+    Some(peers).filter(|folder| folder.is_dir())
 }
 
 fn is_program(path: &Path) -> bool {
@@ -271,6 +286,17 @@ mod tests {
         assert_eq!(Version::within("no version 12 here."), None);
         assert!(Version::within("1.22.1").is_some_and(|v| v.is_at_least([1, 22, 0])));
         assert!(!Version::within("1.22.1").is_some_and(|v| v.is_at_least([1, 25, 1])));
+    }
+
+    #[test]
+    fn folder_of_make_peers_is_found_from_the_program_that_cargo_built() {
+        let target = tempfile::tempdir().expect("a temporary folder");
+        let program = target.path().join("release/squall");
+        assert_eq!(peers_beside(&program), None);
+        let peers = target.path().join("peers");
+        std::fs::create_dir(&peers).expect("an empty folder");
+        assert_eq!(peers_beside(&program), Some(peers));
+        assert_eq!(peers_beside(Path::new("squall")), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod template;
 pub use driver::{Driver, Refusal};
 pub use drivers::generic::{GenericError, GenericReadinessCheck, GenericStation, RawStation};
 pub use drivers::{driver, drivers};
-pub use find::{FindError, InstalledProgram, SearchPath, Version};
+pub use find::{FindError, InstalledProgram, SearchPath, Version, path_of};
 pub use inventory::{find, inventory};
 pub use order::{
     Answer, Body, Certificate, Content, Invocation, Order, ProgramFile, Setting, Settings,

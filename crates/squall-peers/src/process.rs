@@ -17,6 +17,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use squall_base::Time;
+use squall_linux::clock;
 use squall_linux::host::Host;
 use squall_linux::program::{self, ProgramExit, TiedProgram};
 use thiserror::Error;
@@ -67,7 +69,9 @@ pub enum StartError {
 pub struct ExitReport {
     /// With a code or by a signal; `None`: unknown, because another process has reaped it.
     pub status: Option<ProgramExit>,
-    /// The last lines of its log.
+    /// When it ended, on CLOCK_MONOTONIC.
+    pub at: Time,
+    /// The last lines of its log, at most eight.
     pub last_lines: Vec<String>,
 }
 
@@ -123,12 +127,19 @@ pub(crate) struct Pipes {
 /// Connects descriptors 3 and 4 to stdin and stdout; then the program replaces the shell.
 const PIPE_SCRIPT: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2";
 
+/// How and when a program ended; no status: another process has reaped it.
+#[derive(Clone, Copy, Debug)]
+struct ProcessEnd {
+    status: Option<ProgramExit>,
+    at: Time,
+}
+
 /// A program that was started.
 #[derive(Debug)]
 pub(crate) struct Process {
     tied_program: Arc<TiedProgram>,
     log: PathBuf,
-    ended: Arc<OnceLock<Option<ProgramExit>>>,
+    ended: Arc<OnceLock<ProcessEnd>>,
     /// Dropping it lets the supervisor reap the program.
     release: Option<Sender<()>>,
     supervisor: Option<JoinHandle<()>>,
@@ -224,8 +235,9 @@ impl Process {
 
     /// How it ended, if it has.
     pub(crate) fn has_ended(&self) -> Option<ExitReport> {
-        self.ended.get().map(|status| ExitReport {
-            status: *status,
+        self.ended.get().map(|end| ExitReport {
+            status: end.status,
+            at: end.at,
             last_lines: last_lines(&self.log),
         })
     }
@@ -249,7 +261,7 @@ impl Process {
             self.wait_until(Instant::now() + GRACE);
         }
         // Another process has reaped it, so its process id may have been reused.
-        if self.ended.get() != Some(&None) {
+        if self.ended.get().is_none_or(|end| end.status.is_some()) {
             self.tied_program.kill();
         }
         drop(release);
@@ -282,7 +294,7 @@ fn supervise(
     namespace: Option<OwnedFd>,
     processors: &[usize],
     start_sender: &Sender<StartResult>,
-    ended: &OnceLock<Option<ProgramExit>>,
+    ended: &OnceLock<ProcessEnd>,
     released: &Receiver<()>,
 ) {
     let lent = namespace.as_ref().map(AsFd::as_fd);
@@ -304,8 +316,9 @@ fn supervise(
     drop(namespace);
     let _ = start_sender.send(Ok((Arc::clone(&tied_program), pipes)));
     let status = tied_program.wait_for_end();
+    let at = clock::now();
     // Nothing else sets it.
-    let _ = ended.set(status);
+    let _ = ended.set(ProcessEnd { status, at });
     // An error means that the process is to be reaped now; nothing is ever sent.
     let _ = released.recv();
     tied_program.reap();

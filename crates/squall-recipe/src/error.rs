@@ -167,6 +167,12 @@ pub enum Mistake {
         /// The field's name.
         name: String,
     },
+    /// The header field that announces trailers, which requests of a recipe do not have.
+    #[error("header `trailer` announces trailers, and squall sends none")]
+    TrailerHeader,
+    /// A `te` other than `trailers`, which HTTP/2 and HTTP/3 forbid (RFC 9113, section 8.2.2; RFC 9114, section 4.2).
+    #[error("header `te` asks for transfer codings, which HTTP/2 and HTTP/3 do not have")]
+    TransferCodings,
     /// A connection-specific header field, which HTTP/2 forbids (RFC 9113, section 8.2.2).
     #[error("header `{name}` is about one connection")]
     ConnectionHeader {

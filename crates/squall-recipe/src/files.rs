@@ -12,6 +12,9 @@ use crate::error::Mistake;
 use crate::problems::ReportedProblem;
 use crate::section::Field;
 
+/// A run keeps a copy of every file that it sends.
+const MAX_BODY: Bytes = Bytes::new(1 << 30);
+
 /// Reads the files that a recipe names. Paths are relative to the recipe's folder.
 pub trait Files {
     /// The recording in a file: a HAR file, a timing script of h2load, or a script of squall's own.
@@ -123,6 +126,10 @@ impl<'f> RecipeFiles<'f> {
     /// The file `path`, which is sent as a body. `field` names it, or names the file that refers to it.
     pub(crate) fn body(&self, field: &Field<'_>, path: &str) -> Result<FileCopy, ReportedProblem> {
         let bytes = (self.files.length(path)).map_err(|reason| refuse(field, path, reason))?;
+        if bytes > MAX_BODY {
+            let reason = format!("it has {bytes}: a body has at most 1GiB");
+            return Err(refuse(field, path, reason));
+        }
         Ok(FileCopy {
             kept_as: self.keep(path),
             bytes,

@@ -54,7 +54,7 @@ pub use bundled::{bundled, bundled_files};
 pub use error::{Mistake, Problem, RecipeError};
 pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;
-pub use recipe::{Recipe, UnknownProfile};
+pub use recipe::{ManyTrials, Recipe, UnknownProfile};
 pub use schema::schema;
 pub use stations::StationMode;
 

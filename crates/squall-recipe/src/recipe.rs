@@ -3,6 +3,8 @@
 //! Expansion fails only if the profile is unknown. It is deterministic: the seed of the run is an argument, and the seeds
 //! of the trials are derived from it.
 
+use std::num::NonZeroU32;
+
 use squall_base::plan::{
     Condition, Load, Measure, Plan, Primary, RecipeFile, RequestTemplate, ResponseTemplate, Trial,
     Variant,
@@ -12,6 +14,9 @@ use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
 use crate::words::{did_you_mean, listed};
+
+/// The most trials of a run: their folders are numbered with four digits.
+pub(crate) const MAX_TRIALS: u64 = 10_000;
 
 /// A recipe without mistakes: every plan that it expands to can be run.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +58,13 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
+    /// How many trials it has.
+    pub(crate) fn trial_count(&self) -> u64 {
+        let cells = self.conditions.len() as u64 * self.variants.len() as u64;
+        let more = self.primary_repetitions - self.repetitions;
+        cells * u64::from(self.repetitions) + 2 * u64::from(more)
+    }
+
     /// Whether a cell belongs to the primary comparison.
     fn is_primary(&self, variant: &Variant, condition: &Condition) -> bool {
         self.primary.as_ref().is_some_and(|primary| {
@@ -79,7 +91,46 @@ pub struct UnknownProfile {
     pub hint: Option<String>,
 }
 
+/// A profile would have more trials than a run may have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("profile `{profile}` would have {count} trials: expected at most {MAX_TRIALS}")]
+pub struct ManyTrials {
+    /// The profile's name.
+    pub profile: String,
+    /// How many trials it would have.
+    pub count: u64,
+}
+
 impl Recipe {
+    /// The same recipe, but with this many repetitions of each cell of a profile. Where the profile repeats its primary
+    /// comparison more often, that stays. An unknown profile is ignored: [`Recipe::plan`] reports it.
+    ///
+    /// # Errors
+    /// If the profile would then have more than 10,000 trials.
+    pub fn with_repetitions(
+        mut self,
+        profile: &str,
+        repetitions: NonZeroU32,
+    ) -> Result<Recipe, ManyTrials> {
+        let Some(chosen) = self.profiles.iter_mut().find(|p| p.name == profile) else {
+            return Ok(self);
+        };
+        let has_more = chosen.primary_repetitions > chosen.repetitions;
+        chosen.repetitions = repetitions.get();
+        chosen.primary_repetitions = if has_more {
+            chosen.primary_repetitions.max(chosen.repetitions)
+        } else {
+            chosen.repetitions
+        };
+        match chosen.trial_count() {
+            ..=MAX_TRIALS => Ok(self),
+            count => Err(ManyTrials {
+                profile: profile.to_owned(),
+                count,
+            }),
+        }
+    }
+
     /// The recipe's name, such as `twilio`: lower-case letters, digits, `-` and `_`.
     pub fn name(&self) -> &str {
         &self.name

@@ -70,6 +70,17 @@ impl Quantity for Probability {
     const EXPECTED: &'static str = "a share, such as \"3%\" or \"0.03\"";
 }
 
+/// How a number that lacks its quotes, and perhaps its unit, is written as this quantity.
+fn in_quotes<T: Quantity>(number: &str) -> String {
+    match number.parse::<T>() {
+        Ok(_) => format!("put it in quotes: \"{number}\""),
+        Err(ParseQuantityError::NoUnit { expected, .. }) => {
+            format!("put it in quotes, with its unit: {expected}")
+        }
+        Err(_) => "put it in quotes, with its unit".to_owned(),
+    }
+}
+
 impl<'d> Section<'d> {
     /// A table of the given shape. Keys outside the shape are reported.
     pub(crate) fn new(
@@ -204,35 +215,41 @@ impl<'d> Field<'d> {
     /// A quantity with its unit.
     pub(crate) fn quantity<T: Quantity>(&self) -> Result<T, ReportedProblem> {
         let DeValue::String(text) = self.value else {
-            let is_number = matches!(self.value, DeValue::Integer(_) | DeValue::Float(_));
-            let hint = is_number.then(|| "put it in quotes, with its unit".to_owned());
+            let hint = self.number().map(in_quotes::<T>);
             return Err(self.wrong_type(T::EXPECTED, hint));
         };
         text.parse::<T>().map_err(|error| {
             let (mistake, expected) = match error {
                 ParseQuantityError::NotANumber { text, expected } => {
-                    (Mistake::NotANumber { text }, expected)
+                    (Mistake::NotANumber { text }, expected.to_owned())
+                }
+                ParseQuantityError::NoUnit { text, expected } => {
+                    (Mistake::NoUnit { text }, expected)
                 }
                 ParseQuantityError::Unit {
                     text,
                     unit,
                     expected,
-                } if unit.is_empty() => (Mistake::NoUnit { text }, expected),
-                ParseQuantityError::Unit {
-                    text,
-                    unit,
-                    expected,
-                } => (Mistake::UnknownUnit { text, unit }, expected),
+                } => (Mistake::UnknownUnit { text, unit }, expected.to_owned()),
                 ParseQuantityError::Range { text, expected } => (
                     Mistake::OutOfRange {
                         key: self.key.to_owned(),
                         value: text,
                     },
-                    expected,
+                    expected.to_owned(),
                 ),
             };
-            self.refuse(mistake, expected)
+            self.refuse(mistake, &expected)
         })
+    }
+
+    /// The digits of a decimal number without quotes.
+    fn number(&self) -> Option<&'d str> {
+        match self.value {
+            DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str()),
+            DeValue::Float(number) => Some(number.as_str()),
+            _ => None,
+        }
     }
 
     /// A quantity within `range`; `expected` describes the range.

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(settings.tls.ciphers.as_deref(), Some("ECDHE+AESGCM:!aNULL"));
         assert_eq!(settings.tcp.keep_alive, Some(Duration::from_secs(15)));
         assert!(!settings.tcp.no_delay);
-        assert_eq!(settings.tcp.congestion_control, "bbr");
+        assert_eq!(settings.tcp.congestion_control.as_deref(), Some("bbr"));
         assert_eq!(settings.http1.requests_per_connection, Some(1_000));
         assert_eq!(settings.http3.max_udp_payload, Bytes::new(65_507));
     }
@@ -250,6 +250,18 @@ mod tests {
                 "in `server`",
             ),
             (server, client, "tcp.local_ports=40000-40099", "in `client`"),
+            (
+                server,
+                client,
+                "http2.requests_per_connection=1",
+                "in `client`; a server of HTTP/2 has `goaway_after`",
+            ),
+            (
+                server,
+                client,
+                "http3.requests_per_connection=1",
+                "in `client`",
+            ),
         ] {
             let set = SideSettings::default();
             let error = apply(&mut set.clone(), assignment, side, &Protocol::ALL);

@@ -190,6 +190,7 @@ pub(crate) const HTTP2: Shape = Shape {
         "header_table_size",
         "data_size",
         "goaway_after",
+        "requests_per_connection",
     ],
 };
 pub(crate) const WINDOW_UPDATES: Shape = Shape {
@@ -210,6 +211,7 @@ pub(crate) const HTTP3: Shape = Shape {
         "send_buffer",
         "receive_buffer",
         "local_ports",
+        "requests_per_connection",
     ],
 };
 pub(crate) const TLS: Shape = Shape {
@@ -218,6 +220,7 @@ pub(crate) const TLS: Shape = Shape {
         "min_version",
         "max_version",
         "ciphers",
+        "groups",
         "resumption",
         "records",
     ],

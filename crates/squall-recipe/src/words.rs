@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use squall_base::text::is_terminal_control;
+
 /// `did you mean ...?` with the candidate closest to `word`, if one is close enough.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
@@ -39,7 +41,7 @@ pub(crate) fn listed<S: AsRef<str>>(words: &[S]) -> Cow<'static, str> {
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
-            if c.is_control() && c != '\t' {
+            if is_terminal_control(c) && c != '\t' {
                 '\u{fffd}'
             } else {
                 c

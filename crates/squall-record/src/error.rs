@@ -47,7 +47,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The operating system refused to open or read a file or folder.
-    #[error("cannot read {}: {source}; check the path: a run is the folder that holds plan.json", path.display())]
+    #[error("cannot read {}: {source}; check the path: a run's folder has plan.json, recipe.toml, environment.json and the folder trials, and in it each trial's folder has trial.json and tables (docs/RECORD.md)", path.display())]
     Read {
         /// The file or folder.
         path: PathBuf,
@@ -103,6 +103,14 @@ pub enum RecordError {
         path: PathBuf,
         /// The error of the Arrow reader.
         source: arrow_schema::ArrowError,
+    },
+    /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another.
+    #[error("{} is damaged: {fault}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
+    Altered {
+        /// The file.
+        path: PathBuf,
+        /// What shows the damage, in a sentence.
+        fault: String,
     },
     /// A Parquet file is so damaged that its decoder panicked.
     #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use squall_base::civil::CivilTime;
-use squall_base::record::TrialRecord;
+use squall_base::record::{FailedAttempt, TrialRecord};
 
 use crate::RecordError;
-use crate::json::{read_schema, read_versioned};
+use crate::json::{read_record, read_schema, read_versioned, write_json};
 
 const PARTIAL: &str = "partial";
+const ATTEMPT: &str = "attempt.json";
 
 /// The name of a run's folder: `twilio-20260131T235959Z`, so that names sort by time. Characters of the recipe's name
 /// other than ASCII letters, digits and `-` become `_`.
@@ -140,12 +141,20 @@ impl RunFolder {
         }
     }
 
+    /// What an attempt at the trial called `name` has left that is not complete.
+    pub fn partial_trial(&self, name: &str) -> TrialFiles {
+        TrialFiles {
+            root: partial_name(&self.trials().join(name)),
+        }
+    }
+
     /// The trial called `name`, if it is complete.
     pub fn complete_trial(&self, name: &str) -> Option<TrialFolder> {
         TrialFolder::complete(self.trials().join(name))
     }
 
-    /// All complete trials, sorted by name, which is the order of the plan.
+    /// All complete trials, sorted by name, which is the order of the plan. One whose trial.json is damaged is among them, so
+    /// that reading it fails: it must not be missing without a word.
     pub fn complete_trials(&self) -> Result<Vec<TrialFolder>, RecordError> {
         let failed = |source| RecordError::Read {
             path: self.trials(),
@@ -153,10 +162,68 @@ impl RunFolder {
         };
         let mut complete = Vec::new();
         for entry in fs::read_dir(self.trials()).map_err(failed)? {
-            complete.extend(TrialFolder::complete(entry.map_err(failed)?.path()));
+            complete.extend(TrialFolder::with_record(entry.map_err(failed)?.path()));
         }
         complete.sort_by(|a, b| a.root.cmp(&b.root));
         Ok(complete)
+    }
+
+    /// The folder that holds attempts that failed and were repeated: `attempts`. It exists only if there are any.
+    pub fn attempts(&self) -> PathBuf {
+        self.root.join("attempts")
+    }
+
+    /// Moves the files of a failed attempt, complete or partial, out of the folder of trials, so that the trial can be
+    /// tried again. Returns the attempt's folder, which also has `attempt` as attempt.json.
+    pub fn keep_attempt(&self, attempt: &FailedAttempt) -> Result<PathBuf, RecordError> {
+        let trial = self.trials().join(&attempt.trial);
+        let source = match TrialFolder::complete(&trial) {
+            Some(complete) => complete.root().to_owned(),
+            None => partial_name(&trial),
+        };
+        let create = |folder: PathBuf| {
+            fs::create_dir_all(&folder).map_err(|source| RecordError::Create {
+                path: folder,
+                source,
+            })
+        };
+        // A worker that died early has left no folder.
+        create(source.clone())?;
+        create(self.attempts())?;
+        // Before the folder is moved, so that a folder of an attempt always has it.
+        write_json(source.join(ATTEMPT), attempt)?;
+        let target = self.root.join(attempt.folder());
+        remove_if_there(&target)?;
+        fs::rename(&source, &target)
+            .and_then(|()| sync_folder(&self.attempts()))
+            .and_then(|()| sync_folder(&self.trials()))
+            .map_err(|error| RecordError::Rename {
+                from: source,
+                to: target.clone(),
+                source: error,
+            })?;
+        Ok(target)
+    }
+
+    /// The failed attempts that were repeated, sorted by trial and attempt.
+    pub fn failed_attempts(&self) -> Result<Vec<FailedAttempt>, RecordError> {
+        let failed = |source| RecordError::Read {
+            path: self.attempts(),
+            source,
+        };
+        let entries = match fs::read_dir(self.attempts()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut attempts: Vec<FailedAttempt> = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path().join(ATTEMPT);
+            if path.is_file() {
+                attempts.push(read_versioned(&path)?);
+            }
+        }
+        attempts.sort_by(|a, b| (&a.trial, a.attempt).cmp(&(&b.trial, b.attempt)));
+        Ok(attempts)
     }
 }
 
@@ -220,6 +287,17 @@ impl TrialFiles {
         self.root.join("findings.json")
     }
 
+    /// The folder with the files and logs of the path's programs: `stations`. It exists only if the path has any.
+    pub fn stations(&self) -> PathBuf {
+        self.root.join("stations")
+    }
+
+    /// The programs that ended by themselves: `stations/exits.json`. It exists only if any did; trial.json has the same,
+    /// but an attempt that failed has no trial.json.
+    pub fn station_exits(&self) -> PathBuf {
+        self.stations().join("exits.json")
+    }
+
     /// The TLS secrets, as lines of an NSS key log: `tls-keys.log`. It is absent if the trial had no TLS.
     pub fn keylog(&self) -> PathBuf {
         self.root.join("tls-keys.log")
@@ -248,12 +326,7 @@ impl TrialFiles {
     fn are_leftover(&self) -> bool {
         match read_schema(&self.record()) {
             Err(RecordError::ReadJson { .. }) => true,
-            Err(RecordError::Read { source, .. }) => {
-                matches!(
-                    source.kind(),
-                    ErrorKind::NotFound | ErrorKind::NotADirectory
-                )
-            }
+            Err(RecordError::Read { source, .. }) => is_missing(&source),
             _ => false,
         }
     }
@@ -276,12 +349,22 @@ impl Deref for TrialFolder {
 impl TrialFolder {
     /// Returns `root` as a trial's folder if the trial is complete: not partial, and with a trial.json.
     pub fn complete(root: impl Into<PathBuf>) -> Option<TrialFolder> {
+        TrialFolder::with_record(root).filter(|trial| !trial.are_leftover())
+    }
+
+    /// Returns `root` as a trial's folder if it is not partial and has a trial.json, damaged or not: reading a damaged one
+    /// then says so.
+    pub fn with_record(root: impl Into<PathBuf>) -> Option<TrialFolder> {
         let files = TrialFiles { root: root.into() };
         let is_partial = files
             .root
             .extension()
             .is_some_and(|extension| extension == PARTIAL);
-        (!is_partial && !files.are_leftover()).then_some(TrialFolder { files })
+        let has_record = match fs::metadata(files.record()) {
+            Err(error) => !is_missing(&error),
+            Ok(_) => true,
+        };
+        (!is_partial && has_record).then_some(TrialFolder { files })
     }
 
     /// The folder's name, which is the trial's name (`squall_base::plan::Trial::folder`).
@@ -291,9 +374,9 @@ impl TrialFolder {
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// Reads trial.json, which must have this program's schema version.
+    /// Reads trial.json, which must have a schema version that this program reads.
     pub fn read_record(&self) -> Result<TrialRecord, RecordError> {
-        read_versioned(&self.record())
+        read_record(&self.record())
     }
 
     /// Removes the trial. It is renamed to its partial name first, in one step, so that a process killed during removal
@@ -381,6 +464,11 @@ fn partial_name(target: &Path) -> PathBuf {
     name.into()
 }
 
+/// Whether an error means that there is no such file.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 fn remove_if_there(folder: &Path) -> Result<(), RecordError> {
     match fs::remove_dir_all(folder) {
         Err(source) if source.kind() != ErrorKind::NotFound => Err(RecordError::Remove {
@@ -404,6 +492,8 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use squall_base::record::{ProcessEnd, StationExit};
 
     use super::*;
 
@@ -552,6 +642,19 @@ mod tests {
     }
 
     #[test]
+    fn a_trial_with_a_damaged_record_is_listed_so_that_it_is_not_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        let trial = make(&run, "a");
+        fs::write(trial.record(), "{\"schema\": 9, \"tri").unwrap();
+        let listed = run.complete_trials().unwrap();
+        let said = listed[0].read_record().unwrap_err().to_string();
+        for part in ["a/trial.json is damaged", "squall run --resume"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
     fn discarded_trial_becomes_partial_before_it_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let run = run_in(&folder);
@@ -569,6 +672,53 @@ mod tests {
         let gone = make(&run, "b");
         fs::remove_dir_all(gone.root()).unwrap();
         assert!(matches!(gone.discard(), Err(RecordError::Rename { .. })));
+    }
+
+    fn attempt(trial: &str, attempt: u32) -> FailedAttempt {
+        FailedAttempt {
+            schema: crate::SCHEMA,
+            trial: trial.to_owned(),
+            variant: "h1".to_owned(),
+            attempt,
+            station_exits: vec![StationExit {
+                place: 1,
+                name: "nginx".to_owned(),
+                program: "/usr/sbin/nginx".to_owned(),
+                end: ProcessEnd::Killed {
+                    signal: "SIGSEGV".to_owned(),
+                    number: 11,
+                },
+                at: squall_base::Duration::from_millis(1_200),
+                last_lines: vec!["it hurts".to_owned()],
+                log: "stations/1-nginx/nginx.log".to_owned(),
+            }],
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn failed_attempts_keep_their_files_while_the_trial_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        assert!(run.failed_attempts().unwrap().is_empty());
+        // Complete, partial, and from a worker that died before it had a folder.
+        let complete = make(&run, "a");
+        fs::create_dir(complete.stations()).unwrap();
+        fs::write(complete.stations().join("nginx.log"), "it hurts").unwrap();
+        let first = run.keep_attempt(&attempt("a", 1)).unwrap();
+        assert_eq!(first, run.root().join("attempts/a-1"));
+        fs::write(begin(&run, "a").unwrap().requests(), "half").unwrap();
+        let second = run.keep_attempt(&attempt("a", 2)).unwrap();
+        let third = run.keep_attempt(&attempt("a", 3)).unwrap();
+        make(&run, "a");
+
+        let log = fs::read_to_string(first.join("stations/nginx.log"));
+        assert_eq!(log.unwrap(), "it hurts");
+        assert!(first.join("trial.json").is_file() && second.join("requests.parquet").is_file());
+        assert_eq!(names_in(third), ["attempt.json"]);
+        assert_eq!(names_in(run.trials()), ["a"]);
+        let kept = run.failed_attempts().unwrap();
+        assert_eq!(kept, [1, 2, 3].map(|number| attempt("a", number)));
     }
 
     #[test]

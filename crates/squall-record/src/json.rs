@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Plan;
+use squall_base::record::TrialRecord;
 
+use crate::checksum::{is_seal_broken, seal};
+use crate::private::create_private;
 use crate::{READABLE_SCHEMAS, RecordError, SCHEMA};
 
 /// The field that every version of plan.json and trial.json has.
@@ -33,27 +36,90 @@ struct VersionedPlan<'a> {
 /// new content and never a part of either.
 pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<(), RecordError> {
     let path = path.as_ref();
-    let mut text = serde_json::to_vec_pretty(value).map_err(|source| RecordError::WriteJson {
+    let text = indented(path, value)? + "\n";
+    write_text(path, &text, Readers::All)
+}
+
+/// Writes `text` to `path` in the same way. If that fails, the old content stays, and the temporary file is removed.
+///
+/// # Errors
+/// The system refused to create, write or rename the file.
+pub fn write_whole(path: impl AsRef<Path>, text: &str) -> Result<(), RecordError> {
+    write_text(path.as_ref(), text, Readers::All)
+}
+
+/// Writes trial.json, with its own checksum as the last field.
+pub fn write_record(path: impl AsRef<Path>, record: &TrialRecord) -> Result<(), RecordError> {
+    let path = path.as_ref();
+    write_text(path, &seal(indented(path, record)?), Readers::All)
+}
+
+/// Reads trial.json, which must have a schema version that this program reads. If it ends with a checksum, that must be
+/// right.
+pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
+    let altered = |fault: String| RecordError::Altered {
+        path: path.into(),
+        fault,
+    };
+    let text = read(path)?;
+    if is_seal_broken(&text) {
+        return Err(altered(
+            "its content does not have the checksum that is at its end".to_owned(),
+        ));
+    }
+    parse_versioned(path, &text).map_err(|error| match error {
+        RecordError::ReadJson { source, .. } => {
+            altered(format!("it is not the record of a trial: {source}"))
+        }
+        other => other,
+    })
+}
+
+fn indented<T: Serialize>(path: &Path, value: &T) -> Result<String, RecordError> {
+    serde_json::to_string_pretty(value).map_err(|source| RecordError::WriteJson {
         path: path.into(),
         source,
-    })?;
-    text.push(b'\n');
+    })
+}
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    /// Everyone whom the umask permits.
+    All,
+    /// The file's owner.
+    Owner,
+}
+
+fn write_text(path: &Path, text: &str, readers: Readers) -> Result<(), RecordError> {
     let temporary_path = temporary_path(path);
-    let mut file = File::create(&temporary_path).map_err(|source| RecordError::Create {
+    let created = match readers {
+        Readers::All => File::create(&temporary_path),
+        Readers::Owner => create_private(&temporary_path),
+    };
+    let mut file = created.map_err(|source| RecordError::Create {
         path: temporary_path.clone(),
         source,
     })?;
-    file.write_all(&text)
+    let written = file
+        .write_all(text.as_bytes())
         .and_then(|()| file.sync_all())
         .map_err(|source| RecordError::Write {
-            path: temporary_path.clone(),
+            path: path.into(),
             source,
-        })?;
-    fs::rename(&temporary_path, path).map_err(|source| RecordError::Rename {
-        from: temporary_path,
-        to: path.into(),
-        source,
-    })
+        });
+    let renamed = written.and_then(|()| {
+        fs::rename(&temporary_path, path).map_err(|source| RecordError::Rename {
+            from: temporary_path.clone(),
+            to: path.into(),
+            source,
+        })
+    });
+    if renamed.is_err() {
+        // It takes space that may be short. If it cannot be removed, the error above matters more.
+        let _ = fs::remove_file(&temporary_path);
+    }
+    renamed
 }
 
 /// Reads the JSON file `path`.
@@ -62,10 +128,18 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
     parse(path, &read(path)?)
 }
 
-/// Writes plan.json, with the schema version.
+/// Writes plan.json, with the schema version. Only its owner may read it (mode 0600) if its requests have credentials:
+/// they stay in it, because the run could not go on without them.
 pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError> {
+    let path = path.as_ref();
     let schema = SCHEMA;
-    write_json(path, &VersionedPlan { schema, plan })
+    let text = indented(path, &VersionedPlan { schema, plan })? + "\n";
+    let readers = if plan.has_credentials() {
+        Readers::Owner
+    } else {
+        Readers::All
+    };
+    write_text(path, &text, readers)
 }
 
 /// Reads plan.json, which must have a schema version that this program reads. A run of another version is thereby refused
@@ -76,16 +150,19 @@ pub fn read_plan(path: impl AsRef<Path>) -> Result<Plan, RecordError> {
 
 /// Reads a JSON file that must have a schema version that this program reads.
 pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
-    let text = read(path)?;
+    parse_versioned(path, &read(path)?)
+}
+
+fn parse_versioned<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
     // Checked first, because another schema probably has other fields.
-    let Version { schema } = parse(path, &text)?;
+    let Version { schema } = parse(path, text)?;
     if !READABLE_SCHEMAS.contains(&schema) {
         return Err(RecordError::OtherSchema {
             path: path.into(),
             found: schema.to_string(),
         });
     }
-    parse(path, &text)
+    parse(path, text)
 }
 
 /// Reads the schema version of a JSON file that has one.
@@ -117,6 +194,10 @@ fn temporary_path(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use squall_base::plan::{RequestBody, RequestTemplate};
+
     use super::*;
 
     #[test]
@@ -130,11 +211,8 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    #[test]
-    fn plan_round_trips_only_with_our_schema() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plan.json");
-        let plan = Plan {
+    fn plan(requests: Vec<RequestTemplate>) -> Plan {
+        Plan {
             recipe: "demo".to_owned(),
             question: "?".to_owned(),
             measures: vec![squall_base::plan::Measure::USUAL],
@@ -142,10 +220,44 @@ mod tests {
             profile: "standard".to_owned(),
             variants: Vec::new(),
             conditions: Vec::new(),
-            requests: Vec::new(),
+            requests,
             files: Vec::new(),
             trials: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn plan_with_credentials_is_complete_and_only_for_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        let plan = plan(vec![RequestTemplate {
+            method: "GET".to_owned(),
+            target: "/".to_owned(),
+            headers: vec![("authorization".to_owned(), "Bearer 1234".to_owned())],
+            body: RequestBody::default(),
+        }]);
+        write_plan(&path, &plan).unwrap();
+        assert_eq!(read_plan(&path).unwrap(), plan);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn failed_write_leaves_no_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.html");
+        // A folder cannot be replaced by a file.
+        fs::create_dir(&path).unwrap();
+        let failed = write_whole(&path, "a page");
+        assert!(matches!(failed, Err(RecordError::Rename { .. })));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn plan_round_trips_only_with_our_schema() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        let plan = plan(Vec::new());
         write_plan(&path, &plan).unwrap();
         assert_eq!(read_plan(&path).unwrap(), plan);
         // For another version, the other fields need not even be known.
@@ -158,6 +270,20 @@ mod tests {
         let said = read_plan(&path).unwrap_err().to_string();
         assert!(
             said.contains("`schema`") && said.contains("another version"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn record_that_does_not_have_its_checksum_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trial.json");
+        let sealed = seal("{\n  \"schema\": 9,\n  \"attempt\": 1\n}".to_owned());
+        fs::write(&path, sealed.replace("\"attempt\": 1", "\"attempt\": 3")).unwrap();
+        let said = read_record(&path).unwrap_err().to_string();
+        assert!(
+            said.contains("trial.json is damaged")
+                && said.contains("the checksum that is at its end"),
             "{said}"
         );
     }

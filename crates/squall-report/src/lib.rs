@@ -17,6 +17,7 @@ mod html;
 pub mod load;
 mod payload;
 mod points;
+mod shown;
 mod terminal;
 mod text;
 

@@ -41,7 +41,7 @@ pub(crate) struct Point {
 pub(crate) enum PointMark {
     /// The request's outcome.
     Outcome(Outcome),
-    /// Answered in whole, with a status of 400 or more.
+    /// Answered in whole, with a status of 400 or more, or with a `grpc-status` other than 0.
     ErrorStatus,
 }
 
@@ -62,6 +62,7 @@ impl PointMark {
             PointMark::Outcome(Outcome::ConnectionClosed) => "failed: connection closed",
             PointMark::Outcome(Outcome::StreamReset) => "failed: stream reset",
             PointMark::Outcome(Outcome::ProtocolError) => "failed: protocol error",
+            PointMark::Outcome(Outcome::TimedOut) => "failed: timeout",
             PointMark::ErrorStatus => "failed: error status",
         }
     }

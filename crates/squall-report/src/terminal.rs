@@ -11,6 +11,7 @@ use squall_analysis::{
 use squall_base::plan::Measure;
 
 use crate::causes;
+use crate::shown::ShownCell;
 use crate::text::{Colour, Style, WIDTH_AT_LEAST, printable, wrapped};
 
 /// How much is printed.
@@ -44,24 +45,7 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
             continue;
         }
         text.push('\n');
-        writer.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
-        writer.table(&mut text, condition, &optional_columns(&summary.measures));
-        let measured = |cell| measured(cell, &summary.measures);
-        for said in condition.cells.iter().filter_map(measured) {
-            writer.paragraph(&mut text, Style::Plain, "  ", &said);
-        }
-        for said in condition.cells.iter().filter_map(page_times) {
-            writer.paragraph(&mut text, Style::Plain, "  ", &said);
-        }
-        for cell in &condition.cells {
-            if let Some(beside) = cell.beside_prediction() {
-                let said = format!("{}: {beside}", cell.variant);
-                writer.paragraph(&mut text, Style::Plain, "  ", &said);
-            }
-        }
-        for verdict in &condition.verdicts {
-            writer.paragraph(&mut text, style_of(verdict), "  ", &verdict.to_string());
-        }
+        writer.condition(&mut text, condition, &summary.measures);
         text.push_str(&causes::bars(summary.causes.of_condition(place)));
     }
     if let Some(untried) = summary.untried() {
@@ -138,13 +122,59 @@ impl TerminalWriter {
         }
     }
 
-    fn table(&self, text: &mut String, condition: &ConditionSummary, optional_columns: &[&str]) {
-        let cells = &condition.cells;
+    /// A condition: its table, the results that have no column, and its verdicts.
+    fn condition(&self, text: &mut String, condition: &ConditionSummary, measures: &[Measure]) {
+        self.paragraph(text, Style::Bold, "", &condition.condition.to_string());
+        let cells = ShownCell::all_of(condition);
+        self.table(text, &cells, &optional_columns(measures));
+        if let Some(doubt) = cells.iter().find_map(|cell| cell.doubt) {
+            let said = format!(
+                "?: all trials of the cell are invalid, and no comparison uses them; the first: {doubt}"
+            );
+            self.paragraph(text, Style::Warning, "  ", &said);
+        }
+        self.below(text, &cells, |cell| measured(cell, measures));
+        self.below(text, &cells, page_times);
+        self.below(text, &cells, throughput);
+        for verdict in condition.verdicts_of_pairs() {
+            self.paragraph(text, style_of(verdict), "  ", &verdict.to_string());
+        }
+        if let Some(without) = condition.without_pairs() {
+            self.paragraph(text, Style::Plain, "  ", &without);
+        }
+    }
+
+    /// What is said of each cell below the table, with ` (?)` if it is doubtful.
+    fn below(
+        &self,
+        text: &mut String,
+        cells: &[ShownCell<'_>],
+        said_of: impl Fn(&CellSummary) -> Option<String>,
+    ) {
+        for cell in cells {
+            let figures: &CellSummary = &cell.figures;
+            if let Some(said) = said_of(figures) {
+                let mark = cell.doubt.map_or("", |_| " (?)");
+                self.paragraph(text, Style::Plain, "  ", &(said + mark));
+            }
+        }
+    }
+
+    fn table(&self, text: &mut String, cells: &[ShownCell<'_>], optional_columns: &[&str]) {
         let mut columns: Vec<(usize, Vec<String>)> = COLUMNS
             .iter()
-            .map(|(title, field)| {
+            .enumerate()
+            .map(|(place, (title, field))| {
                 let title = std::iter::once((*title).to_owned());
-                let fields: Vec<String> = title.chain(cells.iter().map(field)).collect();
+                let shown = |cell: &ShownCell<'_>| {
+                    let figures: &CellSummary = &cell.figures;
+                    match place {
+                        // The names.
+                        0 => field(figures),
+                        _ => marked(cell, field(figures)),
+                    }
+                };
+                let fields: Vec<String> = title.chain(cells.iter().map(shown)).collect();
                 let widths = fields.iter().map(|field| field.chars().count());
                 (widths.max().unwrap_or(0), fields)
             })
@@ -167,6 +197,14 @@ impl TerminalWriter {
             text.push_str(&self.colour.styled(style, &table_line(&columns, row)));
             text.push('\n');
         }
+    }
+}
+
+/// `figure`, with a `?` behind it if it is doubtful.
+fn marked(cell: &ShownCell<'_>, figure: String) -> String {
+    match cell.doubt {
+        Some(_) if figure != "n/a" => figure + "?",
+        _ => figure,
     }
 }
 
@@ -249,6 +287,13 @@ fn page_times(cell: &CellSummary) -> Option<String> {
         figure::count(pages.failed),
         figure::count(pages.unfinished),
     ))
+}
+
+/// `h2: 16.8 Mbit/s, of 17.5 Mbit/s that ... allows`: the throughput, and what flow control allows, if windows can stop a
+/// transfer.
+fn throughput(cell: &CellSummary) -> Option<String> {
+    let beside = cell.beside_prediction()?;
+    Some(format!("{}: {beside}", cell.variant))
 }
 
 /// `240–262`; `n/a` if there are too few trials or requests for an interval.

@@ -3,6 +3,8 @@
 //!
 //! It does not know what a text says, and does not query the terminal.
 
+use squall_base::text::is_terminal_control;
+
 /// Narrower texts would be unreadable.
 pub(crate) const WIDTH_AT_LEAST: usize = 40;
 
@@ -90,6 +92,12 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 /// `text` with its control characters replaced, so that a terminal only prints it.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .map(|c| {
+            if is_terminal_control(c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
         .collect()
 }

@@ -245,6 +245,9 @@ pub(crate) fn count_tls(secured: &HandshakeOutcome, counts: &mut SideCounts) {
     counts.count_handshake(secured.is_resumed, secured.alpn.as_deref());
     let name = format!("{} {}", secured.version, secured.cipher);
     *counts.ciphers.entry(name).or_default() += 1;
+    if let Some(group) = secured.group {
+        *counts.groups.entry(group.to_owned()).or_default() += 1;
+    }
 }
 
 /// Counts the settings, GOAWAYs and resets of both sides of an HTTP/2 connection.

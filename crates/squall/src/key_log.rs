@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
+use squall_record::append_private;
 
 use crate::outcome::BadInput;
 
@@ -22,13 +23,12 @@ pub(crate) struct KeyLog {
 }
 
 impl KeyLog {
-    /// Opens the log if a flag names one.
+    /// Opens the log if a flag names one. Only its owner may read a new one (mode 0600).
     pub(crate) fn open(path: Option<&Path>) -> Result<Option<KeyLog>> {
         let Some(path) = path else {
             return Ok(None);
         };
-        let file = File::options().create(true).append(true).open(path);
-        let file = file.map_err(|error| {
+        let file = append_private(path).map_err(|error| {
             BadInput::new(format!(
                 "cannot write the key log {}: {error}",
                 path.display()
@@ -69,4 +69,25 @@ fn write(mut file: File, lines: &Receiver<Vec<String>>) -> io::Result<()> {
         file.write_all(text.as_bytes())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_a_new_key_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.log");
+        let keys = KeyLog::open(Some(&path)).unwrap().unwrap();
+        let line = "CLIENT_RANDOM 00 11";
+        keys.sender().send(vec![line.to_owned()]).unwrap();
+        keys.finish().unwrap();
+        let found = std::fs::metadata(&path).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text, format!("{line}\n"));
+    }
 }

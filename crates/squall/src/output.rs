@@ -1,11 +1,14 @@
 //! Printing to stdout and stderr that tolerates a closed reader: `squall report RUN | head` and a closed terminal are
-//! not errors.
+//! not errors. Messages on stderr may quote foreign text, so a terminal only shows their characters and obeys none.
+//!
+//! squall-report makes the texts for stdout, and escapes what is foreign in them.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use squall_base::text::escape_controls;
 
 /// Prints results to stdout. If the reader has closed the pipe, nothing happens.
 pub(crate) fn print(text: impl Display) -> Result<()> {
@@ -25,8 +28,14 @@ pub(crate) fn print_json(value: &(impl Serialize + ?Sized), what: &str) -> Resul
     print(format_args!("{json}\n"))
 }
 
-/// Prints to stderr. Errors are ignored, because there is no other place to report them.
+/// Prints a message to stderr. Its control characters are escaped, except newlines and tabs. Errors are ignored, because
+/// there is no other place to report them.
 pub(crate) fn eprint(text: impl Display) {
+    draw(escape_controls(&text.to_string()));
+}
+
+/// Prints a text to stderr that has control sequences of squall itself. What is foreign in it must be escaped already.
+pub(crate) fn draw(text: impl Display) {
     let mut stderr = std::io::stderr().lock();
     let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
 }

@@ -4,11 +4,13 @@
 //! squall-record defines the formats. This module finds and reads the files, and reports what an import left out.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use squall_base::plan::{PageRequest, Script, ScriptRequest, Urgency};
+use squall_base::text::bytes_without_bom;
 use squall_base::{Bytes, Duration};
 use squall_recipe::{Files, RecordingChoice, bundled_files};
 use squall_record::import::{
@@ -16,7 +18,9 @@ use squall_record::import::{
     parse_vegeta_json, parse_vegeta_targets,
 };
 
+use crate::client::file_length;
 use crate::outcome::BadInput;
+use crate::output::eprint;
 
 /// Reads a script in squall's own format.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
@@ -24,9 +28,21 @@ pub(crate) fn read_script(path: &Path) -> Result<Script> {
     Ok(script)
 }
 
-/// Reads vegeta targets.
+/// Reads vegeta targets or a list of URLs; `-` is stdin. What cannot be sent is printed on stderr.
 pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
-    let imported = targets(&read(path)?).map_err(|error| in_file(path, &error))?;
+    let bytes = match path.to_str() {
+        Some("-") => {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
+                .context("cannot read the targets from stdin")?;
+            bytes
+        }
+        _ => read(path)?,
+    };
+    let imported = targets(&bytes).map_err(|error| in_file(path, &error))?;
+    for omission in &imported.omissions {
+        eprint(format_args!("{}: {omission}\n", path.display()));
+    }
     Ok(imported.content)
 }
 
@@ -46,8 +62,11 @@ fn in_file(path: &Path, error: &dyn std::fmt::Display) -> BadInput {
 }
 
 fn targets(bytes: &[u8]) -> Result<Import<Vec<ScriptRequest>>, ImportError> {
-    // JSON lines begin with an object, vegeta's own format with a method.
-    if bytes.trim_ascii_start().starts_with(b"{") {
+    // JSON lines begin with an object, vegeta's own format with a method, a list with a URL.
+    if bytes_without_bom(bytes)
+        .trim_ascii_start()
+        .starts_with(b"{")
+    {
         parse_vegeta_json(bytes)
     } else {
         parse_vegeta_targets(bytes)
@@ -66,7 +85,7 @@ struct WrittenNode {
 }
 
 fn page(bytes: &[u8]) -> Result<Vec<PageRequest>, serde_json::Error> {
-    let written: Vec<WrittenNode> = serde_json::from_slice(bytes)?;
+    let written: Vec<WrittenNode> = serde_json::from_slice(bytes_without_bom(bytes))?;
     let request = |node: WrittenNode| PageRequest {
         url: node.url,
         after: node.after,
@@ -88,6 +107,8 @@ pub(crate) struct SiblingFiles {
     folder: Option<PathBuf>,
     /// What imports left out of recordings, one sentence each.
     omitted: RefCell<Vec<String>>,
+    /// The files outside of the recipe's folder that were announced, as the recipe names them.
+    announced: RefCell<BTreeSet<String>>,
 }
 
 impl SiblingFiles {
@@ -96,6 +117,7 @@ impl SiblingFiles {
         SiblingFiles {
             folder: Some(file.parent().unwrap_or(Path::new("")).to_path_buf()),
             omitted: RefCell::default(),
+            announced: RefCell::default(),
         }
     }
 
@@ -104,21 +126,25 @@ impl SiblingFiles {
         SiblingFiles {
             folder: None,
             omitted: RefCell::default(),
+            announced: RefCell::default(),
         }
     }
 
     /// Copies the file at a path of the recipe.
     pub(crate) fn copy(&self, path: &str, to: &Path) -> Result<()> {
         let copied = match &self.folder {
-            Some(folder) => std::fs::copy(folder.join(path), to).map(|_| ()),
+            Some(folder) => {
+                let from = self.find(folder, path);
+                file_length(&from).and_then(|_| std::fs::copy(&from, to).map(|_| ()))
+            }
             None => std::fs::write(to, self.bytes(path).map_err(BadInput::new)?),
         };
         copied.with_context(|| format!("cannot copy {path} to {}", to.display()))
     }
 
     /// What imports left out of recordings.
-    pub(crate) fn omitted(self) -> Vec<String> {
-        self.omitted.into_inner()
+    pub(crate) fn omitted(&self) -> Vec<String> {
+        self.omitted.borrow().clone()
     }
 
     fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -126,12 +152,27 @@ impl SiblingFiles {
             let found = bundled_file(path).map(|text| text.as_bytes().to_vec());
             return found.ok_or_else(|| "it is not compiled in".to_owned());
         };
-        std::fs::read(folder.join(path)).map_err(|error| match bundled_file(path) {
+        let file = self.find(folder, path);
+        let content = file_length(&file).and_then(|_| std::fs::read(&file));
+        content.map_err(|error| match bundled_file(path) {
             Some(_) => format!(
                 "cannot read it: {error}; it comes with squall: `squall recipes {path} > {path}`"
             ),
             None => format!("cannot read it: {error}"),
         })
+    }
+
+    /// Where the file at a path of the recipe is. Prints a line, once, if that is outside of the recipe's folder: a recipe may
+    /// come from a stranger, and reads files with the rights of the user who runs it. Call it before the file is read.
+    fn find(&self, folder: &Path, path: &str) -> PathBuf {
+        if let Some(file) = outside(folder, path)
+            && self.announced.borrow_mut().insert(path.to_owned())
+        {
+            eprint(format_args!(
+                "squall: the recipe reads a file outside of its folder: {path:?} is {file:?}\n"
+            ));
+        }
+        folder.join(path)
     }
 
     /// Returns what an import found, and keeps what it left out for `omitted`.
@@ -143,6 +184,23 @@ impl SiblingFiles {
             .map(|omission| format!("{path}: {omission}"));
         self.omitted.borrow_mut().extend(said);
         Ok(imported.content)
+    }
+}
+
+/// The file at a path of a recipe in `folder`, if it is outside of that folder; symbolic links are followed. What cannot be
+/// resolved, such as a missing file or a pipe, is judged by its path.
+fn outside(folder: &Path, path: &str) -> Option<PathBuf> {
+    let file = folder.join(path);
+    // The parent of a file name without a folder is empty.
+    let own = std::fs::canonicalize(Path::new(".").join(folder));
+    match (own, std::fs::canonicalize(&file)) {
+        (Ok(own), Ok(real)) => (!real.starts_with(own)).then_some(real),
+        _ => {
+            let leads_out =
+                |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+            let is_outside = Path::new(path).components().any(leads_out);
+            is_outside.then_some(file)
+        }
     }
 }
 
@@ -169,7 +227,19 @@ impl Files for SiblingFiles {
     }
 
     fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
-        self.imported(path, targets(&self.bytes(path)?))
+        let mut requests = self.imported(path, targets(&self.bytes(path)?))?;
+        let mut hosts = 0;
+        for request in &mut requests {
+            let fields = request.headers.len();
+            request.headers.retain(|(name, _)| name != "host");
+            hosts += fields - request.headers.len();
+        }
+        if hosts > 0 {
+            self.omitted.borrow_mut().push(format!(
+                "{path}: Host fields left out ({hosts}): requests of a recipe go to the station after the client"
+            ));
+        }
+        Ok(requests)
     }
 
     fn page(&self, path: &str) -> Result<Vec<PageRequest>, String> {
@@ -180,12 +250,10 @@ impl Files for SiblingFiles {
         let Some(folder) = &self.folder else {
             return Ok(Bytes::new(self.bytes(path)?.len() as u64));
         };
-        let found = std::fs::File::open(folder.join(path)).and_then(|file| file.metadata());
-        match found {
-            Ok(found) if found.is_file() => Ok(Bytes::new(found.len())),
-            Ok(_) => Err("it is no regular file".to_owned()),
-            Err(error) => Err(format!("cannot read it: {error}")),
-        }
+        let found = file_length(&self.find(folder, path));
+        found
+            .map(Bytes::new)
+            .map_err(|error| format!("cannot read it: {error}"))
     }
 
     fn text(&self, path: &str) -> Result<String, String> {
@@ -238,6 +306,16 @@ mod tests {
         );
         assert!(files.length("t.tsv").unwrap() > Bytes::default());
         assert!(files.length(".").is_err());
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let refused = [
+            files.length("pipe").unwrap_err(),
+            files.text("pipe").unwrap_err(),
+        ];
+        for said in refused {
+            assert!(said.contains("not a regular file"), "{said}");
+        }
+        assert!(files.copy("pipe", &folder.path().join("copy")).is_err());
         let copy = folder.path().join("copy");
         files.copy("t.tsv", &copy).unwrap();
         assert_eq!(std::fs::read(copy).unwrap(), files.bytes("t.tsv").unwrap());
@@ -248,6 +326,73 @@ mod tests {
             omitted[0].starts_with("h.har: 1 request left out"),
             "{omitted:?}"
         );
+    }
+
+    #[test]
+    fn files_outside_of_the_recipes_folder_are_recognised_whatever_their_path_looks_like() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(home.path().join("secret"), "s").unwrap();
+        std::fs::write(own.join("t.tsv"), "0.0\t/a\n").unwrap();
+        std::os::unix::fs::symlink("../secret", own.join("link.txt")).unwrap();
+        let secret = std::fs::canonicalize(home.path().join("secret")).unwrap();
+        let absolute = |path: &Path| path.to_str().unwrap().to_owned();
+        let is_inside = |path: &str| outside(&own, path).is_none();
+
+        for path in ["../secret", "link.txt", &absolute(&secret)] {
+            assert_eq!(outside(&own, path).as_ref(), Some(&secret), "{path}");
+        }
+        for path in ["t.tsv", "./t.tsv", "../own/t.tsv", "missing.txt"] {
+            assert!(is_inside(path), "{path}");
+        }
+        assert!(is_inside(&absolute(&own.join("t.tsv"))));
+        assert!(!is_inside("../missing") && !is_inside("/missing/too"));
+        // A recipe in the working folder has no other folder in its path.
+        assert!(outside(Path::new(""), "missing.txt").is_none());
+        assert!(outside(Path::new(""), "Cargo.toml").is_none());
+        assert!(outside(Path::new(""), "/").is_some());
+    }
+
+    #[test]
+    fn each_file_outside_of_the_recipes_folder_is_announced_once() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(home.path().join("body"), "b").unwrap();
+        std::fs::write(own.join("text"), "t").unwrap();
+        let files = SiblingFiles::recipe(&own.join("recipe.toml"));
+        files.text("text").unwrap();
+        assert!(files.announced.borrow().is_empty());
+        files.text("../body").unwrap();
+        files.length("../body").unwrap();
+        files.length("/dev/null").unwrap_err();
+        files.copy("../body", &own.join("copy")).unwrap();
+        let announced: Vec<String> = files.announced.borrow().iter().cloned().collect();
+        assert_eq!(announced, ["../body", "/dev/null"]);
+    }
+
+    #[test]
+    fn hosts_of_targets_are_left_out_of_recipes() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "\u{feff}GET http://a/1\nHost: b\nAccept: */*\n";
+        std::fs::write(folder.path().join("t.txt"), text).unwrap();
+        let files = SiblingFiles::recipe(&folder.path().join("recipe.toml"));
+        let found = files.targets("t.txt").unwrap();
+        assert_eq!(found[0].headers, [("accept".to_owned(), "*/*".to_owned())]);
+        let omitted = files.omitted();
+        assert!(
+            omitted[0].starts_with("t.txt: Host fields left out (1)"),
+            "{omitted:?}"
+        );
+    }
+
+    #[test]
+    fn page_and_targets_may_begin_with_a_byte_order_mark() {
+        let one = page("\u{feff}[{\"url\": \"/a\"}]".as_bytes()).unwrap();
+        assert_eq!(one[0].url, "/a");
+        let json = "\u{feff}{\"method\": \"GET\", \"url\": \"http://a/\"}";
+        assert_eq!(targets(json.as_bytes()).unwrap().content.len(), 1);
     }
 
     #[test]

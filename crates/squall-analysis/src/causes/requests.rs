@@ -224,7 +224,7 @@ mod tests {
             written_last: maybe(80),
             connection,
             stream: maybe(90),
-            outcome: Outcome::ALL[(draw(100) % 7) as usize],
+            outcome: Outcome::ALL[draw(100) as usize % Outcome::ALL.len()],
             relayed: maybe(110).map(|first| (first, first.wrapping_add(draw(120) % 9))),
         }
     }

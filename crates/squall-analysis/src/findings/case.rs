@@ -286,7 +286,11 @@ impl<'a> Case<'a> {
         };
         match hop.protocol.version() {
             Version::Http3 => settings.http3.congestion_control.name(),
-            _ => &settings.tcp.congestion_control,
+            _ => settings
+                .tcp
+                .congestion_control
+                .as_deref()
+                .unwrap_or_default(),
         }
     }
 

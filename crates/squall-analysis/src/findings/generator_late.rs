@@ -1,7 +1,7 @@
 //! squall's own generator was late: the trial measured it, not the variant.
 
-use squall_base::record::{LAG_QUANTILES, Outcome, Side, lag_fault};
-use squall_base::{Duration, Time};
+use squall_base::Duration;
+use squall_base::record::{LAG_QUANTILES, LateSpans, Outcome, Side, lag_fault};
 
 use super::case::{Case, number};
 use super::costs::Costs;
@@ -25,8 +25,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         let rows = case.measured();
         rows.filter(|row| row.outcome == Outcome::Answered)
     };
-    let percentiles = |from: fn(&RequestRow) -> Time| {
-        let times = answered().map(|row| row.end.since(from(row)));
+    let nothing = LateSpans::default();
+    let late = case.health().link_late.as_ref().unwrap_or(&nothing);
+    let percentiles = |time: &dyn Fn(&RequestRow) -> Duration| {
+        let times = answered().map(time);
         let mut times: Vec<Duration> = times.collect();
         times.sort_unstable();
         LAG_QUANTILES.map(|quantile| {
@@ -34,9 +36,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             times.get(place).copied().unwrap_or_default()
         })
     };
-    let response = percentiles(|row| row.intended);
-    let without_lag = || percentiles(|row| row.taken_up);
-    let fault = lag_fault(&case.health().schedule_lag, response, without_lag)?;
+    let response = percentiles(&|row| row.end.since(row.intended));
+    let without_own =
+        || percentiles(&|row| row.end.since(row.taken_up) - late.within(row.taken_up, row.end));
+    let fault = lag_fault(&case.health().schedule_lag, response, without_own)?;
     let mut costs = Costs::default();
     for row in case.measured() {
         costs.add(row.request, row.taken_up.since(row.intended));
@@ -55,36 +58,56 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 
 #[cfg(test)]
 mod tests {
+    use squall_base::Time;
     use squall_base::plan::Protocol;
+    use squall_base::record::{LateSpan, LateSpans};
 
     use super::super::Severity;
     use super::super::made::{TestTrial, ms};
 
-    fn lag(millis: u64) -> TestTrial {
+    /// A trial whose requests from `first` on were taken up late.
+    fn lag(millis: u64, first: usize) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H1);
         made.trial.health.schedule_lag.count = 1_000;
         made.trial.health.schedule_lag.p99 = ms(millis);
         made.trial.health.schedule_lag.p999 = ms(millis);
-        made.requests[9].taken_up += ms(millis);
+        for request in made.requests.iter_mut().skip(first) {
+            request.taken_up += ms(millis);
+        }
         made
     }
 
     #[test]
     fn a_lag_above_the_limit_is_grave() {
-        let finding = lag(3).finding("generator_late").unwrap();
+        let finding = lag(3, 0).finding("generator_late").unwrap();
         assert_eq!(finding.severity, Severity::Grave);
-        assert_eq!(finding.evidence.requests, [9]);
+        assert!(!finding.evidence.requests.is_empty(), "{finding:?}");
     }
 
     #[test]
     fn a_lag_that_changes_no_percentile_is_sound() {
-        let mut made = lag(3);
-        made.trial.health.schedule_lag.p99 = ms(1);
+        let mut made = lag(3, 0);
+        let first = made.requests[0].intended;
+        for request in &mut made.requests[1..] {
+            request.taken_up = request.intended;
+        }
+        assert_eq!(made.requests[0].taken_up, first + ms(3));
         assert_eq!(made.finding("generator_late"), None);
     }
 
     #[test]
+    fn time_of_a_late_link_counts_like_lag() {
+        let mut made = lag(3, usize::MAX);
+        let spans = made.requests.iter().map(|request| LateSpan {
+            from: request.taken_up,
+            until: request.taken_up + ms(3),
+        });
+        made.trial.health.link_late = Some(LateSpans::of(spans.collect(), Time::ZERO));
+        assert!(made.finding("generator_late").is_some());
+    }
+
+    #[test]
     fn a_twentieth_of_the_median_is_sound() {
-        assert_eq!(lag(2).finding("generator_late"), None);
+        assert_eq!(lag(2, 0).finding("generator_late"), None);
     }
 }

@@ -51,7 +51,7 @@ mod tests {
             made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);
             let hop = &mut made.trial.trial.variant.hops[0];
             for side in [&mut hop.client, &mut hop.server] {
-                side.tcp.congestion_control = control.to_owned();
+                side.tcp.congestion_control = Some(control.to_owned());
             }
             let finding = made.finding("head_of_line").unwrap();
             finding.fixes.iter().any(|fix| fix.setting.contains("bbr"))

@@ -74,7 +74,7 @@ mod tests {
         let mut made = TestTrial::healthy(Protocol::H1);
         made.spend(0..50, Cause::Cwnd, ms(50));
         let server = &mut made.trial.trial.variant.hops[0].server;
-        server.tcp.congestion_control = control.to_owned();
+        server.tcp.congestion_control = Some(control.to_owned());
         for n in 0..100 {
             let packet = made.packet(1_000_000 + n, Direction::Down, 0, 0, 1_000);
             if n % 10 == 0 {

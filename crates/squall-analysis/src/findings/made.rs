@@ -6,9 +6,9 @@ use squall_base::plan::{
 };
 use squall_base::record::{
     Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord, Fate,
-    FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, Outcome, PacketClass,
-    PacketRecord, PacketRef, Phase, Repair, RequestRecord, Side, SideCounts, SocketRecord,
-    SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
+    FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, MachineHealth, Outcome,
+    PacketClass, PacketRecord, PacketRef, Phase, Repair, RequestRecord, Side, SideCounts,
+    SocketRecord, SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -94,12 +94,16 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
             wire: None,
         }],
         stations: Vec::new(),
+        station_exits: Vec::new(),
+        files: Vec::new(),
         health: Health {
             schedule_lag: Lateness::default(),
             link_wakeup: Lateness::default(),
+            link_late: None,
             rate_asked_per_s: 100.0,
             rate_achieved_per_s: 100.0,
             link: Vec::new(),
+            machine: MachineHealth::default(),
             validity: Validity::Valid,
         },
         used: EffectiveSettings {

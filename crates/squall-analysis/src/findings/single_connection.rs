@@ -247,7 +247,7 @@ mod tests {
         made.lose(7, Cause::Hol, ms(50), Repair::FastRetransmit);
         let hop = &mut made.trial.trial.variant.hops[0];
         for side in [&mut hop.client, &mut hop.server] {
-            side.tcp.congestion_control = control.to_owned();
+            side.tcp.congestion_control = Some(control.to_owned());
         }
         for n in 0..100 {
             let seq = n * 1_000;

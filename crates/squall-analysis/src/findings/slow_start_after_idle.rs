@@ -219,7 +219,7 @@ mod tests {
     fn congestion_control_without_the_idle_rule_is_not_reported() {
         let mut made = responses(10);
         let server = &mut made.trial.trial.variant.hops[0].server;
-        server.tcp.congestion_control = "bbr".to_owned();
+        server.tcp.congestion_control = Some("bbr".to_owned());
         assert_eq!(made.finding("slow_start_after_idle"), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A kind is an outcome with its error text. A peer that puts a number into every text would make endless kinds, so only
 //! the first few keep their text and the rest are counted together. Statuses of 400 and above are not failures in this
-//! sense; `totals` counts them by status.
+//! sense; `totals` counts them by status. gRPC calls that failed are, as answered requests.
 
 use squall_base::record::Outcome;
 

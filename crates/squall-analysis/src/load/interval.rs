@@ -23,9 +23,9 @@ pub struct IntervalTotals {
 pub struct IntervalFigures {
     /// Its length.
     pub length: Duration,
-    /// Requests that ended in it with a complete response and a status below 400.
+    /// Requests that ended in it with a complete response and a status below 400, but for gRPC calls that failed.
     pub succeeded: u64,
-    /// Requests that ended in it without a response, or with an error status.
+    /// Requests that ended in it without a response, or with an error status, and gRPC calls that failed.
     pub failed: u64,
     /// Body bytes of the responses that ended in it, whenever the bytes arrived.
     pub body_bytes_in: u64,

@@ -16,7 +16,7 @@ use crate::quantile::{Quantile, Sample};
 pub struct Round {
     /// Requests that ended.
     pub requests: u64,
-    /// Requests that ended without a response, or with a status of 400 or more.
+    /// Requests that ended without a response, or with a status of 400 or more, and gRPC calls that failed.
     pub failed: u64,
     /// Requests that were abandoned unfinished.
     pub censored: u64,

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 32;
 pub struct MeasuredPhase {
     /// The end of the warm-up.
     pub from: Time,
-    /// When the last request is due; `None` if the load ends after a number of requests.
+    /// Until when requests are asked for; `None` if the load ends after a number of requests.
     pub to: Option<Time>,
 }
 
@@ -34,6 +34,7 @@ pub struct LoadTotals {
     by_outcome: [u64; Outcome::ALL.len()],
     succeeded: u64,
     by_status: BTreeMap<u16, u64>,
+    failed_calls: u64,
     failures: Failures,
     body_bytes_out: u64,
     body_bytes_in: u64,
@@ -93,6 +94,7 @@ impl LoadTotals {
             by_outcome: [0; Outcome::ALL.len()],
             succeeded: 0,
             by_status: BTreeMap::new(),
+            failed_calls: 0,
             failures: Failures::default(),
             body_bytes_out: 0,
             body_bytes_in: 0,
@@ -148,6 +150,11 @@ impl LoadTotals {
                     .by_status
                     .entry(request.status.unwrap_or(0))
                     .or_default() += 1;
+                if request.is_failed_call() {
+                    self.failed_calls += 1;
+                    let said = request.error.as_deref().unwrap_or("");
+                    self.failures.add(Outcome::Answered, said);
+                }
             }
             Outcome::Censored => self.unfinished.add(request.response_time()),
             failed => self
@@ -189,6 +196,7 @@ impl LoadTotals {
         for (status, count) in &other.by_status {
             *self.by_status.entry(*status).or_default() += count;
         }
+        self.failed_calls += other.failed_calls;
         self.failures.merge(&other.failures);
         self.body_bytes_out += other.body_bytes_out;
         self.body_bytes_in += other.body_bytes_in;
@@ -213,7 +221,7 @@ impl LoadTotals {
         self.warmup
     }
 
-    /// Requests with a complete response and a status below 400.
+    /// Requests with a complete response and a status below 400, but for gRPC calls that failed.
     pub fn succeeded(&self) -> u64 {
         self.succeeded
     }
@@ -225,7 +233,12 @@ impl LoadTotals {
 
     /// Requests with a complete response and a status of 400 or more.
     pub fn error_statuses(&self) -> u64 {
-        self.with_outcome(Outcome::Answered) - self.succeeded
+        self.with_outcome(Outcome::Answered) - self.succeeded - self.failed_calls
+    }
+
+    /// gRPC calls that failed although they have a complete response and a status below 400.
+    pub fn failed_calls(&self) -> u64 {
+        self.failed_calls
     }
 
     /// Requests that were abandoned unfinished after the load had ended.
@@ -233,7 +246,8 @@ impl LoadTotals {
         self.with_outcome(Outcome::Censored)
     }
 
-    /// Requests that ended without a response or with an error status, except those that were abandoned unfinished.
+    /// Requests that ended without a response or with an error status, and gRPC calls that failed; except those that were
+    /// abandoned unfinished.
     pub fn failed(&self) -> u64 {
         self.requests() - self.succeeded - self.censored()
     }
@@ -249,7 +263,7 @@ impl LoadTotals {
         of_class.map(|(_, count)| count).sum()
     }
 
-    /// The failures of requests without a response.
+    /// The failures of requests without a response, and of gRPC calls.
     pub fn failures(&self) -> &Failures {
         &self.failures
     }
@@ -363,6 +377,37 @@ mod tests {
     }
 
     #[test]
+    fn grpc_calls_that_failed_count_as_failures_by_their_status() {
+        let call = |status, error: &str| RequestRecord {
+            status: Some(status),
+            error: Some(error.to_owned()),
+            ..answered(0, 10)
+        };
+        let internal = "grpc-status 13 (INTERNAL)";
+        let requests = [
+            answered(0, 100),
+            call(200, internal),
+            call(200, internal),
+            call(200, "no grpc-status"),
+            call(503, "grpc-status 14 (UNAVAILABLE)"),
+        ];
+        let mut totals = totals(requests);
+        totals.merge(&totals.clone());
+        assert_eq!((totals.succeeded(), totals.failed()), (2, 8));
+        assert_eq!((totals.failed_calls(), totals.error_statuses()), (6, 2));
+        assert_eq!(totals.statuses()[&200], 8);
+        let kinds: Vec<_> = (totals.failures().kinds().iter())
+            .map(|kind| (kind.outcome, kind.text.as_str(), kind.count))
+            .collect();
+        let expected = [
+            (Outcome::Answered, internal, 4),
+            (Outcome::Answered, "no grpc-status", 2),
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(totals.response().count(), 2);
+    }
+
+    #[test]
     fn adding_requests_in_bulk_equals_adding_them_one_by_one() {
         let request = |n| match n % 5 {
             0 => RequestRecord {
@@ -425,6 +470,30 @@ mod tests {
         assert_eq!((totals.warmup(), totals.requests()), (1_000, 2_000));
         assert_eq!(totals.achieved_per_s(at(3_100_000)), Some(1_000.0));
         assert_eq!(totals.achieved_per_s(at(900_000)), None);
+    }
+
+    #[test]
+    fn few_requests_at_a_rate_achieve_that_rate_and_no_more() {
+        for requests in [2, 5, 10] {
+            let end = at(requests * 1_000_000);
+            let mut totals = LoadTotals::new(MeasuredPhase {
+                from: Time::ZERO,
+                to: Some(end),
+            });
+            (0..requests).for_each(|n| totals.add(&answered(n * 1_000_000, 200)));
+            assert_eq!(totals.measured_for(end), Duration::from_secs(requests));
+            assert_eq!(totals.achieved_per_s(end), Some(1.0));
+        }
+    }
+
+    #[test]
+    fn number_of_requests_is_measured_until_the_last_response() {
+        for requests in [2, 5, 10] {
+            let mut totals = LoadTotals::new(MeasuredPhase::default());
+            // Each request is sent when the one before it has its response.
+            (0..requests).for_each(|n| totals.add(&answered(n * 1_000, 1_000)));
+            assert_eq!(totals.achieved_per_s(at(requests * 1_000)), Some(1_000.0));
+        }
     }
 
     #[test]

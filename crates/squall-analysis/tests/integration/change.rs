@@ -58,7 +58,7 @@ fn trials_of_equal_seeds_are_compared_in_pairs() {
     };
     let found = changes(&seven(1.0), &seven(1.05));
     assert_eq!(p99(&found, "h1"), Difference::Higher);
-    assert!(found.is_worse());
+    assert!(found.is_worse() && found.without_verdict().is_empty());
     let sentence = found.sentence();
     assert!(
         sentence.starts_with("p99 is higher than before in 1 of 2 cells (most: h1 at delay 10ms, loss 3%: 1.05x, 95 % 1.0"),
@@ -84,11 +84,25 @@ fn trials_of_different_seeds_are_compared_as_groups() {
         |factor: f64, change: fn(&mut [TrialStats])| run(&slower(factor)[..3], 200.0, change);
     let found = changes(&three(1.0, |_| {}), &three(1.5, reseed));
     assert_eq!(p99(&found, "h1"), Difference::TooFewPairs);
+    assert_eq!(
+        found.without_verdict()[0],
+        "h1 at delay 10ms, loss 3%: too few trials"
+    );
     assert!(
         found.sentence().contains("too few trials"),
         "{}",
         found.sentence()
     );
+}
+
+#[test]
+fn smallest_visible_change_of_groups_is_not_below_our_own_error() {
+    let still = [100.0, 100.01, 99.99, 100.0, 100.01, 99.99];
+    let found = changes(&run(&still, 200.0, |_| {}), &run(&still, 200.0, reseed));
+    let ratio = found.cells[0].figure(ChangeFigure::P99).ratio.unwrap();
+    // 120 us in each run.
+    let least = ratio.least_visible.unwrap();
+    assert!((least - 1.0024).abs() < 1e-9, "{least}");
 }
 
 #[test]

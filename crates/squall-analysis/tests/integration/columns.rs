@@ -1,11 +1,12 @@
-//! Attribution reads only the columns that its row types name. Read alone, they must produce the same rows as all columns
-//! of the table do.
+//! Attribution and the sums of deliveries read only the columns that their row types name. Read alone, they must produce the
+//! same rows as all columns of the table do.
 //!
 //! A row type that used a column without naming it would find zeros there.
 
 use std::fmt::Debug;
 
 use proptest::prelude::*;
+use squall_analysis::LinkPacket;
 use squall_analysis::causes::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use squall_base::record::Projection;
 use squall_record::{TableRow, TableWriter, each_projected};
@@ -41,6 +42,7 @@ fn request_columns_alone_produce_the_rows_of_all_columns() {
 #[test]
 fn packet_columns_alone_produce_the_rows_of_all_columns() {
     check::<PacketCells>(rows::packet());
+    check::<LinkPacket>(rows::packet());
 }
 
 #[test]

@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 use squall_analysis::{Quantile, RunSummary, TrialStats, summarise, trial_stats};
-use squall_base::Duration;
-use squall_base::record::{Outcome, Phase, RequestRecord, Validity};
+use squall_base::record::{
+    FailedAttempt, LateSpan, LateSpans, Outcome, Phase, ProcessEnd, RequestRecord, StationExit,
+    StationRecord, Validity,
+};
+use squall_base::{Duration, Time};
 
 use crate::support::{ms, plan, record, request, trials};
 
@@ -34,6 +37,29 @@ fn only_the_measured_phase_counts() {
 fn own_error_is_the_sum_of_the_p99_9s_of_generator_and_link() {
     // The 99.9th percentiles: 40 us of the generator, 20 us of the link's wake-up, 30 us each way.
     assert_eq!(stats(&[]).own_error, Duration::from_micros(120));
+}
+
+/// All requests take 5 ms. Every second one is taken up 1 ms late, and during each of the last 50 a link runs late for 2 ms.
+#[test]
+fn own_error_of_a_figure_is_what_lag_and_late_links_added_to_it() {
+    let mut requests: Vec<_> = (0..400).map(|n| request(n, 5, Outcome::Answered)).collect();
+    for late in requests.iter_mut().skip(1).step_by(2) {
+        late.taken_up += ms(1);
+    }
+    let spans = requests[350..].iter().map(|request| LateSpan {
+        from: request.intended + ms(2),
+        until: request.intended + ms(4),
+    });
+    let mut record = record(&plan(1).trials[0]);
+    record.health.link_late = Some(LateSpans::of(spans.collect(), Time::ZERO));
+    let errors = trial_stats(&record, &requests).own_errors;
+    // The delays that are too short to be listed: 20 us of the link's wake-up and 30 us each way.
+    let unlisted = Duration::from_micros(80);
+    // Without squall's own part, 175 requests take 5 ms, 175 take 4 ms, 25 take 3 ms and 25 take 2 ms.
+    assert_eq!(errors.median, Some(ms(1) + unlisted));
+    assert_eq!(errors.p90, Some(unlisted));
+    assert_eq!(errors.p99, Some(unlisted));
+    assert_eq!(errors.mean, Some(Duration::from_micros(750) + unlisted));
 }
 
 #[test]
@@ -218,5 +244,134 @@ fn repeated_trials_are_counted_by_variant() {
             "3 of 12 trials were repeated because they were disturbed (h1: 3, h2c x1: 0). "
         ),
         "{warning}"
+    );
+}
+
+/// A server that crashed 1.2 s after the trial's epoch.
+fn crash() -> StationExit {
+    StationExit {
+        place: 1,
+        name: "nginx".to_owned(),
+        program: "/usr/sbin/nginx".to_owned(),
+        end: ProcessEnd::Killed {
+            signal: "SIGSEGV".to_owned(),
+            number: 11,
+        },
+        at: ms(1_200),
+        last_lines: vec!["out of luck".to_owned()],
+        log: "stations/1-nginx/nginx.log".to_owned(),
+    }
+}
+
+fn failed_attempt(trial: &TrialStats, attempt: u32) -> FailedAttempt {
+    FailedAttempt {
+        schema: 9,
+        trial: trial.folder.clone(),
+        variant: trial.variant.clone(),
+        attempt,
+        station_exits: Vec::new(),
+        failure: None,
+    }
+}
+
+fn warnings_of(summary: &RunSummary) -> Vec<String> {
+    summary.warnings.iter().map(ToString::to_string).collect()
+}
+
+/// A program that crashed is a result. Only what the machine did is called a disturbance.
+#[test]
+fn a_crash_is_reported_even_if_the_repetition_went_well() {
+    let plan = plan(6);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    trials[3].attempt = 2;
+    let attempt = FailedAttempt {
+        station_exits: vec![crash()],
+        ..failed_attempt(&trials[3], 1)
+    };
+    let folder = trials[3].folder.clone();
+    let mut summary = summarise(&plan, trials);
+    summary.add_failed_attempts(vec![attempt]);
+    let expected = format!(
+        "nginx was killed by SIGSEGV in trial {folder} (variant h2c x1) after 1.20 s; its log, in the run's folder: \
+         attempts/{folder}-1/stations/1-nginx/nginx.log. Its last words: out of luck. That attempt is in no figure. Find \
+         out why the program ended: under this load it may end again."
+    );
+    assert_eq!(warnings_of(&summary), [expected]);
+    assert!(!summary.has_failed_programs(), "the trial has a record");
+    let text = serde_json::to_string(&summary).unwrap();
+    assert_eq!(serde_json::from_str::<RunSummary>(&text).unwrap(), summary);
+}
+
+#[test]
+fn a_crash_in_the_last_attempt_is_reported_and_fails_the_run() {
+    let plan = plan(6);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    trials[2].station_exits = vec![crash()];
+    trials[2].validity = Validity::Invalid {
+        reasons: vec!["station 1, nginx, ended".to_owned()],
+    };
+    let summary = summarise(&plan, trials);
+    let warnings = warnings_of(&summary);
+    assert!(
+        warnings[0].starts_with("nginx was killed by SIGSEGV in trial 0002-")
+            && warnings[0].contains("/stations/1-nginx/nginx.log")
+            && warnings[0].contains("The trial is left out."),
+        "{warnings:?}"
+    );
+    assert!(summary.has_failed_programs());
+}
+
+#[test]
+fn failure_of_squalls_own_process_is_not_called_a_disturbance() {
+    let plan = plan(6);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    // One of its two repetitions is due to a disturbance.
+    trials[0].attempt = 3;
+    trials[1].attempt = 2;
+    let failed = |trial: &TrialStats| FailedAttempt {
+        failure: Some("squall's own process for the trial ended with signal: 9".to_owned()),
+        ..failed_attempt(trial, 1)
+    };
+    let attempts = vec![failed(&trials[0]), failed(&trials[1])];
+    let mut summary = summarise(&plan, trials);
+    summary.add_failed_attempts(attempts);
+    let warnings = warnings_of(&summary);
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    for warning in &warnings[..2] {
+        assert!(
+            warning.contains("did not finish and is in no figure: squall's own process"),
+            "{warning}"
+        );
+    }
+    assert!(
+        warnings[2].starts_with("1 of 12 trials was repeated because it was disturbed (h1: 1, "),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn program_whose_version_is_unknown_is_named() {
+    let plan = plan(6);
+    let mut record = record(&plan.trials[0]);
+    let station = |version: Option<&str>| StationRecord {
+        name: "envoy".to_owned(),
+        version: version.map(str::to_owned),
+        processors: Vec::new(),
+    };
+    record.stations = vec![station(Some("1.40.0")), station(None)];
+    assert!(trial_stats(&record, &[]).unknown_versions.is_empty());
+    record.stations = vec![station(Some(StationRecord::UNKNOWN_VERSION))];
+    let unknown = trial_stats(&record, &[]).unknown_versions;
+    assert_eq!(unknown, ["envoy"]);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    trials[0].unknown_versions = unknown;
+    let warnings = warnings_of(&summarise(&plan, trials));
+    assert!(
+        warnings[0].starts_with("The version of envoy is unknown in 1 trial"),
+        "{warnings:?}"
     );
 }

@@ -73,7 +73,7 @@ fn few_pairs_prove_nothing_whatever_they_show() {
     );
     assert_eq!(
         said(&pairs_of(3.0, &[0.0; 5])),
-        "h2c x1's p99 was 3.0x h1's (300 ms against 100 ms; 3.0x to 3.0x over 5 pairs; MDE 1.000x); 5 pairs prove \
+        "h2c x1's p99 was 3.0x h1's (300 ms against 100 ms; 3.0x to 3.0x over 5 pairs; MDE 1.002x); 5 pairs prove \
          nothing (chance alone: p 0.062 at best)\n"
     );
 }
@@ -99,7 +99,7 @@ fn differences_within_our_own_error_are_not_reported() {
     assert_eq!(
         said(&[off(240), off(150)]),
         "h2c x1 and h1: no difference of p99 beyond our own error of 240 us (1.002x; 1.001x to 1.002x over 2 pairs; MDE \
-         1.001x)\n"
+         1.002x)\n"
     );
     // All pairs agree, but most of them differ by less than our own error.
     let six = [off(239), off(238), off(241), off(237), off(239), off(260)];
@@ -249,7 +249,7 @@ fn lower_percentile_replaces_a_p99_that_lacks_requests() {
     let six = [exact(1, 2); 6];
     assert_eq!(
         said_after(&six, shorten),
-        "h2c x1's p90 is 3.0x h1's (30.0 ms against 10.0 ms; 95 % 3.0x to 3.0x, 6 pairs; p 0.031, MDE 1.000x); there are too \
+        "h2c x1's p90 is 3.0x h1's (30.0 ms against 10.0 ms; 95 % 3.0x to 3.0x, 6 pairs; p 0.031, MDE 1.02x); there are too \
          few values for a p99\n"
     );
     let empty = |trials: &mut [TrialStats]| {
@@ -531,4 +531,56 @@ fn answer_is_a_sentence_with_numbers_and_its_certainty() {
         "{answer:?}"
     );
     assert_eq!(answer.confidence, Confidence::NotShown);
+}
+
+/// The table has h2c x1's median over seven trials, the answer that over six pairs.
+#[test]
+fn answer_says_over_how_many_pairs_if_the_table_has_more_trials() {
+    let plan = plan(7);
+    let mut seven = six(2.0);
+    seven.insert(0, exact(500, 100));
+    let sentence = |invalid: &[usize]| {
+        let mut trials = trials(&plan, &seven);
+        for &place in invalid {
+            trials[place].validity = Validity::Invalid {
+                reasons: vec!["late".to_owned()],
+            };
+        }
+        summarise(&plan, trials).answer.unwrap().sentence
+    };
+    assert_eq!(
+        sentence(&[0]),
+        "h2c x1 is slower than h1: p99 200 ms against 100 ms over 6 of 7 pairs, 2.0x, at delay 10ms, loss 3%."
+    );
+    // Without the whole pair, both have medians over the same six trials.
+    assert_eq!(
+        sentence(&[0, 1]),
+        "h2c x1 is slower than h1: p99 200 ms against 100 ms, 2.0x, at delay 10ms, loss 3%."
+    );
+}
+
+#[test]
+fn without_a_pair_the_answer_says_so_once_for_all_measures() {
+    let measures = ["response time p99", "transfer time p50"];
+    let plan = Plan {
+        measures: measures.iter().map(|name| name.parse().unwrap()).collect(),
+        ..plan(1)
+    };
+    let mut trials = trials(&plan, &[exact(100, 200)]);
+    trials.truncate(1);
+    let summary = summarise(&plan, trials);
+    let condition = &summary.conditions[0];
+    assert_eq!(condition.verdicts.len(), 2);
+    assert_eq!(condition.verdicts_of_pairs().count(), 0);
+    assert_eq!(
+        condition.without_pairs().unwrap(),
+        "No pair of valid trials yet: h2c x1 and h1"
+    );
+    let answer = summary.answer.unwrap();
+    assert_eq!(answer.confidence, Confidence::Unknown);
+    let mut also = answer.also.iter();
+    assert!(
+        also.all(|it| !it.contains("cannot be compared")),
+        "{answer:?}"
+    );
 }

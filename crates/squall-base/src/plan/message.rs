@@ -4,6 +4,8 @@
 //! squall-http refuses a message that breaks them, whatever built it. A load that HTTP/2 carries and HTTP/1.1 refuses
 //! would compare nothing, so the limits are those of the strictest engine.
 
+use std::fmt;
+
 /// The longest method; the longest registered one has 17 characters.
 pub const MAX_METHOD_LEN_BYTES: usize = 40;
 
@@ -11,7 +13,7 @@ pub const MAX_METHOD_LEN_BYTES: usize = 40;
 pub const MAX_TARGET_LEN_BYTES: usize = 8_000;
 
 /// The most header fields in addition to those that the engines write: our HTTP/1.1 engines accept 128, and write at
-/// most two themselves.
+/// most two themselves. With `te`, they write a third; see [`fields_sent`].
 pub const MAX_HEADERS: usize = 126;
 
 /// The most bytes that these fields may have together, each counted by [`header_bytes`]. The engines accept 64 KiB for
@@ -61,19 +63,63 @@ pub fn add_missing(headers: &mut Vec<(String, String)>, name: &str, value: &str)
 pub enum Reservation {
     /// The engines set it, from the target's host, the body's size and the body's framing.
     Engine,
+    /// It announces trailers (RFC 9110, section 6.6.2), which a plan's messages do not have.
+    Trailers,
     /// It concerns a single connection (RFC 9110, section 7.6.1), and is malformed in HTTP/2 (RFC 9113, section 8.2.2).
     Connection,
+    /// It asks for transfer codings. HTTP/2 and HTTP/3 have none: there, `te` can only be `trailers` (RFC 9113, section
+    /// 8.2.2; RFC 9114, section 4.2).
+    TransferCodings,
 }
 
-const ENGINE: [&str; 4] = ["content-length", "host", "trailer", "transfer-encoding"];
-const CONNECTION: [&str; 6] = [
+impl fmt::Display for Reservation {
+    /// The rest of a sentence that begins with the name of the field.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reservation::Engine => "is set by the protocol, not by the message: leave it out",
+            Reservation::Trailers => "announces trailers, and squall sends none: leave it out",
+            Reservation::Connection => {
+                "concerns a single connection, and HTTP/2 and HTTP/3 forbid it: leave it out"
+            }
+            Reservation::TransferCodings => {
+                "can only be \"trailers\", because HTTP/2 and HTTP/3 forbid every other value"
+            }
+        })
+    }
+}
+
+const ENGINE: [&str; 3] = ["content-length", "host", "transfer-encoding"];
+const CONNECTION: [&str; 5] = [
     "connection",
     "http2-settings",
     "keep-alive",
     "proxy-connection",
-    "te",
     "upgrade",
 ];
+
+/// Fields that prove to a server who sends a request (RFC 9110, section 11; RFC 6265).
+const CREDENTIALS: [&str; 5] = [
+    "authorization",
+    "cookie",
+    "cookie2",
+    "proxy-authorization",
+    "set-cookie",
+];
+
+/// How the names of further such fields end, of which no standard has a list.
+const CREDENTIAL_ENDINGS: [&str; 8] = [
+    "-authorization",
+    "-jwt",
+    "-password",
+    "access-key",
+    "api-key",
+    "apikey",
+    "secret",
+    "token",
+];
+
+/// The only value of `te` that every protocol can carry.
+const TE_VALUE: &str = "trailers";
 
 /// Whether `text` is a method that a load can have. CONNECT is not: it has another form of target and makes a tunnel
 /// (RFC 9110, section 9.3.6).
@@ -103,21 +149,46 @@ pub fn is_header_value(text: &str) -> bool {
         && text.trim_matches([' ', '\t']).len() == text.len()
 }
 
-/// Why a message must not contain a field of this name, if it must not.
-pub fn reservation(name: &str) -> Option<Reservation> {
-    if ENGINE.contains(&name) {
-        Some(Reservation::Engine)
-    } else if CONNECTION.contains(&name) {
-        Some(Reservation::Connection)
-    } else {
-        None
+/// Why a request must not contain this field, if it must not. A response must not contain `te` either: it is a field of
+/// requests.
+pub fn reservation(name: &str, value: &str) -> Option<Reservation> {
+    match name {
+        "te" if value == TE_VALUE => None,
+        "te" => Some(Reservation::TransferCodings),
+        "trailer" => Some(Reservation::Trailers),
+        _ if ENGINE.contains(&name) => Some(Reservation::Engine),
+        _ if CONNECTION.contains(&name) => Some(Reservation::Connection),
+        _ => None,
     }
+}
+
+/// How many fields count towards [`MAX_HEADERS`]: these, and the `connection` that accompanies `te` over HTTP/1.1 (RFC
+/// 9110, section 10.1.4).
+pub fn fields_sent(headers: &[(String, String)]) -> usize {
+    headers.len() + usize::from(headers.iter().any(|(name, _)| name == "te"))
 }
 
 /// What a field counts against [`MAX_HEADERS_BYTES`]: its name, its value and 32 bytes, as in
 /// SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, section 6.5.2), which is more than any protocol adds.
 pub fn header_bytes(name: &str, value: &str) -> usize {
     name.len() + value.len() + 32
+}
+
+/// Whether one of these fields contains credentials. The made-up cookie of [`BROWSER_HEADERS`] does not count.
+pub fn has_credentials(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, value)| {
+        is_credential(name) && !BROWSER_HEADERS.contains(&(name.as_str(), value.as_str()))
+    })
+}
+
+/// Whether a field of that name, in any case, contains credentials: a name from [`CREDENTIALS`], or one that ends like the
+/// names of such fields (`x-goog-api-key`, `x-amz-security-token`).
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIALS.contains(&name.as_str())
+        || CREDENTIAL_ENDINGS
+            .iter()
+            .any(|ending| name.ends_with(ending))
 }
 
 /// A token (RFC 9110, section 5.6.2).
@@ -154,8 +225,61 @@ mod tests {
 
     #[test]
     fn fields_of_the_protocol_are_reserved() {
-        assert_eq!(reservation("trailer"), Some(Reservation::Engine));
-        assert_eq!(reservation("te"), Some(Reservation::Connection));
-        assert_eq!(reservation("accept"), None);
+        for (name, reason) in [
+            ("content-length", Reservation::Engine),
+            ("host", Reservation::Engine),
+            ("transfer-encoding", Reservation::Engine),
+            ("trailer", Reservation::Trailers),
+            ("connection", Reservation::Connection),
+            ("http2-settings", Reservation::Connection),
+            ("keep-alive", Reservation::Connection),
+            ("proxy-connection", Reservation::Connection),
+            ("upgrade", Reservation::Connection),
+        ] {
+            assert_eq!(reservation(name, "x"), Some(reason), "{name}");
+        }
+        for name in ["accept", "content-type", "grpc-timeout"] {
+            assert_eq!(reservation(name, "x"), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_recognised_by_the_name_of_their_field() {
+        let has = |name: &str| has_credentials(&[(name.to_owned(), "1234".to_owned())]);
+        for name in [
+            "authorization",
+            "Proxy-Authorization",
+            "cookie",
+            "set-cookie",
+            "x-api-key",
+            "x-goog-api-key",
+            "private-token",
+            "x-amz-security-token",
+            "cf-access-client-secret",
+        ] {
+            assert!(has(name), "{name}");
+        }
+        for name in ["accept", "content-type", "user-agent", "traceparent", "te"] {
+            assert!(!has(name), "{name}");
+        }
+        let browser = BROWSER_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert!(!has_credentials(&browser), "its cookie is made up");
+    }
+
+    /// HTTP/2 and HTTP/3 allow it (RFC 9113, section 8.2.2; RFC 9114, section 4.2), and gRPC requires it.
+    #[test]
+    fn te_may_only_be_trailers() {
+        assert_eq!(reservation("te", "trailers"), None);
+        for value in ["", "gzip", "trailers, gzip", "Trailers"] {
+            let refused = Some(Reservation::TransferCodings);
+            assert_eq!(reservation("te", value), refused, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn te_counts_twice_because_http1_adds_a_connection_field() {
+        let field = |name: &str| (name.to_owned(), "trailers".to_owned());
+        assert_eq!(fields_sent(&[field("a"), field("b")]), 2);
+        assert_eq!(fields_sent(&[field("te"), field("te")]), 3);
     }
 }

@@ -44,13 +44,13 @@ pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
     BodyFraming, Http1Settings, Http2Settings, Http3Settings, ParsePortRangeError, PoolOrder,
     PoolSettings, PortRange, QuicCongestionControl, RecordSizes, SideSettings, TcpSettings,
-    TlsSettings, TlsVersion, UnknownWord, WindowUpdates,
+    TlsGroup, TlsSettings, TlsVersion, UnknownWord, WindowUpdates,
 };
 pub use stages::{Stage, Stages, StagesError};
 pub use words::ParseLoadError;
 pub use workload::{
     ClosedLoad, Mix, MixError, OpenLoad, PageLoad, Rounds, ScriptLoad, Spacing, Speed, ThinkTime,
-    Warmup, Workload,
+    Warmup, Weights, Workload,
 };
 
 use crate::splitmix::splitmix64;
@@ -292,6 +292,14 @@ pub struct Plan {
     pub files: Vec<RecipeFile>,
     /// The trials.
     pub trials: Vec<Trial>,
+}
+
+impl Plan {
+    /// Whether a request of its loads has a header field with credentials.
+    pub fn has_credentials(&self) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| message::has_credentials(&request.headers))
+    }
 }
 
 /// The measures of plans that name none.

@@ -28,6 +28,9 @@ pub enum RequestBody {
     Size(Bytes),
     /// This text.
     Text(String),
+    /// These bytes, which are not text; in JSON as base64.
+    #[serde(rename = "base64")]
+    Binary(#[serde(with = "crate::base64_text")] Vec<u8>),
     /// The content of a file.
     File(FileCopy),
     /// A form, sent as multipart/form-data (RFC 7578).
@@ -52,7 +55,7 @@ impl RequestBody {
     pub fn size_mut(&mut self) -> Option<&mut Bytes> {
         match self {
             RequestBody::Size(size) => Some(size),
-            RequestBody::Text(_) | RequestBody::File(_) => None,
+            RequestBody::Text(_) | RequestBody::Binary(_) | RequestBody::File(_) => None,
             RequestBody::Form(fields) => {
                 let mut sizes = fields
                     .iter_mut()

@@ -26,7 +26,8 @@ pub struct ScriptRequest {
     pub method: String,
     /// What it requests, and from which server: a URL with `http` or `https`, or a path on the given server.
     pub url: String,
-    /// Header fields in addition to those that the protocol itself needs; names in lower case.
+    /// Header fields in addition to those that the protocol itself needs; names in lower case. `host` replaces the URL's
+    /// authority in the request, and changes neither the address nor the name that TLS checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
     /// Its body.
@@ -43,6 +44,9 @@ pub enum ScriptBody {
     Empty,
     /// This text.
     Text(String),
+    /// These bytes, which are not text; in JSON as base64.
+    #[serde(rename = "base64")]
+    Binary(#[serde(with = "crate::base64_text")] Vec<u8>),
     /// The content of a file; a relative path starts at the script's folder.
     File(PathBuf),
     /// This many arbitrary bytes, because the recording has only their number.
@@ -56,4 +60,18 @@ pub struct ScriptStep {
     pub at: Duration,
     /// The request, by its place in the script.
     pub request: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_that_are_not_text_are_written_as_base64() {
+        let body = ScriptBody::Binary(vec![0xff, 0x00, 0xc3]);
+        let text = serde_json::to_string(&body).unwrap();
+        assert_eq!(text, r#"{"base64":"/wDD"}"#);
+        assert_eq!(serde_json::from_str::<ScriptBody>(&text).unwrap(), body);
+        assert!(serde_json::from_str::<ScriptBody>(r#"{"base64":"?"}"#).is_err());
+    }
 }

@@ -71,6 +71,8 @@ pub struct Http2Settings {
     pub data_size: Bytes,
     /// The number of requests on a connection after which a server sends GOAWAY; `None`: never.
     pub goaway_after: Option<u32>,
+    /// The number of requests after which a client ends the connection; `None`: never.
+    pub requests_per_connection: Option<u32>,
 }
 
 impl Default for Http2Settings {
@@ -86,6 +88,7 @@ impl Default for Http2Settings {
             header_table_size: Bytes::new(4_096),
             data_size: Bytes::new(16_384),
             goaway_after: None,
+            requests_per_connection: None,
         }
     }
 }
@@ -132,6 +135,8 @@ pub struct Http3Settings {
     pub receive_buffer: Option<Bytes>,
     /// The local ports of a client's sockets; `None`: any port of the host's range.
     pub local_ports: Option<PortRange>,
+    /// The number of requests after which a client ends the connection; `None`: never.
+    pub requests_per_connection: Option<u32>,
 }
 
 impl Http3Settings {
@@ -156,6 +161,7 @@ impl Default for Http3Settings {
             send_buffer: None,
             receive_buffer: None,
             local_ports: None,
+            requests_per_connection: None,
         }
     }
 }
@@ -184,6 +190,8 @@ pub struct TlsSettings {
     /// TLS 1.2 cipher suites in OpenSSL's notation; `None`: BoringSSL's default. BoringSSL does not allow choosing
     /// those of TLS 1.3.
     pub ciphers: Option<String>,
+    /// The groups of the key exchange, the preferred one first; `None`: all of [`TlsGroup`], in that order.
+    pub groups: Option<Vec<TlsGroup>>,
     /// Whether sessions are resumed with tickets, where possible.
     pub resumption: bool,
     /// How large the TLS records are that this side sends. QUIC has no records.
@@ -196,6 +204,7 @@ impl Default for TlsSettings {
             min_version: TlsVersion::Tls12,
             max_version: TlsVersion::Tls13,
             ciphers: None,
+            groups: None,
             resumption: true,
             records: RecordSizes::Fixed(RecordSizes::LARGEST),
         }
@@ -212,6 +221,27 @@ crate::words! {
         /// TLS 1.3.
         #[serde(rename = "1.3")]
         Tls13 = "1.3",
+    }
+}
+
+crate::words! {
+    /// A group of the key exchange (RFC 8446, section 4.2.7), in BoringSSL's order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum TlsGroup {
+        /// X25519 combined with ML-KEM-768, which resists quantum computers; only in TLS 1.3.
+        #[serde(rename = "X25519MLKEM768")]
+        X25519MlKem768 = "X25519MLKEM768",
+        /// Curve25519 (RFC 7748).
+        X25519 = "X25519",
+        /// NIST's curve, also called secp256r1.
+        #[serde(rename = "P-256")]
+        P256 = "P-256",
+        /// NIST's curve, also called secp384r1.
+        #[serde(rename = "P-384")]
+        P384 = "P-384",
+        /// NIST's curve, also called secp521r1.
+        #[serde(rename = "P-521")]
+        P521 = "P-521",
     }
 }
 
@@ -241,8 +271,8 @@ impl RecordSizes {
 /// TCP: Linux socket options (tcp(7), socket(7)), and settings of hosts and routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSettings {
-    /// TCP_CONGESTION, by the kernel's name.
-    pub congestion_control: String,
+    /// TCP_CONGESTION, by the kernel's name; `None`: the kernel's default. A recipe always names one.
+    pub congestion_control: Option<String>,
     /// TCP_NODELAY: small segments are sent immediately (no Nagle's algorithm, RFC 896).
     pub no_delay: bool,
     /// TCP_NOTSENT_LOWAT: how much unsent data may wait in the socket; `None`: the kernel's default.
@@ -280,7 +310,7 @@ impl Default for TcpSettings {
     /// CUBIC, Linux's own default, and no Nagle's algorithm, as in every HTTP program.
     fn default() -> Self {
         TcpSettings {
-            congestion_control: "cubic".to_owned(),
+            congestion_control: Some("cubic".to_owned()),
             no_delay: true,
             notsent_lowat: None,
             send_buffer: None,
@@ -409,6 +439,7 @@ macro_rules! read_by_name {
 
 read_by_name!(QuicCongestionControl);
 read_by_name!(TlsVersion);
+read_by_name!(TlsGroup);
 read_by_name!(PoolOrder);
 
 /// A word that does not belong to an enumeration.

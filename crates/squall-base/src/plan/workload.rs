@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Page, ScriptStep, Stages};
+use super::{Page, ScriptStep, Stage, Stages};
 use crate::quantity::{ParseQuantityError, split_number};
 use crate::time::Duration;
 
@@ -44,6 +44,27 @@ pub struct OpenLoad {
     pub mix: Mix,
     /// Seed of random gaps and of the choice of requests.
     pub seed: u64,
+}
+
+impl OpenLoad {
+    /// How long requests are asked for, from the load's start, without the pauses at its end. Evenly spaced requests at
+    /// one constant rate are asked for until the one after the last would be due, so n of them take n/rate.
+    pub fn asked_for(&self) -> Duration {
+        let stages = self.stages.as_slice();
+        let has_requests = |stage: &Stage| stage.from.is_some() || stage.to.is_some();
+        let last = stages.iter().rposition(has_requests);
+        let asked = last.map_or(stages, |last| &stages[..=last]);
+        let nanos = asked.iter().map(|stage| stage.duration.as_nanos());
+        let length = Duration::from_nanos(nanos.sum());
+        match (asked, self.spacing) {
+            ([stage], Spacing::Constant) if stage.from == stage.to => {
+                stage.from.map_or(length, |rate| {
+                    length.max(rate.offset_of(rate.events_in(length)))
+                })
+            }
+            _ => length,
+        }
+    }
 }
 
 /// How the requests of an open load are spaced.
@@ -214,7 +235,7 @@ impl FromStr for Speed {
         const CLOCK: NonZeroU32 = NonZeroU32::new(10_000).expect("it is not 0");
         let (number, unit) = split_number(text, EXPECTED)?;
         if unit != "x" {
-            return Err(ParseQuantityError::unit(text, unit, EXPECTED));
+            return Err(ParseQuantityError::unit(text, unit, EXPECTED, &["x"]));
         }
         let script = number.times(u64::from(CLOCK.get()));
         let script = script.and_then(|script| NonZeroU32::new(u32::try_from(script).ok()?));
@@ -254,10 +275,21 @@ pub struct PageLoad {
     pub seed: u64,
 }
 
+/// Which of the caller's requests each request of a load is a copy of. In JSON, weights are a list and an order is a
+/// number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Mix {
+    /// One by chance, by the load's seed.
+    Drawn(Weights),
+    /// One after the other, and then from the first again: there are this many.
+    InOrder(NonZeroU32),
+}
+
 /// The relative frequency of each of the caller's requests. At least one is greater than zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
-pub struct Mix(Vec<u32>);
+pub struct Weights(Vec<u32>);
 
 /// Weights that are all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -265,44 +297,48 @@ pub struct Mix(Vec<u32>);
 pub struct MixError;
 
 impl Mix {
-    /// The mix with these weights; `None` if all are zero.
+    /// The mix that draws with these weights, in the order of the caller's requests; `None` if all are zero.
     pub fn new(weights: Vec<u32>) -> Option<Mix> {
-        weights
-            .iter()
-            .any(|weight| *weight > 0)
-            .then_some(Mix(weights))
-    }
-
-    /// Its weights, in the order of the caller's requests.
-    pub fn weights(&self) -> &[u32] {
-        &self.0
+        Weights::try_from(weights).ok().map(Mix::Drawn)
     }
 }
 
 impl Default for Mix {
     /// Always the first request.
     fn default() -> Mix {
-        Mix(vec![1])
+        Mix::Drawn(Weights(vec![1]))
     }
 }
 
-impl TryFrom<Vec<u32>> for Mix {
+impl Weights {
+    /// The weights, in the order of the caller's requests.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl TryFrom<Vec<u32>> for Weights {
     type Error = MixError;
 
-    fn try_from(weights: Vec<u32>) -> Result<Mix, MixError> {
-        Mix::new(weights).ok_or(MixError)
+    fn try_from(weights: Vec<u32>) -> Result<Weights, MixError> {
+        if weights.iter().any(|weight| *weight > 0) {
+            Ok(Weights(weights))
+        } else {
+            Err(MixError)
+        }
     }
 }
 
-impl From<Mix> for Vec<u32> {
-    fn from(mix: Mix) -> Vec<u32> {
-        mix.0
+impl From<Weights> for Vec<u32> {
+    fn from(weights: Weights) -> Vec<u32> {
+        weights.0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::Rate;
 
     #[test]
     fn speeds_are_ratios() {
@@ -322,9 +358,78 @@ mod tests {
         }
     }
 
+    fn open(stages: Vec<Stage>) -> OpenLoad {
+        OpenLoad {
+            stages: Stages::new(stages).unwrap(),
+            spacing: Spacing::Constant,
+            warmup: Duration::ZERO,
+            drain: Duration::ZERO,
+            mix: Mix::default(),
+            seed: 0,
+        }
+    }
+
+    #[test]
+    fn requests_at_a_rate_are_asked_for_as_long_as_they_cover() {
+        let ms = Duration::from_millis;
+        for (rate, length, asked) in [
+            ("1/s", ms(2_000), ms(2_000)),
+            ("1/s", ms(5_000), ms(5_000)),
+            ("1/s", ms(10_000), ms(10_000)),
+            // Three requests, the last one due half a second before the end.
+            ("1/s", ms(2_500), ms(3_000)),
+            ("4/s", ms(600), ms(750)),
+            (
+                "90/min",
+                Duration::from_nanos(3_333_333_333),
+                Duration::from_nanos(3_333_333_333),
+            ),
+        ] {
+            let rate: Rate = rate.parse().unwrap();
+            let load = open(vec![Stage::constant(rate, length)]);
+            assert_eq!(load.asked_for(), asked, "{rate} {length}");
+            let random = OpenLoad {
+                spacing: Spacing::Poisson,
+                ..load
+            };
+            assert_eq!(random.asked_for(), length);
+        }
+    }
+
+    #[test]
+    fn pauses_at_the_end_of_a_load_are_not_asked_for() {
+        let [one, two] = [1, 2].map(Duration::from_secs);
+        let ten: Rate = "10/s".parse().unwrap();
+        let load = open(vec![
+            Stage::pause(one),
+            Stage::constant(ten, two),
+            Stage::ramp(Some(ten), None, one),
+            Stage::pause(two),
+        ]);
+        assert_eq!(load.asked_for(), Duration::from_secs(4));
+        let load = open(vec![Stage::constant(ten, one), Stage::pause(two)]);
+        assert_eq!(load.asked_for(), one);
+        assert_eq!(open(vec![Stage::pause(one)]).asked_for(), one);
+    }
+
     #[test]
     fn mix_needs_a_positive_weight() {
         assert_eq!((Mix::new(vec![]), Mix::new(vec![0, 0])), (None, None));
-        assert_eq!(Mix::new(vec![0, 3]).unwrap().weights(), [0, 3]);
+        let Some(Mix::Drawn(weights)) = Mix::new(vec![0, 3]) else {
+            panic!("it is drawn");
+        };
+        assert_eq!(weights.as_slice(), [0, 3]);
+    }
+
+    #[test]
+    fn mixes_are_lists_of_weights_or_counts() {
+        let in_order = Mix::InOrder(NonZeroU32::new(6).unwrap());
+        for (mix, text) in [(Mix::new(vec![3, 1]).unwrap(), "[3,1]"), (in_order, "6")] {
+            assert_eq!(serde_json::to_string(&mix).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Mix>(text).unwrap(), mix);
+        }
+        for text in ["[0,0]", "[]", "0"] {
+            assert!(serde_json::from_str::<Mix>(text).is_err(), "{text}");
+        }
     }
 }

@@ -25,6 +25,9 @@ pub struct SideCounts {
     pub alpn: BTreeMap<String, u64>,
     /// TCP connections by TLS version and cipher suite.
     pub ciphers: BTreeMap<String, u64>,
+    /// TCP connections over TLS by the group of the key exchange. Empty in records from before this was counted.
+    #[serde(default)]
+    pub groups: BTreeMap<String, u64>,
     /// What this side announced in SETTINGS of HTTP/2 or HTTP/3: each set of settings, with the number of connections
     /// that had it.
     pub settings_sent: BTreeMap<String, u64>,
@@ -90,6 +93,7 @@ impl SideCounts {
             (&mut self.protocols, &other.protocols),
             (&mut self.alpn, &other.alpn),
             (&mut self.ciphers, &other.ciphers),
+            (&mut self.groups, &other.groups),
             (&mut self.settings_sent, &other.settings_sent),
             (&mut self.settings_received, &other.settings_received),
             (&mut self.frames_sent, &other.frames_sent),

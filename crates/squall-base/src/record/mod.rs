@@ -7,8 +7,10 @@ mod causes;
 mod counts;
 mod drops;
 mod exchange;
+mod failure;
 mod frame;
 mod lag;
+mod late;
 mod packet;
 mod projection;
 mod request;
@@ -20,13 +22,16 @@ pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
 pub use counts::{EndingCounts, SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{Beginning, ExchangeRecord, Extent};
+pub use failure::{FailedAttempt, ProcessEnd, StationExit};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
-pub use lag::{LAG_QUANTILES, LagFault, lag_fault};
+pub use lag::{LAG_QUANTILES, LagFault, is_slight, lag_fault};
+pub use late::{LateSpan, LateSpans};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};
 pub use projection::Projection;
 pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{
-    DirectionHealth, EffectiveSettings, Health, HopRecord, KernelCounters, Lateness,
-    LinkCongestionControl, PageRecord, StationRecord, TrialRecord, Validity,
+    DirectionHealth, EffectiveSettings, FileChecksum, Health, HopRecord, KernelCounters, Lateness,
+    LinkCongestionControl, MachineHealth, PageRecord, SharedMemory, StationRecord, TrialRecord,
+    Validity,
 };

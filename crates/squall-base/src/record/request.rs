@@ -24,7 +24,7 @@ crate::words! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Outcome {
-        /// A complete response arrived. Its status may still be an error.
+        /// A complete response arrived. Its status may still be an error, and the gRPC call may still have failed.
         Answered = "answered",
         /// The load's drain time ended before the response did: the true latency is longer than the row shows.
         Censored = "censored",
@@ -39,6 +39,9 @@ crate::words! {
         StreamReset = "stream_reset",
         /// The peer violated the protocol.
         ProtocolError = "protocol_error",
+        /// The client cancelled it, because it took longer than the time limit of a request.
+        #[serde(rename = "timeout")]
+        TimedOut = "timeout",
     }
 }
 
@@ -88,7 +91,8 @@ pub struct RequestRecord {
     pub response_body_bytes: u64,
     /// Its outcome.
     pub outcome: Outcome,
-    /// The error reported by the operating system or the peer, if the outcome is a failure.
+    /// The error reported by the operating system or the peer, if the outcome is a failure. If the outcome is
+    /// [`Outcome::Answered`]: how the gRPC call failed, if it did.
     pub error: Option<String>,
 }
 
@@ -119,8 +123,17 @@ impl RequestRecord {
         self.slot.map(|slot| self.end.since(slot))
     }
 
-    /// True if it was answered completely with a status below 400.
+    /// True if it was answered completely with a status below 400, and it is not a gRPC call that failed.
     pub fn succeeded(&self) -> bool {
+        self.has_good_status() && self.error.is_none()
+    }
+
+    /// True if it is a gRPC call that failed although it was answered completely with a status below 400.
+    pub fn is_failed_call(&self) -> bool {
+        self.has_good_status() && self.error.is_some()
+    }
+
+    fn has_good_status(&self) -> bool {
         self.outcome == Outcome::Answered && self.status.is_some_and(|s| s < 400)
     }
 }

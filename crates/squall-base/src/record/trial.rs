@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Protocol, Trial};
-use crate::record::{Direction, SideCounts, WireCounts};
+use crate::record::{Direction, LateSpans, SideCounts, StationExit, WireCounts};
 use crate::time::Duration;
 
 /// How late something was, over all of its occurrences.
@@ -85,6 +85,29 @@ pub enum Validity {
     },
 }
 
+/// The most memory that one protocol's sockets held in a trial, those of all other programs of the machine included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedMemory {
+    /// Pages in use, at most.
+    pub most_pages: u64,
+    /// Above this, the kernel shrinks the windows of every socket: the second number of net.ipv4.tcp_mem or udp_mem.
+    pub pressure_pages: u64,
+}
+
+/// What a trial's hosts shared with the machine's other programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineHealth {
+    /// The memory of TCP sockets; `None` if it was not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_memory: Option<SharedMemory>,
+    /// The memory of UDP sockets; `None` if it was not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_memory: Option<SharedMemory>,
+    /// For how long the kernel stopped squall's cgroup because its processor time was used up; `None` if not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Duration>,
+}
+
 /// How well squall's own machinery worked in a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Health {
@@ -92,12 +115,18 @@ pub struct Health {
     pub schedule_lag: Lateness,
     /// How late the link's thread woke up for a heartbeat of 1 ms: the possible error of arrival times.
     pub link_wakeup: Lateness,
+    /// When the links ran late; `None` in records that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_late: Option<LateSpans>,
     /// Requests per second that the schedule demanded during the measurement.
     pub rate_asked_per_s: f64,
     /// Requests per second that succeeded within the measured phase, shifted by a round trip, whenever they were due.
     pub rate_achieved_per_s: f64,
     /// Both directions of each link, in the order of the links.
     pub link: Vec<DirectionHealth>,
+    /// What the hosts shared with other programs.
+    #[serde(default)]
+    pub machine: MachineHealth,
     /// The verdict of the thresholds.
     pub validity: Validity,
 }
@@ -161,13 +190,19 @@ pub struct HopRecord {
 pub struct StationRecord {
     /// Its name on the path.
     pub name: String,
-    /// The version that a program reports; `None` for our own stations.
+    /// The version that a program reports, or [`StationRecord::UNKNOWN_VERSION`] if it did not tell; `None` for our own
+    /// stations.
     pub version: Option<String>,
     /// For a program that was to be pinned to one processor: the processors that the threads of its process group could
     /// run on, as the kernel reported when the load was over (for a load generator, when it had started). Empty for all
     /// others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processors: Vec<usize>,
+}
+
+impl StationRecord {
+    /// The version of a program that was asked for it and did not tell.
+    pub const UNKNOWN_VERSION: &'static str = "unknown";
 }
 
 /// The pages of a load that began during the measurement.
@@ -185,6 +220,17 @@ pub struct PageRecord {
     pub median: Option<Duration>,
     /// The longest of these times.
     pub most: Option<Duration>,
+}
+
+/// The size and the checksum of a trial's file when it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChecksum {
+    /// Its name in the trial's folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The CRC-32 of its bytes, as gzip computes it (RFC 1952, section 8).
+    pub crc32: u32,
 }
 
 /// The content of trial.json.
@@ -213,8 +259,14 @@ pub struct TrialRecord {
     pub hops: Vec<HopRecord>,
     /// What ran at each station.
     pub stations: Vec<StationRecord>,
+    /// The programs that ended before squall ended them; with any, the trial is invalid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub station_exits: Vec<StationExit>,
     /// How far to trust it.
     pub health: Health,
     /// What was actually in force.
     pub used: EffectiveSettings,
+    /// The tables and the findings of the trial, as written. Empty in trials from before they were recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileChecksum>,
 }

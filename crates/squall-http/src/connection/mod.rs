@@ -112,9 +112,9 @@ impl<S: Side> Connection<S> {
         }
     }
 
-    /// A client: false once it can never take another request. Responses in flight may still arrive, unless an error
-    /// ended it. A server: false once no more requests can arrive and every response has been written; then close it
-    /// when [`Connection::output`] is empty.
+    /// A client: false once it can never take another request; see [`Engine::is_open`] for the last one that its
+    /// settings allow. Responses in flight may still arrive, unless an error ended it. A server: false once no more
+    /// requests can arrive and every response has been written; then close it when [`Connection::output`] is empty.
     pub fn is_open(&self) -> bool {
         let has_failed = self.tls.as_ref().is_some_and(|tls| tls.failure.is_some());
         !has_failed && self.engine.as_ref().is_none_or(TcpEngine::is_open)

@@ -1,8 +1,8 @@
 //! Finds the data and the end of a chunked body (RFC 9112, section 7.1).
 //!
 //! It passes data on and stores nothing. Extensions are skipped, and for trailers only their position is reported.
-//! Lines must end with CRLF, and trailers must be fields: leniency here is what enables request smuggling. The one
-//! exception is blanks after a size, because old servers pad it with them.
+//! Lines must end with CRLF, and trailers must be fields: leniency here is what enables request smuggling. There are two
+//! exceptions: blanks after a size, because old servers pad it with them, and folded trailers of a response (`folds`).
 
 use crate::error::ChunkError;
 
@@ -41,8 +41,10 @@ enum Position {
     DataCr,
     /// At the LF after the data.
     DataLf,
-    /// At the start of a trailer line, or of the empty line that ends the body.
-    LineStart,
+    /// At the start of the first trailer line, or of the empty line that ends the body.
+    FirstLine,
+    /// At the start of a later trailer line, or of the empty line that ends the body.
+    NextLine,
     /// In the name of a trailer field.
     Name,
     /// In the value of a trailer field.
@@ -60,7 +62,8 @@ impl Position {
     fn is_in_trailers(self) -> bool {
         matches!(
             self,
-            Position::LineStart
+            Position::FirstLine
+                | Position::NextLine
                 | Position::Name
                 | Position::Value
                 | Position::LineLf
@@ -74,6 +77,8 @@ impl Position {
 pub(super) struct Chunked {
     position: Position,
     overhead_bytes: u32,
+    /// Whether a line of trailers may continue the one before it.
+    may_fold: bool,
 }
 
 const START: Position = Position::Size {
@@ -82,10 +87,18 @@ const START: Position = Position::Size {
 };
 
 impl Chunked {
-    pub(super) fn new() -> Chunked {
+    pub(super) fn of_request() -> Chunked {
         Chunked {
             position: START,
             overhead_bytes: 0,
+            may_fold: false,
+        }
+    }
+
+    pub(super) fn of_response() -> Chunked {
+        Chunked {
+            may_fold: true,
+            ..Chunked::of_request()
         }
     }
 
@@ -138,18 +151,21 @@ impl Chunked {
             }
             (Position::Blank { .. }, _) => return Err(ChunkError::Size),
             (at @ Position::Extension { .. }, byte) => self.count_overhead(byte, is_text, at)?,
-            (Position::SizeLf { size: 0 }, b'\n') => Position::LineStart,
+            (Position::SizeLf { size: 0 }, b'\n') => Position::FirstLine,
             (Position::SizeLf { size }, b'\n') => Position::Data { left: size },
             (Position::DataCr, b'\r') => Position::DataLf,
             (Position::DataLf, b'\n') => START,
-            (Position::LineStart, b'\r') => Position::EndLf,
+            (Position::FirstLine | Position::NextLine, b'\r') => Position::EndLf,
+            (Position::NextLine, b' ' | b'\t') if self.may_fold => {
+                self.count_overhead(byte, is_text, Position::Value)?
+            }
             (Position::Name, b':') => self.count_overhead(byte, is_text, Position::Value)?,
-            (Position::LineStart | Position::Name, byte) => {
+            (Position::FirstLine | Position::NextLine | Position::Name, byte) => {
                 self.count_overhead(byte, is_token, Position::Name)?
             }
             (Position::Value, b'\r') => Position::LineLf,
             (Position::Value, byte) => self.count_overhead(byte, is_text, Position::Value)?,
-            (Position::LineLf, b'\n') => Position::LineStart,
+            (Position::LineLf, b'\n') => Position::NextLine,
             (Position::EndLf, b'\n') => Position::End,
             _ => return Err(ChunkError::LineEnd),
         })
@@ -216,7 +232,13 @@ mod tests {
 
     /// Feeds the pieces; returns the bytes used and the bytes of data if the end is reached.
     fn decode(pieces: &[&[u8]]) -> Result<Option<(usize, usize)>, ChunkError> {
-        let mut chunked = Chunked::new();
+        decode_with(Chunked::of_request(), pieces)
+    }
+
+    fn decode_with(
+        mut chunked: Chunked,
+        pieces: &[&[u8]],
+    ) -> Result<Option<(usize, usize)>, ChunkError> {
         let (mut used, mut data) = (0, 0);
         for piece in pieces {
             let taken = chunked.take(piece, |bytes| data += bytes.len())?;
@@ -256,6 +278,7 @@ mod tests {
         for trailer in [
             "GET / HTTP/1.1\r\n",
             " a: b\r\n",
+            "a: b\r\n c\r\n",
             "a : b\r\n",
             ": b\r\n",
             "a: \x7f\r\n",
@@ -276,6 +299,16 @@ mod tests {
             Err(ChunkError::Overhead)
         );
         assert_eq!(decode(&[b"ffffffffffffffff\r\nabc"]), Ok(None));
+    }
+
+    #[test]
+    fn trailers_of_a_response_may_be_folded() {
+        let decode = |text: &[u8]| decode_with(Chunked::of_response(), &[text]);
+        assert_eq!(
+            decode(b"0\r\na: b\r\n\tc\r\nd: e\r\n\r\n"),
+            Ok(Some((21, 0)))
+        );
+        assert_eq!(decode(b"0\r\n a: b\r\n\r\n"), Err(ChunkError::Character));
     }
 
     #[test]

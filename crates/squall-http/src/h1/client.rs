@@ -1,7 +1,7 @@
 //! The client's side of an HTTP/1.1 connection: one request, its response, the next request.
 //!
-//! It does not pipeline, and it does not wait for a 100 (Continue) before it sends a body. It can request HTTP/2 with
-//! its first request ([`Client::with_upgrade`]); its owner handles the switch.
+//! It does not pipeline. Its owner waits for a 100 (Continue), if at all, before it passes on a body. It can request
+//! HTTP/2 with its first request ([`Client::with_upgrade`]); its owner handles the switch.
 
 use std::mem;
 use std::sync::Arc;
@@ -491,7 +491,8 @@ impl Engine for Client {
     }
 
     fn is_open(&self) -> bool {
-        self.is_kept_alive && self.failure.is_none()
+        let is_last_in_flight = self.extra_lines == ExtraLines::Close && self.in_flight() > 0;
+        (self.is_kept_alive || is_last_in_flight) && self.failure.is_none()
     }
 }
 

@@ -5,6 +5,7 @@ use httparse::{Header, Status};
 
 use super::body::Body;
 use super::chunked::Chunked;
+use super::folds::unfold;
 use super::target::is_host;
 use super::version::Version;
 use crate::error::ConnectionError;
@@ -113,7 +114,7 @@ impl<'a> Facts<'a> {
             // Both fields, or chunks over HTTP/1.0: either could hide a request.
             (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
             (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
-            (Some(Coding::Chunked), None) => Ok(Some(Body::Chunked(Chunked::new()))),
+            (Some(Coding::Chunked), None) => Ok(Some(Body::Chunked(Chunked::of_request()))),
             (Some(_), None) => Err(ConnectionError::TransferCoding),
         }
     }
@@ -128,7 +129,7 @@ impl<'a> Facts<'a> {
             (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
             (Some(Coding::Other), None) => Ok(Some(Body::UntilEnd)),
             (Some(Coding::Chunked | Coding::OthersThenChunked), None) => {
-                Ok(Some(Body::Chunked(Chunked::new())))
+                Ok(Some(Body::Chunked(Chunked::of_response())))
             }
         }
     }
@@ -182,8 +183,13 @@ impl TrailerBuffer {
     /// Not inlined: otherwise every message would pay for the stack space of `MAX_FIELDS` headers.
     #[inline(never)]
     fn parse(&self) -> Vec<Field> {
+        // The first field continues no other.
+        let unfolded = unfold(&self.bytes, 1).ok().flatten();
+        let bytes = unfolded
+            .as_ref()
+            .map_or(&self.bytes[..], |section| &section.bytes[..]);
         let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        match httparse::parse_headers(&self.bytes, &mut headers) {
+        match httparse::parse_headers(bytes, &mut headers) {
             Ok(Status::Complete((_, headers))) => owned_fields(headers, None),
             Ok(Status::Partial) | Err(_) => Vec::new(),
         }

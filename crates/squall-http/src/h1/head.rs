@@ -9,6 +9,7 @@ use httparse::{Error, ParserConfig, Status};
 
 use super::body::Body;
 use super::fields::{Facts, MAX_FIELDS, owned_fields};
+use super::folds::unfold;
 use super::target::Target;
 use super::version::Version;
 use crate::error::ConnectionError;
@@ -209,8 +210,26 @@ pub(super) fn parse_request(bytes: &[u8], wants: InboxOptions) -> ParseResult<Re
     Ok(Some((len, head)))
 }
 
-/// Parses the head of a response to a HEAD request or to any other.
+/// Parses the head of a response to a HEAD request or to any other. Values may be folded.
 pub(super) fn parse_response(
+    bytes: &[u8],
+    answered: AnsweredMethod,
+    wants: InboxOptions,
+) -> ParseResult<ResponseHead> {
+    let parsed = parse_unfolded_response(bytes, answered, wants);
+    // The first byte of a folded line is a blank, which no name contains.
+    let Err(ConnectionError::Head(Error::HeaderName)) = parsed else {
+        return parsed;
+    };
+    // Neither the status line nor the first field continues another.
+    let Some(unfolded) = unfold(bytes, 2)? else {
+        return parsed;
+    };
+    let parsed = parse_unfolded_response(&unfolded.bytes, answered, wants)?;
+    Ok(parsed.map(|(_, head)| (unfolded.used, head)))
+}
+
+fn parse_unfolded_response(
     bytes: &[u8],
     answered: AnsweredMethod,
     wants: InboxOptions,
@@ -295,7 +314,7 @@ mod tests {
 
     #[test]
     fn response_framing_follows_from_its_head() {
-        let chunked = Some(Body::Chunked(Chunked::new()));
+        let chunked = Some(Body::Chunked(Chunked::of_response()));
         assert_eq!(response(""), Ok((Some(Body::UntilEnd), false)));
         assert_eq!(
             response("Content-Length: 7\r\n"),
@@ -346,6 +365,38 @@ mod tests {
             Err(ConnectionError::TransferCoding)
         );
         assert_eq!(request(""), Ok(None));
+    }
+
+    #[test]
+    fn a_folded_value_of_a_response_means_the_same_as_on_one_line() {
+        assert_eq!(
+            response("x: a\r\n b\r\ncontent-length:\r\n\t7\r\n"),
+            Ok((Some(Body::Length(7)), true))
+        );
+        assert_eq!(
+            response("content-length: 7\r\nconnection: a,\r\n close\r\n"),
+            Ok((Some(Body::Length(7)), false))
+        );
+        assert_eq!(
+            response("content-length: 7\r\n 1\r\n"),
+            Err(ConnectionError::BodyLength)
+        );
+        for fields in [
+            " x: a\r\n",
+            " x: a\r\ny: b\r\n c\r\n",
+            "x\r\n : a\r\n",
+            "x: a\r\n b\r\ny : c\r\n",
+        ] {
+            assert_eq!(
+                response(fields),
+                Err(ConnectionError::Head(Error::HeaderName)),
+                "{fields:?}"
+            );
+        }
+        assert_eq!(
+            request("x: a\r\n b\r\n"),
+            Err(ConnectionError::Head(Error::HeaderName))
+        );
     }
 
     #[test]

@@ -3,14 +3,16 @@
 //! The client does not pipeline; the server accepts a client that does. Neither handles TLS or CONNECT. The client can
 //! request an upgrade to HTTP/2, but the switch between the two engines happens elsewhere.
 //!
-//! [`Client`] and [`Server`] are the two sides. `head`, `target` and `fields` parse what precedes a body, `body` and
-//! `chunked` find where it ends, `outgoing` is a message being sent, and `refusal` is a server's error response to an
-//! invalid request. `reader` follows one direction of a connection for observers.
+//! [`Client`] and [`Server`] are the two sides. `head`, `target` and `fields` parse what precedes a body (`folds` joins
+//! the folded lines of old servers), `body` and `chunked` find where it ends, `outgoing` is a message being sent, and
+//! `refusal` is a server's error response to an invalid request. `reader` follows one direction of a connection for
+//! observers.
 
 mod body;
 mod chunked;
 mod client;
 mod fields;
+mod folds;
 mod head;
 mod outgoing;
 mod reader;

@@ -40,6 +40,8 @@ pub struct ClientListener {
     unsent: usize,
     /// The last stream of the server's GOAWAY.
     goaway: Option<u32>,
+    /// How many more requests the settings allow; `None`: any number.
+    requests_left: Option<u32>,
     shared: ListenerState,
 }
 
@@ -63,7 +65,11 @@ impl Client {
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
-        let mut session = ClientSession::new(ClientListener::default(), &options)?;
+        let listener = ClientListener {
+            requests_left: settings.requests_per_connection,
+            ..ClientListener::default()
+        };
+        let mut session = ClientSession::new(listener, &options)?;
         session.submit_settings(&announced(Role::Client, settings)?)?;
         windows.announce(&mut session)?;
         let output = Output::new(FrameWalker::of_client(0), options.data_bytes);
@@ -93,7 +99,11 @@ impl Client {
     ) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
-        let mut listener = ClientListener::default();
+        let mut listener = ClientListener {
+            requests_left: settings.requests_per_connection,
+            ..ClientListener::default()
+        };
+        listener.count_request();
         *listener.streams.find_or_insert(1) = StreamState {
             is_produced: true,
             is_sent: true,
@@ -133,6 +143,7 @@ impl Client {
         let listener = self.listener();
         let limit = session.peer_max_concurrent_streams() as usize;
         self.is_open()
+            && listener.requests_left != Some(0)
             && listener.streams.len() < limit
             && (listener.unsent == 0 || !session.wants_write())
     }
@@ -165,6 +176,7 @@ impl Client {
         };
         listener.unanswered += 1;
         listener.unsent += 1;
+        listener.count_request();
         Ok(StreamId(u64::from(id)))
     }
 }
@@ -202,7 +214,9 @@ impl Listener for ClientListener {
     }
 
     fn is_usable(connection: &Client) -> bool {
-        !connection.has_ended && connection.session.is_request_allowed()
+        let listener = connection.listener();
+        let is_used_up = listener.requests_left == Some(0) && listener.unanswered == 0;
+        !connection.has_ended && !is_used_up && connection.session.is_request_allowed()
     }
 
     fn is_inside_exchange(&self) -> bool {
@@ -231,6 +245,11 @@ impl Listener for ClientListener {
 }
 
 impl ClientListener {
+    /// Counts a request towards the number that the settings allow.
+    fn count_request(&mut self) {
+        self.requests_left = self.requests_left.map(|left| left.saturating_sub(1));
+    }
+
     fn on_answered(&mut self, id: u32) {
         if let Some(state) = self.streams.find(id)
             && !state.is_answered

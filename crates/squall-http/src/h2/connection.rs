@@ -9,6 +9,7 @@ use std::mem;
 use squall_base::record::Way;
 use squall_nghttp2::{Body, Error, FrameKind, Handler, Http2Session};
 
+use super::allowance::FrameAllowance;
 use super::ear::ListenerState;
 use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::updates::{DataPiece, Updates};
@@ -25,6 +26,10 @@ const MAX_QUEUED_FRAMES: usize = 20_000;
 
 /// RFC 9113, section 7.
 const PROTOCOL_ERROR: u32 = 0x1;
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+/// Why a connection ends that has used up its `FrameAllowance`.
+const TOO_MANY_FRAMES: &str = "too many frames without content";
 
 /// Turns one side's session callbacks into events, and knows what differs between the sides.
 pub trait Listener: Handler + Sized {
@@ -78,6 +83,7 @@ pub struct Connection<L: Listener> {
     output: Output,
     tap: FrameTap,
     updates: Updates,
+    allowance: FrameAllowance,
     failure: Option<ConnectionError>,
     /// The peer closed its side.
     pub(super) has_ended: bool,
@@ -95,6 +101,7 @@ impl<L: Listener> Connection<L> {
             output,
             tap,
             updates,
+            allowance: FrameAllowance::new(),
             failure: None,
             has_ended: false,
         }
@@ -166,6 +173,10 @@ impl<L: Listener> Connection<L> {
                 let result = self.session.terminate(PROTOCOL_ERROR);
                 self.note(result);
             }
+            if !self.allowance.take_frame() {
+                self.end_flood();
+                return len;
+            }
         }
         let result = self.session.receive(&bytes[..len]);
         self.note(result);
@@ -181,6 +192,19 @@ impl<L: Listener> Connection<L> {
         len
     }
 
+    /// Ends the connection because the peer sends too many frames without content. Its GOAWAY gets space even if the
+    /// peer does not read.
+    fn end_flood(&mut self) {
+        self.listener_mut().shared().refused(TOO_MANY_FRAMES);
+        let result = self.session.terminate(ENHANCE_YOUR_CALM);
+        self.note(result);
+        self.pull(BufferLimit::Beyond);
+        self.fail(ConnectionError::Http2 {
+            code: ENHANCE_YOUR_CALM,
+            reason: TOO_MANY_FRAMES.to_owned(),
+        });
+    }
+
     /// Counts bytes of a DATA frame against its windows.
     fn count(&mut self, frame: Frame, len: usize, ends_frame: bool) {
         if len == 0 && !ends_frame {
@@ -188,11 +212,14 @@ impl<L: Listener> Connection<L> {
         }
         let listener = self.session.handler_mut();
         let ends_stream = ends_frame && frame.ends_stream();
+        let delivered_bytes = mem::take(&mut listener.shared().delivered_bytes);
+        self.allowance
+            .receive_data(frame, delivered_bytes, ends_frame);
         let piece = DataPiece {
             stream: frame.stream,
             is_open: !ends_stream && listener.is_open(frame.stream),
             len_bytes: len as u64,
-            delivered_bytes: mem::take(&mut listener.shared().delivered_bytes),
+            delivered_bytes,
             ends_frame,
         };
         let result = self.updates.received(piece, &mut self.session);
@@ -224,6 +251,7 @@ impl<L: Listener> Connection<L> {
         self.note(result);
         let result = self.output.pull(limit, &mut self.session, L::on_produced);
         self.note(result);
+        self.allowance.send(self.output.take_content());
         if let Some(offence) = self.listener_mut().shared().take_offence() {
             self.fail(offence);
         }

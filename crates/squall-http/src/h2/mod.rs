@@ -5,9 +5,10 @@
 //! interface they share.
 //!
 //! This module sets the policy: the settings of both sides, when a request may be submitted, what ends an exchange,
-//! when windows are updated (`updates`), and the marks of written bytes (`output`). `connection` is the
-//! code that both sides share. Server push is refused; priorities are ignored.
+//! when windows are updated (`updates`), how many frames without content a peer may send (`allowance`), and the marks of
+//! written bytes (`output`). `connection` is the code that both sides share. Server push is refused; priorities are ignored.
 
+mod allowance;
 mod client;
 mod client_session;
 mod connection;

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use squall_nghttp2::{Error, FrameKind, Http2Session};
 
+use super::allowance::SentContent;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameWalker};
 
 /// Roughly how many bytes to buffer: enough for one write, but few enough that data waits in the socket rather than
@@ -61,6 +62,8 @@ pub(super) struct Output {
     marks: Marks,
     /// The offset after the last frame that is part of a message.
     messages_end: u64,
+    /// What was produced since it was last taken.
+    content: SentContent,
 }
 
 /// The pending marks, each with the number of bytes that must be taken before it is reported.
@@ -85,6 +88,7 @@ impl Output {
             data_bytes,
             marks: Marks::default(),
             messages_end: 0,
+            content: SentContent::default(),
         }
     }
 
@@ -148,12 +152,22 @@ impl Output {
                 if frame.kind == FrameKind::HEADERS {
                     on_produced(session.handler_mut(), frame.stream, MessagePart::Head);
                 }
+                if frame.kind == FrameKind::DATA {
+                    self.content.data_frames += 1;
+                    self.content.data_bytes += u64::from(frame.length_bytes);
+                }
                 if let Some(stream) = self.marks.note(frame) {
+                    self.content.messages += 1;
                     on_produced(session.handler_mut(), stream, MessagePart::Last);
                 }
             });
         }
         Ok(())
+    }
+
+    /// What was produced since the last call.
+    pub(super) fn take_content(&mut self) -> SentContent {
+        std::mem::take(&mut self.content)
     }
 
     /// Frees the space of taken bytes, without moving bytes for every small write.

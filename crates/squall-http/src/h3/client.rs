@@ -19,6 +19,7 @@ use super::{Announcements, Batch, CloseReason, code, key_lines, path_record};
 use crate::engine::{ClientStreams, ConnectionStreams};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
+use crate::h1::MAX_INTERIM_RESPONSES;
 use crate::inbox::Inbox;
 use crate::message::Request;
 use crate::tls;
@@ -28,6 +29,8 @@ pub struct Client {
     pub(super) connection: Connection,
     streams: OpenStreams,
     next_stream: u64,
+    /// How many more requests the settings allow; `None`: any number.
+    requests_left: Option<u32>,
     server_name: String,
     /// Where the session is stored once its ticket arrives.
     sessions: Option<Sessions>,
@@ -45,6 +48,8 @@ struct OpenStreams {
 
 struct StreamState {
     is_head: bool,
+    /// Interim responses received.
+    interims: u32,
 }
 
 impl Client {
@@ -77,6 +82,7 @@ impl Client {
             connection: Connection::new(conn, Role::Client, &context.settings),
             streams: OpenStreams::default(),
             next_stream: 0,
+            requests_left: context.settings.requests_per_connection,
             server_name: server_name.to_owned(),
             sessions: context.sessions.clone(),
         })
@@ -86,6 +92,7 @@ impl Client {
     /// is complete and the server allows another stream.
     pub fn is_ready(&self) -> bool {
         self.is_open()
+            && self.requests_left != Some(0)
             && self.connection.is_usable()
             && self.connection.quic().peer_streams_left_bidi() > 0
     }
@@ -95,9 +102,11 @@ impl Client {
         self.streams.open.len()
     }
 
-    /// False once it can never take another request.
+    /// False once it can never take another request. If it has taken the last one that the settings allow, it stays open
+    /// until all requests have ended.
     pub fn is_open(&self) -> bool {
-        self.streams.limit.is_none() && self.connection.closing().is_none()
+        let is_used_up = self.requests_left == Some(0) && self.in_flight() == 0;
+        !is_used_up && self.streams.limit.is_none() && self.connection.closing().is_none()
     }
 
     /// Whether the handshake is complete.
@@ -131,12 +140,18 @@ impl Client {
             return Err(SubmitError::Closed);
         }
         let id = self.next_stream;
-        if !self.connection.is_usable() || !self.connection.open(id) {
+        let is_used_up = self.requests_left == Some(0);
+        if is_used_up || !self.connection.is_usable() || !self.connection.open(id) {
             return Err(SubmitError::NotReady);
         }
         self.next_stream += STREAM_STEP;
+        self.requests_left = self.requests_left.map(|left| left.saturating_sub(1));
         let is_head = request.is_head();
-        self.streams.open.insert(id, StreamState { is_head });
+        let state = StreamState {
+            is_head,
+            interims: 0,
+        };
+        self.streams.open.insert(id, state);
         self.connection.send(id, |out| {
             out.push_message(head::encode(request.pairs()), request.body());
         });
@@ -260,6 +275,12 @@ impl Side for Listener<'_> {
         let headers = head::decode(block)?;
         let head = head::response(headers).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
         if head.status < 200 {
+            if let Some(state) = self.streams.open.get_mut(&id) {
+                state.interims += 1;
+                if state.interims > MAX_INTERIM_RESPONSES {
+                    return Err(StreamError(code::EXCESSIVE_LOAD));
+                }
+            }
             if self.inbox.wants().fields {
                 self.inbox.push(ClientEvent::Interim {
                     stream: StreamId(id),

@@ -11,7 +11,7 @@ use super::code;
 use super::connection::StreamError;
 use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
 use crate::event::Field;
-use crate::message::{is_name_in_lower_case, parse_content_length};
+use crate::message::{is_name_in_lower_case, is_relayed_value, parse_content_length};
 use crate::section;
 
 /// Upper bounds on what QPACK adds to a section and to each of its fields: a two-byte prefix, and three integers.
@@ -188,7 +188,7 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), Malfo
     for header in &others {
         let name = header.name();
         let is_fine = is_name_in_lower_case(name)
-            && is_text(header.value())
+            && is_relayed_value(header.value())
             && !is_of_one_hop(name)
             && (name != b"te" || header.value() == b"trailers");
         if !is_fine {
@@ -205,12 +205,6 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), Malfo
     let pairs = others.iter().map(|header| (header.name(), header.value()));
     let fields = section::build_section(pairs);
     Ok((headers, RegularFields { fields, length }))
-}
-
-/// Whether all characters are allowed in a field value (RFC 9110, section 5.5; RFC 9114, section 10.3).
-fn is_text(value: &[u8]) -> bool {
-    let is_fine = |fine, b: &u8| fine & ((*b >= b' ') & (*b != 0x7f) | (*b == b'\t'));
-    value.iter().fold(true, is_fine)
 }
 
 /// Whether all characters are allowed between blanks in a line of HTTP/1.1.
@@ -265,7 +259,8 @@ mod tests {
         ];
         for (right, added) in [
             (true, ("a", "b")),
-            (true, ("a", " \t\u{e9}")),
+            (true, ("a", "b \t\u{e9}")),
+            (true, ("a", "")),
             (true, ("te", "trailers")),
             (true, ("host", "a")),
             (false, (":method", "GET")),
@@ -276,6 +271,8 @@ mod tests {
             (false, ("a:", "x")),
             (false, ("a", "x\r\nb: y")),
             (false, ("a", "\0")),
+            (false, ("a", " b")),
+            (false, ("a", "b\t")),
             (false, ("te", "gzip")),
             (false, ("host", "b")),
             (false, ("content-length", "-1")),

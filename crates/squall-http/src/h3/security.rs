@@ -2,7 +2,8 @@
 //!
 //! A configuration is built once and shared by all connections of a client or server, because building one parses
 //! certificates. QUIC supports only TLS 1.3 (RFC 9001, section 4.2), whose ciphers BoringSSL does not let us choose,
-//! and it has no TLS records. So of the TLS settings only `max_version` and `resumption` matter.
+//! and it has no TLS records. So of the TLS settings only `max_version`, `groups` and `resumption`
+//! matter.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,7 +86,9 @@ fn context(tls: &TlsSettings) -> Result<SslContextBuilder, SetupError> {
     if tls.max_version < TlsVersion::Tls13 {
         return Err(SetupError::TlsVersion(tls.max_version));
     }
-    Ok(SslContext::builder(SslMethod::tls())?)
+    let mut builder = SslContext::builder(SslMethod::tls())?;
+    tls::set_groups(&mut builder, tls)?;
+    Ok(builder)
 }
 
 fn config(

@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use squall_base::plan::message::{
-    MAX_HEADERS, MAX_HEADERS_BYTES, header_bytes, is_header_name, is_header_value, reservation,
+    MAX_HEADERS, MAX_HEADERS_BYTES, Reservation, fields_sent, header_bytes, is_header_name,
+    is_header_value, reservation,
 };
 use squall_nghttp2::HeaderBlock;
 
@@ -13,21 +14,38 @@ use crate::event::Field;
 use crate::h1::CHUNKED_LINE;
 use crate::section;
 
-/// Checks every field individually, then their number and total length.
-pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
+/// Checks every field of a request individually, then their number and total length.
+pub(super) fn check_request(headers: &[(String, String)]) -> Result<(), MessageError> {
+    check(headers, reservation)
+}
+
+/// The same for a response, which has no `te` (RFC 9110, section 10.1.4).
+pub(super) fn check_response(headers: &[(String, String)]) -> Result<(), MessageError> {
+    check(headers, |name, value| match name {
+        "te" => Some(Reservation::Connection),
+        _ => reservation(name, value),
+    })
+}
+
+fn check(
+    headers: &[(String, String)],
+    reservation: impl Fn(&str, &str) -> Option<Reservation>,
+) -> Result<(), MessageError> {
     for (name, value) in headers {
         if !is_header_name(name) {
             return Err(MessageError::HeaderName(name.clone()));
         }
-        if reservation(name).is_some() {
-            return Err(MessageError::ReservedHeader(name.clone()));
+        if let Some(reservation) = reservation(name, value) {
+            let name = name.clone();
+            return Err(MessageError::ReservedHeader { name, reservation });
         }
         if !is_header_value(value) {
             return Err(MessageError::HeaderValue(name.clone()));
         }
     }
-    if headers.len() > MAX_HEADERS {
-        return Err(MessageError::TooManyHeaders(headers.len()));
+    let count = fields_sent(headers);
+    if count > MAX_HEADERS {
+        return Err(MessageError::TooManyHeaders(count));
     }
     let bytes = headers
         .iter()
@@ -51,8 +69,9 @@ pub(super) fn check_relayed(fields: &[Field]) -> Result<(), MessageError> {
         if !is_relayed_value(value) {
             return Err(MessageError::HeaderValue(words()));
         }
-        if is_reserved(name) && !matches!((name, value), (b"te", b"trailers")) {
-            return Err(MessageError::ReservedHeader(words()));
+        if let Some(reservation) = relayed_reservation(name, value) {
+            let name = words();
+            return Err(MessageError::ReservedHeader { name, reservation });
         }
     }
     Ok(())
@@ -87,20 +106,17 @@ pub(crate) fn is_relayed_value(value: &[u8]) -> bool {
     are_fine && !is_blank(value.first()) && !is_blank(value.last())
 }
 
-/// Whether the plan reserves the name; except `trailer`, which is relayed.
-fn is_reserved(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"content-length"
-            | b"host"
-            | b"transfer-encoding"
-            | b"connection"
-            | b"http2-settings"
-            | b"keep-alive"
-            | b"proxy-connection"
-            | b"te"
-            | b"upgrade"
-    )
+/// `reservation` of a relayed field; `trailer` is relayed.
+fn relayed_reservation(name: &[u8], value: &[u8]) -> Option<Reservation> {
+    match name {
+        b"te" if value == b"trailers" => None,
+        b"te" => Some(Reservation::TransferCodings),
+        b"content-length" | b"host" | b"transfer-encoding" => Some(Reservation::Engine),
+        b"connection" | b"http2-settings" | b"keep-alive" | b"proxy-connection" | b"upgrade" => {
+            Some(Reservation::Connection)
+        }
+        _ => None,
+    }
 }
 
 /// Converts fields to their stored form.
@@ -187,8 +203,11 @@ mod tests {
                      proxy-connection te upgrade accept x"
                 .split(' ')
         {
-            let is_passed_on = name == "trailer" || reservation(name).is_none();
-            assert_eq!(!is_reserved(name.as_bytes()), is_passed_on, "{name}");
+            for value in ["x", "trailers"] {
+                let of_plan = reservation(name, value).filter(|_| name != "trailer");
+                let of_relayed = relayed_reservation(name.as_bytes(), value.as_bytes());
+                assert_eq!(of_relayed, of_plan, "{name}: {value}");
+            }
         }
     }
 

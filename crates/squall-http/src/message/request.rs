@@ -15,6 +15,7 @@ use crate::error::MessageError;
 use crate::event::Field;
 use crate::h1::{MAX_FIELDS, MAX_HEAD_BYTES};
 use crate::section;
+use crate::values::grpc;
 
 /// The longest authority: a host name of 253 characters (RFC 1035, section 2.3.4, without its final dot) and a port.
 const MAX_AUTHORITY_LEN_BYTES: usize = 259;
@@ -87,7 +88,7 @@ pub struct RequestLine {
 
 impl Request {
     /// A request of `method` for `target` (a path and query, or `*` for OPTIONS) at `authority`. Names of `headers`
-    /// must be in lower case; `host`, `content-length` and hop-by-hop fields are added here.
+    /// must be in lower case; `host`, `content-length` and hop-by-hop fields are added here, but for `te: trailers`.
     /// [`squall_base::plan::message`] documents what a message may contain.
     ///
     /// A content-length is sent with every body and with every POST, PUT and PATCH (RFC 9110, section 8.6).
@@ -99,7 +100,7 @@ impl Request {
         headers: &[(String, String)],
         body: impl Into<Body>,
     ) -> Result<Request, MessageError> {
-        fields::check(headers)?;
+        fields::check_request(headers)?;
         let line = RequestLine {
             method: method.to_owned(),
             scheme,
@@ -128,8 +129,8 @@ impl Request {
     /// already has one, or no room for another field. Each copy is serialised separately, because its field is unique.
     pub fn traced(&self, request: u64) -> Option<Request> {
         let has_one = |field: &Field| *field.name == *TRACEPARENT.as_bytes();
-        // `host` is a field too.
-        let has_room = self.fields.len() + 2 <= MAX_FIELDS;
+        // `host` is a field too, and so is the `connection` that accompanies `te`.
+        let has_room = self.fields.len() + 2 + usize::from(self.has_te()) <= MAX_FIELDS;
         if !has_room || self.fields.iter().any(has_one) {
             return None;
         }
@@ -169,6 +170,9 @@ impl Request {
         if !is_authority(&authority) {
             return Err(MessageError::Authority(authority));
         }
+        if target.len() > MAX_TARGET_LEN_BYTES {
+            return Err(MessageError::TargetTooLong(target.len()));
+        }
         if !is_target(&target) && (method.as_str(), target.as_str()) != ("OPTIONS", "*") {
             return Err(MessageError::Target(target));
         }
@@ -202,6 +206,22 @@ impl Request {
     /// Whether its response has no body regardless of its header fields.
     pub(crate) fn is_head(&self) -> bool {
         self.method == "HEAD"
+    }
+
+    /// Whether it is a gRPC call, by its content type.
+    pub fn is_grpc(&self) -> bool {
+        grpc::has_grpc_type(&self.fields)
+    }
+
+    /// Whether the server is asked for a 100 (Continue) before the body is sent (RFC 9110, section 10.1.1).
+    pub fn expects_continue(&self) -> bool {
+        self.fields.iter().any(|field| {
+            *field.name == *b"expect" && field.value.eq_ignore_ascii_case(b"100-continue")
+        })
+    }
+
+    fn has_te(&self) -> bool {
+        self.fields.iter().any(|field| *field.name == *b"te")
     }
 
     /// All fields, pseudo-header fields first, as HTTP/2 and HTTP/3 send them.
@@ -241,7 +261,7 @@ impl Request {
             }
             start.extend_from_slice(b"\r\n");
             fields::write_lines(&mut start, others);
-            if others.iter().any(|field| *field.name == *b"te") {
+            if self.has_te() {
                 // RFC 9110, section 10.1.4.
                 start.extend_from_slice(b"connection: te\r\n");
             }
@@ -300,6 +320,77 @@ mod tests {
             "POST /a?b HTTP/1.1\r\nhost: server:80\r\naccept: */*\r\ncontent-length: 2\r\n\r\nhi"
         );
         assert_eq!(request.h2().len(), 6);
+    }
+
+    /// RFC 9110, section 10.1.4; RFC 9113, section 8.2.2.
+    #[test]
+    fn acceptance_of_trailers_is_sent_over_every_protocol() {
+        let request = request("POST", "a", "/", ("te", "trailers")).unwrap();
+        let text = String::from_utf8_lossy(request.h1().piece_from(0)).into_owned();
+        assert_eq!(
+            text,
+            "POST / HTTP/1.1\r\nhost: a\r\nte: trailers\r\nconnection: te\r\ncontent-length: 2\r\n\r\nhi"
+        );
+        let mut fields = request.pairs();
+        assert!(fields.any(|field| matches!(field, (b"te", b"trailers"))));
+        assert!(!request.pairs().any(|(name, _)| *name == *b"connection"));
+    }
+
+    #[test]
+    fn refusals_of_headers_state_the_reason() {
+        for (name, reason) in [
+            ("host", "is set by the protocol"),
+            ("content-length", "is set by the protocol"),
+            ("transfer-encoding", "is set by the protocol"),
+            ("trailer", "announces trailers"),
+            ("connection", "concerns a single connection"),
+            ("upgrade", "concerns a single connection"),
+            ("te", "can only be \"trailers\""),
+        ] {
+            let error = request("GET", "a", "/", (name, "x")).unwrap_err();
+            let start = format!("the header {name:?} {reason}");
+            assert!(error.to_string().starts_with(&start), "{error}");
+        }
+    }
+
+    #[test]
+    fn refusals_of_long_texts_do_not_repeat_them() {
+        let long = |start: &str| start.to_owned() + &"x".repeat(8_000);
+        let said = |method: &str, authority: &str, target: &str| {
+            let error = request(method, authority, target, ("accept", "*/*")).unwrap_err();
+            error.to_string()
+        };
+        let too_long = said("GET", "a", &long("/"));
+        assert!(
+            too_long.contains("8001 bytes: expected at most 8000"),
+            "{too_long}"
+        );
+        let not_ascii = said("GET", "a", &("/\u{e9}".to_owned() + &"x".repeat(7_000)));
+        assert!(not_ascii.contains("visible ASCII"), "{not_ascii}");
+        for said in [
+            too_long,
+            not_ascii,
+            said(&long("G"), "a", "/"),
+            said("GET", &long("a"), "/"),
+        ] {
+            assert!(said.len() < 200, "{said}");
+        }
+    }
+
+    /// Our HTTP/1.1 server would otherwise refuse a message that HTTP/2 carries.
+    #[test]
+    fn te_takes_the_room_of_two_headers() {
+        let mut headers = vec![("x".to_owned(), String::new()); MAX_HEADERS - 2];
+        headers.push(("te".to_owned(), "trailers".to_owned()));
+        let new = |headers: &[(String, String)]| {
+            Request::new("POST", Scheme::Http, "a", "/", headers, Body::EMPTY)
+        };
+        assert!(new(&headers).unwrap().traced(7).is_none());
+        headers.push(("x".to_owned(), String::new()));
+        assert_eq!(
+            new(&headers).unwrap_err(),
+            MessageError::TooManyHeaders(MAX_HEADERS + 1)
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Response {
         headers: &[(String, String)],
         body: impl Into<Body>,
     ) -> Result<Response, MessageError> {
-        fields::check(headers)?;
+        fields::check_response(headers)?;
         Response::of(status, fields::owned_fields(headers), body.into())
     }
 
@@ -161,6 +161,11 @@ mod tests {
                 "{status}"
             );
         }
+        let te = [("te".to_owned(), "trailers".to_owned())];
+        assert!(
+            Response::new(200, &te, Body::EMPTY).is_err(),
+            "te is a field of requests"
+        );
         let many = vec![("x".to_owned(), String::new()); MAX_HEADERS + 1];
         assert_eq!(
             Response::new(200, &many, Body::EMPTY).unwrap_err(),

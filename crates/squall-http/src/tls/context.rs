@@ -12,16 +12,32 @@ use boring::error::ErrorStack;
 use boring::ex_data::Index;
 use boring::ssl::{
     AlpnError, Ssl, SslContext, SslContextBuilder, SslMethod, SslOptions, SslRef,
-    SslSessionCacheMode, SslSessionRef, SslVerifyMode, SslVersion,
+    SslSessionCacheMode, SslSessionRef, SslSignatureAlgorithm, SslVerifyMode, SslVersion,
 };
 use boring::x509::X509;
 use boring::x509::verify::X509VerifyFlags;
-use squall_base::plan::{RecordSizes, TlsSettings, TlsVersion};
+use squall_base::plan::{RecordSizes, TlsGroup, TlsSettings, TlsVersion};
 
 use super::error::SetupError;
 use super::identity::Identity;
 use super::sizes;
 use super::tickets::Tickets;
+
+/// The signatures that a client accepts from servers: those of BoringSSL's default, and those of keys on P-521 and of
+/// Ed25519, which other clients accept, too.
+const ACCEPTED_SIGNATURES: [SslSignatureAlgorithm; 11] = [
+    SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256,
+    SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256,
+    SslSignatureAlgorithm::RSA_PKCS1_SHA256,
+    SslSignatureAlgorithm::ECDSA_SECP384R1_SHA384,
+    SslSignatureAlgorithm::RSA_PSS_RSAE_SHA384,
+    SslSignatureAlgorithm::RSA_PKCS1_SHA384,
+    SslSignatureAlgorithm::ED25519,
+    SslSignatureAlgorithm::ECDSA_SECP521R1_SHA512,
+    SslSignatureAlgorithm::RSA_PSS_RSAE_SHA512,
+    SslSignatureAlgorithm::RSA_PKCS1_SHA512,
+    SslSignatureAlgorithm::RSA_PKCS1_SHA1,
+];
 
 /// The certificates that a client trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +57,7 @@ impl Trust {
     /// # Errors
     /// [`SetupError::NoRoots`], or an error from BoringSSL.
     pub fn install(&self, builder: &mut SslContextBuilder) -> Result<(), SetupError> {
+        builder.set_verify_algorithm_prefs(&ACCEPTED_SIGNATURES)?;
         match self {
             Trust::Anyone => {
                 builder.set_verify(SslVerifyMode::NONE);
@@ -297,12 +314,24 @@ fn builder(settings: &TlsSettings) -> Result<SslContextBuilder, SetupError> {
     if let Some(list) = &settings.ciphers {
         set_ciphers(&mut builder, list)?;
     }
+    set_groups(&mut builder, settings)?;
     if !settings.resumption {
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
         builder.set_options(SslOptions::NO_TICKET);
     }
     builder.set_keylog_callback(store_key_line);
     Ok(builder)
+}
+
+/// Sets the groups of the key exchange. BoringSSL's default lacks P-521, without which a client of TLS 1.2 accepts no
+/// certificate with such a key (RFC 8422, section 5.1.1).
+pub(crate) fn set_groups(
+    builder: &mut SslContextBuilder,
+    settings: &TlsSettings,
+) -> Result<(), ErrorStack> {
+    let groups = settings.groups.as_deref().unwrap_or(&TlsGroup::ALL);
+    let names: Vec<&str> = groups.iter().map(|group| group.name()).collect();
+    builder.set_curves_list(&names.join(":"))
 }
 
 fn version(version: TlsVersion) -> SslVersion {

@@ -30,8 +30,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use context::set_server_name;
 pub use context::{ClientContext, OfferSession, ServerContext, Trust};
+pub(crate) use context::{set_groups, set_server_name};
 pub use error::{Alert, IdentityError, SetupError, TlsError};
 pub use identity::{Identity, Validity};
 pub use records::{Record, RecordLocation};

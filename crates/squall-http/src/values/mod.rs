@@ -1,7 +1,8 @@
-//! Structured values of fields and targets: Alt-Svc, Range, percent-encoding.
+//! Structured values of fields and targets: Alt-Svc, gRPC's status, Range, percent-encoding.
 //!
 //! These modules only parse; the engines use none of it. `fuzz/src/drive_values.rs` states what holds for any input.
 
 pub mod alt_svc;
+pub mod grpc;
 pub mod percent;
 pub mod range;

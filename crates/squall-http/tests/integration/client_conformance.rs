@@ -167,11 +167,6 @@ fn valid_responses_are_reported() {
             ],
             Answered(200, 3),
         ),
-        (
-            "a field that cannot be is left out",
-            vec![head(END, &[ok(), field("X-Upper", "1"), field("x", " y")])],
-            Answered(200, 0),
-        ),
     ]);
 }
 
@@ -228,6 +223,44 @@ fn malformed_heads_are_stream_errors() {
             "trailers that go on",
             vec![head(0, &[ok()]), head(0, &[field("x", "y")])],
             Stream(PROTOCOL_ERROR),
+        ),
+    ]);
+}
+
+#[test]
+fn invalid_fields_are_stream_errors() {
+    let bad = |case, name: &str, value: &str| {
+        let fields = [OK.to_vec(), field(name, value)];
+        (case, vec![head(END, &fields)], Stream(PROTOCOL_ERROR))
+    };
+    let trailer = head(END, &[field("x", "\0")]);
+    check(vec![
+        bad("an upper-case name", "X-Upper", "1"),
+        bad("a colon in a name", "x:", "1"),
+        bad("a line end in a value", "x", "1\r\ny: 2"),
+        bad("a blank before a value", "x", " y"),
+        bad("a blank after a value", "x", "y\t"),
+        (
+            "a NUL in a trailer",
+            vec![head(0, &[OK.to_vec()]), trailer],
+            Stream(PROTOCOL_ERROR),
+        ),
+    ]);
+}
+
+#[test]
+fn interim_responses_are_limited() {
+    let interims = |count| vec![head(0, &[status("103")]); count];
+    check(vec![
+        (
+            "100 interim responses",
+            [interims(100), vec![ok(END)]].concat(),
+            Answered(200, 0),
+        ),
+        (
+            "101 interim responses",
+            interims(101),
+            Connection(ENHANCE_YOUR_CALM),
         ),
     ]);
 }

@@ -485,6 +485,32 @@ fn malformed_requests_are_connection_errors() {
 }
 
 #[test]
+fn invalid_fields_are_stream_errors() {
+    let bad = Stream(PROTOCOL_ERROR);
+    let trailer = |name, value| frame(HEADERS, WHOLE | END, 1, &field(name, value));
+    check(vec![
+        ("a blank in a name", vec![with(END, "x y", "z")], bad),
+        ("a colon in a name", vec![with(END, "x:", "z")], bad),
+        ("no name", vec![with(END, "", "z")], bad),
+        (
+            "a line end in a value",
+            vec![with(END, "x", "y\r\nz: a")],
+            bad,
+        ),
+        ("a NUL in a value", vec![with(END, "x", "\0")], bad),
+        ("a blank before a value", vec![with(END, "x", " y")], bad),
+        ("a blank after a value", vec![with(END, "x", "y\t")], bad),
+        (
+            "blanks inside a value",
+            vec![with(END, "x", "y \t z")],
+            Fine,
+        ),
+        ("no value", vec![with(END, "x", "")], Fine),
+        ("a NUL in a trailer", vec![post(1), trailer("x", "\0")], bad),
+    ]);
+}
+
+#[test]
 fn a_wrong_preface_or_missing_settings_end_the_connection() {
     let mut inbox = Inbox::default();
     for bytes in [

@@ -367,13 +367,13 @@ fn a_client_ends_the_connection_with_its_last_request() {
     let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     client.receive(ok, &mut inbox).unwrap();
     client.submit(&post(b"x".to_vec())).unwrap();
-    assert!(!client.is_open());
+    assert!(client.is_open() && !client.is_ready());
     assert_eq!(
         sent(&mut client, 3, &mut inbox),
         b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nconnection: close\r\n\r\nx"
     );
     client.receive(ok, &mut inbox).unwrap();
-    assert_eq!(client.in_flight(), 0);
+    assert_eq!((client.in_flight(), client.is_open()), (0, false));
     let refused = client.submit(&post(Body::EMPTY));
     assert_eq!(refused, Err(SubmitError::Closed));
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use squall_base::plan::Http1Settings;
 use squall_http::{
-    ChunkError, ClientEvent, ConnectionError, Engine, Inbox, Request, RespondError, Response,
-    Scheme, ServerEvent, StreamId, SubmitError, h1,
+    ChunkError, ClientEvent, ConnectionError, Engine, Field, Inbox, InboxOptions, Request,
+    RespondError, Response, Scheme, ServerEvent, StreamId, SubmitError, h1,
 };
 
 const STREAM: StreamId = StreamId(0);
@@ -220,6 +220,37 @@ fn a_response_without_length_lasts_until_the_connection_ends() {
 }
 
 #[test]
+fn folded_fields_of_a_response_are_unfolded_however_it_is_split() {
+    let text = "HTTP/1.1 200 OK\r\nx-fold: a\r\n  b\r\n\tc\r\ntransfer-encoding:\r\n chunked\r\n\r\n\
+        2\r\nhi\r\n0\r\nx-end: d\r\n e\r\n\r\n";
+    let wants = InboxOptions {
+        fields: true,
+        ..InboxOptions::default()
+    };
+    for at in 0..text.len() {
+        let mut client = client("GET");
+        let mut inbox = Inbox::new(wants);
+        let (left, right) = text.split_at(at);
+        for piece in [left, right] {
+            client.receive(piece.as_bytes(), &mut inbox).unwrap();
+        }
+        let fields = vec![
+            Field::new("x-fold", "a b c"),
+            Field::new("transfer-encoding", "chunked"),
+        ];
+        let headers = ClientEvent::ResponseHeaders {
+            stream: STREAM,
+            status: 200,
+            fields,
+        };
+        assert_eq!(inbox.events[1], headers, "split at {at}");
+        let trailers = (STREAM, vec![Field::new("x-end", "d e")]);
+        assert_eq!(inbox.trailers, [trailers], "split at {at}");
+        assert!(client.is_ready());
+    }
+}
+
+#[test]
 fn malformed_responses_are_errors() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000));
     for (text, error) in [
@@ -234,6 +265,10 @@ fn malformed_responses_are_errors() {
         (
             "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
             ConnectionError::BodyLength,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\n x: y\r\ncontent-length: 0\r\n\r\n",
+            ConnectionError::Head(httparse::Error::HeaderName),
         ),
         (
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",

@@ -7,7 +7,7 @@ use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Client;
-use squall_http::{ClientEvent, Engine, Inbox, ServerEvent, StreamId, StreamIo};
+use squall_http::{ClientEvent, Engine, Inbox, ServerEvent, StreamId, StreamIo, SubmitError};
 
 use crate::common::h2::{H2Pair, frame, streamed_request, streamed_response};
 use crate::common::{self, request, response};
@@ -116,6 +116,31 @@ fn data_frames_of_streamed_bodies_have_the_configured_size() {
         let lengths: Vec<u64> = data.map(|frame| frame.length).collect();
         assert_eq!(lengths, [SIZE as u64; 3], "{way:?}");
     }
+}
+
+#[test]
+fn a_client_takes_only_the_configured_number_of_requests() {
+    let client = Http2Settings {
+        requests_per_connection: Some(2),
+        ..Http2Settings::default()
+    };
+    let mut pair = H2Pair::new(&client, &Http2Settings::default());
+    pair.settle();
+    for is_last in [false, true] {
+        let stream = pair.submit(&request("GET", 0));
+        pair.settle();
+        // The last request keeps the connection open, but no other one may follow it.
+        assert!(pair.client.is_open());
+        assert_eq!(pair.client.is_ready(), !is_last);
+        pair.server.respond(stream, &response(200, 10)).unwrap();
+        pair.settle();
+        assert_eq!(
+            (pair.client.in_flight(), pair.client.is_open()),
+            (0, !is_last)
+        );
+    }
+    let refused = pair.client.submit(&request("GET", 0));
+    assert_eq!(refused, Err(SubmitError::Closed));
 }
 
 #[test]

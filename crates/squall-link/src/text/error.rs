@@ -3,6 +3,7 @@
 //!
 //! It does not find mistakes: `words` and its callers do.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use squall_base::ParseQuantityError;
@@ -91,16 +92,16 @@ impl fmt::Display for TextError {
 
 impl Mistake {
     /// What is wrong with a quantity, and what is expected instead.
-    pub(super) fn of(error: ParseQuantityError) -> (Mistake, &'static str) {
+    pub(super) fn of(error: ParseQuantityError) -> (Mistake, Cow<'static, str>) {
         match error {
-            ParseQuantityError::NotANumber { expected, .. } => (Mistake::NotANumber, expected),
-            ParseQuantityError::Unit { unit, expected, .. } if unit.is_empty() => {
-                (Mistake::NoUnit, expected)
+            ParseQuantityError::NotANumber { expected, .. } => {
+                (Mistake::NotANumber, expected.into())
             }
+            ParseQuantityError::NoUnit { expected, .. } => (Mistake::NoUnit, expected.into()),
             ParseQuantityError::Unit { unit, expected, .. } => {
-                (Mistake::UnknownUnit { unit }, expected)
+                (Mistake::UnknownUnit { unit }, expected.into())
             }
-            ParseQuantityError::Range { expected, .. } => (Mistake::OutOfRange, expected),
+            ParseQuantityError::Range { expected, .. } => (Mistake::OutOfRange, expected.into()),
         }
     }
 }

@@ -171,7 +171,8 @@ fn size(words: &mut Words<'_>, what: &str) -> Result<u64, TextError> {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
-        return Err(words.wrong(Mistake::NoUnit, what));
+        let expected = format!("{what}: \"{word}KiB\", for example");
+        return Err(words.wrong(Mistake::NoUnit, &expected));
     }
     let bytes: Bytes = match word.strip_suffix('k') {
         Some(kibibytes) => words.quantity_of(&format!("{kibibytes}KiB"))?,

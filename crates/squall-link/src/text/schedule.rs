@@ -5,6 +5,7 @@
 
 use squall_base::Duration;
 use squall_base::record::Direction;
+use squall_base::text::without_bom;
 
 use super::error::{Mistake, TextError};
 use super::words::Words;
@@ -15,7 +16,7 @@ const EXAMPLE: &str = "at 10s: loss 3%";
 
 pub(super) fn read(text: &str, traces: &mut Traces<'_>) -> Result<Vec<Change>, TextError> {
     let mut changes: Vec<Change> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    for (index, line) in without_bom(text).lines().enumerate() {
         let line = without_comment(line);
         if !line.trim().is_empty() {
             let last = changes.last().map_or(Duration::ZERO, |change| change.at);

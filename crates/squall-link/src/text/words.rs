@@ -166,7 +166,7 @@ impl<'t> Words<'t> {
     {
         text.parse().map_err(|error| {
             let (mistake, expected) = Mistake::of(error);
-            self.wrong(mistake, expected)
+            self.wrong(mistake, &expected)
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use nix::errno::Errno;
 use squall_base::Bytes;
@@ -12,10 +13,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// The kernel does not have, or does not allow, this congestion control.
-    #[error("cannot use TCP congestion control {name}: {source}. {}", congestion_control_advice(name, *source))]
+    #[error("cannot use TCP congestion control {name}: {source}. {}", congestion_control_advice(name, choices, *source))]
     CongestionControl {
         /// The requested name.
         name: String,
+        /// What there is instead, separated by spaces: what every user may set if the reason is a lack of rights,
+        /// otherwise what the kernel has. Empty if the kernel does not say.
+        choices: String,
         /// The error from the kernel.
         source: Errno,
     },
@@ -69,6 +73,14 @@ pub enum SocketError {
         reason: String,
         /// What to try.
         advice: &'static str,
+    },
+    /// No connection to a UNIX socket.
+    #[error("cannot connect to the UNIX socket {}: {source}", path.display())]
+    UnixSocket {
+        /// Its path.
+        path: PathBuf,
+        /// The error from the kernel; EAGAIN if the server's backlog is full.
+        source: io::Error,
     },
     /// A system call failed.
     #[error("cannot {action} {address}: {source}")]
@@ -133,15 +145,55 @@ impl SocketError {
 }
 
 /// A user without CAP_NET_ADMIN in the socket's namespace may use only the allowed ones (tcp(7)).
-fn congestion_control_advice(name: &str, refusal: Errno) -> String {
+fn congestion_control_advice(name: &str, choices: &str, refusal: Errno) -> String {
     match refusal {
-        Errno::EPERM => format!(
-            "Run as root, or allow it to everybody: add {name} to the list of \
-             `sysctl net.ipv4.tcp_allowed_congestion_control`"
+        // To write the list without what it already has would forbid that.
+        Errno::EPERM if choices.is_empty() => format!(
+            "Run as root, or add {name} to the list of `sysctl net.ipv4.tcp_allowed_congestion_control`"
         ),
-        _ => format!(
+        Errno::EPERM => format!(
+            "Every user may set: {choices}. Ask for one of these or for none (the kernel's default), or allow this one \
+             with `sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{choices} {name}\"`"
+        ),
+        _ if choices.is_empty() => format!(
             "See what there is with `sysctl net.ipv4.tcp_available_congestion_control`; load more with \
              `sudo modprobe tcp_{name}`"
         ),
+        _ => format!(
+            "The kernel has: {choices} (`sysctl net.ipv4.tcp_available_congestion_control`). Load more with \
+             `sudo modprobe tcp_{name}`"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_congestion_control_comes_with_the_allowed_ones_and_how_to_allow_it() {
+        let refused = |choices: &str, source| {
+            let error = SocketError::CongestionControl {
+                name: "cubic".to_owned(),
+                choices: choices.to_owned(),
+                source,
+            };
+            error.to_string()
+        };
+        let forbidden = refused("reno bbr", Errno::EPERM);
+        for part in [
+            "Every user may set: reno bbr. ",
+            "`sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno bbr cubic\"`",
+        ] {
+            assert!(forbidden.contains(part), "{forbidden}");
+        }
+        let missing = refused("reno bbr", Errno::ENOENT);
+        for part in ["The kernel has: reno bbr (", "`sudo modprobe tcp_cubic`"] {
+            assert!(missing.contains(part), "{missing}");
+        }
+        let unlisted = refused("", Errno::EPERM);
+        assert!(unlisted.contains("add cubic to the list"), "{unlisted}");
+        let unknown = refused("", Errno::ENOENT);
+        assert!(unknown.contains("See what there is"), "{unknown}");
     }
 }

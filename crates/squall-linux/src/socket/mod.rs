@@ -9,18 +9,19 @@ mod options;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, listen,
-    setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, UnixAddr, bind, connect,
+    getsockopt, listen, setsockopt, socket, sockopt,
 };
 use rustix::net::{RecvFlags, SendFlags};
 use squall_base::plan::TcpSettings;
 
 pub use error::SocketError;
 pub use options::{TcpOptions, read_back};
-pub(crate) use options::{check_local_port, set_buffers, set_local_ports};
+pub(crate) use options::{ask_for_receive_buffer, check_local_port, set_buffers, set_local_ports};
 
 /// The accept backlog; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
@@ -50,6 +51,23 @@ pub fn start_connect(
         check_local_port(local.port(), ports)?;
     }
     Ok(stream)
+}
+
+/// Connects to the UNIX socket at `path`, without a handshake: it is connected at once. The result is a `TcpStream`
+/// because stations only read, write and close it; it has neither addresses nor options of TCP.
+///
+/// # Errors
+/// [`SocketError::UnixSocket`].
+pub fn connect_unix(path: &Path) -> Result<TcpStream, SocketError> {
+    let failed = |errno: Errno| SocketError::UnixSocket {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(failed)?;
+    let address = UnixAddr::new(path).map_err(failed)?;
+    connect(fd.as_raw_fd(), &address).map_err(failed)?;
+    Ok(TcpStream::from(fd))
 }
 
 /// Listens on `address`, IPv4 or IPv6. Accepted sockets inherit all of `settings`, with one exception: a congestion control

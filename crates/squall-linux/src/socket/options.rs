@@ -13,6 +13,7 @@ use squall_base::plan::{PortRange, TcpSettings};
 use squall_base::{BitRate, Bytes, Duration};
 
 use super::{SocketError, congestion_control};
+use crate::sysctl;
 
 sockopt_impl!(
     /// TCP_NOTSENT_LOWAT, which nix lacks; 0 means the host's default.
@@ -46,6 +47,10 @@ sockopt_impl!(
 );
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// The congestion controls that every user may set.
+const ALLOWED_CONGESTION_CONTROLS: &str = "net.ipv4.tcp_allowed_congestion_control";
+/// Those that are compiled in or loaded.
+const AVAILABLE_CONGESTION_CONTROLS: &str = "net.ipv4.tcp_available_congestion_control";
 
 /// The options that the kernel actually uses for a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,13 +106,9 @@ pub(super) fn set(socket: &impl AsFd, settings: &TcpSettings) -> Result<(), Sock
         settings.no_delay.into(),
         "It is 0 or 1",
     ))?;
-    let name = &settings.congestion_control;
-    setsockopt(socket, sockopt::TcpCongestion, &name.into()).map_err(|source| {
-        SocketError::CongestionControl {
-            name: name.clone(),
-            source,
-        }
-    })?;
+    if let Some(name) = &settings.congestion_control {
+        set_congestion_control(socket, name)?;
+    }
     if let Some(bytes) = settings.notsent_lowat {
         set_notsent_lowat(socket, bytes)?;
     }
@@ -119,6 +120,20 @@ pub(super) fn set(socket: &impl AsFd, settings: &TcpSettings) -> Result<(), Sock
         Some(idle) => set_keep_alive(socket, idle),
         None => Ok(()),
     }
+}
+
+fn set_congestion_control(socket: &impl AsFd, name: &str) -> Result<(), SocketError> {
+    setsockopt(socket, sockopt::TcpCongestion, &name.into()).map_err(|source| {
+        let choices = match source {
+            Errno::EPERM => ALLOWED_CONGESTION_CONTROLS,
+            _ => AVAILABLE_CONGESTION_CONTROLS,
+        };
+        SocketError::CongestionControl {
+            name: name.to_owned(),
+            choices: sysctl::read(choices).unwrap_or_default(),
+            source,
+        }
+    })
 }
 
 fn refused(
@@ -269,6 +284,15 @@ pub(crate) fn set_buffers(
     }
 }
 
+/// Asks for a receive buffer of this size, for a reader that may be late. Without CAP_NET_ADMIN in the machine's first user
+/// namespace, which the owner of a host lacks, the kernel grants at most net.core.rmem_max; then a late reader loses more.
+pub(crate) fn ask_for_receive_buffer(socket: &impl AsFd, bytes: usize) {
+    if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
+        // A smaller buffer will do, and so will the usual one.
+        let _ = setsockopt(socket, sockopt::RcvBuf, &bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -299,14 +323,14 @@ mod tests {
     /// Only the one congestion control that every user may set everywhere.
     fn reno() -> TcpSettings {
         TcpSettings {
-            congestion_control: "reno".to_owned(),
+            congestion_control: Some("reno".to_owned()),
             ..TcpSettings::default()
         }
     }
 
     fn everything() -> TcpSettings {
         TcpSettings {
-            congestion_control: "reno".to_owned(),
+            congestion_control: Some("reno".to_owned()),
             no_delay: false,
             notsent_lowat: Some(Bytes::new(16_384)),
             send_buffer: Some(Bytes::new(50_000)),
@@ -338,19 +362,16 @@ mod tests {
 
     #[test]
     fn unset_options_keep_the_kernels_defaults() {
-        let settings = TcpSettings::default();
-        let listener = match start_listening(localhost(), &settings) {
-            Ok(listener) => listener,
-            Err(SocketError::CongestionControl { source, .. }) => {
-                println!("skipped: this user may not use cubic here: {source}");
-                return;
-            }
-            Err(error) => panic!("{error}"),
+        let settings = TcpSettings {
+            congestion_control: None,
+            ..TcpSettings::default()
         };
+        let listener = start_listening(localhost(), &settings).unwrap();
+        let default = sysctl::read("net.ipv4.tcp_congestion_control").unwrap();
         let (client, server, _listener) = connected(listener, &settings);
         for socket in [client, server] {
             let found = read_back(&socket).unwrap();
-            assert_eq!(found.congestion_control, "cubic");
+            assert_eq!(found.congestion_control, default);
             assert!(found.no_delay);
             assert_eq!((found.notsent_lowat, found.keep_alive), (None, None));
             assert_eq!(found.max_pacing_rate, None);
@@ -405,10 +426,9 @@ mod tests {
             pace.starts_with("cannot set SO_MAX_PACING_RATE to 0: "),
             "{pace}"
         );
-        let unknown = refusal(|tcp| tcp.congestion_control = "carrier_pigeon".to_owned());
-        let unprivileged = "add carrier_pigeon to the list";
+        let unknown = refusal(|tcp| tcp.congestion_control = Some("carrier_pigeon".to_owned()));
         assert!(
-            unknown.contains("modprobe tcp_carrier_pigeon") || unknown.contains(unprivileged),
+            unknown.contains("carrier_pigeon") && unknown.contains("reno"),
             "{unknown}"
         );
     }
@@ -458,6 +478,17 @@ mod tests {
             said.starts_with("cannot begin from the ports 1-2: ") && !error.lacks_port(),
             "{said}"
         );
+    }
+
+    #[test]
+    fn receive_buffer_for_a_late_reader_is_as_large_as_this_user_may_have() {
+        let socket = std::net::UdpSocket::bind(localhost()).unwrap();
+        ask_for_receive_buffer(&socket, 32 << 20);
+        let limit = sysctl::read("net.core.rmem_max").unwrap();
+        let limit: usize = limit.parse().unwrap();
+        // What the kernel tells is doubled.
+        let given = getsockopt(&socket, sockopt::RcvBuf).unwrap() / 2;
+        assert!(given >= limit.min(32 << 20), "{given} of {limit}");
     }
 
     #[test]

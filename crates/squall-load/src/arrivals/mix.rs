@@ -1,54 +1,63 @@
-//! What each request of a load asks for. The draw depends only on the request's number, so the thread count does not change
-//! it.
+//! What each request of a load asks for: the caller's requests in order, or one by chance. It depends only on the request's
+//! number, so the thread count does not change it.
 
 use squall_base::plan::Mix;
 use squall_base::splitmix::splitmix64;
 
-/// A mix, prepared for drawing.
+/// A mix, prepared for use.
 #[derive(Clone, Debug)]
-pub(super) struct Draw {
-    /// Cumulative sums of the weights; empty if there is nothing to choose from.
-    sums: Vec<u64>,
-    /// What every request asks for in that case.
-    only: u32,
-    seed: u64,
+pub(super) enum Draw {
+    /// Every request asks for this one.
+    Only(u32),
+    /// Request n asks for number n modulo this count.
+    InOrder(u64),
+    /// Request n asks for what the `n`-th output of the seed falls on.
+    Random {
+        /// Cumulative sums of the weights.
+        sums: Vec<u64>,
+        seed: u64,
+    },
 }
 
 impl Draw {
     pub(super) fn new(mix: &Mix, seed: u64) -> Draw {
-        let add = |sum: &mut u64, weight: &u32| {
-            *sum += u64::from(*weight);
-            Some(*sum)
+        let weights = match mix {
+            Mix::InOrder(count) => return Draw::InOrder(u64::from(count.get())),
+            Mix::Drawn(weights) => weights.as_slice(),
         };
         let positive = |weight: &u32| *weight > 0;
-        let weights = mix.weights();
-        let first = weights.iter().position(positive).unwrap_or(0);
-        let has_choice = weights.iter().copied().filter(|w| positive(w)).count() > 1;
-        Draw {
-            sums: if has_choice {
-                weights.iter().scan(0, add).collect()
-            } else {
-                Vec::new()
-            },
-            only: first as u32,
-            seed,
+        if weights.iter().copied().filter(|w| positive(w)).count() > 1 {
+            let add = |sum: &mut u64, weight: &u32| {
+                *sum += u64::from(*weight);
+                Some(*sum)
+            };
+            let sums = weights.iter().scan(0, add).collect();
+            Draw::Random { sums, seed }
+        } else {
+            Draw::Only(weights.iter().position(positive).unwrap_or(0) as u32)
         }
     }
 
     /// What request `n` asks for.
     pub(super) fn what(&self, n: u64) -> u32 {
-        let Some(sum) = self.sums.last() else {
-            return self.only;
-        };
-        // The high half of the product: each number below the sum comes from 2^64 / sum of the generator's outputs, give or
-        // take one.
-        let drawn = (u128::from(splitmix64(self.seed, n)) * u128::from(*sum)) >> 64;
-        self.sums.partition_point(|sum| u128::from(*sum) <= drawn) as u32
+        match self {
+            Draw::Only(what) => *what,
+            Draw::InOrder(count) => (n % count) as u32,
+            Draw::Random { sums, seed } => {
+                let sum = sums.last().copied().unwrap_or(0);
+                // The high half of the product: each number below the sum comes from 2^64 / sum of the generator's
+                // outputs, give or take one.
+                let drawn = (u128::from(splitmix64(*seed, n)) * u128::from(sum)) >> 64;
+                sums.partition_point(|sum| u128::from(*sum) <= drawn) as u32
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
 
     #[test]
@@ -67,6 +76,16 @@ mod tests {
                 (count - expected).abs() <= 707 * expected.signum(),
                 "{counts:?}"
             );
+        }
+    }
+
+    #[test]
+    fn requests_in_order_start_again_after_the_last() {
+        let six = NonZeroU32::new(6).unwrap();
+        for seed in [0, 5] {
+            let draw = Draw::new(&Mix::InOrder(six), seed);
+            let asked: Vec<u32> = (0..8).map(|n| draw.what(n)).collect();
+            assert_eq!(asked, [0, 1, 2, 3, 4, 5, 0, 1]);
         }
     }
 

@@ -207,6 +207,10 @@ impl Connection {
         let traffic = &mut self.halves.of_mut(context.way).traffic;
         traffic.packets += 1;
         traffic.bytes += datagram.payload_bytes as u64;
+        let cut_bytes = datagram
+            .payload_bytes
+            .saturating_sub(datagram.payload.len());
+        traffic.cut_bytes += cut_bytes as u64;
         let mut rest = datagram.payload;
         while !self.is_over
             && let Some((packet, behind)) = next_packet(rest)
@@ -611,6 +615,17 @@ impl Connection {
         } else {
             self.unread.take()
         };
+        let is_cut = Way::ALL
+            .iter()
+            .any(|way| self.halves.of(*way).traffic.cut_bytes > 0);
+        // A packet that is not whole cannot be decrypted.
+        let failed = matches!(
+            self.record.opaque,
+            None | Some(OpaqueReason::BeganBefore | OpaqueReason::Gap | OpaqueReason::Undeciphered)
+        );
+        if is_cut && failed {
+            self.record.opaque = Some(OpaqueReason::Snaplen);
+        }
         self.record.from_client = self.halves.of(self.client).traffic;
         self.record.from_server = self.halves.of(opposite(self.client)).traffic;
         self.record.tls = Some(self.handshake.facts.clone());

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use squall_base::text::without_bom;
+
 /// The random of a connection's first ClientHello, by which its secrets are found.
 pub(crate) type ClientRandom = [u8; 32];
 
@@ -35,7 +37,8 @@ impl KeyLog {
     }
 
     fn add_line(&mut self, line: &str) -> Option<()> {
-        let mut words = line.split_ascii_whitespace();
+        // Logs that were concatenated may have a mark at each of their beginnings.
+        let mut words = without_bom(line).split_ascii_whitespace();
         let (label, random, secret) = (words.next()?, words.next()?, words.next()?);
         let random: ClientRandom = bytes(random)?.try_into().ok()?;
         // SHA-384 secrets and the master secret have 48 bytes; none is longer than SHA-512's 64.
@@ -94,5 +97,17 @@ mod tests {
         assert_eq!(secrets.server_traffic.as_deref(), Some(&[3][..]));
         assert!(secrets.client_traffic.is_none());
         assert!(log.find(&[0; 32]).is_none());
+    }
+
+    #[test]
+    fn line_behind_a_byte_order_mark_is_read() {
+        let random = "ab".repeat(32);
+        let text = format!(
+            "\u{feff}CLIENT_RANDOM {random} 01\n\u{feff}SERVER_TRAFFIC_SECRET_0 {random} 02\n"
+        );
+        let mut log = KeyLog::default();
+        assert_eq!(log.add(&text), 2);
+        let secrets = log.find(&[0xab; 32]).unwrap();
+        assert_eq!(secrets.master.as_deref(), Some(&[1][..]));
     }
 }

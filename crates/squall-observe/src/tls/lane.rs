@@ -88,6 +88,8 @@ impl TlsHalf {
     ) -> Option<usize> {
         if self.partial_record.is_empty() {
             self.first = carrier.first;
+            // `bytes` are the last ones of the carrier's.
+            self.start = carrier.wire.end.saturating_sub(bytes.len() as u64);
         }
         let mut used = 0;
         let take = |partial_record: &mut Vec<u8>, until: usize, used: &mut usize| {
@@ -109,7 +111,6 @@ impl TlsHalf {
         take(&mut self.partial_record, end, &mut used);
         if self.partial_record.len() == end {
             let wire = self.start..self.start + end as u64;
-            self.start = wire.end;
             let payload = self.partial_record[HEADER_BYTES..].to_vec();
             self.partial_record.clear();
             // The receiver has nothing of a record before it is complete.

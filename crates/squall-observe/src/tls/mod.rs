@@ -58,6 +58,30 @@ pub(crate) fn looks_like_tls(first: &[u8]) -> bool {
     matches!(first, [HANDSHAKE] | [HANDSHAKE, 3, ..])
 }
 
+/// Whether bytes begin a ClientHello. Unlike [`looks_like_tls`], this also holds in the middle of a connection: nothing
+/// else begins with as many given bytes.
+pub(crate) fn begins_client_hello(bytes: &[u8]) -> bool {
+    // A record's header, the message's type and length (below 64 KiB), and the client's version (RFC 8446, sections 4 and
+    // 5.1).
+    matches!(
+        bytes,
+        [
+            HANDSHAKE,
+            3,
+            0..=4,
+            _,
+            _,
+            CLIENT_HELLO,
+            0,
+            _,
+            _,
+            3,
+            0..=4,
+            ..
+        ]
+    )
+}
+
 /// The TLS of a connection.
 pub(crate) struct Tls {
     client: Way,
@@ -277,7 +301,8 @@ impl Tls {
                     last: record.last,
                 };
                 let bytes = &bytes;
-                if sink.side == Side::Client {
+                // Without the connection's beginning, its handshake alone says nothing of when it was ready.
+                if sink.side == Side::Client && sink.beginning.opened.is_some() {
                     sink.beginning.secured = self.facts.done;
                 }
                 self.plaintext.feed(

@@ -1,18 +1,18 @@
 //! Connections whose beginning is special: HTTP/1.1 that upgrades to HTTP/2, connections that were open before the
-//! first packet, and traces in the first request.
+//! first packet, what is not HTTP, packets that were cut, and traces in the first request.
 //!
 //! Reused addresses are in `ports_again.rs`.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{Direction, Side};
+use squall_base::record::{Direction, ExchangeRecord, Side};
 use squall_base::traceparent::traceparent;
 use squall_observe::{
     Checksums, Observations, ObservedPacket, Observer, OpaqueReason, Secrets, Transport,
     flow_endpoints,
 };
 
-use crate::support::{ACK, Endpoints, KeyArrival, LinkPacket, SYN, observe};
+use crate::support::{ACK, Endpoints, KeyArrival, LinkPacket, SYN, conversation, observe};
 
 /// The RST flag (RFC 9293, section 3.1).
 const RST: u8 = 0x04;
@@ -143,6 +143,202 @@ fn connection_joined_midway_without_a_request_stays_opaque() {
     for connection in connections {
         assert_eq!(connection.opaque, Some(OpaqueReason::BeganBefore));
         assert_eq!(connection.from_server.bytes, RESPONSE.len() as u64);
+    }
+}
+
+/// A client's preface and SETTINGS, and a request on stream 1.
+fn http2_request() -> Vec<u8> {
+    let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    [preface, &headers(&[])].concat()
+}
+
+const HTTP2_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+
+/// `:status: 200` on stream 1, which ends it.
+const HTTP2_RESPONSE: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88";
+
+#[test]
+fn http2_without_its_syn_is_read_from_the_preface_whichever_side_is_seen_first() {
+    let request = http2_request();
+    let (up, down) = (Direction::Up, Direction::Down);
+    let answer = [HTTP2_SETTINGS, HTTP2_RESPONSE].concat();
+    let client_first = vec![(up, &b""[..]), (up, &request[..]), (down, &answer[..])];
+    let server_first = vec![
+        (down, &b""[..]),
+        (up, &b""[..]),
+        (down, HTTP2_SETTINGS),
+        (up, &request[..]),
+        (down, HTTP2_RESPONSE),
+    ];
+    // The preface arrives in two segments.
+    let split = vec![
+        (up, &request[..10]),
+        (down, HTTP2_SETTINGS),
+        (up, &request[10..]),
+        (down, HTTP2_RESPONSE),
+    ];
+    // The client has the lower port.
+    let turned = vec![(down, &request[..]), (up, &answer[..])];
+    for (writes, port) in [
+        (client_first, 40_000),
+        (server_first, 40_000),
+        (split, 40_000),
+        (turned, 80),
+    ] {
+        let (rows, connections) = observe(&packets(&writes, false), "", KeyArrival::First);
+        assert_eq!(rows.exchanges.len(), 2, "{writes:?}");
+        for row in &rows.exchanges {
+            assert_eq!((row.protocol, row.status), (Protocol::H2c, Some(200)));
+            assert!(row.request_extent.is_some() && row.response_extent.is_some());
+        }
+        // SETTINGS and HEADERS of both, at both ends.
+        assert_eq!(rows.frames.len(), 8, "{writes:?}");
+        for connection in connections {
+            assert!(connection.began_before);
+            assert_eq!((connection.opaque, connection.client.port()), (None, port));
+            assert_eq!((connection.exchanges, connection.frames), (1, 4));
+        }
+    }
+}
+
+#[test]
+fn http2_whose_server_began_before_the_capture_has_no_made_up_frames() {
+    let request = http2_request();
+    let writes = [
+        (Direction::Up, &request[..]),
+        (Direction::Down, &b"the middle of a frame"[..]),
+    ];
+    let (rows, connections) = observe(&packets(&writes, false), "", KeyArrival::First);
+    assert!(rows.exchanges.iter().all(|row| row.status.is_none()));
+    for connection in connections {
+        assert_eq!(connection.opaque, Some(OpaqueReason::Gap));
+    }
+}
+
+/// The parts of exchanges that do not depend on time.
+fn without_times(rows: &[ExchangeRecord]) -> Vec<String> {
+    let text = |row: &ExchangeRecord| {
+        let extents = (row.request_extent, row.response_extent);
+        format!("{:?} {} {:?} {extents:?}", row.side, row.stream, row.status)
+    };
+    let mut texts: Vec<String> = rows.iter().map(text).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn every_protocol_is_read_alike_with_and_without_its_handshake() {
+    for protocol in [Protocol::H1, Protocol::H1s, Protocol::H2c, Protocol::H2] {
+        let (writes, key_log) = conversation(protocol, &[(10, 2_000), (3_000, 0)]);
+        let mut seen = vec![(Direction::Down, &b""[..]), (Direction::Up, &b""[..])];
+        seen.extend(writes.iter().map(|it| (it.direction, &it.bytes[..])));
+        let whole = packets(&seen, true);
+        let without_syn = &whole[1..];
+        let joined = &whole[2..];
+        let (expected, _) = observe(&whole, &key_log, KeyArrival::First);
+        assert_eq!(expected.exchanges.len(), 4, "{protocol:?}");
+        for packets in [without_syn, joined] {
+            let (rows, connections) = observe(packets, &key_log, KeyArrival::First);
+            assert_eq!(
+                without_times(&rows.exchanges),
+                without_times(&expected.exchanges),
+                "{protocol:?}"
+            );
+            assert_eq!(rows.frames.len(), expected.frames.len(), "{protocol:?}");
+            for connection in connections {
+                assert_eq!(connection.opaque, None, "{protocol:?}");
+                assert_eq!(connection.protocol, Some(protocol));
+                assert_eq!(connection.client.port(), 40_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_http_has_no_exchanges() {
+    let (up, down) = (Direction::Up, Direction::Down);
+    for writes in [
+        [(up, &b"get key1\r\n"[..]), (down, &b"END\r\n"[..])],
+        [
+            (up, &b"NICK a\r\nUSER a 0 * :b\r\n"[..]),
+            (down, &b":s 001 a\r\n"[..]),
+        ],
+        [(down, &b"SSH-2.0-a\r\n"[..]), (up, &b"SSH-2.0-b\r\n"[..])],
+        [
+            (up, &b"OPTIONS rtsp://a/ RTSP/1.0\r\n\r\n"[..]),
+            (down, &b"RTSP/1.0 200 OK\r\n\r\n"[..]),
+        ],
+        [(up, &b"ZBXD\x01\0\0"[..]), (down, &b"ZBXD\x01"[..])],
+    ] {
+        let (rows, connections) = observe(&packets(&writes, true), "", KeyArrival::First);
+        assert!(rows.exchanges.is_empty(), "{writes:?}");
+        for connection in connections {
+            assert_eq!(connection.opaque, Some(OpaqueReason::NotHttp));
+            assert_eq!((connection.protocol, connection.exchanges), (None, 0));
+        }
+    }
+}
+
+#[test]
+fn incomplete_request_line_is_no_exchange() {
+    let writes = [
+        (Direction::Up, &b"hello"[..]),
+        (Direction::Down, &b"ok"[..]),
+    ];
+    let (rows, connections) = observe(&packets(&writes, true), "", KeyArrival::First);
+    assert!(rows.exchanges.is_empty());
+    for connection in connections {
+        let opaque = connection.opaque.expect("it was not read");
+        assert_eq!(opaque.to_string(), "the client sent no whole request line");
+    }
+}
+
+#[test]
+fn exchanges_before_a_fault_stay() {
+    let mangled: &[u8] = b"GET / HTTP/1.1\r\nhost a\r\n\r\n";
+    for (fault, exchanges) in [(&b"get key1\r\n"[..], 1), (mangled, 2)] {
+        let writes = [
+            (Direction::Up, REQUEST),
+            (Direction::Down, RESPONSE),
+            (Direction::Up, fault),
+        ];
+        let (rows, connections) = observe(&packets(&writes, true), "", KeyArrival::First);
+        for side in Side::ALL {
+            let found = rows.exchanges.iter().filter(|row| row.side == side);
+            assert_eq!(found.count(), exchanges, "{fault:?}");
+        }
+        for connection in connections {
+            assert!(matches!(connection.opaque, Some(OpaqueReason::Unclear(_))));
+        }
+    }
+}
+
+#[test]
+fn packets_that_were_cut_are_not_called_missing() {
+    let response = [RESPONSE, &[b'x'; 500]].concat();
+    let response = String::from_utf8(response).expect("text");
+    let response = response.replace("length: 2", "length: 502");
+    let writes = [
+        (Direction::Up, REQUEST),
+        (Direction::Down, response.as_bytes()),
+        (Direction::Up, &b""[..]),
+    ];
+    let whole = packets(&writes, true);
+    let (_, connections) = observe(&whole, "", KeyArrival::First);
+    assert!(connections.iter().all(|it| it.opaque.is_none()));
+    let mut cut = whole.clone();
+    cut[3].bytes.truncate(100);
+    let (_, connections) = observe(&cut, "", KeyArrival::First);
+    let mut lacking = whole;
+    lacking.remove(3);
+    let (_, without) = observe(&lacking, "", KeyArrival::First);
+    assert!(!connections.is_empty() && !without.is_empty());
+    for connection in connections {
+        assert_eq!(connection.opaque, Some(OpaqueReason::Snaplen));
+        assert!(connection.from_server.cut_bytes > 0);
+    }
+    for connection in without {
+        assert_eq!(connection.opaque, Some(OpaqueReason::Gap));
     }
 }
 

@@ -41,7 +41,8 @@ enum IgnoreReason {
 
 const IN_CLIENT: &str =
     "it in `client`: a server's connections have the port that the server listens at";
-const IN_SERVER: &str = "it in `server`, who ends connections by GOAWAY";
+const IN_SERVER: &str = "it in `server`; a client ends connections after `requests_per_connection`";
+const REQUESTS_IN_CLIENT: &str = "it in `client`; a server of HTTP/2 has `goaway_after`";
 const NO_STREAMS: &str = "it in `server`: none of HTTP/3 opens streams for requests to its clients \
                           (RFC 9114, section 6.1)";
 
@@ -50,6 +51,7 @@ fn check_applies(end: HopEnd, table: &str, key: &str) -> Result<(), IgnoreReason
     let only_side = match (table, key) {
         ("tcp" | "http3", "local_ports") => Some((Side::Client, IN_CLIENT)),
         ("http2", "goaway_after") => Some((Side::Server, IN_SERVER)),
+        ("http2" | "http3", "requests_per_connection") => Some((Side::Client, REQUESTS_IN_CLIENT)),
         ("http3", "max_concurrent_streams") => Some((Side::Server, NO_STREAMS)),
         _ => None,
     };

@@ -318,7 +318,7 @@ fn common(
     };
     let mut both = SideSettings::default();
     if let Ok(name) = &name {
-        both.tcp.congestion_control.clone_from(name);
+        both.tcp.congestion_control = Some(name.clone());
     }
     let tables = side::read_tables(variant, protocols, &mut both);
     let unused = effect::check(variant, ends);

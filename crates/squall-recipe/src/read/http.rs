@@ -7,10 +7,11 @@
 use squall_base::Bytes;
 use squall_base::plan::message::{
     BROWSER_HEADERS, MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES,
-    Reservation, add_missing, header_bytes, is_header_name, is_header_value, is_method, is_target,
-    reservation,
+    Reservation, add_missing, fields_sent, header_bytes, is_header_name, is_header_value,
+    is_method, is_target, reservation,
 };
 use squall_base::plan::{RequestBody, RequestTemplate, ResponseTemplate};
+use squall_base::text::excerpt;
 use toml::de::DeValue;
 
 use super::body;
@@ -128,21 +129,30 @@ fn request<'d>(
 /// Why some protocol cannot send a request; `None` if all of them can.
 pub(super) fn fault(request: &RequestTemplate) -> Option<String> {
     if !is_method(&request.method) {
-        return Some(format!("{:?} is not a method", request.method));
+        return Some(format!("{:?} is not a method", excerpt(&request.method)));
+    }
+    let target_bytes = request.target.len();
+    if target_bytes > MAX_TARGET_LEN_BYTES {
+        return Some(format!(
+            "its path and query have {target_bytes} bytes, at most {MAX_TARGET_LEN_BYTES} are allowed"
+        ));
     }
     if !is_target(&request.target) {
-        return Some(format!("{:?} is not a request target", request.target));
+        let target = excerpt(&request.target);
+        return Some(format!("{target:?} is not a request target"));
     }
     for (name, value) in &request.headers {
-        if !is_header_name(name) || !is_header_value(value) || reservation(name).is_some() {
+        let is_reserved = reservation(name, value).is_some();
+        if !is_header_name(name) || !is_header_value(value) || is_reserved {
             return Some(format!("header `{name}` cannot be sent"));
         }
     }
     let bytes: usize = (request.headers.iter())
         .map(|(name, value)| header_bytes(name, value))
         .sum();
-    let is_large = request.headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES;
-    is_large.then(|| format!("{} header fields of {bytes} bytes", request.headers.len()))
+    let count = fields_sent(&request.headers);
+    let is_large = count > MAX_HEADERS || bytes > MAX_HEADERS_BYTES;
+    is_large.then(|| format!("{count} header fields of {bytes} bytes"))
 }
 
 fn method(field: &Field<'_>) -> Result<String, ReportedProblem> {
@@ -164,10 +174,9 @@ fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> 
     let fields = field.entries("a table of header names and values")?;
     let lists = collect_all(fields.iter().map(header))?;
     let headers: Vec<(String, String)> = lists.into_iter().flatten().collect();
-    if headers.len() > MAX_HEADERS {
-        let mistake = Mistake::TooManyHeaders {
-            count: headers.len(),
-        };
+    let count = fields_sent(&headers);
+    if count > MAX_HEADERS {
+        let mistake = Mistake::TooManyHeaders { count };
         return Err(field.refuse_key(mistake, &format!("at most {MAX_HEADERS}")));
     }
     let bytes = headers.iter().map(|(n, v)| header_bytes(n, v)).sum();
@@ -188,21 +197,29 @@ fn header(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> {
         };
         return Err(field.refuse_key(mistake, "a token in lower case, such as `user-agent`"));
     }
-    match reservation(&name) {
-        Some(Reservation::Engine) => {
-            return Err(field.refuse_key(Mistake::EngineHeader { name }, "any other header"));
-        }
-        Some(Reservation::Connection) => {
-            let mistake = Mistake::ConnectionHeader { name };
-            return Err(field.refuse_key(mistake, "a header that every protocol can carry"));
-        }
-        None => {}
-    }
     let values = field.one_or_more(header_value)?;
+    let reserved = values.iter().find_map(|it| reservation(&name, &it.value));
+    if let Some(reserved) = reserved {
+        return Err(reserved_header(field, name, reserved));
+    }
     Ok(values
         .into_iter()
         .map(|value| (name.clone(), value.value))
         .collect())
+}
+
+/// Reports a header that a request must not contain.
+fn reserved_header(field: &Field<'_>, name: String, reservation: Reservation) -> ReportedProblem {
+    let (mistake, expected) = match reservation {
+        Reservation::Engine => (Mistake::EngineHeader { name }, "any other header"),
+        Reservation::Trailers => (Mistake::TrailerHeader, "any other header"),
+        Reservation::Connection => {
+            let mistake = Mistake::ConnectionHeader { name };
+            (mistake, "a header that every protocol can carry")
+        }
+        Reservation::TransferCodings => (Mistake::TransferCodings, "\"trailers\""),
+    };
+    field.refuse_key(mistake, expected)
 }
 
 fn header_value(field: &Field<'_>) -> Result<SpannedValue<String>, ReportedProblem> {

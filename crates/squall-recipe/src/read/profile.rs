@@ -16,7 +16,7 @@ use super::sizes::{self, BodySizes, Messages};
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
 use crate::problems::{Problems, ReportedProblem, collect_all};
-use crate::recipe::Profile;
+use crate::recipe::{MAX_TRIALS, Profile};
 use crate::section::{Field, Section};
 use crate::shapes;
 
@@ -24,8 +24,6 @@ use crate::shapes;
 const MAX_SPAN: Duration = Duration::from_secs(24 * 3_600);
 const SPAN: &str = "at most 24h";
 const MAX_REPETITIONS: u32 = 1_000;
-/// Trial folders are numbered with four digits.
-const MAX_TRIALS: u64 = 10_000;
 
 const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
@@ -241,17 +239,7 @@ fn assemble(
             .unwrap_or(base.repetitions)
             .max(base.repetitions),
     };
-    let cells = conditions.len() as u64 * profile_variants.variants.len() as u64;
-    let more = primary_repetitions - base.repetitions;
-    let count = cells * u64::from(base.repetitions) + 2 * u64::from(more);
-    if count > MAX_TRIALS {
-        let mistake = Mistake::TooManyTrials {
-            profile: name,
-            count,
-        };
-        return Err(section.refuse(mistake, "at most 10000 trials"));
-    }
-    Ok(Profile {
+    let profile = Profile {
         name,
         conditions,
         load,
@@ -261,7 +249,17 @@ fn assemble(
         repetitions: base.repetitions,
         primary,
         primary_repetitions,
-    })
+    };
+    match profile.trial_count() {
+        ..=MAX_TRIALS => Ok(profile),
+        count => {
+            let mistake = Mistake::TooManyTrials {
+                profile: profile.name,
+                count,
+            };
+            Err(section.refuse(mistake, "at most 10000 trials"))
+        }
+    }
 }
 
 /// The load of a profile.

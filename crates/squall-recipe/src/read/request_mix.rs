@@ -1,13 +1,14 @@
 //! The requests that a load sends: those of the recipe, or those of a file that it names.
 //!
 //! If a file has methods and bodies, `[request]` may only add header fields, as on the command line. Only the path and
-//! query of a file's URLs are used: every request of a recipe goes to the station after the client.
+//! query of a file's URLs are used: every request of a recipe goes to the station after the client, whatever its host.
 
 use squall_base::plan::message::add_missing;
 use squall_base::plan::{
     Mix, Page, PageError, PageNode, PageRequest, RequestBody, RequestTemplate, ScriptBody,
     ScriptRequest, ScriptStep, Urgency,
 };
+use squall_base::text::excerpt;
 use squall_base::{Bytes, Duration};
 use toml::de::DeValue;
 
@@ -183,7 +184,8 @@ fn templates(
         match http::fault(&template) {
             None => Ok(template),
             Some(fault) => {
-                let reason = format!("a request for {:?} cannot be sent: {fault}", request.url);
+                let url = excerpt(&request.url);
+                let reason = format!("a request for {url:?} cannot be sent: {fault}");
                 Err(files::refuse(field, path, reason))
             }
         }
@@ -223,6 +225,7 @@ fn body(
     Ok(match body {
         ScriptBody::Empty => RequestBody::default(),
         ScriptBody::Text(text) => RequestBody::Text(text.clone()),
+        ScriptBody::Binary(bytes) => RequestBody::Binary(bytes.clone()),
         ScriptBody::Size(size) if *size <= MAX_BODY => RequestBody::Size(*size),
         ScriptBody::Size(size) => {
             let reason = format!("a body of {size}: 1GiB is the most");

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 
 use squall_base::plan::{
     BodyFraming, Http1Settings, Http2Settings, Http3Settings, PortRange, Protocol,
-    QuicCongestionControl, RecordSizes, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion,
-    WindowUpdates,
+    QuicCongestionControl, RecordSizes, Side, SideSettings, TcpSettings, TlsGroup, TlsSettings,
+    TlsVersion, WindowUpdates,
 };
 use squall_base::{BitRate, Bytes, Duration};
 use toml::de::DeValue;
@@ -295,6 +295,7 @@ fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), ReportedProb
         header_table_size: |f| f.within(&table_sizes, "at most 4294967295 bytes"),
         data_size: |f| f.within(&data_sizes, "1 to 16777215 bytes"),
         goaway_after: count_or_never,
+        requests_per_connection: count_or_never,
     })
 }
 
@@ -359,6 +360,7 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), ReportedProb
         send_buffer: buffer,
         receive_buffer: buffer,
         local_ports: local_ports,
+        requests_per_connection: count_or_never,
     })
 }
 
@@ -377,6 +379,7 @@ fn tls(
         set(table, "min_version", &mut to.min_version, tls_version),
         set(table, "max_version", &mut to.max_version, tls_version),
         set(table, "ciphers", &mut to.ciphers, ciphers),
+        set(table, "groups", &mut to.groups, groups),
         set(table, "resumption", &mut to.resumption, Field::boolean),
         set(table, "records", &mut to.records, records),
         not_quic("ciphers", "TLS 1.2"),
@@ -398,6 +401,29 @@ fn ciphers(field: &Field<'_>) -> Result<Option<String>, ReportedProblem> {
         (1..=MAX_CIPHERS_LEN).contains(&text.len()) && text.bytes().all(is_of_list)
     })?;
     Ok(Some(ciphers).filter(|ciphers| ciphers != "default"))
+}
+
+/// Different groups of the key exchange with colons between them, or `"default"`.
+fn groups(field: &Field<'_>) -> Result<Option<Vec<TlsGroup>>, ReportedProblem> {
+    let text = field.text()?.value;
+    if text == "default" {
+        return Ok(None);
+    }
+    let names = TlsGroup::ALL.map(TlsGroup::name);
+    let mut groups: Vec<TlsGroup> = Vec::new();
+    for name in text.split(':') {
+        match name.parse() {
+            Ok(group) if !groups.contains(&group) => groups.push(group),
+            _ => {
+                let expected = format!(
+                    "one or several of {}, with colons between them, or \"default\"",
+                    names.join(", ")
+                );
+                return Err(field.malformed(text, "a list of groups", &expected, &[]));
+            }
+        }
+    }
+    Ok(Some(groups))
 }
 
 fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
@@ -432,7 +458,7 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
 
 fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), ReportedProblem> {
     fields!(table, to, {
-        congestion_control: congestion_control,
+        congestion_control: |f| congestion_control(f).map(Some),
         no_delay: Field::boolean,
         notsent_lowat: buffer,
         send_buffer: buffer,

@@ -131,6 +131,8 @@ const KEYS: &[&str] = &[
     "http2.window_updates.every",
     "http2.window_updates.each_data",
     "http2.goaway_after",
+    "http2.requests_per_connection",
+    "http3.requests_per_connection",
     "http2",
     "http3.max_ack_delay",
     "http3.congestion_control",

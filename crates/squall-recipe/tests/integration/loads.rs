@@ -3,7 +3,7 @@
 //! The files that recipes name are made up here, because this crate reads none.
 
 use squall_base::plan::{
-    Connections, FormValue, LoadKind, PageNode, PageQuestion, PageRequest, Plan, RequestBody,
+    Connections, FormValue, LoadKind, Mix, PageNode, PageQuestion, PageRequest, Plan, RequestBody,
     SAMPLE_EVERY, Script, ScriptBody, ScriptRequest, ScriptStep, Spacing, Speed, ThinkTime,
     Urgency,
 };
@@ -61,6 +61,8 @@ impl Files for MadeUp {
     fn length(&self, path: &str) -> Result<Bytes, String> {
         if path.contains("nowhere") {
             Err("cannot read it: No such file".to_owned())
+        } else if path == "sparse" {
+            Ok(Bytes::new(2 << 40))
         } else {
             Ok(Bytes::new(9))
         }
@@ -196,7 +198,7 @@ fn several_requests_have_weights() {
     let LoadKind::Open { mix, .. } = &several.trials[0].load.kind else {
         panic!("it is open");
     };
-    assert_eq!(mix.weights(), [3, 1]);
+    assert_eq!(Some(mix), Mix::new(vec![3, 1]).as_ref());
 
     let file = plan(
         "[load]\nrate = \"10/s\"\nduration = \"1s\"\ntargets = \"t.txt\"\n\
@@ -531,6 +533,10 @@ fn unusable_files_are_reported_where_they_are_named() {
     refused(
         "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbody = { file = \"nowhere\" }",
         &format!("7:17: nowhere: cannot read it: No such file: expected {FILE}"),
+    );
+    refused(
+        "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbody = { file = \"sparse\" }",
+        &format!("7:17: sparse: it has 2048GiB: a body has at most 1GiB: expected {FILE}"),
     );
     refused(
         "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbody = { file = \"a\", text = \"b\" }",

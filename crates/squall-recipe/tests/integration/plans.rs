@@ -2,12 +2,14 @@
 //!
 //! Mistakes are in `errors`, properties over random texts in `laws.rs`.
 
+use std::num::NonZeroU32;
+
 use squall_base::plan::{
     BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Implementation,
     LoadKind, PageRequest, Plan, PoolOrder, PoolSettings, PortRange, Protocol,
     QuicCongestionControl, RecordSizes, RequestBody, RequestTemplate, Script, ScriptBody,
-    ScriptRequest, ScriptStep, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Trial,
-    Variant, WindowUpdates, find_preset,
+    ScriptRequest, ScriptStep, Side, SideSettings, TcpSettings, TlsGroup, TlsSettings, TlsVersion,
+    Trial, Variant, WindowUpdates, find_preset,
 };
 use squall_base::{BitRate, Bytes, Duration};
 use squall_recipe::{
@@ -78,6 +80,26 @@ fn blocks_alternate_and_repetitions_come_last() {
     assert_eq!(order(&plan), expected);
     let indices: Vec<u32> = plan.trials.iter().map(|t| t.index).collect();
     assert_eq!(indices, (0..18).collect::<Vec<u32>>());
+}
+
+#[test]
+fn repetitions_of_one_profile_can_be_replaced() {
+    let repeated = |times| {
+        let times = NonZeroU32::new(times).unwrap();
+        parse(GRID).unwrap().with_repetitions("b", times)
+    };
+    let recipe = repeated(3).unwrap();
+    // Three conditions and three variants.
+    assert_eq!(recipe.plan("b", 1).unwrap().trials.len(), 27);
+    let other = recipe.plan("a", 1).unwrap();
+    assert_eq!(other, parse(GRID).unwrap().plan("a", 1).unwrap());
+    let once = repeated(1).unwrap().plan("b", 1).unwrap();
+    assert_eq!(once.trials.len(), 9);
+    assert!(repeated(1_111).is_ok());
+    assert_eq!(
+        repeated(1_112).unwrap_err().to_string(),
+        "profile `b` would have 10008 trials: expected at most 10000"
+    );
 }
 
 #[test]
@@ -190,7 +212,7 @@ fn variants_override_the_settings_of_the_recipe() {
         .iter()
         .map(|v| {
             assert_eq!(v.hops[0].client.tcp, v.hops[0].server.tcp);
-            v.hops[0].client.tcp.congestion_control.as_str()
+            v.hops[0].client.tcp.congestion_control.as_deref().unwrap()
         })
         .collect();
     assert_eq!(congestion, ["bbr", "cubic", "bbr"]);
@@ -300,7 +322,7 @@ fn every_key_of_http2_is_read() {
         "[variant.http2]\nstream_window = \"1MiB\"\nconnection_window = \"2MiB\"\n\
          window_updates = { every = \"64KiB\" }\nmax_frame_size = \"1MiB\"\n\
          max_concurrent_streams = 7\nheader_table_size = \"0\"\ndata_size = \"8KiB\"\n\
-         goaway_after = 100",
+         goaway_after = 100\nrequests_per_connection = 50",
     );
     let http2 = Http2Settings {
         stream_window: Bytes::new(1 << 20),
@@ -311,6 +333,7 @@ fn every_key_of_http2_is_read() {
         header_table_size: Bytes::new(0),
         data_size: Bytes::new(8_192),
         goaway_after: Some(100),
+        requests_per_connection: Some(50),
     };
     assert_eq!((found.client.http2, found.server.http2), (http2, http2));
     let rules = [
@@ -338,7 +361,7 @@ fn every_key_of_http3_is_read() {
         "[variant.http3]\nstream_window = \"1KiB\"\nconnection_window = \"2KiB\"\n\
          max_concurrent_streams = 7\ncongestion_control = \"bbr2\"\npacing = false\n\
          max_ack_delay = \"5ms\"\nmax_udp_payload = \"1200\"\ngso = false\nsend_buffer = \"8KiB\"\n\
-         receive_buffer = \"4KiB\"\nlocal_ports = \"1024-1030\"",
+         receive_buffer = \"4KiB\"\nlocal_ports = \"1024-1030\"\nrequests_per_connection = 50",
     );
     let http3 = Http3Settings {
         stream_window: Bytes::new(1_024),
@@ -352,6 +375,7 @@ fn every_key_of_http3_is_read() {
         send_buffer: Some(Bytes::new(8_192)),
         receive_buffer: Some(Bytes::new(4_096)),
         local_ports: PortRange::new(1_024, 1_030),
+        requests_per_connection: Some(50),
     };
     assert_eq!((found.client.http3, found.server.http3), (http3, http3));
     let lines = "http3 = { send_buffer = \"1KiB\", receive_buffer = \"1KiB\", local_ports = \"1-2\" }\n\
@@ -364,21 +388,22 @@ fn every_key_of_tls_is_read() {
     let found = variant(
         "h2",
         "[variant.tls]\nmin_version = \"1.2\"\nmax_version = \"1.2\"\nciphers = \"AES128\"\n\
-         resumption = false\nrecords = \"4KiB\"",
+         groups = \"P-521:X25519MLKEM768\"\nresumption = false\nrecords = \"4KiB\"",
     );
     let tls = TlsSettings {
         min_version: TlsVersion::Tls12,
         max_version: TlsVersion::Tls12,
         ciphers: Some("AES128".to_owned()),
+        groups: Some(vec![TlsGroup::P521, TlsGroup::X25519MlKem768]),
         resumption: false,
         records: RecordSizes::Fixed(Bytes::new(4_096)),
     };
     assert_eq!(found.client.tls, tls);
     assert_eq!(found.server.tls, tls);
-    let lines = "tls = { ciphers = \"default\", \
+    let lines = "tls = { ciphers = \"default\", groups = \"default\", \
                  records = { small = \"1300\", warmup = \"1MiB\", idle = \"1s\" } }";
     let tls = variant("h1s", lines).server.tls;
-    assert_eq!(tls.ciphers, None);
+    assert_eq!((tls.ciphers, tls.groups), (None, None));
     assert_eq!(
         tls.records,
         RecordSizes::Dynamic {
@@ -406,7 +431,7 @@ fn every_key_of_tcp_is_read() {
          local_ports = \"40000-40100\"",
     );
     let tcp = TcpSettings {
-        congestion_control: "reno".to_owned(),
+        congestion_control: Some("reno".to_owned()),
         no_delay: false,
         notsent_lowat: Some(Bytes::new(16_384)),
         send_buffer: Some(Bytes::new(65_536)),
@@ -451,13 +476,21 @@ fn settings_override_each_other_in_the_documented_order() {
     };
     assert_eq!((found.client.http2, found.server.http2), (client, server));
     assert_eq!(found.server.http1, nginx.http1);
-    assert_eq!(found.client.tcp.congestion_control, "reno");
+    assert_eq!(found.client.tcp.congestion_control.as_deref(), Some("reno"));
     assert_eq!(
-        found.server.tcp.congestion_control, "bbr",
+        found.server.tcp.congestion_control.as_deref(),
+        Some("bbr"),
         "a preset leaves TCP alone"
     );
     let table = "congestion_control = \"bbr\"\ntcp = { congestion_control = \"reno\" }";
-    assert_eq!(variant("h1", table).client.tcp.congestion_control, "reno");
+    assert_eq!(
+        variant("h1", table)
+            .client
+            .tcp
+            .congestion_control
+            .as_deref(),
+        Some("reno")
+    );
 }
 
 #[test]

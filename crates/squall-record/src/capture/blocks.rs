@@ -6,7 +6,7 @@ use std::io::Read;
 use super::bytes::{ByteOrder, Input};
 use super::error::{CaptureError, CaptureFault};
 use super::link_layer::LinkLayer;
-use super::{CaptureEntry, MAX_BLOCK_BYTES};
+use super::{CaptureEntry, CaptureNotes, MAX_BLOCK_BYTES};
 
 /// The type of a section header, which reads the same in either byte order (section 4.1).
 pub(super) const MAGIC: [u8; 4] = [0x0A, 0x0D, 0x0D, 0x0A];
@@ -95,6 +95,7 @@ impl Blocks {
     pub(super) fn next_entry<R: Read>(
         &mut self,
         input: &mut Input<R>,
+        notes: &mut CaptureNotes,
     ) -> Result<Option<CaptureEntry>, CaptureError> {
         loop {
             let Some(kind) = input.array::<4>()? else {
@@ -115,7 +116,7 @@ impl Blocks {
                 return Ok(None);
             };
             body.truncate(body.len().saturating_sub(4));
-            let entry = self.block(self.order.u32(&kind, 0), &body);
+            let entry = self.block(self.order.u32(&kind, 0), &body, notes);
             if let Some(entry) = entry.map_err(|fault| input.fault(fault))? {
                 return Ok(Some(entry));
             }
@@ -123,7 +124,12 @@ impl Blocks {
     }
 
     /// The entry in a block, if it contains one.
-    fn block(&mut self, kind: u32, body: &[u8]) -> Result<Option<CaptureEntry>, CaptureFault> {
+    fn block(
+        &mut self,
+        kind: u32,
+        body: &[u8],
+        notes: &mut CaptureNotes,
+    ) -> Result<Option<CaptureEntry>, CaptureFault> {
         let order = self.order;
         Ok(match kind {
             INTERFACE_DESCRIPTION => {
@@ -133,10 +139,13 @@ impl Blocks {
                 self.interfaces.push(self.interface(body));
                 None
             }
-            ENHANCED_PACKET => Some(self.packet(order.u32(body, 0), body)?),
-            OLD_PACKET => Some(self.packet(u32::from(order.u16(body, 0)), body)?),
+            ENHANCED_PACKET => Some(self.packet(order.u32(body, 0), body, notes)?),
+            OLD_PACKET => Some(self.packet(u32::from(order.u16(body, 0)), body, notes)?),
             // It has no timestamp.
-            SIMPLE_PACKET => Some(CaptureEntry::Other),
+            SIMPLE_PACKET => {
+                notes.unreadable += 1;
+                Some(CaptureEntry::Other)
+            }
             DECRYPTION_SECRETS if order.u32(body, 0) == TLS_KEY_LOG => {
                 let length = order.u32(body, 4) as usize;
                 let secrets = body.get(8..).unwrap_or(&[]);
@@ -178,17 +187,24 @@ impl Blocks {
     }
 
     /// The packet of a block. Both kinds of block have the same fields after the interface.
-    fn packet(&self, interface: u32, body: &[u8]) -> Result<CaptureEntry, CaptureFault> {
+    fn packet(
+        &self,
+        interface: u32,
+        body: &[u8],
+        notes: &mut CaptureNotes,
+    ) -> Result<CaptureEntry, CaptureFault> {
         let interface = self
             .interfaces
             .get(interface as usize)
             .ok_or(CaptureFault::Interface(interface))?;
         let order = self.order;
         let time_unix_ns = interface.unix_ns(order.u32(body, 4), order.u32(body, 8));
-        let captured = order.u32(body, 12) as usize;
+        let (captured, original_bytes) = (order.u32(body, 12) as usize, order.u32(body, 16));
         let frame = body.get(20..).unwrap_or(&[]);
         let frame = frame[..frame.len().min(captured)].to_vec();
-        interface.link_layer.entry(time_unix_ns, frame)
+        interface
+            .link_layer
+            .entry(time_unix_ns, frame, original_bytes, notes)
     }
 }
 

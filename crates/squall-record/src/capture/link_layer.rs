@@ -1,15 +1,11 @@
-//! Finds the IP packet in a frame. The numbers are those of the IANA registry "PCAP LinkTypes"; link types that it does
-//! not know are an error.
+//! Makes the entry of a frame, by the header with which its link type begins. The numbers are those of the IANA registry
+//! "PCAP LinkTypes"; link types that it does not know are an error. `decapsulation` finds the IP packet behind that header.
 
-use super::CaptureEntry;
+use super::decapsulation::{Header, Unwrapped, decapsulate, decapsulate_typed};
 use super::error::CaptureFault;
+use super::{CaptureEntry, CaptureNotes};
 
-/// EtherTypes (IEEE 802): IP, and the VLAN tags that may precede it.
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86DD;
-const VLAN_TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
-
-/// The header that precedes an IP packet.
+/// The header with which a frame begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkLayer {
     /// LINKTYPE_ETHERNET.
@@ -38,17 +34,21 @@ impl LinkLayer {
         }
     }
 
-    /// The capture entry of a frame.
+    /// The capture entry of a frame that had `original_bytes` before it was captured.
     pub(super) fn entry(
         self,
         time_unix_ns: u64,
         mut frame: Vec<u8>,
+        original_bytes: u32,
+        notes: &mut CaptureNotes,
     ) -> Result<CaptureEntry, CaptureFault> {
-        let start = match self {
-            LinkLayer::Unknown(number) => return Err(CaptureFault::LinkType(number)),
-            _ => self.ip_start(&frame),
-        };
-        Ok(match start {
+        if let LinkLayer::Unknown(number) = self {
+            return Err(CaptureFault::LinkType(number));
+        }
+        notes.note_length(frame.len(), original_bytes);
+        let unwrapped = self.decapsulate(&frame);
+        notes.note_contents(&unwrapped);
+        Ok(match unwrapped.ip_start {
             Some(start) => CaptureEntry::Packet {
                 time_unix_ns,
                 bytes: frame.split_off(start),
@@ -57,34 +57,32 @@ impl LinkLayer {
         })
     }
 
-    /// Where the IP packet begins, if there is one.
-    fn ip_start(self, frame: &[u8]) -> Option<usize> {
-        let word = |at: usize| -> Option<u16> {
-            let pair = frame.get(at..at + 2)?;
-            Some(u16::from_be_bytes([pair[0], pair[1]]))
+    fn decapsulate(self, frame: &[u8]) -> Unwrapped {
+        let ether_type = |at: usize| -> Option<u16> {
+            let pair = frame.get(at..)?.first_chunk::<2>()?;
+            Some(u16::from_be_bytes(*pair))
         };
-        let start = match self {
-            LinkLayer::Ethernet => {
-                let mut at = 12;
-                while VLAN_TAGS.contains(&word(at)?) {
-                    at += 4;
-                }
-                matches!(word(at)?, IPV4 | IPV6).then_some(at + 2)?
-            }
-            LinkLayer::Sll => matches!(word(14)?, IPV4 | IPV6).then_some(16)?,
-            LinkLayer::Sll2 => matches!(word(0)?, IPV4 | IPV6).then_some(20)?,
-            // Family numbers differ between systems, so the IP version is checked instead.
-            LinkLayer::Family => 4,
-            LinkLayer::Raw | LinkLayer::Unknown(_) => 0,
+        let typed = |at: usize, payload: usize| match ether_type(at) {
+            Some(ether_type) => decapsulate_typed(frame, ether_type, payload),
+            None => Unwrapped::default(),
         };
-        let version = frame.get(start)? >> 4;
-        matches!(version, 4 | 6).then_some(start)
+        match self {
+            LinkLayer::Ethernet => decapsulate(frame, Header::Ethernet, 0),
+            LinkLayer::Sll => typed(14, 16),
+            LinkLayer::Sll2 => typed(0, 20),
+            // Family numbers differ between systems, so only the IP version is looked at.
+            LinkLayer::Family => decapsulate(frame, Header::Ip, 4),
+            LinkLayer::Raw | LinkLayer::Unknown(_) => decapsulate(frame, Header::Ip, 0),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::capture::UnreadProtocol;
 
     #[test]
     fn ip_packet_is_found_after_every_link_layer_header() {
@@ -101,6 +99,7 @@ mod tests {
         let loopback = [&[2, 0, 0, 0][..], &ip].concat();
         let ethernet = [&[0; 12][..], &[0x08, 0], &ip].concat();
         let arp = [&[0; 12][..], &[0x08, 6], &ip].concat();
+        let mut notes = CaptureNotes::default();
         for (number, frame, is_ip) in [
             (1, ethernet, true),
             (1, vlan, true),
@@ -113,6 +112,7 @@ mod tests {
             (276, sll2, true),
             (0, loopback, true),
         ] {
+            let original_bytes = frame.len() as u32;
             let expected = if is_ip {
                 CaptureEntry::Packet {
                     time_unix_ns: 1,
@@ -122,13 +122,16 @@ mod tests {
                 CaptureEntry::Other
             };
             assert_eq!(
-                LinkLayer::of(number).entry(1, frame),
+                LinkLayer::of(number).entry(1, frame, original_bytes, &mut notes),
                 Ok(expected),
                 "{number}"
             );
         }
+        let arp = UnreadProtocol::Named("ARP");
+        assert_eq!(notes.unread, BTreeMap::from([(arp, 1)]));
+        assert_eq!((notes.unreadable, notes.shortened), (2, 0));
         assert_eq!(
-            LinkLayer::of(127).entry(1, vec![]),
+            LinkLayer::of(127).entry(1, vec![], 0, &mut notes),
             Err(CaptureFault::LinkType(127))
         );
     }

@@ -1,22 +1,27 @@
 //! Reads captures made by other programs: their IP packets with times, and TLS secrets embedded in them.
 //!
 //! Supported are pcap (the format of libpcap, draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng) of either
-//! byte order, with Ethernet, bare IP, Linux's cooked captures (SLL, SLL2) and BSD's loopback. A capture is read as a
-//! stream, block by block; packets are not interpreted (squall-observe does that). Every byte is untrusted: the outcome
-//! is an entry or a [`CaptureError`] that says where the fault is, and memory never exceeds one block of 64 MiB.
-//! `blocks` reads pcapng, `records` pcap, `link_layer` finds the IP packet.
+//! byte order, with Ethernet, bare IP, Linux's cooked captures (SLL, SLL2) and BSD's loopback. Packets in tunnels are
+//! unwrapped. A capture is read as a stream, block by block; transports are not interpreted (squall-observe does that).
+//! Every byte is untrusted: the outcome is an entry or a [`CaptureError`] that says where the fault is, and memory never
+//! exceeds one block of 64 MiB. `blocks` reads pcapng, `records` pcap, `link_layer` makes entries of frames,
+//! `decapsulation` finds the IP packet in each.
 
 mod blocks;
 mod bytes;
+mod decapsulation;
 mod error;
 mod link_layer;
+mod notes;
 mod records;
 
 use std::io::Read;
 
 use blocks::Blocks;
 use bytes::Input;
+pub use decapsulation::UnreadProtocol;
 pub use error::{CaptureError, CaptureFault};
+pub use notes::CaptureNotes;
 use records::Records;
 
 /// The longest block or record that is read: far more than any packet, and than the key logs that people embed.
@@ -25,7 +30,7 @@ pub const MAX_BLOCK_BYTES: u32 = 64 << 20;
 /// An entry of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaptureEntry {
-    /// An IP packet.
+    /// An IP packet; in a tunnel, the innermost one.
     Packet {
         /// When it was captured, in nanoseconds since 1970-01-01 00:00 UTC.
         time_unix_ns: u64,
@@ -55,6 +60,7 @@ pub enum CaptureEntry {
 pub struct CaptureReader<R> {
     input: Input<R>,
     format: Format,
+    notes: CaptureNotes,
 }
 
 enum Format {
@@ -77,7 +83,11 @@ impl<R: Read> CaptureReader<R> {
         } else {
             Format::Pcap(Records::begin(magic, &mut input)?)
         };
-        Ok(CaptureReader { input, format })
+        Ok(CaptureReader {
+            input,
+            format,
+            notes: CaptureNotes::default(),
+        })
     }
 
     /// The next entry; `None` at the end. A truncated capture ends before the incomplete packet.
@@ -86,9 +96,14 @@ impl<R: Read> CaptureReader<R> {
     /// The next bytes are malformed, have an unknown link type, or cannot be read. Nothing can be read after that.
     pub fn next_entry(&mut self) -> Result<Option<CaptureEntry>, CaptureError> {
         match &mut self.format {
-            Format::Pcap(records) => records.next_entry(&mut self.input),
-            Format::Pcapng(blocks) => blocks.next_entry(&mut self.input),
+            Format::Pcap(records) => records.next_entry(&mut self.input, &mut self.notes),
+            Format::Pcapng(blocks) => blocks.next_entry(&mut self.input, &mut self.notes),
         }
+    }
+
+    /// What the entries so far do not show.
+    pub fn notes(&self) -> &CaptureNotes {
+        &self.notes
     }
 
     /// Whether it ended within a packet or block, as when the program that wrote it was killed.

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::bytes::{ByteOrder, Input};
 use super::error::{CaptureError, CaptureFault};
 use super::link_layer::LinkLayer;
-use super::{CaptureEntry, MAX_BLOCK_BYTES};
+use super::{CaptureEntry, CaptureNotes, MAX_BLOCK_BYTES};
 
 /// The magic numbers: times in microseconds, and in nanoseconds.
 const MICROSECONDS: u32 = 0xA1B2_C3D4;
@@ -49,6 +49,7 @@ impl Records {
     pub(super) fn next_entry<R: Read>(
         &self,
         input: &mut Input<R>,
+        notes: &mut CaptureNotes,
     ) -> Result<Option<CaptureEntry>, CaptureError> {
         let Some(header) = input.array::<16>()? else {
             return Ok(None);
@@ -64,7 +65,7 @@ impl Records {
             return Ok(None);
         };
         self.link_layer
-            .entry(time_unix_ns, frame)
+            .entry(time_unix_ns, frame, number(12), notes)
             .map(Some)
             .map_err(|fault| input.fault(fault))
     }

@@ -22,7 +22,7 @@ pub(super) fn empty() -> Histogram<u64> {
 /// Counts of requests by result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OutcomeCounts {
-    /// Requests with a complete response and a status below 400.
+    /// Requests with a complete response and a status below 400, but for gRPC calls that failed.
     pub(super) answered: u64,
     /// Requests that were given up; they are in the histogram with a lower bound.
     pub(super) censored: u64,

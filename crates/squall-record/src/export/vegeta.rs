@@ -67,9 +67,11 @@ impl<'a, W: Write, A: Fn(&RequestRecord) -> RequestLine<'a>> VegetaExport<W, A> 
     }
 }
 
-/// The status of a complete response. vegeta takes a status for success, so an incomplete response has none.
+/// The status of a complete response. vegeta takes a status for success, so an incomplete response has none, nor has a
+/// gRPC call that failed.
 fn complete_status(row: &RequestRecord) -> Option<u16> {
-    row.status.filter(|_| row.outcome == Outcome::Answered)
+    row.status
+        .filter(|_| row.outcome == Outcome::Answered && !row.is_failed_call())
 }
 
 /// Why a request failed; empty if it did not. As in vegeta, a status outside 200 to 399 is an error too.

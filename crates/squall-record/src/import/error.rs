@@ -42,8 +42,8 @@ impl Format {
                 "a line is a time in milliseconds, a tab and a URI, such as 12.5\\thttps://example.org/"
             }
             Format::VegetaHttp => {
-                "a target is a line such as GET https://example.org/, then lines of header fields, then @FILE \
-                 for a body, then a blank line"
+                "a target is a line such as GET https://example.org/ (or only the URL), then lines of header fields, \
+                 then @FILE for a body, then a blank line"
             }
             Format::VegetaJson => {
                 "a line is an object such as {\"method\":\"GET\",\"url\":\"https://example.org/\"}"
@@ -178,9 +178,10 @@ pub enum Fault {
         /// The text found there.
         text: String,
     },
-    /// A header field that squall sets itself, or whose name is not in lower case.
+    /// A header field that squall sets itself, or that concerns a single connection, or whose name is not in lower case.
     #[error(
-        "the field {name:?} cannot be in a script: squall sets it itself, or it is not in lower case"
+        "the field {name:?} cannot be in a script: squall sets it itself (content-length), or it concerns the connection \
+         (connection, upgrade, te other than trailers), or it is not in lower case"
     )]
     OwnField {
         /// Its name.

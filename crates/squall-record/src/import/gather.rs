@@ -95,18 +95,20 @@ impl DistinctRequests {
 
 /// The fields that distinguish requests, in hashable form.
 fn identity(request: &ScriptRequest) -> impl Hash {
-    let (kind, text, size) = match &request.body {
-        ScriptBody::Empty => (0_u8, "", 0),
-        ScriptBody::Text(text) => (1, text.as_str(), 0),
-        ScriptBody::File(path) => (2, path.to_str().unwrap_or_default(), 0),
-        ScriptBody::Size(bytes) => (3, "", bytes.get()),
+    let nothing: &[u8] = &[];
+    let (kind, content, size) = match &request.body {
+        ScriptBody::Empty => (0_u8, nothing, 0),
+        ScriptBody::Text(text) => (1, text.as_bytes(), 0),
+        ScriptBody::File(path) => (2, path.to_str().unwrap_or_default().as_bytes(), 0),
+        ScriptBody::Size(bytes) => (3, nothing, bytes.get()),
+        ScriptBody::Binary(bytes) => (4, bytes.as_slice(), 0),
     };
     (
         &request.method,
         &request.url,
         &request.headers,
         kind,
-        text,
+        content,
         size,
     )
 }

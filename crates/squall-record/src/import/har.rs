@@ -2,16 +2,23 @@
 //! (<http://www.softwareishard.com/blog/har-12-spec/>).
 //!
 //! Only each entry's request and its time are used; a script has no use for recorded responses and their times. An
-//! entry that cannot be sent again is left out and counted; only a text that is not a HAR at all is an error.
-//! `sendable` cleans the request headers, and `media` recognizes media segments.
+//! entry that was never sent, or that cannot be sent again, is left out and counted; only a text that is not a HAR at all
+//! is an error. `entry` knows what was sent, `sendable` cleans the request headers, and `media` recognizes media segments.
+
+use std::ops::RangeInclusive;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use squall_base::Bytes;
+use squall_base::plan::message::is_header_value;
 use squall_base::plan::{Script, ScriptBody, ScriptRequest};
+use squall_base::text::bytes_without_bom;
+use url::Url;
 
+use super::entry::{Entry, NamedValue, PostData, RecordedEntry, Request};
 use super::error::{Format, ImportError, Location, UrlFault};
 use super::gather::{Origin, ScriptBuilder};
 use super::omission::{Import, OmissionReason, Tally};
@@ -30,28 +37,87 @@ pub struct HarOptions {
 
 /// Converts a HAR file to a script. Times count from the earliest entry that is kept; entries are sorted by time.
 ///
-/// Left out and counted are URLs other than `http` and `https`, entries without a time in 1970 or later, and entries
-/// answered from the browser's cache (`_fromCache`). Some header fields are removed silently: pseudo-header fields,
-/// hop-by-hop fields, `content-length` and `host`.
+/// Left out and counted are the entries that no browser sent over HTTP: those that a cache, a service worker or the
+/// browser itself answered, those that were blocked or failed, WebSockets, CORS preflights, and URLs other than `http`
+/// and `https`. So are those that cannot be sent again: without a time in 1970 or later, with a time more than a year
+/// from that of most others, and those that exceed the limits of [`squall_base::plan::message`]. Some header fields are
+/// removed silently: pseudo-header fields, hop-by-hop fields, `content-length` and `host`.
 pub fn parse_har(bytes: &[u8], options: &HarOptions) -> Result<Import<Script>, ImportError> {
     const FORMAT: Format = Format::Har;
     check_size(FORMAT, bytes)?;
-    // Some exporters write a byte order mark, which RFC 8259 allows a reader to ignore.
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let har: Har = serde_json::from_slice(bytes).map_err(|source| ImportError::Json {
+    let har: Result<Har, serde_json::Error> = serde_json::from_slice(bytes_without_bom(bytes));
+    let har = har.map_err(|source| ImportError::Json {
         format: FORMAT,
         source,
     })?;
+    let is_from_firefox = har.log.is_from_firefox();
     let mut tally = Tally::default();
-    let mut builder = ScriptBuilder::default();
-    for (entry, location) in har.log.entries.into_iter().zip((0..).map(Location::Entry)) {
-        match entry.script_request(options, location, &mut tally) {
-            Ok((at_ns, request)) => builder.add(at_ns, location, request),
+    let mut timed = Vec::new();
+    for (recorded, location) in har.log.entries.into_iter().zip((0..).map(Location::Entry)) {
+        let entry = match recorded {
+            RecordedEntry::Valid(entry) => entry,
+            RecordedEntry::Invalid(IgnoredAny) => {
+                tally.add(OmissionReason::Malformed, location);
+                continue;
+            }
+        };
+        let request = match entry.why_unsent(is_from_firefox) {
+            Some(reason) if is_http(&entry.request.url) => Err(reason),
+            _ => entry.script_request(options, location, &mut tally),
+        };
+        match request {
+            Ok((at_ns, request)) => timed.push((at_ns, location, request)),
             Err(reason) => tally.add(reason, location),
+        }
+    }
+    let plausible = plausible_times(timed.iter().map(|(at_ns, ..)| *at_ns).collect());
+    let mut builder = ScriptBuilder::default();
+    for (at_ns, location, request) in timed {
+        if plausible.contains(&at_ns) {
+            builder.add(at_ns, location, request);
+        } else {
+            tally.add(OmissionReason::FarTime, location);
         }
     }
     let script = builder.finish(FORMAT, Origin::Earliest)?;
     tally.finish(FORMAT, script, |script| script.steps.is_empty())
+}
+
+/// The times of most entries within one year; of several such years the last. Times outside are wrong, such as 1970.
+fn plausible_times(mut times: Vec<u128>) -> RangeInclusive<u128> {
+    const YEAR_NS: u128 = 366 * 86_400 * 1_000_000_000;
+    times.sort_unstable();
+    let mut plausible = 0..=0;
+    let (mut first, mut others_most) = (0, 0);
+    for (last, latest) in times.iter().enumerate() {
+        while latest - times[first] > YEAR_NS {
+            first += 1;
+        }
+        if last - first >= others_most {
+            others_most = last - first;
+            plausible = times[first]..=*latest;
+        }
+    }
+    plausible
+}
+
+/// Whether a URL is http or https, by its first characters: others are left out for that reason alone.
+fn is_http(url: &str) -> bool {
+    let scheme = url.split(':').next().unwrap_or_default().trim();
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// A URL without name and password: a browser sends these as a header field, which is recorded, too.
+fn without_credentials(url: String) -> String {
+    match Url::parse(&url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            // Only a URL without a host refuses this, and http always has one.
+            let _ = parsed.set_username("");
+            let _ = parsed.set_password(None);
+            parsed.into()
+        }
+        _ => url,
+    }
 }
 
 #[derive(Deserialize)]
@@ -61,57 +127,17 @@ struct Har {
 
 #[derive(Deserialize)]
 struct HarLog {
-    entries: Vec<Entry>,
+    creator: Option<Value>,
+    entries: Vec<RecordedEntry>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    started_date_time: Option<String>,
-    request: Request,
-    response: Option<Response>,
-    /// Chromium's extension: the cache that answered the request.
-    #[serde(rename = "_fromCache")]
-    from_cache: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Request {
-    method: String,
-    url: String,
-    headers: Option<Vec<NamedValue>>,
-    post_data: Option<PostData>,
-    /// -1 if unknown.
-    body_size: Option<f64>,
-}
-
-/// A header field or a form field.
-#[derive(Deserialize)]
-struct NamedValue {
-    name: String,
-    value: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PostData {
-    mime_type: Option<String>,
-    text: Option<String>,
-    params: Option<Vec<NamedValue>>,
-    /// Not in HAR 1.2. Exporters that write it mean `base64`, as in a response's content.
-    encoding: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Response {
-    content: Option<Content>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Content {
-    mime_type: Option<String>,
+impl HarLog {
+    /// Firefox and the browsers made from it.
+    fn is_from_firefox(&self) -> bool {
+        let name = self.creator.as_ref().map(|creator| &creator["name"]);
+        let name = name.and_then(Value::as_str).unwrap_or_default();
+        name.to_ascii_lowercase().contains("fox")
+    }
 }
 
 impl Entry {
@@ -126,8 +152,9 @@ impl Entry {
             UrlFault::NotHttp { .. } => OmissionReason::NotHttp,
             UrlFault::NotUrl { .. } => OmissionReason::NotUrl,
         })?;
-        if self.from_cache.is_some() {
-            return Err(OmissionReason::FromCache);
+        let url = without_credentials(url);
+        if sendable::is_too_long(&url) {
+            return Err(OmissionReason::UrlTooLong);
         }
         let content = self.response.and_then(|response| response.content);
         let mime = content.and_then(|content| content.mime_type);
@@ -141,7 +168,13 @@ impl Entry {
             .started_date_time
             .and_then(|text| moment::unix_ns(&text));
         let at_ns = at.ok_or(OmissionReason::NoTime)?;
-        Ok((at_ns, self.request.sendable(url, options, location, tally)))
+        let mut omitted_parts = Tally::default();
+        let request = (self.request).sendable(url, options, location, &mut omitted_parts);
+        if let Some(reason) = sendable::excess(&request) {
+            return Err(reason);
+        }
+        tally.append(omitted_parts);
+        Ok((at_ns, request))
     }
 }
 
@@ -168,7 +201,8 @@ impl Request {
             .post_data
             .as_ref()
             .and_then(|data| data.mime_type.clone());
-        let body = match body(self.post_data, self.body_size) {
+        let bytes = self.body_bytes();
+        let body = match body(self.post_data, bytes) {
             RecordedBody::Whole(body) => body,
             RecordedBody::OnlySize(bytes) => {
                 tally.add(OmissionReason::BodyContent, location);
@@ -183,6 +217,7 @@ impl Request {
         if let (Some(mime), false, false) = (mime, has_type, body == ScriptBody::Empty)
             && !mime.is_empty()
             && sendable::is_field("content-type", &mime)
+            && is_header_value(&mime)
         {
             headers.push(("content-type".to_owned(), mime));
         }
@@ -202,13 +237,11 @@ enum RecordedBody {
     Lost,
 }
 
-fn body(data: Option<PostData>, size: Option<f64>) -> RecordedBody {
-    // A size is a count, or -1 if unknown. A fraction, or more than 1 PB, is meaningless.
-    let known = size.filter(|size| (1.0..1e15).contains(size) && size.fract() == 0.0);
-    let only_size = |otherwise| {
-        known.map_or(otherwise, |size| {
-            RecordedBody::OnlySize(Bytes::new(size as u64))
-        })
+/// `size` is the number of bytes that were sent, if it is known.
+fn body(data: Option<PostData>, size: Option<u64>) -> RecordedBody {
+    let only_size = |otherwise| match size {
+        Some(bytes) if bytes > 0 => RecordedBody::OnlySize(Bytes::new(bytes)),
+        _ => otherwise,
     };
     let Some(data) = data else {
         return only_size(RecordedBody::Whole(ScriptBody::Empty));
@@ -217,9 +250,7 @@ fn body(data: Option<PostData>, size: Option<f64>) -> RecordedBody {
         Some(text) if data.encoding.as_deref() == Some("base64") => {
             match STANDARD.decode(&text).map(String::from_utf8) {
                 Ok(Ok(text)) => RecordedBody::Whole(ScriptBody::Text(text)),
-                Ok(Err(binary)) => {
-                    RecordedBody::OnlySize(Bytes::new(binary.as_bytes().len() as u64))
-                }
+                Ok(Err(binary)) => RecordedBody::Whole(ScriptBody::Binary(binary.into_bytes())),
                 Err(_) => only_size(RecordedBody::Lost),
             }
         }
@@ -227,8 +258,7 @@ fn body(data: Option<PostData>, size: Option<f64>) -> RecordedBody {
         Some(text) if text.contains(char::REPLACEMENT_CHARACTER) => only_size(RecordedBody::Lost),
         Some(text) => RecordedBody::Whole(ScriptBody::Text(text)),
         None => form(data.params, data.mime_type).unwrap_or_else(|| {
-            let was_sent = size.is_none_or(|size| size != 0.0);
-            only_size(if was_sent {
+            only_size(if size.is_none() {
                 RecordedBody::Lost
             } else {
                 RecordedBody::Whole(ScriptBody::Empty)

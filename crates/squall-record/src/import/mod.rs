@@ -15,6 +15,7 @@
 //! # Ok::<(), squall_record::import::ImportError>(())
 //! ```
 
+mod entry;
 mod error;
 mod gather;
 mod har;

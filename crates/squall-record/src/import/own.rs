@@ -3,6 +3,7 @@
 //! Nothing is corrected: whatever squall would not have written is an error with its place.
 
 use squall_base::plan::{Script, ScriptRequest};
+use squall_base::text::bytes_without_bom;
 
 use super::error::{Fault, Format, ImportError, Location, excerpt};
 use super::{LONGEST_NS, check_size, sendable};
@@ -11,7 +12,9 @@ use super::{LONGEST_NS, check_size, sendable};
 /// request must be sendable.
 pub fn parse_script(bytes: &[u8]) -> Result<Script, ImportError> {
     check_size(Format::Script, bytes)?;
-    let script: Script = serde_json::from_slice(bytes).map_err(|source| ImportError::Json {
+    let script: Result<Script, serde_json::Error> =
+        serde_json::from_slice(bytes_without_bom(bytes));
+    let script = script.map_err(|source| ImportError::Json {
         format: Format::Script,
         source,
     })?;
@@ -69,7 +72,7 @@ fn check_request(request: &ScriptRequest) -> Result<(), Fault> {
                 text: excerpt(&format!("{name}: {value}")),
             });
         }
-        if sendable::is_own(name) || name.bytes().any(|b| b.is_ascii_uppercase()) {
+        if sendable::is_reserved(name, value) || name.bytes().any(|b| b.is_ascii_uppercase()) {
             return Err(Fault::OwnField {
                 name: excerpt(name),
             });

@@ -1,10 +1,16 @@
 //! What a request of a script may contain: methods, URLs, header fields.
 //!
-//! Faults are reported, not corrected; only header fields that belong to the protocol are removed silently. The format
-//! decides whether a fault stops the import or is left out of it.
+//! Faults are reported, not corrected; only from recordings are header fields removed silently that belong to the
+//! protocol. The format decides whether a fault stops the import or is left out of it.
 
 use std::sync::LazyLock;
 
+use squall_base::Bytes;
+use squall_base::plan::message::{
+    self, MAX_HEADERS, MAX_HEADERS_BYTES, MAX_TARGET_LEN_BYTES, fields_sent, header_bytes,
+    is_header_value, reservation,
+};
+use squall_base::plan::{ScriptBody, ScriptRequest};
 use url::{Position, Url};
 
 use super::error::{Location, UrlFault, excerpt};
@@ -27,6 +33,9 @@ const OWN_FIELDS: [&str; 13] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// The largest body of which a recording has only the size: it is made up in memory.
+const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
 /// The server of URLs that name none.
 static SOME_SERVER: LazyLock<Url> =
@@ -55,9 +64,35 @@ pub(super) fn url(text: &str) -> Result<String, UrlFault> {
     }
 }
 
+/// True if the path and query of a URL that [`url`] has returned are longer than squall sends.
+pub(super) fn is_too_long(url: &str) -> bool {
+    let target = match url.split_once("://") {
+        Some((_, rest)) if !url.starts_with('/') => rest.find('/').map_or("", |at| &rest[at..]),
+        _ => url,
+    };
+    target.len() > MAX_TARGET_LEN_BYTES
+}
+
+/// Which limit a request exceeds, if any: of the URL, of the header fields, or of a body that squall makes up.
+pub(super) fn excess(request: &ScriptRequest) -> Option<OmissionReason> {
+    let headers = &request.headers;
+    let bytes: usize = (headers.iter())
+        .map(|(name, value)| header_bytes(name, value))
+        .sum();
+    if is_too_long(&request.url) {
+        Some(OmissionReason::UrlTooLong)
+    } else if fields_sent(headers) > MAX_HEADERS || bytes > MAX_HEADERS_BYTES {
+        Some(OmissionReason::HeadersTooLong)
+    } else if matches!(request.body, ScriptBody::Size(size) if size > MAX_BODY) {
+        Some(OmissionReason::BodyTooLong)
+    } else {
+        None
+    }
+}
+
 /// True if `text` is a method that can be sent: a token other than CONNECT, which asks a proxy for a tunnel.
 pub(super) fn is_method(text: &str) -> bool {
-    is_token(text) && text != "CONNECT"
+    message::is_method(text)
 }
 
 /// True if a request can have this field.
@@ -85,16 +120,63 @@ pub(super) fn fields<'a>(
         if name == "host" && !is_host_of(url, value) {
             tally.add(OmissionReason::OtherHost, location);
         }
-        if is_own(&name) || of_hop.contains(&name) {
+        // Every protocol can carry this one, which HTTP/1.1 also names in `connection`.
+        let accepts_trailers = (name.as_str(), value) == ("te", "trailers");
+        if !accepts_trailers && (is_own(&name) || of_hop.contains(&name)) {
             continue;
         }
-        if is_field(&name, value) {
+        if is_field(&name, value) && is_header_value(value) {
             fields.push((name, value.to_owned()));
         } else {
             tally.add(OmissionReason::Field, location);
         }
     }
     fields
+}
+
+/// The header fields that the user wrote for a request, names in lower case. Unlike those of a recording, all are kept
+/// that a request can have, `host` included; the others are counted.
+pub(super) fn target_fields<'a>(
+    written: impl Iterator<Item = (&'a str, &'a str)>,
+    location: Location,
+    tally: &mut Tally,
+) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for (name, value) in written {
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        let is_second_host = name == "host" && fields.iter().any(|(known, _)| *known == name);
+        if !is_target_field(&name, value) || is_second_host {
+            tally.add(OmissionReason::Field, location);
+        } else if is_reserved(&name, value) {
+            tally.add(OmissionReason::ProtocolField, location);
+        } else {
+            fields.push((name, value.to_owned()));
+        }
+    }
+    fields
+}
+
+/// True if a target can have this field: as for [`is_field`], and `host` must be a host with an optional port.
+pub(super) fn is_target_field(name: &str, value: &str) -> bool {
+    is_field(name, value) && (!name.eq_ignore_ascii_case("host") || is_authority(value))
+}
+
+/// True if a script must not have this field, because squall or the connection sets it. `host` may be there if it can be
+/// the request's authority. `name` is in lower case.
+pub(super) fn is_reserved(name: &str, value: &str) -> bool {
+    match name {
+        "host" => !is_authority(value),
+        _ => reservation(name, value).is_some(),
+    }
+}
+
+/// RFC 9110, section 7.2: a host and an optional port, of the length and the characters that squall-http sends.
+fn is_authority(text: &str) -> bool {
+    const MAX_LEN_BYTES: usize = 259;
+    (1..=MAX_LEN_BYTES).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && !b"/?#@".contains(&b))
 }
 
 /// The field names listed by `Connection`, which are hop-by-hop too. The first few are enough: no browser lists more.
@@ -159,9 +241,11 @@ mod tests {
         let recorded = [
             (":method", "GET"),
             ("Host", "A.example:443"),
-            ("Connection", "close, X-Hop"),
+            ("Connection", "close, X-Hop, TE"),
             ("x-hop", "1"),
             ("Cookie", " a=b "),
+            ("TE", "trailers"),
+            ("TE", "gzip"),
             ("bad name", "1"),
             ("bad", "line\nbreak"),
         ];
@@ -172,7 +256,11 @@ mod tests {
             Location::Line(7),
             &mut tally,
         );
-        assert_eq!(fields, [("cookie".to_owned(), "a=b".to_owned())]);
+        let kept = [("cookie", "a=b"), ("te", "trailers")];
+        assert_eq!(
+            fields,
+            kept.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
         let omissions = tally
             .finish(super::super::Format::Har, (), |()| false)
             .expect("some")

@@ -6,23 +6,31 @@
 //! order. A URI that is only a path refers to the given server. Header fields and bodies do not exist in this format.
 
 use squall_base::plan::{Script, ScriptBody, ScriptRequest};
+use squall_base::text::bytes_without_bom;
 
 use super::error::{Fault, Format, ImportError, Location, excerpt};
 use super::gather::{Origin, ScriptBuilder};
-use super::omission::{Import, Tally};
+use super::omission::{Import, OmissionReason, Tally};
 use super::{LONGEST_NS, check_size, sendable};
 
-/// Converts a timing script to a script of GET requests without header fields. Empty lines are skipped, as in h2load.
+/// Converts a timing script to a script of GET requests without header fields. Empty lines and a byte order mark are
+/// skipped; h2load skips only the former. URLs that are too long to be sent are left out and counted.
 pub fn parse_timing_script(bytes: &[u8]) -> Result<Import<Script>, ImportError> {
     const FORMAT: Format = Format::TimingScript;
     check_size(FORMAT, bytes)?;
+    let mut tally = Tally::default();
     let mut builder = ScriptBuilder::default();
+    let bytes = bytes_without_bom(bytes);
     for (line, location) in bytes.split(|b| *b == b'\n').zip((1..).map(Location::Line)) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             continue;
         }
         let (at_ns, url) = step(line).map_err(|fault| ImportError::at(FORMAT, location, fault))?;
+        if sendable::is_too_long(&url) {
+            tally.add(OmissionReason::UrlTooLong, location);
+            continue;
+        }
         let request = ScriptRequest {
             method: "GET".to_owned(),
             url,
@@ -32,7 +40,7 @@ pub fn parse_timing_script(bytes: &[u8]) -> Result<Import<Script>, ImportError> 
         builder.add(at_ns, location, request);
     }
     let script = builder.finish(FORMAT, Origin::Zero)?;
-    Tally::default().finish(FORMAT, script, |script| script.steps.is_empty())
+    tally.finish(FORMAT, script, |script| script.steps.is_empty())
 }
 
 fn step(line: &[u8]) -> Result<(u128, String), Fault> {

@@ -1,7 +1,9 @@
-//! vegeta's targets, as text and as lines of JSON (vegeta's README, "-format"; `lib/targets.go`).
+//! vegeta's targets, as text and as lines of JSON (vegeta's README, "-format"; `lib/targets.go`). Text may also be a plain
+//! list of URLs, as h2load (`-i`) and siege (`-f`) read it.
 //!
-//! Targets have no times, so an import returns requests only. A target that appears several times is returned as often:
-//! vegeta cycles through the targets, so each appearance has the same weight. A body file is named, not read. vegeta
+//! A target's own fields are sent, `Host` included, because the user wrote them for this load; those that cannot be sent
+//! are counted as left out. Targets have no times, so an import returns requests only. A target that appears several
+//! times is returned as often, in its places: vegeta cycles through the targets. A body file is named, not read. vegeta
 //! resolves relative paths from its working directory, a script from its own folder.
 
 use std::collections::BTreeMap;
@@ -9,11 +11,11 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use squall_base::Bytes;
 use squall_base::plan::{ScriptBody, ScriptRequest};
+use squall_base::text::bytes_without_bom;
 
 use super::error::{Fault, Format, ImportError, Location, excerpt};
-use super::omission::{Import, OmissionReason, Tally};
+use super::omission::{Import, Tally};
 use super::{check_size, sendable};
 
 /// A target of the format `http` that may have further lines.
@@ -35,13 +37,14 @@ enum Line<'a> {
 }
 
 /// Reads targets of the format `http`: a line `METHOD URL`, lines of header fields, `@FILE` for the body, and a blank
-/// line between two targets. Lines that begin with `#` are comments.
+/// line between two targets. A line that is only a URL is a GET. Lines that begin with `#` are comments.
 pub fn parse_vegeta_targets(bytes: &[u8]) -> Result<Import<Vec<ScriptRequest>>, ImportError> {
     const FORMAT: Format = Format::VegetaHttp;
     check_size(FORMAT, bytes)?;
     let mut tally = Tally::default();
     let mut requests = Vec::new();
     let mut current = None;
+    let bytes = bytes_without_bom(bytes);
     for (line, location) in bytes.split(|b| *b == b'\n').zip((1..).map(Location::Line)) {
         let ended = take_line(line, location, &mut current)
             .map_err(|fault| ImportError::at(FORMAT, location, fault))?;
@@ -96,9 +99,16 @@ impl<'a> Line<'a> {
             (Some('#'), _) => Line::Comment,
             (Some('@'), _) => Line::BodyFile(line[1..].trim()),
             (_, Some((method, url))) if is_method(method) => Line::Target(method, url.trim()),
+            (_, None) if begins_as_url(line) => Line::Target("GET", line),
             _ => Line::Other(line),
         }
     }
+}
+
+/// Whether `line` begins as an absolute URL, and so is no header field named `http`.
+fn begins_as_url(line: &str) -> bool {
+    let scheme = line.split_once("://").map_or("", |(scheme, _)| scheme);
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
 fn field(line: &str) -> Result<(String, String), Fault> {
@@ -107,7 +117,7 @@ fn field(line: &str) -> Result<(String, String), Fault> {
     };
     let (name, value) = line.split_once(':').ok_or_else(fault)?;
     let (name, value) = (name.trim(), value.trim());
-    if sendable::is_field(name, value) {
+    if sendable::is_target_field(name, value) && !begins_as_url(line) {
         Ok((name.to_owned(), value.to_owned()))
     } else {
         Err(fault())
@@ -130,7 +140,7 @@ impl Target {
             .fields
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        let headers = sendable::fields(fields, &self.url, self.location, tally);
+        let headers = sendable::target_fields(fields, self.location, tally);
         ScriptRequest {
             method: self.method,
             headers,
@@ -160,12 +170,13 @@ struct JsonTarget {
 }
 
 /// Reads targets of the format `json`: one object per line, with `method`, `url`, `header` (lists of values by name)
-/// and `body` (base64). A body that is not text becomes the same number of arbitrary bytes, and is counted as left out.
+/// and `body` (base64).
 pub fn parse_vegeta_json(bytes: &[u8]) -> Result<Import<Vec<ScriptRequest>>, ImportError> {
     const FORMAT: Format = Format::VegetaJson;
     check_size(FORMAT, bytes)?;
     let mut tally = Tally::default();
     let mut requests = Vec::new();
+    let bytes = bytes_without_bom(bytes);
     for (line, location) in bytes.split(|b| *b == b'\n').zip((1..).map(Location::Line)) {
         if line.trim_ascii().is_empty() {
             continue;
@@ -188,14 +199,11 @@ fn json_target(line: &[u8], location: Location, tally: &mut Tally) -> Result<Scr
     let body = STANDARD.decode(target.body.unwrap_or_default())?;
     Ok(ScriptRequest {
         method: checked_method(&target.method)?,
-        headers: sendable::fields(fields, &url, location, tally),
+        headers: sendable::target_fields(fields, location, tally),
         body: match String::from_utf8(body) {
             Ok(text) if text.is_empty() => ScriptBody::Empty,
             Ok(text) => ScriptBody::Text(text),
-            Err(binary) => {
-                tally.add(OmissionReason::BodyContent, location);
-                ScriptBody::Size(Bytes::new(binary.as_bytes().len() as u64))
-            }
+            Err(binary) => ScriptBody::Binary(binary.into_bytes()),
         },
         url,
     })

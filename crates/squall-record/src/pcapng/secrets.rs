@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use super::PcapngWriter;
 use super::writer::{INTERFACE_DESCRIPTION, SECTION_HEADER};
 use crate::RecordError;
+use crate::private::create_private;
 
 /// Inserts the lines of an NSS key log (draft-ietf-tls-keylogfile) before the first packet of a capture written by
 /// squall, in a block that Wireshark and tshark use automatically. The new file is written under a temporary name and
-/// then replaces the old one.
+/// then replaces the old one. Only its owner may read it (mode 0600).
 pub fn add_secrets(path: &Path, key_log: &str) -> Result<(), RecordError> {
     let failed = |source| RecordError::Write {
         path: path.to_path_buf(),
@@ -34,7 +35,7 @@ fn write_with(from: &Path, to: &Path, key_log: &str) -> io::Result<()> {
     let mut input = BufReader::new(File::open(from)?);
     let head_bytes = head_bytes(&mut input)?;
     input.seek(SeekFrom::Start(0))?;
-    let mut output = BufWriter::new(File::create(to)?);
+    let mut output = BufWriter::new(create_private(to)?);
     io::copy(&mut input.by_ref().take(head_bytes), &mut output)?;
     output.write_all(&PcapngWriter::secrets_block(key_log)?)?;
     io::copy(&mut input, &mut output)?;
@@ -62,5 +63,27 @@ fn head_bytes(input: &mut (impl Read + Seek)) -> io::Result<u64> {
             return Ok(at);
         }
         at += u64::from(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use squall_base::Time;
+
+    use super::*;
+    use crate::PcapngFile;
+
+    #[test]
+    fn only_the_owner_may_read_a_capture_with_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link.pcapng");
+        let capture = PcapngFile::create(path.clone(), Time::from_nanos(0), 0).unwrap();
+        capture.finish().unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        add_secrets(&path, "CLIENT_RANDOM 00 11\n").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

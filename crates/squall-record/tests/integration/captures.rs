@@ -7,9 +7,11 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use squall_record::PcapngWriter;
-use squall_record::capture::{CaptureEntry, CaptureError, CaptureReader};
+use squall_record::capture::{
+    CaptureEntry, CaptureError, CaptureNotes, CaptureReader, UnreadProtocol,
+};
 
-/// A minimal IPv4 packet; the reader looks only at the version.
+/// A minimal IPv4 packet of TCP, of which the reader looks at the IP header alone.
 const IP: [u8; 24] = [
     0x45, 0, 0, 24, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4,
 ];
@@ -137,6 +139,27 @@ fn truncated_capture_ends_early_and_is_reported() {
             }
         }
     }
+}
+
+fn notes(bytes: &[u8]) -> CaptureNotes {
+    let mut reader = CaptureReader::new(Cursor::new(bytes)).unwrap();
+    while reader.next_entry().unwrap().is_some() {}
+    reader.notes().clone()
+}
+
+#[test]
+fn shortened_frames_and_unread_protocols_are_noted() {
+    let whole = pcap(0xA1B2_C3D4, u32::to_le_bytes, 1, &ethernet());
+    assert_eq!(notes(&whole), CaptureNotes::default());
+    let mut short = whole;
+    // The original length of the only record.
+    short[36..40].copy_from_slice(&1_500_u32.to_le_bytes());
+    let seen = notes(&short);
+    assert_eq!((seen.shortened, seen.shortened_to), (1, 38));
+    let lldp = [&[2; 12][..], &[0x88, 0xCC], &[0; 46]].concat();
+    let seen = notes(&pcap(0xA1B2_C3D4, u32::to_be_bytes, 1, &lldp));
+    let lldp = UnreadProtocol::Named("LLDP");
+    assert_eq!(seen.unread.get(&lldp), Some(&1));
 }
 
 #[test]

@@ -143,6 +143,25 @@ fn vegeta_results_have_twelve_fields() {
     );
 }
 
+/// vegeta takes a status for success.
+#[test]
+fn vegeta_results_of_failed_grpc_calls_have_no_status() {
+    let failed = RequestRecord {
+        error: Some("grpc-status 13 (INTERNAL)".to_owned()),
+        ..request(1, 100, 20)
+    };
+    let asked = |_: &RequestRecord| RequestLine {
+        method: "POST",
+        url: "http://a/",
+    };
+    let mut export = VegetaExport::new(Vec::new(), EPOCH_UNIX_NS, "squall", asked);
+    export.append(&[failed]).expect("a Vec takes everything");
+    assert_eq!(
+        text(export.finish().expect("a Vec takes everything")),
+        "1763760301350000000,0,20000000,0,1024,answered: grpc-status 13 (INTERNAL),,squall,1,POST,http://a/,\n"
+    );
+}
+
 #[test]
 fn h2load_log_has_start_status_and_duration() {
     let mut export = H2loadExport::new(Vec::new(), EPOCH_UNIX_NS);

@@ -57,7 +57,12 @@ fn har_file_becomes_requests_in_order_of_time() {
             (500_000, "https://a.example/files"),
         ]
     );
-    let fields = [("accept", "*/*"), ("cookie", "id=1"), ("cookie", "id=2")];
+    let fields = [
+        ("accept", "*/*"),
+        ("cookie", "id=1"),
+        ("cookie", "id=2"),
+        ("te", "trailers"),
+    ];
     assert_eq!(content.requests[0], get("https://a.example/", &fields));
     assert_eq!(
         content.requests.len(),
@@ -104,7 +109,7 @@ fn har_import_can_keep_only_media_and_drop_cookies() {
         drop_cookies: true,
         ..HarOptions::default()
     });
-    let fields = [("accept", "*/*")];
+    let fields = [("accept", "*/*"), ("te", "trailers")];
     assert_eq!(bare.content.requests[0], get("https://a.example/", &fields));
 }
 
@@ -117,7 +122,11 @@ fn invalid_har_file_is_reported_with_its_place() {
         "{cut}"
     );
     let wrong = parse("{\"log\":{\"entries\":[{\"request\":{\"method\":1}}]}}");
-    assert!(wrong.contains("expected a string"), "{wrong}");
+    assert!(
+        wrong.contains("1 request left out: a field is missing")
+            && wrong.contains("log.entries[0]"),
+        "{wrong}"
+    );
     let empty = parse("\u{feff}{\"log\":{\"entries\":[]}}");
     assert!(empty.contains("no request"), "{empty}");
     let entry = |year: u32| {
@@ -125,18 +134,9 @@ fn invalid_har_file_is_reported_with_its_place() {
             r#"{{"startedDateTime":"{year}-01-01T00:00:00Z","request":{{"method":"GET","url":"http://a/"}}}}"#
         )
     };
-    let far = parse(&format!(
-        "{{\"log\":{{\"entries\":[{},{}]}}}}",
-        entry(2026),
-        entry(1980)
-    ));
-    assert!(
-        far.contains("log.entries[0]") && far.contains("30 years"),
-        "{far}"
-    );
     let nothing = parse(&format!("{{\"log\":{{\"entries\":[{}]}}}}", entry(1960)));
     assert!(
-        nothing.contains("1 request left out: it has no time (log.entries[0])"),
+        nothing.contains("1 request left out: it has no valid time (log.entries[0])"),
         "{nothing}"
     );
 }
@@ -178,6 +178,17 @@ fn timing_script_counts_from_the_start_and_may_be_out_of_order() {
 }
 
 #[test]
+fn url_of_a_timing_script_that_is_too_long_is_left_out() {
+    let text = format!("0\thttp://a/{}\n1\thttp://a/b\n", "x".repeat(8_000));
+    let Import { content, omissions } = parse_timing_script(text.as_bytes()).expect("a script");
+    assert_eq!(content.requests, [get("http://a/b", &[])]);
+    assert_eq!(
+        omissions[0].to_string(),
+        "1 request left out: the path and query of its URL are longer than 8000 bytes (line 1)"
+    );
+}
+
+#[test]
 fn vegeta_targets_are_read_as_vegeta_reads_them() {
     // From vegeta's README, with its comments, and two targets without a blank line between them.
     let text = b"# all of them\nGET http://goku:9090/path/to/dragon?item=ball\nGET http://user:password@goku:9090/path/to\n\
@@ -199,19 +210,13 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
             ("DELETE", "http://goku:9090/"),
         ]
     );
-    assert_eq!(
-        content[3].headers,
-        [("x-account-id".to_owned(), "99".to_owned())]
-    );
+    let fields = [("x-account-id", "99"), ("host", "other")];
+    assert_eq!(content[3].headers, get("/", &fields).headers);
     assert_eq!(
         content[3].body,
         ScriptBody::File(PathBuf::from("/path/to/newthing.json"))
     );
-    assert_eq!(omissions.len(), 1);
-    assert_eq!(
-        omissions[0].to_string(),
-        "1 Host left out: it is not the URL's (line 6)"
-    );
+    assert!(omissions.is_empty());
     for (text, place, fault) in [
         (&b"GET"[..], "line 1", "no method and URL"),
         (b"get http://a/", "line 1", "no method and URL"),
@@ -221,6 +226,12 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
             "no header field",
         ),
         (b"GET http://a/\nnothing", "line 2", "no header field"),
+        (b"GET http://a/\nHost: b/c", "line 2", "no header field"),
+        (
+            b"http://a/\nhttp://b/ POST x=1",
+            "line 2",
+            "no header field",
+        ),
         (b"GET http://a/\n@", "line 2", "no name of a file"),
         (b"CONNECT http://a/", "line 1", "no method"),
         (b"GET data:,", "line 1", "not http"),
@@ -229,6 +240,60 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
         let said = said(parse_vegeta_targets(text));
         assert!(said.contains(place) && said.contains(fault), "{said}");
     }
+}
+
+#[test]
+fn every_field_of_a_target_is_kept_or_counted() {
+    let text =
+        b"GET http://a/\nProxy-Authorization: Basic eA==\nConnection: close, X-Hop\nX-Hop: 1\n\
+        Content-Length: 3\nHost: b:8080\nHost: c\n";
+    let Import { content, omissions } = parse_vegeta_targets(text).expect("targets");
+    let fields = [
+        ("proxy-authorization", "Basic eA=="),
+        ("x-hop", "1"),
+        ("host", "b:8080"),
+    ];
+    assert_eq!(content, [get("http://a/", &fields)]);
+    let left_out: Vec<(OmissionReason, u64)> =
+        omissions.iter().map(|o| (o.reason, o.count)).collect();
+    assert_eq!(
+        left_out,
+        [
+            (OmissionReason::ProtocolField, 2),
+            (OmissionReason::Field, 1)
+        ]
+    );
+    // A script may have what a target has.
+    let script = Script {
+        requests: content,
+        steps: vec![ScriptStep {
+            at: Duration::ZERO,
+            request: 0,
+        }],
+    };
+    let text = script_text(&script).expect("a script");
+    assert_eq!(parse_script(text.as_bytes()).expect("a script"), script);
+}
+
+#[test]
+fn list_of_urls_is_read_in_its_order() {
+    let text =
+        "\u{feff}# h2load -i, siege -f\nhttp://a/1\r\n\n  HTTPS://a/2?x=y \nhttp://a/1\nGET /3\n";
+    let Import { content, omissions } = parse_vegeta_targets(text.as_bytes()).expect("targets");
+    assert_eq!(
+        content,
+        ["http://a/1", "https://a/2?x=y", "http://a/1", "/3"].map(|url| get(url, &[]))
+    );
+    assert!(omissions.is_empty());
+}
+
+#[test]
+fn byte_order_mark_in_front_of_a_recording_is_skipped() {
+    let json = "\u{feff}{\"method\":\"GET\",\"url\":\"http://a/\"}";
+    let targets = parse_vegeta_json(json.as_bytes()).expect("targets");
+    assert_eq!(targets.content, [get("http://a/", &[])]);
+    let script = parse_timing_script("\u{feff}0.0\t/a\n".as_bytes()).expect("a timing script");
+    assert_eq!(script.content.requests, [get("/a", &[])]);
 }
 
 #[test]
@@ -246,10 +311,12 @@ fn vegeta_json_targets_include_their_bodies() {
         .collect();
     assert_eq!(fields, ["1", "2"]);
     assert_eq!(content[1], get("https://goku/2", &[]));
-    assert_eq!(content[2].body, ScriptBody::Size(Bytes::new(1)));
+    assert_eq!(content[2].body, ScriptBody::Binary(vec![0xff]));
+    assert_eq!(omissions.len(), 1);
     assert_eq!(
         omissions[0].to_string(),
-        "1 body of which only the size is kept (line 4)"
+        "1 header field left out: squall sets it itself (content-length), or it concerns the connection \
+         (connection, te, upgrade) (line 1)"
     );
     for (text, place, fault) in [
         (&b"{}"[..], "line 1", "missing field `method`"),

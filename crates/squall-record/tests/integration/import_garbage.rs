@@ -170,7 +170,33 @@ const BLOCKS: &[&[u8]] = &[
     b"\0\0\0\0\0\0\0\0\x02\0\0\0\x02\0\0\0\x45\0",
 ];
 
+/// The head of a capture of Ethernet, and headers of tunnels in any order.
+const ETHERNET: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0";
+const HEADERS: &[&[u8]] = &[
+    b"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x08\0",
+    b"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x88\x64\x11\0\0\x01\0\x40\0\x21",
+    b"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x88\x47\0\0\x01\x40",
+    b"\x45\0\0\xff\0\0\x40\0\x40\x2f\0\0\x0a\0\0\x01\x0a\0\0\x02",
+    b"\x45\0\0\xff\0\0\x40\0\x40\x11\0\0\x0a\0\0\x01\x0a\0\0\x02",
+    b"\x45\0\0\xff\0\0\x40\0\x40\x04\0\0\x0a\0\0\x01\x0a\0\0\x02",
+    b"\0\0\x12\xb5\0\xff\0\0\x08\0\0\0\0\0\x01\0",
+    b"\0\0\x17\xc1\0\xff\0\0\x02\0\x65\x58\0\0\x01\0\x01\x02\x03\x04\x05\x06\x07\x08",
+    b"\0\0\x08\x68\0\xff\0\0\x34\xff\0\x40\0\0\0\x01\0\0\0\x85\x01\0\0\0",
+    b"\x30\0\x65\x58\0\0\0\x01\0\0\0\x02",
+    b"\x10\0\x22\xeb\0\0\0\x01\x20\0\0\0\0\0\0\0\0\0\0\x01",
+];
+
 proptest! {
+    #[test]
+    fn half_valid_tunnels_never_panic(pieces in vec(prop_oneof![
+        8 => proptest::sample::select(HEADERS).prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 0..8),
+    ], 0..12)) {
+        let frame = pieces.concat();
+        let length = (frame.len() as u32).to_le_bytes();
+        drive_import::import_pcap(&[ETHERNET, &[0; 8], &length, &length, &frame].concat());
+    }
+
     #[test]
     fn half_valid_captures_never_panic(pieces in vec(prop_oneof![
         8 => proptest::sample::select(BLOCKS).prop_map(<[u8]>::to_vec),

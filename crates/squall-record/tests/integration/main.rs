@@ -13,6 +13,7 @@ mod export;
 mod foreign_bytes;
 mod import;
 mod import_garbage;
+mod import_har;
 mod packing;
 mod pcapng;
 mod round_trip;

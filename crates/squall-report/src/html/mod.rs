@@ -4,17 +4,18 @@
 //! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
 //! `textContent` in the scripts, never through markup.
 //!
-//! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes, `findings` what is wrong.
-//! Scripts and styles are in assets/.
+//! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes, `deliveries` its graphs of
+//! what the link delivered, `findings` what is wrong. Scripts and styles are in assets/.
 
 mod causes;
+mod deliveries;
 mod findings;
 mod overview;
 mod section;
 mod text;
 
 use squall_analysis::findings::CellFindings;
-use squall_analysis::{ConditionSummary, RunSummary, figure};
+use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
 
 use crate::date;
 use crate::payload;
@@ -40,8 +41,14 @@ const MODULES: [&str; 7] = [
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 /// The whole page. `plots` are the trials whose requests are drawn, in any order; trials without a cell in the summary are
-/// left out. `cells` are the findings of each cell.
-pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings]) -> String {
+/// left out. `cells` are the findings of each cell, `delivered` what the link delivered in a trial of each cell with large
+/// bodies.
+pub fn html(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    cells: &[CellFindings],
+    delivered: &[Delivery],
+) -> String {
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push_str(&format!(
@@ -68,6 +75,7 @@ pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings])
             condition,
             &summary.measures,
             summary.causes.of_condition(index),
+            delivered,
         );
     }
     page.push_str(

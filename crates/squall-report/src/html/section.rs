@@ -1,14 +1,15 @@
-//! One condition on the page: its verdicts, its tables, its causes, and the place for its plots.
+//! One condition on the page: its verdicts, its tables, its causes, its deliveries, and the place for its plots.
 //!
 //! It computes nothing. Each number is the median over the trials of each trial's value. Below it is the 95 % interval if
 //! there is one, otherwise the range of the trials. The plots are drawn by assets/page.js.
 
 use squall_analysis::causes::CellBandTimes;
-use squall_analysis::{CellSummary, ConditionSummary, Quantile, Spread, Verdict, figure};
+use squall_analysis::{CellSummary, ConditionSummary, Delivery, Quantile, Spread, Verdict, figure};
 use squall_base::plan::Measure;
 
-use super::causes;
 use super::text::{escaped, latency, swatch};
+use super::{causes, deliveries};
+use crate::shown::ShownCell;
 
 /// A column of latencies: its title, and its value for a cell.
 type LatencyColumn = (&'static str, fn(&CellSummary) -> Option<Spread<Quantile>>);
@@ -45,13 +46,14 @@ const PAGE_COLUMNS: [&str; 8] = [
     "unfinished",
 ];
 
-/// Appends the section of the `index`-th condition.
+/// Appends the section of the `index`-th condition. `delivered` is the whole run's.
 pub(super) fn push(
     page: &mut String,
     index: usize,
     condition: &ConditionSummary,
     measures: &[Measure],
     causes: &[CellBandTimes],
+    delivered: &[Delivery],
 ) {
     page.push_str(&format!(
         "<section class=\"condition\" id=\"condition-{index}\">\n<h2>{}</h2>\n",
@@ -64,23 +66,40 @@ pub(super) fn push(
         "Response time in ms: median over the trials of each trial’s own value; in brackets its 95 % interval (of six trials or more, or within a single one), else the range of the trials",
         titles,
     );
-    for (variant, cell) in condition.cells.iter().enumerate() {
+    let cells = ShownCell::all_of(condition);
+    for (variant, cell) in cells.iter().enumerate() {
         push_row(page, variant, cell);
     }
     page.push_str("</tbody></table></div>\n");
-    push_pages(page, condition);
-    push_measured(page, condition, measures);
-    push_predictions(page, condition);
+    push_pages(page, &cells);
+    push_measured(page, &cells, measures);
+    push_predictions(page, &cells);
     causes::push(page, causes);
+    deliveries::push(page, &graphs(condition, delivered));
     page.push_str(&format!(
         "<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"
     ));
 }
 
+/// The deliveries of a condition, each with the place of its variant.
+fn graphs<'a>(
+    condition: &ConditionSummary,
+    delivered: &'a [Delivery],
+) -> Vec<(usize, &'a Delivery)> {
+    let own = |cell: &CellSummary| {
+        let mut all = delivered.iter();
+        all.find(|it| it.variant == cell.variant && it.condition == cell.condition)
+    };
+    let cells = condition.cells.iter().enumerate();
+    cells
+        .filter_map(|(variant, cell)| Some((variant, own(cell)?)))
+        .collect()
+}
+
 /// The verdicts of a condition as a list.
 pub(super) fn verdicts(condition: &ConditionSummary) -> String {
     let mut list = String::from("<ul class=\"verdicts\">\n");
-    for verdict in &condition.verdicts {
+    for verdict in condition.verdicts_of_pairs() {
         let class = match verdict {
             Verdict::Overloaded { .. } => " class=\"overloaded\"",
             Verdict::Compared(_) => "",
@@ -89,6 +108,9 @@ pub(super) fn verdicts(condition: &ConditionSummary) -> String {
             "<li{class}>{}</li>\n",
             escaped(&verdict.to_string())
         ));
+    }
+    if let Some(without) = condition.without_pairs() {
+        list.push_str(&format!("<li>{}</li>\n", escaped(&without)));
     }
     list.push_str("</ul>\n");
     list
@@ -106,20 +128,35 @@ fn push_head<'a>(page: &mut String, caption: &str, titles: impl IntoIterator<Ite
     page.push_str("</tr></thead>\n<tbody>\n");
 }
 
-/// Begins the row of a variant.
-fn row_head(variant: usize, cell: &CellSummary) -> String {
-    let (swatch, name) = (swatch(variant), escaped(&cell.variant));
-    format!("<tr><th scope=\"row\">{swatch}{name}</th>")
+/// The attributes of an element with a cell's figures: it is greyed, and says why, if they are doubtful.
+fn doubtful(cell: &ShownCell<'_>) -> String {
+    let said = |doubt| {
+        format!(
+            " class=\"doubtful\" title=\"All trials are invalid, and no comparison uses them; the first: {}\"",
+            escaped(doubt)
+        )
+    };
+    cell.doubt.map_or_else(String::new, said)
 }
 
-fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
-    page.push_str(&row_head(variant, cell));
+/// Begins the row of a variant.
+fn row_head(variant: usize, cell: &ShownCell<'_>) -> String {
+    let (swatch, name) = (swatch(variant), escaped(&cell.figures.variant));
+    format!(
+        "<tr{}><th scope=\"row\">{swatch}{name}</th>",
+        doubtful(cell)
+    )
+}
+
+fn push_row(page: &mut String, variant: usize, shown: &ShownCell<'_>) {
+    page.push_str(&row_head(variant, shown));
+    let cell: &CellSummary = &shown.figures;
     for (_, spread) in LATENCIES {
         push_latency(page, spread(cell));
     }
-    let valid = cell.valid_trials().count();
+    let counted = cell.valid_trials().count();
     for count in [cell.failed, cell.censored] {
-        match (valid, count) {
+        match (counted, count) {
             (0, _) => page.push_str("<td>n/a</td>"),
             (_, 0) => page.push_str("<td class=\"none\">0</td>"),
             _ => page.push_str(&format!("<td class=\"some\">{}</td>", figure::count(count))),
@@ -129,6 +166,7 @@ fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
         push_number(page, spread);
     }
     let trials = cell.trials.len();
+    let valid = shown.doubt.map_or(counted, |_| 0);
     let text = if valid == trials {
         trials.to_string()
     } else {
@@ -138,10 +176,10 @@ fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
 }
 
 /// The table of page times, for loads of pages.
-fn push_pages(page: &mut String, condition: &ConditionSummary) {
-    let cells = (0..).zip(&condition.cells);
+fn push_pages(page: &mut String, cells: &[ShownCell<'_>]) {
+    let cells = (0..).zip(cells);
     let with_pages: Vec<_> = cells
-        .filter_map(|(variant, cell)| Some((variant, cell, cell.pages?)))
+        .filter_map(|(variant, cell)| Some((variant, cell, cell.figures.pages?)))
         .collect();
     if with_pages.is_empty() {
         return;
@@ -165,15 +203,16 @@ fn push_pages(page: &mut String, condition: &ConditionSummary) {
 }
 
 /// The throughput, and what flow control allows, if windows can stop a transfer.
-fn push_predictions(page: &mut String, condition: &ConditionSummary) {
-    let cells = (0..).zip(&condition.cells);
+fn push_predictions(page: &mut String, cells: &[ShownCell<'_>]) {
+    let cells = (0..).zip(cells);
     let rows: Vec<String> = cells
         .filter_map(|(variant, cell)| {
             Some(format!(
-                "<li>{}{}: {}</li>\n",
+                "<li{}>{}{}: {}</li>\n",
+                doubtful(cell),
                 swatch(variant),
-                escaped(&cell.variant),
-                escaped(&cell.beside_prediction()?)
+                escaped(&cell.figures.variant),
+                escaped(&cell.figures.beside_prediction()?)
             ))
         })
         .collect();
@@ -185,9 +224,9 @@ fn push_predictions(page: &mut String, condition: &ConditionSummary) {
 }
 
 /// The table of the measures that have no column in the other tables.
-fn push_measured(page: &mut String, condition: &ConditionSummary, measures: &[Measure]) {
-    let rows: Vec<(&CellSummary, Vec<(String, String)>)> = (condition.cells.iter())
-        .map(|cell| (cell, cell.measured(measures)))
+fn push_measured(page: &mut String, cells: &[ShownCell<'_>], measures: &[Measure]) {
+    let rows: Vec<(&ShownCell<'_>, Vec<(String, String)>)> = (cells.iter())
+        .map(|cell| (cell, cell.figures.measured(measures)))
         .collect();
     let Some((_, first)) = rows.first().filter(|(_, measured)| !measured.is_empty()) else {
         return;

@@ -29,7 +29,7 @@ pub struct LoadJson {
     pub outcomes: BTreeMap<&'static str, u64>,
     /// Answered requests by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Failures by error message, the most frequent first, at most 8 kinds.
+    /// Failures by error message, the most frequent first, at most 8 kinds; those of gRPC calls have the outcome `answered`.
     pub failures: Vec<FailureJson>,
     /// Failures of further kinds.
     pub other_failures: u64,
@@ -62,9 +62,9 @@ pub struct LoadJson {
 pub struct RequestsJson {
     /// Ended: `succeeded + failed + unfinished`.
     pub ended: u64,
-    /// Answered completely, with a status below 400.
+    /// Answered completely, with a status below 400, but for gRPC calls that failed.
     pub succeeded: u64,
-    /// Without an answer, or with a status of 400 or more.
+    /// Without an answer, or with a status of 400 or more, or gRPC calls that failed.
     pub failed: u64,
     /// Given up at the end of the load.
     pub unfinished: u64,
@@ -192,6 +192,8 @@ pub struct ConnectionsJson {
     pub alpn: BTreeMap<String, u64>,
     /// TCP connections by TLS version and cipher suite.
     pub ciphers: BTreeMap<String, u64>,
+    /// TCP connections over TLS by the group of the key exchange.
+    pub groups: BTreeMap<String, u64>,
     /// Connections by the SETTINGS that were sent.
     pub settings_sent: BTreeMap<String, u64>,
     /// Connections by the SETTINGS that were received.
@@ -386,6 +388,7 @@ impl ConnectionsJson {
             protocols: counts.protocols.clone(),
             alpn: counts.alpn.clone(),
             ciphers: counts.ciphers.clone(),
+            groups: counts.groups.clone(),
             settings_sent: counts.settings_sent.clone(),
             settings_received: counts.settings_received.clone(),
             endings: counts.endings,

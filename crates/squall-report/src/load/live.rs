@@ -5,7 +5,7 @@
 
 use squall_analysis::figure;
 use squall_analysis::load::{Generator, IntervalFigures, LoadTotals};
-use squall_base::record::{Outcome, Phase};
+use squall_base::record::Phase;
 use squall_base::{Duration, Time};
 
 use super::summary::outcome_words;
@@ -181,11 +181,8 @@ fn outcomes(totals: &LoadTotals) -> String {
 /// The three most frequent kinds of failure, one line each, which limits the height of the screen.
 fn failures(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     const SHOWN: usize = 3;
-    let without_answer: u64 = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| !matches!(outcome, Outcome::Answered | Outcome::Censored))
-        .map(|outcome| totals.with_outcome(outcome))
-        .sum();
+    // Those with an error status are counted by status.
+    let failed = totals.failed() - totals.error_statuses();
     let kinds = totals.failures().kinds();
     let shown = &kinds[..kinds.len().min(SHOWN)];
     let mut lines: Vec<String> = shown
@@ -195,7 +192,7 @@ fn failures(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
             format!("  {count} {what}: {}", kind.text)
         })
         .collect();
-    let others = without_answer - shown.iter().map(|kind| kind.count).sum::<u64>();
+    let others = failed - shown.iter().map(|kind| kind.count).sum::<u64>();
     if others > 0 {
         lines.push(format!(
             "  {} failed in further ways",
@@ -339,6 +336,18 @@ mod tests {
             "{}",
             line(&warm)
         );
+    }
+
+    #[test]
+    fn failed_grpc_calls_are_on_the_screen() {
+        let (sample, interval) = (samples::grpc(), second());
+        let text = screen(&live(&sample.totals, &interval), &FORMAT).join("\n");
+        for line in [
+            "  2 answered with a gRPC error: grpc-status 13 (INTERNAL)",
+            "  1 failed in further ways",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
     }
 
     #[test]

@@ -238,6 +238,7 @@ fn side_counts() -> SideCounts {
         protocols: [("h2".to_owned(), 5)].into(),
         alpn: [("h2".to_owned(), 5)].into(),
         ciphers: [("TLSv1.3 TLS_AES_128_GCM_SHA256".to_owned(), 5)].into(),
+        groups: [("X25519MLKEM768".to_owned(), 5)].into(),
         settings_sent: [("INITIAL_WINDOW_SIZE=1048576".to_owned(), 5)].into(),
         settings_received: [(
             "MAX_CONCURRENT_STREAMS=128 INITIAL_WINDOW_SIZE=65536".to_owned(),
@@ -273,6 +274,23 @@ fn send_limits() -> SendLimits {
             connection_window: 0.0625,
         }),
     }
+}
+
+/// Six gRPC calls, of which five fail in four ways.
+pub(super) fn grpc() -> Sample {
+    let errors = [
+        None,
+        Some("grpc-status 13 (INTERNAL)"),
+        Some("grpc-status 13 (INTERNAL)"),
+        Some("grpc-status 14 (UNAVAILABLE)"),
+        Some("grpc-status 16 (UNAUTHENTICATED)"),
+        Some("no grpc-status"),
+    ];
+    let requests = (0..).zip(errors).map(|(n, error)| RequestRecord {
+        error: error.map(str::to_owned),
+        ..answered(n * 1_000, 500)
+    });
+    Sample::of(MeasuredPhase::default(), at(6_000), requests)
 }
 
 /// Every connection is refused.

@@ -115,6 +115,10 @@ fn outcomes(totals: &LoadTotals) -> String {
             "with a status of 400 or more",
         ));
     }
+    if totals.failed_calls() > 0 {
+        let what = outcome_words(Outcome::Answered);
+        words.push(counted(totals.failed_calls(), what));
+    }
     for outcome in Outcome::ALL
         .into_iter()
         .filter(|outcome| *outcome != Outcome::Answered)
@@ -136,16 +140,17 @@ fn outcomes(totals: &LoadTotals) -> String {
     text
 }
 
-/// An outcome in words for people.
+/// The outcome of a failure in words for people.
 pub(super) fn outcome_words(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Answered => "answered",
+        Outcome::Answered => "answered with a gRPC error",
         Outcome::Censored => "unfinished",
         Outcome::ConnectFailed => "without a connection",
         Outcome::TlsFailed => "without TLS",
         Outcome::ConnectionClosed => "cut off by the end of the connection",
         Outcome::StreamReset => "reset",
         Outcome::ProtocolError => "with a protocol error",
+        Outcome::TimedOut => "timed out",
     }
 }
 
@@ -406,6 +411,7 @@ pub fn counts(counts: &SideCounts) -> Vec<String> {
         ("spoken", &counts.protocols),
         ("ALPN", &counts.alpn),
         ("TLS", &counts.ciphers),
+        ("key exchange", &counts.groups),
         ("SETTINGS sent", &counts.settings_sent),
         ("SETTINGS received", &counts.settings_received),
     ] {
@@ -567,6 +573,20 @@ mod tests {
             &FORMAT,
             include_str!("golden/failed.txt"),
         );
+    }
+
+    #[test]
+    fn failed_grpc_calls_are_counted_by_their_status() {
+        let text = summary(&samples::grpc().finished(), &FORMAT);
+        for line in [
+            "1 succeeded (16.7 %), 5 answered with a gRPC error (83.3 %)",
+            "2 answered with a gRPC error: grpc-status 13 (INTERNAL)",
+            "1 answered with a gRPC error: no grpc-status",
+            "status 200 (6)",
+        ] {
+            let is_it = |found: &str| found.trim_start() == line;
+            assert!(text.lines().any(is_it), "{line}\n{text}");
+        }
     }
 
     #[test]

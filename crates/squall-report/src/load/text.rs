@@ -248,8 +248,8 @@ mod tests {
         let long = "x".repeat(60);
         assert_eq!(FORMAT.line(Style::Plain, &long).chars().count(), 40);
         assert_eq!(
-            FORMAT.line(Style::Plain, "a\x1b[2J\nb"),
-            "a\u{fffd}[2J\u{fffd}b"
+            FORMAT.line(Style::Plain, "a\x1b[2J\nb\u{202e}c"),
+            "a\u{fffd}[2J\u{fffd}b\u{fffd}c"
         );
         let text = FORMAT.paragraph(
             Style::Plain,

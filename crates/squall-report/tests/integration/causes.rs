@@ -121,7 +121,7 @@ fn terminal_has_two_bars_for_each_cell() {
 #[test]
 fn page_has_a_stack_for_each_band() {
     let run = run(&["h1", "<b>h2c"], Size::SMALL);
-    let page = html(&summary(&run, &["<b>h2c"]), &run.plots(), &[]);
+    let page = html(&summary(&run, &["<b>h2c"]), &run.plots(), &[], &[]);
     assert!(!page.contains("<b>h2c"), "names are text");
     assert_eq!(page.matches("<table class=\"causes\">").count(), 3);
     // One variant, five bands, three conditions.
@@ -138,7 +138,7 @@ fn page_has_a_stack_for_each_band() {
         widths += piece.split('%').next().unwrap().parse::<f64>().unwrap();
     }
     assert!((widths - 100.0).abs() < 0.01, "{stack}");
-    let without = html(&run.summary(), &run.plots(), &[]);
+    let without = html(&run.summary(), &run.plots(), &[], &[]);
     assert!(!without.contains("class=\"causes\""));
 }
 
@@ -151,7 +151,11 @@ fn points_have_the_colour_of_their_cause_if_one_variant_is_drawn() {
         .map(|(record, requests)| TrialPoints::of(record, requests).with_causes(&causes(requests)))
         .collect();
     let file = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("by-cause.html");
-    std::fs::write(&file, html(&summary(&run, &overlay::NAMES), &plots, &[])).unwrap();
+    std::fs::write(
+        &file,
+        html(&summary(&run, &overlay::NAMES), &plots, &[], &[]),
+    )
+    .unwrap();
     let Some(mut page) = chromium::open(&file, 1400, 900) else {
         return;
     };

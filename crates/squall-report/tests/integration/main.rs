@@ -4,6 +4,7 @@
 
 mod browser;
 mod causes;
+mod deliveries;
 mod explain;
 mod support;
 mod terminal;

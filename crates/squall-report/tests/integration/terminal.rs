@@ -86,7 +86,7 @@ fn page_times_are_printed_below_the_table_of_a_load_of_pages() {
         pages.failed, pages.unfinished
     );
     assert!(line.ends_with(&failed), "{line}");
-    let page = squall_report::html(&summary, &[], &[]);
+    let page = squall_report::html(&summary, &[], &[], &[]);
     assert!(page.contains("<caption>Page time in ms"), "{page}");
 }
 
@@ -102,7 +102,7 @@ fn measures_without_a_column_are_printed_below_the_table() {
     });
     let cells = summary.conditions.iter().map(|it| it.cells.len());
     assert_eq!(said.count(), cells.sum::<usize>(), "{text}");
-    let page = squall_report::html(&summary, &[], &[]);
+    let page = squall_report::html(&summary, &[], &[], &[]);
     assert!(page.contains("<caption>Other measures"), "{page}");
     assert!(page.contains("<th scope=\"col\">median transfer time</th>"));
 }
@@ -125,6 +125,60 @@ fn conditions_without_trials_are_only_named() {
     run.records.clear();
     let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert!(!text.contains("n/a"), "{text}");
+}
+
+/// A run of two measures in which both trials of h2c x1 without loss are invalid.
+fn disturbed() -> Run {
+    let mut run = run(&["h1", "h2c x1"], Size::SMALL);
+    let names = ["response time p99", "transfer time p50"];
+    run.plan.measures = names.iter().map(|name| name.parse().unwrap()).collect();
+    for place in [1, 7] {
+        run.records[place].0.health.validity = Validity::Invalid {
+            reasons: vec![format!("the link was up to {place} ms late")],
+        };
+    }
+    run
+}
+
+#[test]
+fn figures_of_a_cell_without_valid_trials_are_shown_as_doubtful() {
+    let summary = disturbed().summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let mut rows = text.lines().filter(|line| line.starts_with("  h2c x1 "));
+    let fields: Vec<&str> = rows.next().unwrap().split_whitespace().skip(2).collect();
+    assert!(
+        fields.contains(&"50.7?") && fields.contains(&"200?"),
+        "{text}"
+    );
+    let is_marked = |field: &&str| *field == "n/a" || field.ends_with('?');
+    assert!(fields.iter().all(is_marked), "{text}");
+    let below = "  h2c x1: median transfer time ";
+    let below = text.lines().find(|line| line.starts_with(below)).unwrap();
+    assert!(below.ends_with(" (?)"), "{below}");
+    let said = "\n  ?: all trials of the cell are invalid, and no comparison uses them; the first: the link was up to 1 ms late\n";
+    assert_eq!(text.matches(said).count(), 1, "{text}");
+    assert_eq!(text.matches("?:").count(), 1, "{text}");
+    // The valid cells beside it are not doubtful.
+    let mut valid = text.lines().filter(|line| line.starts_with("  h1 "));
+    assert!(valid.all(|line| !line.contains('?')), "{text}");
+    let page = squall_report::html(&summary, &[], &[], &[]);
+    let row = "<tr class=\"doubtful\" title=\"All trials are invalid, and no comparison uses them; the first: the link was up to 1 ms late\">";
+    // The tables of response times and of other measures.
+    assert_eq!(page.matches(row).count(), 2);
+    assert!(page.contains("<td>0 of 2</td>"));
+}
+
+#[test]
+fn comparison_without_a_pair_is_named_once_for_all_measures() {
+    let summary = disturbed().summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let said = "No pair of valid trials yet: h2c x1 and h1";
+    assert_eq!(text.matches(said).count(), 1, "{text}");
+    assert!(!text.contains("there is no pair"), "{text}");
+    let page = squall_report::html(&summary, &[], &[], &[]);
+    // In the overview and in the condition's section.
+    assert_eq!(page.matches(said).count(), 2);
+    assert!(!page.contains("there is no pair"));
 }
 
 #[test]

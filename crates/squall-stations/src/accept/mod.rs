@@ -8,9 +8,11 @@
 mod quic;
 mod tcp;
 
-use std::io;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::{fmt, io};
 
+use squall_base::Duration;
 use squall_base::plan::{SideSettings, Version};
 use squall_http::{InboxOptions, tls};
 use squall_linux::reactor::{Reactor, ReadyEvent};
@@ -61,8 +63,32 @@ pub(crate) enum Accepted {
     Connection(TcpConnection),
     /// No connection.
     Nothing,
-    /// Perhaps a connection, but file descriptors ran out. The kernel does not report it again.
-    Full,
+    /// Perhaps a connection, but the machine cannot accept it now. The kernel does not report it again: try again after
+    /// [`ACCEPT_PAUSE`], or once a socket has been closed.
+    Later,
+}
+
+/// How often each error of the machine occurred, by what it says.
+pub(crate) type MachineErrors = BTreeMap<String, u64>;
+
+/// How long to wait before accepting again after the machine could not. Short enough that clients hardly notice, long
+/// enough that trying costs nothing.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many connections in a row may fail before the others get their turn.
+const MAX_FAILED: usize = 64;
+
+/// What an error of accept(2) means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AcceptError {
+    /// The client gave up before it was accepted.
+    Aborted,
+    /// This connection failed; others may not.
+    OfConnection,
+    /// File descriptors or memory ran out.
+    OutOfResources,
+    /// The listener itself does not work.
+    OfListener,
 }
 
 impl Listener {
@@ -95,21 +121,33 @@ impl TcpAcceptor {
         self.listener.local_addr()
     }
 
-    /// Accepts one connection, and gives it the next number in the records.
+    /// Accepts one connection, and gives it the next number in the records. Counts errors of the machine in `errors`.
+    ///
+    /// # Errors
+    /// If the listener does not work, or the engine of a connection cannot be created.
     pub(crate) fn accept(
         &self,
         next_number: &mut u32,
         side: &SideSettings,
         wants: InboxOptions,
+        errors: &mut MachineErrors,
     ) -> Result<Accepted, StationError> {
-        loop {
+        for _ in 0..MAX_FAILED {
             let stream = match socket::accept(&self.listener) {
                 Ok(Some(stream)) => stream,
                 Ok(None) => return Ok(Accepted::Nothing),
-                // A connection that was aborted in the backlog is the client's concern (accept(2), ECONNABORTED).
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) if is_out_of_files(&error) => return Ok(Accepted::Full),
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => match AcceptError::of(&error) {
+                    AcceptError::Aborted => continue,
+                    AcceptError::OfConnection => {
+                        note_failed(errors, &error);
+                        continue;
+                    }
+                    AcceptError::OutOfResources => {
+                        note_failed(errors, &error);
+                        return Ok(Accepted::Later);
+                    }
+                    AcceptError::OfListener => return Err(self.failed(error)),
+                },
             };
             let Ok(address) = stream.peer_addr() else {
                 continue;
@@ -120,6 +158,7 @@ impl TcpAcceptor {
             let connection = TcpConnection::new(number, accepted, &self.protocol, side, wants)?;
             return Ok(Accepted::Connection(connection));
         }
+        Ok(Accepted::Later)
     }
 
     fn failed(&self, source: io::Error) -> StationError {
@@ -138,8 +177,37 @@ impl TcpAcceptor {
     }
 }
 
-fn is_out_of_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+impl AcceptError {
+    /// Linux also reports errors of the new connection, and those of the network that accept(2) lists.
+    fn of(error: &io::Error) -> AcceptError {
+        match error.raw_os_error() {
+            Some(libc::ECONNABORTED) => AcceptError::Aborted,
+            Some(
+                libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENONET
+                | libc::EOPNOTSUPP
+                | libc::ECONNRESET
+                | libc::ETIMEDOUT
+                | libc::EPERM
+                | libc::EINTR,
+            ) => AcceptError::OfConnection,
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC) => {
+                AcceptError::OutOfResources
+            }
+            _ => AcceptError::OfListener,
+        }
+    }
+}
+
+/// Counts a connection that could not be accepted or watched.
+pub(crate) fn note_failed(errors: &mut MachineErrors, error: &impl fmt::Display) {
+    let said = format!("cannot accept a connection: {error}");
+    *errors.entry(said).or_default() += 1;
 }
 
 /// For a connection that has just been accepted: it may have been written to already, and it can be written.
@@ -149,5 +217,36 @@ pub(crate) fn first_event(token: u64) -> ReadyEvent {
         readable: true,
         writable: true,
         ended: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_error_of_the_listener_itself_ends_it() {
+        let of = |number| AcceptError::of(&io::Error::from_raw_os_error(number));
+        assert_eq!(of(libc::ECONNABORTED), AcceptError::Aborted);
+        for number in [
+            libc::EPROTO,
+            libc::ENETDOWN,
+            libc::EPERM,
+            libc::EHOSTUNREACH,
+            libc::ENONET,
+            libc::EOPNOTSUPP,
+            libc::ENETUNREACH,
+        ] {
+            assert_eq!(of(number), AcceptError::OfConnection, "{number}");
+        }
+        for number in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert_eq!(of(number), AcceptError::OutOfResources, "{number}");
+        }
+        assert_eq!(of(libc::EBADF), AcceptError::OfListener);
+        let mut errors = MachineErrors::new();
+        for _ in 0..2 {
+            note_failed(&mut errors, &io::Error::from_raw_os_error(libc::ENOBUFS));
+        }
+        assert_eq!(errors.into_values().collect::<Vec<_>>(), [2]);
     }
 }

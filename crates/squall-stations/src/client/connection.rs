@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::tls::TlsError;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
 pub(crate) struct Connection {
     /// Numbered among all connections of the load.
     dialed: DialedConnection<RequestRecord>,
+    /// The protocol that it began with.
+    requested: Protocol,
     in_flight_requests: InFlightRequests,
     /// Bodies that are read from disk while they are sent.
     active_uploads: Vec<ActiveUpload>,
@@ -62,6 +65,7 @@ impl Connection {
     ) -> Result<Connection, OpenError> {
         Ok(Connection {
             dialed: DialedConnection::open(settings.dial(target), wants, number, None)?,
+            requested: settings.protocol_to(target),
             in_flight_requests: InFlightRequests::default(),
             active_uploads: Vec::new(),
             watch: None,
@@ -104,7 +108,11 @@ impl Connection {
 
     /// When its next timer is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.dialed.transport.deadline()
+        let uploads = self.active_uploads.iter();
+        uploads
+            .filter_map(ActiveUpload::waits_until)
+            .chain(self.dialed.transport.deadline())
+            .min()
     }
 
     /// Requests in flight on it.
@@ -133,8 +141,12 @@ impl Connection {
         request.connected = self.dialed.connected;
         request.secured = self.dialed.secured;
         if let Some(Some(upload)) = uploads.get(request.what as usize) {
-            self.active_uploads
-                .push(ActiveUpload::new(stream, upload.clone()));
+            let upload = ActiveUpload::new(stream, upload.clone());
+            self.active_uploads.push(if template.expects_continue() {
+                upload.awaiting_continue(now)
+            } else {
+                upload
+            });
         }
         if let Some(watch) = &mut self.watch {
             watch.begin(stream.0, request.request_body_bytes, now);
@@ -159,7 +171,7 @@ impl Connection {
     pub(crate) fn write_turn(&mut self, shared: &mut Shared) -> Result<TurnResult, StationError> {
         self.is_gathering = false;
         match self.write(shared) {
-            Ok(()) if self.dialed.first.is_none() => Ok(self.availability(&shared.settings)),
+            Ok(()) if self.dialed.first.is_none() => Ok(self.availability(shared)),
             Ok(()) => self.send_first(shared),
             Err(failure) => Ok(Err(failure)),
         }
@@ -179,7 +191,7 @@ impl Connection {
                 return Ok(Err(failure));
             }
         }
-        Ok(self.availability(&shared.settings))
+        Ok(self.availability(shared))
     }
 
     /// Whether another request may share a write with those that were just submitted.
@@ -189,10 +201,11 @@ impl Connection {
             && self.dialed.transport.gather()
     }
 
-    fn availability(&self, settings: &ClientSettings) -> TurnResult {
+    fn availability(&mut self, shared: &mut Shared) -> TurnResult {
         let is_ready = self.dialed.transport.is_ready();
-        match (self.dialed).availability(is_ready, settings.pool.streams_at_most) {
+        match (self.dialed).availability(is_ready, shared.settings.pool.streams_at_most) {
             Availability::Over => {
+                self.send_close(shared);
                 let message = "the server ended the connection".to_owned();
                 Err(Failure::new(Outcome::ConnectionClosed, message))
             }
@@ -257,6 +270,9 @@ impl Connection {
 
     fn end_failure(&self, outcome: Result<String, ConnectionError>) -> Failure {
         match outcome {
+            Ok(message) if self.dialed.transport.is_tunnelling() => {
+                Failure::new(Outcome::ConnectFailed, message)
+            }
             Ok(message) if self.dialed.protocol.is_none() => {
                 Failure::new(Outcome::TlsFailed, message)
             }
@@ -313,6 +329,14 @@ impl Connection {
                 self.dialed.transport.cancel(stream);
                 continue;
             }
+            if upload.is_held(squall_linux::clock::now) {
+                if !has_streams && !self.in_flight_requests.contains(stream) {
+                    let message = "the response came before the body was asked for".to_owned();
+                    return Err(Failure::new(Outcome::ConnectionClosed, message));
+                }
+                index += 1;
+                continue;
+            }
             match upload.feed(
                 &mut self.dialed.transport.streams(),
                 shared.buffers.stream(),
@@ -349,6 +373,12 @@ impl Connection {
         {
             watch.record_frames(&self.inbox.frames, now);
         }
+        for upload in &mut self.active_uploads {
+            self.inbox
+                .events
+                .iter()
+                .for_each(|event| upload.note(event));
+        }
         let transport = &self.dialed.transport;
         let (inbox, in_flight_requests) = (&self.inbox, &mut self.in_flight_requests);
         let mut request_index = |stream| in_flight_requests.request_index(stream);
@@ -365,7 +395,7 @@ impl Connection {
         });
         let mut context = EventContext {
             connection: self.dialed.number,
-            protocol: self.dialed.protocol.unwrap_or(shared.settings.protocol),
+            protocol: self.dialed.protocol.unwrap_or(self.requested),
             now,
             recorder: &mut shared.recorder,
             log: &mut shared.log,
@@ -384,12 +414,66 @@ impl Connection {
             let alpn = self.dialed.transport.alpn();
             (shared.recorder).secured(secured, self.dialed.number, alpn);
         }
-        let requested = shared.settings.protocol;
+        let requested = self.requested;
         if shared.settings.is_strict && protocol != requested {
             let message = format!("the server agreed on {protocol} instead of {requested}");
             return Err(Failure::new(Outcome::TlsFailed, message));
         }
         Ok(())
+    }
+
+    /// When the oldest of its requests was due.
+    pub(crate) fn oldest_due(&self) -> Option<Time> {
+        let first = self.dialed.first.as_ref().map(|first| first.intended);
+        self.in_flight_requests
+            .oldest_due()
+            .into_iter()
+            .chain(first)
+            .min()
+    }
+
+    /// Ends the requests that were due at `deadline` or before. The connection itself fails with them while it is being
+    /// opened, and over HTTP/1.1, which cannot cancel a request in any other way.
+    pub(crate) fn fail_overdue(
+        &mut self,
+        deadline: Time,
+        failure: &Failure,
+        shared: &mut Shared,
+    ) -> TurnResult {
+        let first = self.dialed.first.as_ref();
+        let is_first_overdue = first.is_some_and(|first| first.intended <= deadline);
+        let overdue = self.in_flight_requests.due_until(deadline);
+        let is_opening = is_first_overdue && !self.is_established();
+        let ends_with_them = !overdue.is_empty() && !self.dialed.transport.has_streams();
+        if is_opening || ends_with_them {
+            self.send_close(shared);
+            return Err(failure.clone());
+        }
+        let now = squall_linux::clock::now();
+        if let Some(first) = self.dialed.first.take_if(|_| is_first_overdue) {
+            shared.recorder.fail(first, failure, now);
+        }
+        for stream in overdue {
+            self.active_uploads.retain(|upload| upload.stream != stream);
+            let code = self.dialed.transport.cancel(stream);
+            let mut context = EventContext {
+                connection: self.dialed.number,
+                protocol: self.dialed.protocol.unwrap_or(self.requested),
+                now,
+                recorder: &mut shared.recorder,
+                log: &mut shared.log,
+            };
+            self.in_flight_requests
+                .fail(stream, Some(code), failure, &mut context);
+        }
+        self.availability(shared)
+    }
+
+    /// Tells a server of QUIC that the connection ends. The kernel tells one of TCP.
+    fn send_close(&mut self, shared: &mut Shared) {
+        if let Some(now) = self.dialed.transport.send_close(&mut self.inbox) {
+            self.apply(now, shared);
+        }
     }
 
     /// Samples the socket, if samples are wanted.

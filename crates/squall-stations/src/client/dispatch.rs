@@ -20,6 +20,7 @@ use super::lane::{Lanes, Pools, shared_pools};
 use super::punctuality::LagMeter;
 use super::requests::Failure;
 use super::settings::TargetedRequest;
+use super::timeout::RequestTimeout;
 use crate::dial::{Availability, ConnectionKey, OpenError};
 use crate::error::StationError;
 
@@ -32,6 +33,8 @@ pub(super) struct Traffic {
     pub(super) pools: Pools,
     lanes: Lanes,
     wants: InboxOptions,
+    /// Whether connections may have deadlines.
+    pub(super) has_deadlines: bool,
     watches_windows: bool,
     /// Scratch buffer, used only inside `enqueue_due`.
     due: Vec<Arrival>,
@@ -39,6 +42,7 @@ pub(super) struct Traffic {
     pub(super) pending_turns: VecDeque<ConnectionKey>,
     /// Connections that may have something to write, collected until nothing more can join their writes.
     gathering: Vec<ConnectionKey>,
+    pub(super) request_timeout: RequestTimeout,
     pub(super) congestion_controls: BTreeSet<String>,
     pub(super) machine_errors: BTreeMap<String, u64>,
 }
@@ -46,17 +50,25 @@ pub(super) struct Traffic {
 impl Traffic {
     pub(super) fn new(shared: Shared) -> Traffic {
         let settings = &shared.settings;
+        // The result of a gRPC call is in the fields of its response.
+        let calls_grpc = (settings.requests.iter()).any(|targeted| targeted.request.is_grpc());
+        let mut requests = settings.requests.iter();
+        let expects_continue = requests.any(|targeted| targeted.request.expects_continue());
         Traffic {
             pools: shared_pools(settings),
             lanes: Lanes::default(),
             wants: InboxOptions {
+                // Interim responses, such as 100 (Continue), are reported only with fields.
+                fields: calls_grpc || expects_continue || settings.observed.fields,
                 frames: shared.log.wants_frames() || settings.observed.frames,
                 ..settings.observed
             },
+            has_deadlines: expects_continue || settings.protocol == Protocol::H3,
             watches_windows: false,
             due: Vec::new(),
             pending_turns: VecDeque::new(),
             gathering: Vec::new(),
+            request_timeout: RequestTimeout::new(settings.request_timeout),
             congestion_controls: BTreeSet::new(),
             machine_errors: BTreeMap::new(),
             shared,
@@ -149,6 +161,7 @@ impl Traffic {
             .recorder
             .begin_record(arrival, taken_up, body_bytes);
         lag_meter.record_lag(request.phase, request.intended, request.taken_up);
+        self.request_timeout.watch(request.intended);
         self.pools.get_mut(pool).waiting.push_back(request);
         self.pools.mark_changed(pool);
     }
@@ -278,6 +291,42 @@ impl Traffic {
         Ok(())
     }
 
+    /// Fails the requests that have taken too long, wherever they are, and cancels those that were sent.
+    pub(super) fn fail_overdue(&mut self, now: Time) -> Result<(), StationError> {
+        let Some(deadline) = self.request_timeout.overdue(now) else {
+            return Ok(());
+        };
+        let failure = self.request_timeout.failure();
+        let mut waiting_since: Option<Time> = None;
+        for pool in self.pools.iter_mut() {
+            // They wait in the order in which they became due, so the rest of a long queue need not be looked at.
+            while let Some(request) = pool.waiting.pop_front() {
+                if request.intended > deadline {
+                    pool.waiting.push_front(request);
+                    break;
+                }
+                self.shared.recorder.fail(request, &failure, now);
+            }
+            let oldest = pool.waiting.front().map(|request| request.intended);
+            waiting_since = waiting_since.into_iter().chain(oldest).min();
+        }
+        let overdue: Vec<ConnectionKey> = (self.pools.connections())
+            .filter(|(_, connection)| connection.oldest_due().is_some_and(|due| due <= deadline))
+            .map(|(at, _)| at)
+            .collect();
+        for at in overdue {
+            self.serve(at, |connection, shared| {
+                Ok(connection.fail_overdue(deadline, &failure, shared))
+            })?;
+            self.gather(at);
+        }
+        let sent_since = self.pools.connections();
+        let sent_since = sent_since.filter_map(|(_, connection)| connection.oldest_due());
+        let oldest = sent_since.chain(waiting_since).min();
+        self.request_timeout.looked(now, oldest);
+        Ok(())
+    }
+
     /// Lets one connection read, and queues it for writing.
     pub(super) fn read(
         &mut self,
@@ -285,12 +334,17 @@ impl Traffic {
         ready: ReadyEvent,
     ) -> Result<(), StationError> {
         self.serve(at, |connection, shared| connection.read_turn(ready, shared))?;
+        self.gather(at);
+        Ok(())
+    }
+
+    /// Queues a connection for writing, if it has not ended.
+    fn gather(&mut self, at: ConnectionKey) {
         if let Some(connection) = self.pools.connection_mut(at)
             && !std::mem::replace(&mut connection.is_gathering, true)
         {
             self.gathering.push(at);
         }
-        Ok(())
     }
 
     /// Lets one connection do something, then reports to its pool what it can do next.

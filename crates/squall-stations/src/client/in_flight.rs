@@ -1,11 +1,13 @@
 //! The requests in flight on one connection, and how its events change them.
 //!
-//! All events of one read or write get the time at which that call returned.
+//! All events of one read or write get the time at which that call returned. A gRPC call has failed if its response says
+//! so in a field; the response is complete nevertheless.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Side, Way};
-use squall_http::{ClientEvent, Inbox, StreamId, Streams, WireExtent, h3};
+use squall_http::values::grpc::GrpcStatus;
+use squall_http::{ClientEvent, Field, Inbox, StreamId, Streams, WireExtent, h3};
 
 use super::requests::{Failure, Recorder};
 use crate::exchange::MessageMarks;
@@ -16,7 +18,12 @@ pub(crate) struct ClientExchange {
     request: RequestRecord,
     sent: MessageMarks,
     received: MessageMarks,
+    /// The status in the head of the response, if that is gRPC's and fields are wanted.
+    call: Option<GrpcStatus>,
 }
+
+/// The trailers of messages that end in an inbox.
+type TrailersOfStreams = [(StreamId, Vec<Field>)];
 
 #[derive(Default)]
 pub(crate) struct InFlightRequests {
@@ -38,6 +45,7 @@ impl InFlightRequests {
             request,
             sent: MessageMarks::default(),
             received: MessageMarks::default(),
+            call: None,
         };
         self.open.insert(stream, Box::new(exchange));
     }
@@ -55,6 +63,20 @@ impl InFlightRequests {
     /// Takes the request of a stream that has not ended; the caller ends it.
     pub(crate) fn take(&mut self, stream: StreamId) -> Option<RequestRecord> {
         Some(self.open.remove(stream)?.request)
+    }
+
+    /// When the oldest request was due.
+    pub(crate) fn oldest_due(&self) -> Option<Time> {
+        let open = self.open.iter();
+        open.map(|(_, exchange)| exchange.request.intended).min()
+    }
+
+    /// The streams of requests that were due at `deadline` or before.
+    pub(crate) fn due_until(&self, deadline: Time) -> Vec<StreamId> {
+        let open = self.open.iter();
+        open.filter(|(_, exchange)| exchange.request.intended <= deadline)
+            .map(|(stream, _)| stream)
+            .collect()
     }
 
     /// Requests that have not ended.
@@ -78,7 +100,7 @@ impl InFlightRequests {
                 .record_frames(context.connection, context.now, &inbox.frames);
         }
         for event in &inbox.events {
-            self.apply_event(event, &locate, context);
+            self.apply_event(event, &inbox.trailers, &locate, context);
         }
         inbox.clear();
     }
@@ -86,6 +108,7 @@ impl InFlightRequests {
     fn apply_event(
         &mut self,
         event: &ClientEvent,
+        trailers: &TrailersOfStreams,
         locate: &impl Fn(Way, u64) -> Option<WireExtent>,
         context: &mut EventContext<'_>,
     ) {
@@ -113,10 +136,15 @@ impl InFlightRequests {
                     exchange.received.begin(now, *offset, place);
                 }
             }
-            ClientEvent::ResponseHeaders { stream, status, .. } => {
+            ClientEvent::ResponseHeaders {
+                stream,
+                status,
+                fields,
+            } => {
                 if let Some(exchange) = self.open.find(*stream) {
                     exchange.request.headers = Some(now);
                     exchange.request.status = Some(*status);
+                    exchange.call = GrpcStatus::of_head(fields);
                 }
             }
             ClientEvent::ResponseBody { stream, len } => {
@@ -128,8 +156,7 @@ impl InFlightRequests {
                 if let Some(mut exchange) = self.open.remove(*stream) {
                     let place = locate(Way::Received, end.saturating_sub(1));
                     exchange.received.end(now, *end, place);
-                    exchange.log(*stream, None, context);
-                    context.recorder.finish(exchange.request, now);
+                    exchange.finish(*stream, trailers, context);
                 }
             }
             ClientEvent::StreamReset { stream, code } => {
@@ -158,7 +185,7 @@ impl InFlightRequests {
     }
 
     /// Ends the request of a stream without a response. `reset` is the code with which either side reset the stream.
-    fn fail(
+    pub(crate) fn fail(
         &mut self,
         stream: StreamId,
         reset: Option<u64>,
@@ -177,6 +204,23 @@ impl ClientExchange {
     fn moved_to(mut self: Box<Self>, stream: StreamId) -> ClientExchange {
         self.request.stream = Some(stream.0);
         *self
+    }
+
+    /// Ends it with its whole response, to which these trailers belong if they are of its stream. A gRPC call may have
+    /// failed nevertheless.
+    fn finish(
+        mut self: Box<Self>,
+        stream: StreamId,
+        trailers: &TrailersOfStreams,
+        context: &mut EventContext<'_>,
+    ) {
+        self.log(stream, None, context);
+        if let Some(status) = self.call {
+            let trailers = trailers.iter().find(|(of, _)| *of == stream);
+            let fields = trailers.map(|(_, fields)| fields.as_slice());
+            self.request.error = status.with_trailers(fields.unwrap_or_default()).failure();
+        }
+        context.recorder.finish(self.request, context.now);
     }
 
     /// Records it at its end, if exchanges are wanted.
@@ -203,5 +247,92 @@ impl ClientExchange {
             status: self.request.status,
             reset,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Urgency;
+    use squall_base::record::Phase;
+    use squall_http::InboxOptions;
+    use squall_load::Arrival;
+
+    use super::*;
+    use crate::log::LogSinks;
+    use crate::rows::{self, Capacity};
+
+    fn fields(pairs: &[(&str, &str)]) -> Vec<Field> {
+        let field = |(name, value): &(&str, &str)| Field::new(name, value);
+        pairs.iter().map(field).collect()
+    }
+
+    /// The records of requests on streams 1, 3, ... that end in one inbox. Each has its response's head and trailers.
+    fn records(responses: &[(Vec<Field>, Vec<Field>)]) -> Vec<RequestRecord> {
+        let (sender, rows) = rows::queue(Capacity::Unbounded);
+        let mut recorder = Recorder::new(sender, None);
+        let mut log = StationLog::new(Side::Client, LogSinks::default());
+        let mut requests = InFlightRequests::default();
+        let mut inbox = Inbox::new(InboxOptions::default());
+        for (number, (head, trailers)) in (0..).zip(responses) {
+            let stream = StreamId(2 * number + 1);
+            let arrival = Arrival {
+                request: number,
+                intended: Time::ZERO,
+                phase: Phase::Measure,
+                user: 0,
+                what: 0,
+                urgency: Urgency::default(),
+            };
+            requests.insert(stream, recorder.begin_record(arrival, Time::ZERO, 0));
+            inbox.events.extend([
+                ClientEvent::ResponseHeaders {
+                    stream,
+                    status: 200,
+                    fields: head.clone(),
+                },
+                ClientEvent::ResponseEnd { stream, end: 9 },
+            ]);
+            if !trailers.is_empty() {
+                inbox.trailers.push((stream, trailers.clone()));
+            }
+        }
+        let mut context = EventContext {
+            connection: 0,
+            protocol: Protocol::H2,
+            now: Time::ZERO,
+            recorder: &mut recorder,
+            log: &mut log,
+        };
+        requests.apply(&mut inbox, |_, _| None, &mut context);
+        recorder.flush();
+        drop(recorder);
+        rows.flat_map(|mut chunk| std::mem::take(&mut *chunk))
+            .collect()
+    }
+
+    #[test]
+    fn grpc_calls_fail_by_their_status_and_other_requests_do_not() {
+        let grpc = ("content-type", "application/grpc");
+        let rows = records(&[
+            (fields(&[grpc]), fields(&[("grpc-status", "0")])),
+            (fields(&[grpc]), fields(&[("grpc-status", "13")])),
+            (fields(&[grpc, ("grpc-status", "5")]), fields(&[])),
+            (fields(&[grpc]), fields(&[])),
+            (fields(&[("content-type", "text/html")]), fields(&[])),
+            (fields(&[]), fields(&[("grpc-status", "13")])),
+        ]);
+        let became: Vec<_> = (rows.iter())
+            .map(|row| (row.succeeded(), row.error.as_deref()))
+            .collect();
+        let expected = [
+            (true, None),
+            (false, Some("grpc-status 13 (INTERNAL)")),
+            (false, Some("grpc-status 5 (NOT_FOUND)")),
+            (false, Some("no grpc-status")),
+            (true, None),
+            (true, None),
+        ];
+        assert_eq!(became, expected);
+        assert!(rows.iter().all(|row| row.outcome == Outcome::Answered));
     }
 }

@@ -5,8 +5,9 @@
 //! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
 //! connections, `lane` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
 //! `in_flight` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
-//! `spare_time` what else to do in that time, `stall` when to give a load up, and `punctuality` measures how the
-//! machine kept to the schedule. `dial` opens the connections and carries their bytes.
+//! `spare_time` what else to do in that time, `stall` when to give a load up, `timeout` when to look for overdue
+//! requests, and `punctuality` measures how the machine kept to the schedule. `dial` opens the connections and carries
+//! their bytes.
 
 mod causes;
 mod connection;
@@ -20,6 +21,7 @@ mod settings;
 mod spare_time;
 mod stall;
 mod start_line;
+mod timeout;
 mod turn;
 mod upload;
 mod waiting;
@@ -37,7 +39,7 @@ use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 use squall_load::{Arrivals, PageEnd};
 
-pub use crate::dial::Target;
+pub use crate::dial::{Route, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
@@ -181,6 +183,7 @@ impl Client {
                 arrivals.ended(ended, at);
             }
             let now = clock::now();
+            self.traffic.fail_overdue(now)?;
             let lag_meter = &mut self.pace.lag_meter;
             self.traffic.enqueue_due(&mut arrivals, now, lag_meter);
             self.traffic.dispatch(&self.reactor)?;

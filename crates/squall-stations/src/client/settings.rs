@@ -28,7 +28,8 @@ pub struct TargetedRequest {
 pub struct ClientSettings {
     /// The servers it talks to: at least one.
     pub targets: Vec<Target>,
-    /// The protocol to begin with; over TLS, ALPN decides which version is spoken.
+    /// The protocol to begin with; over TLS, ALPN decides which version is spoken. If it is over TLS, targets without
+    /// TLS speak the corresponding one in cleartext.
     pub protocol: Protocol,
     /// Whether a connection on which another protocol was negotiated has failed.
     pub is_strict: bool,
@@ -60,6 +61,8 @@ pub struct ClientSettings {
     pub sample_every: Duration,
     /// A load without a time limit is given up when none of its requests ends for this long.
     pub stall_timeout: Option<Duration>,
+    /// A request that has no complete response this long after it was due is cancelled, and has failed.
+    pub request_timeout: Option<Duration>,
 }
 
 /// How long before a request is due a client stops sleeping and polls the clock, which occupies a processor.
@@ -95,9 +98,21 @@ impl ClientSettings {
     pub(crate) fn dial<'a>(&'a self, target: &'a Target) -> Dial<'a> {
         Dial {
             target,
-            protocol: self.protocol,
+            protocol: self.protocol_to(target),
             asks_for_http2: self.asks_for_http2,
             side: &self.side,
+        }
+    }
+
+    /// The protocol to begin with on connections to `target`. Beside targets over TLS, a load may have some in cleartext:
+    /// without ALPN these speak HTTP/1.1, unless HTTP/2 is the only version wanted.
+    pub(crate) fn protocol_to(&self, target: &Target) -> Protocol {
+        let is_cleartext = target.security.is_none() && target.quic.is_none();
+        match self.protocol {
+            Protocol::H1s if is_cleartext => Protocol::H1,
+            Protocol::H2 if is_cleartext && self.is_strict => Protocol::H2c,
+            Protocol::H2 if is_cleartext => Protocol::H1,
+            protocol => protocol,
         }
     }
 }

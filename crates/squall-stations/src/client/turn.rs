@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::Protocol;
 use squall_base::{Duration, Time};
 use squall_linux::clock;
 use squall_linux::reactor::ReadyEvent;
@@ -179,19 +178,21 @@ impl Client {
         }
     }
 
-    /// The earliest deadline of a connection that has one.
+    /// The earliest deadline of a connection that has one, or the time at which a request may be overdue.
     fn earliest_deadline(&self) -> Option<Time> {
-        if self.traffic.shared.settings.protocol != Protocol::H3 {
-            return None;
+        let timeout = self.traffic.request_timeout.next_look();
+        if !self.traffic.has_deadlines {
+            return timeout;
         }
         let open = self.traffic.pools.connections();
         open.filter_map(|(_, connection)| connection.deadline())
+            .chain(timeout)
             .min()
     }
 
     /// Serves the connections whose deadline has passed.
     fn serve_timed(&mut self) -> Result<(), StationError> {
-        if self.traffic.shared.settings.protocol != Protocol::H3 {
+        if !self.traffic.has_deadlines {
             return Ok(());
         }
         let now = clock::now();

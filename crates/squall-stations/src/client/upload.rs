@@ -10,7 +10,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use squall_http::{ClientStreams, StreamId, StreamIo};
+use squall_base::{Duration, Time};
+use squall_http::{ClientEvent, ClientStreams, StreamId, StreamIo};
+
+/// How long to wait for a 100 (Continue), as curl does: servers need not send it (RFC 9110, section 10.1.1).
+const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A body in consecutive parts.
 #[derive(Debug, Default)]
@@ -112,6 +116,17 @@ pub(super) struct ActiveUpload {
     pub(super) stream: StreamId,
     upload: Arc<Upload>,
     position: u64,
+    /// Why none of it may be sent yet.
+    hold: Option<Hold>,
+}
+
+/// Why no byte of an upload may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// A 100 (Continue) has not arrived; after this time it is sent anyway.
+    Until(Time),
+    /// The final response arrived instead, so the server does not want it.
+    Refused,
 }
 
 /// How much of an upload a connection has accepted.
@@ -131,7 +146,51 @@ impl ActiveUpload {
             stream,
             upload,
             position: 0,
+            hold: None,
         }
+    }
+
+    /// Makes it wait for a 100 (Continue), from `now` on.
+    #[must_use]
+    pub(super) fn awaiting_continue(self, now: Time) -> ActiveUpload {
+        ActiveUpload {
+            hold: Some(Hold::Until(now + CONTINUE_WITHIN)),
+            ..self
+        }
+    }
+
+    /// Until when it waits for a 100 (Continue), if it does.
+    pub(super) fn waits_until(&self) -> Option<Time> {
+        match self.hold {
+            Some(Hold::Until(time)) => Some(time),
+            Some(Hold::Refused) | None => None,
+        }
+    }
+
+    /// Notes what happened on its connection.
+    pub(super) fn note(&mut self, event: &ClientEvent) {
+        if self.waits_until().is_none() {
+            return;
+        }
+        match event {
+            ClientEvent::Interim {
+                stream,
+                status: 100,
+                ..
+            } if *stream == self.stream => self.hold = None,
+            ClientEvent::ResponseHeaders { stream, .. } if *stream == self.stream => {
+                self.hold = Some(Hold::Refused);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether nothing of it may be sent at `now`.
+    pub(super) fn is_held(&mut self, now: impl FnOnce() -> Time) -> bool {
+        if self.waits_until().is_some_and(|until| until <= now()) {
+            self.hold = None;
+        }
+        self.hold.is_some()
     }
 
     /// Sends as much as there is room for, read through `buffer`.
@@ -194,6 +253,38 @@ mod tests {
             assert_eq!(read_all(&upload, piece).unwrap(), expected, "{piece}");
         }
         assert!(read_all(&Upload::new(), 8).unwrap().is_empty());
+    }
+
+    #[test]
+    fn upload_waits_for_a_100_or_for_a_second_unless_it_is_refused() {
+        let at = |millis| Time::ZERO + Duration::from_millis(millis);
+        let own = StreamId(1);
+        let held = || ActiveUpload::new(own, Arc::default()).awaiting_continue(at(10));
+        let interim = |stream, status| ClientEvent::Interim {
+            stream,
+            status,
+            fields: Vec::new(),
+        };
+        let mut upload = held();
+        assert!(upload.is_held(|| at(1_009)));
+        assert!(!upload.is_held(|| at(1_010)));
+
+        let mut upload = held();
+        upload.note(&interim(own, 103));
+        upload.note(&interim(StreamId(3), 100));
+        assert!(upload.is_held(|| at(10)));
+        upload.note(&interim(own, 100));
+        assert!(!upload.is_held(|| at(10)));
+
+        let mut upload = held();
+        upload.note(&ClientEvent::ResponseHeaders {
+            stream: own,
+            status: 413,
+            fields: Vec::new(),
+        });
+        assert!(upload.is_held(|| at(9_000)));
+        assert_eq!(upload.waits_until(), None);
+        assert!(!ActiveUpload::new(own, Arc::default()).is_held(|| at(0)));
     }
 
     #[test]

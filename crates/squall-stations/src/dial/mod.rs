@@ -1,16 +1,18 @@
 //! Opening connections, for the embedded client and the proxy alike: where to, how, and where they are kept.
 //!
-//! `connection` is one connection with its handshakes; `transport` carries its bytes, over `tcp` or `quic`; `pools` holds
-//! connections and what waits for them. Their owner decides when to open, what to send and what events mean. `accept` is
-//! the opposite: it accepts connections.
+//! `connection` is one connection with its handshakes; `transport` carries its bytes, over `tcp` or `quic`;
+//! `tunnel` leads through an HTTP proxy; `pools` holds connections and what waits for them. Their owner decides when to
+//! open, what to send and what events mean. `accept` is the opposite: it accepts connections.
 
 mod connection;
 mod pools;
 mod quic;
 mod tcp;
 mod transport;
+mod tunnel;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use squall_base::plan::{Protocol, SideSettings};
@@ -32,6 +34,30 @@ pub struct Target {
     pub security: Option<tls::ClientContext>,
     /// The TLS context for QUIC.
     pub quic: Option<Arc<Mutex<h3::ClientContext>>>,
+    /// How connections get there.
+    pub route: Route,
+}
+
+/// How connections get to a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// To its address.
+    #[default]
+    Direct,
+    /// Over TCP, to the HTTP proxy at its address, which opens a tunnel to this host and port (CONNECT).
+    Tunnel(String),
+    /// To this UNIX socket instead of its address, in place of TCP.
+    UnixSocket(PathBuf),
+}
+
+impl Target {
+    /// The address to which packets are sent; `None` for a UNIX socket.
+    pub fn packets_to(&self) -> Option<SocketAddr> {
+        match self.route {
+            Route::Direct | Route::Tunnel(_) => Some(self.address),
+            Route::UnixSocket(_) => None,
+        }
+    }
 }
 
 /// The target of a connection, and how the connection begins.

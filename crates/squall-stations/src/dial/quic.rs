@@ -182,13 +182,14 @@ impl Quic {
         log.sample_quic(connection, is_last, self.engine.path(), &self.socket);
     }
 
-    /// Sends CONNECTION_CLOSE, as far as the socket accepts it.
-    pub(crate) fn close(mut self, inbox: &mut Inbox<ClientEvent>) {
+    /// Sends CONNECTION_CLOSE, as far as the socket accepts it. Returns when.
+    pub(crate) fn send_close(&mut self, inbox: &mut Inbox<ClientEvent>) -> Time {
         self.engine.close(h3::code::NO_ERROR);
         // The last datagram may be lost like any other, and where the congestion window is full quiche 0.30 produces
         // none, although CONNECTION_CLOSE is not in flight (RFC 9002, section 2): the server then waits for its idle
         // timeout.
-        let _ = self.write(inbox);
+        let (sent, _) = self.write(inbox);
+        sent
     }
 }
 
@@ -211,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::accept::QuicEndpoint;
-    use crate::dial::Target;
+    use crate::dial::{Route, Target};
     use crate::visitor::{context, identity};
 
     /// A round-trip time at which a congestion window's packets are milliseconds apart.
@@ -256,6 +257,7 @@ mod tests {
             server_name: "server".to_owned(),
             security: None,
             quic: Some(Arc::new(Mutex::new(context(identity)))),
+            route: Route::Direct,
         };
         let dial = Dial {
             target: &target,
@@ -334,7 +336,7 @@ mod tests {
             quic.read(&mut Buffers::new(), &mut inbox).1,
             IoOutcome::More
         ) {}
-        quic.close(&mut inbox);
+        quic.send_close(&mut inbox);
         // On a busy machine the datagram takes a while, even over loopback.
         let is_closed = (0..TURNS).any(|_| {
             serve(&mut endpoint);

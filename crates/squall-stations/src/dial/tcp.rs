@@ -12,7 +12,8 @@ use squall_linux::reactor::ReadyEvent;
 use squall_linux::socket;
 use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 
-use super::{Dial, IoOutcome, OpenError};
+use super::tunnel::{self, Tunnel};
+use super::{Dial, IoOutcome, OpenError, Route};
 use crate::Buffers;
 use crate::log::{self, StationLog};
 
@@ -25,6 +26,10 @@ pub(crate) struct Tcp {
     write_at_most: usize,
     /// The kernel has reported that the end of the stream is there to be read.
     expects_end: bool,
+    /// Whether it is a UNIX socket.
+    is_unix: bool,
+    /// The tunnel through a proxy, until it is open.
+    tunnel: Option<Tunnel>,
 }
 
 impl Tcp {
@@ -39,15 +44,35 @@ impl Tcp {
             None => ClientConnection::plain(dial.protocol.version(), dial.side),
         };
         let engine = engine.map_err(OpenError::Engine)?;
-        let stream =
-            socket::start_connect(target.address, &dial.side.tcp).map_err(OpenError::Socket)?;
+        let stream = match &target.route {
+            Route::UnixSocket(path) => socket::connect_unix(path),
+            Route::Direct | Route::Tunnel(_) => {
+                socket::start_connect(target.address, &dial.side.tcp)
+            }
+        };
+        let stream = stream.map_err(OpenError::Socket)?;
+        let tunnel = match &target.route {
+            Route::Tunnel(authority) => Some(Tunnel::to(authority)),
+            Route::Direct | Route::UnixSocket(_) => None,
+        };
         Ok(Tcp {
             stream,
             engine,
             needs_time,
             write_at_most: dial.side.tcp.write_at_most(),
             expects_end: false,
+            is_unix: matches!(target.route, Route::UnixSocket(_)),
+            tunnel,
         })
+    }
+
+    /// Whether a proxy has not opened the tunnel yet.
+    pub(crate) fn is_tunnelling(&self) -> bool {
+        self.tunnel.is_some()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.is_tunnelling() && self.engine.is_ready()
     }
 
     /// Notes that the server has closed its side. The kernel reports this only once.
@@ -67,6 +92,9 @@ impl Tcp {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
+        if self.is_unix {
+            return Ok(Some(clock::now()));
+        }
         // A fresh socket is reported writable before its SYN is sent; only a connected one has a peer.
         match self.stream.peer_addr() {
             Ok(_) => Ok(Some(clock::now())),
@@ -84,9 +112,17 @@ impl Tcp {
         let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
         let moved = match read {
+            Ok(0) if self.is_tunnelling() => {
+                let message = "the proxy closed the connection instead of answering CONNECT";
+                IoOutcome::End(Ok(message.to_owned()))
+            }
             Ok(0) => closed(self.engine.receive_end(inbox)),
             Ok(count) => {
-                let received = self.engine.receive(&buffer[..count], inbox);
+                let received = match tunnel::pass(&mut self.tunnel, &buffer[..count]) {
+                    Ok(bytes) if bytes.is_empty() => Ok(()),
+                    Ok(bytes) => self.engine.receive(&bytes, inbox),
+                    Err(refusal) => return (now, IoOutcome::End(Ok(refusal))),
+                };
                 if self.engine.has_received_end() {
                     // The server may wait for our close, which is in the last write.
                     self.engine.close();
@@ -112,7 +148,10 @@ impl Tcp {
         } else {
             Time::ZERO
         };
-        let output = self.engine.output(now);
+        let output = match &self.tunnel {
+            Some(tunnel) => tunnel.output(),
+            None => self.engine.output(now),
+        };
         if output.is_empty() {
             return (Time::ZERO, IoOutcome::Done);
         }
@@ -121,7 +160,10 @@ impl Tcp {
         let now = clock::now();
         let moved = match written {
             Ok(count) => {
-                self.engine.advance_output(count, inbox);
+                match &mut self.tunnel {
+                    Some(tunnel) => tunnel.advance_output(count),
+                    None => self.engine.advance_output(count, inbox),
+                }
                 IoOutcome::More
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => IoOutcome::Done,
@@ -132,7 +174,7 @@ impl Tcp {
     }
 
     pub(crate) fn protocol(&self) -> Option<Protocol> {
-        self.engine.protocol()
+        self.engine.protocol().filter(|_| !self.is_tunnelling())
     }
 
     pub(crate) fn count_handshake(&self, counts: &mut SideCounts) {

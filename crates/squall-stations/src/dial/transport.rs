@@ -98,17 +98,29 @@ impl Transport {
         }
     }
 
-    /// Cancels a stream, where [`Transport::has_streams`]: with CANCEL or H3_REQUEST_CANCELLED.
-    pub(crate) fn cancel(&mut self, stream: StreamId) {
+    /// Cancels a stream, where [`Transport::has_streams`]: with CANCEL or H3_REQUEST_CANCELLED. Returns the code.
+    pub(crate) fn cancel(&mut self, stream: StreamId) -> u64 {
         let code = match self {
             Transport::Tcp(_) => HTTP2_CANCEL,
             Transport::Quic(_) => h3::code::REQUEST_CANCELLED,
         };
         self.streams().reset(stream, code);
+        code
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        either!(self, inner => inner.engine.is_ready())
+        match self {
+            Transport::Tcp(tcp) => tcp.is_ready(),
+            Transport::Quic(quic) => quic.engine.is_ready(),
+        }
+    }
+
+    /// Whether a proxy has not opened the tunnel to the server yet.
+    pub(crate) fn is_tunnelling(&self) -> bool {
+        match self {
+            Transport::Tcp(tcp) => tcp.is_tunnelling(),
+            Transport::Quic(_) => false,
+        }
     }
 
     /// Serialises what was submitted. Returns whether another request may share its write.
@@ -232,7 +244,18 @@ impl Transport {
     pub(crate) fn close(self, inbox: &mut Inbox<ClientEvent>) {
         match self {
             Transport::Tcp(tcp) => tcp.close(),
-            Transport::Quic(quic) => quic.close(inbox),
+            Transport::Quic(mut quic) => {
+                quic.send_close(inbox);
+            }
+        }
+    }
+
+    /// Tells the server that the connection, on which nothing is in flight, has ended. Returns when; `None` for TCP, where
+    /// the kernel says so when the socket is closed.
+    pub(crate) fn send_close(&mut self, inbox: &mut Inbox<ClientEvent>) -> Option<Time> {
+        match self {
+            Transport::Tcp(_) => None,
+            Transport::Quic(quic) => Some(quic.send_close(inbox)),
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) fn response(canned: &mut Canned, status: u16) -> Arc<Response> {
             "content-type".to_owned(),
             "text/plain; charset=utf-8".to_owned(),
         )];
-        let built = Response::new(status, &fields, error_text(status).as_bytes().to_vec());
+        let built = Response::new(status, &fields, text_of(status).as_bytes().to_vec());
         Arc::new(built.expect("a plain answer of words with a final status is well-formed"))
     });
     Arc::clone(response)
@@ -27,8 +27,9 @@ pub(super) fn continue_response() -> Interim {
 }
 
 /// The body, for people to read.
-fn error_text(status: u16) -> &'static str {
+fn text_of(status: u16) -> &'static str {
     match status {
+        200 => "200: this request ends at the proxy\n",
         400 => "400: this request cannot be passed on\n",
         408 => "408: the request did not go on\n",
         501 => "501: this method is not passed on\n",

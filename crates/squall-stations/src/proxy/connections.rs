@@ -404,9 +404,14 @@ impl Connections {
             .open(at, self.upstreams.dial(at.pool), first)
         {
             Ok(()) => {
-                if let Some(connection) = self.relay.backs.connection_mut(at) {
-                    let token = UPSTREAMS << KIND_SHIFT | at.token();
-                    connection.dialed.transport.watch(reactor, token)?;
+                let token = UPSTREAMS << KIND_SHIFT | at.token();
+                if let Some(connection) = self.relay.backs.connection_mut(at)
+                    && let Err(error) = connection.dialed.transport.watch(reactor, token)
+                {
+                    // Nothing would report that it is ready.
+                    let errors = &mut self.relay.report.machine_errors;
+                    *errors.entry(error.to_string()).or_default() += 1;
+                    self.relay.fail_back(at, Failure::ConnectFailed);
                 }
             }
             Err(OpenError::Engine(error)) => return Err(error.into()),

@@ -34,6 +34,9 @@ pub(super) struct ResponseFields {
     pub(super) fields: Vec<Field>,
     /// The stated length of the body.
     pub(super) length: Option<u64>,
+    /// The body has a transfer coding other than chunked. Nobody asked for it (RFC 9110, section 10.1.4), and the body
+    /// without that coding's name would be a different one.
+    pub(super) is_coded: bool,
 }
 
 /// The request names two hosts, or one that is not a valid host.
@@ -165,17 +168,47 @@ fn authority(host: &[u8]) -> Result<Option<String>, AmbiguousHost> {
 /// Turns the fields of a response that arrived over `version` into those that are passed on.
 pub(super) fn of_response(mut fields: Vec<Field>, version: Version) -> ResponseFields {
     let nominated = nominated(&fields);
-    let mut length = None;
+    let (mut length, mut is_coded) = (None, false);
     fields.retain(|field| match &*field.name {
         b"content-length" => {
             length = number(&field.value);
+            false
+        }
+        b"transfer-encoding" => {
+            let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+            is_coded |= !elements(&field.value).all(is_chunked);
             false
         }
         b"te" => false,
         name => !is_of_one_hop(name) && !is_among(name, &nominated),
     });
     fields.push(via(version));
-    ResponseFields { fields, length }
+    ResponseFields {
+        fields,
+        length,
+        is_coded,
+    }
+}
+
+/// Counts a hop of an OPTIONS or TRACE request in its `max-forwards` (RFC 9110, section 7.6.2). Returns whether it may be
+/// passed on; otherwise the proxy is its final recipient. Malformed values are left alone.
+pub(super) fn count_hop(method: &str, fields: &mut [Field]) -> bool {
+    if !matches!(method, "OPTIONS" | "TRACE") {
+        return true;
+    }
+    for field in fields {
+        let is_number = !field.value.is_empty() && field.value.iter().all(u8::is_ascii_digit);
+        if *field.name != *b"max-forwards" || !is_number {
+            continue;
+        }
+        // Numbers beyond 64 bits become the largest that we count.
+        let left = number(&field.value).unwrap_or(u64::MAX);
+        let Some(left) = left.checked_sub(1) else {
+            return false;
+        };
+        field.value = Bytes::from(left.to_string());
+    }
+    true
 }
 
 /// The trailers to pass on: none that affect framing, routing or the connection (RFC 9110, section 6.5.1).
@@ -416,5 +449,44 @@ mod tests {
         assert!(has(&found, "via", "1.0 other") && has(&found, "via", "3 squall"));
         let trailers = of_trailers(fields(&[("content-length", "1"), ("x-sum", "2")]));
         assert_eq!(pairs(&trailers).len(), 1);
+    }
+
+    #[test]
+    fn transfer_codings_other_than_chunked_are_noticed() {
+        for (codings, is_coded) in [
+            (&["chunked"][..], false),
+            (&["Chunked"], false),
+            (&["gzip, chunked"], true),
+            (&["gzip", "chunked"], true),
+            (&["gzip"], true),
+        ] {
+            let given: Vec<_> = codings.iter().map(|c| ("transfer-encoding", *c)).collect();
+            let found = of_response(fields(&given), Version::Http1);
+            assert_eq!(found.is_coded, is_coded, "{codings:?}");
+            assert!(!has(&pairs(&found.fields), "transfer-encoding", codings[0]));
+        }
+        assert!(!of_response(Vec::new(), Version::Http2).is_coded);
+    }
+
+    #[test]
+    fn hops_are_counted_in_max_forwards() {
+        let counted = |method, value: &str| {
+            let mut given = fields(&[("max-forwards", value)]);
+            let may_pass = count_hop(method, &mut given);
+            may_pass.then(|| String::from_utf8_lossy(&given[0].value).into_owned())
+        };
+        for method in ["OPTIONS", "TRACE"] {
+            assert_eq!(counted(method, "0"), None);
+            assert_eq!(counted(method, "000"), None);
+            assert_eq!(counted(method, "1").as_deref(), Some("0"));
+            assert_eq!(counted(method, "10").as_deref(), Some("9"));
+            let most = (u64::MAX - 1).to_string();
+            assert_eq!(counted(method, &"9".repeat(30)), Some(most));
+            for malformed in ["", "-1", "x", "1, 0"] {
+                assert_eq!(counted(method, malformed).as_deref(), Some(malformed));
+            }
+        }
+        assert_eq!(counted("GET", "0").as_deref(), Some("0"));
+        assert!(count_hop("OPTIONS", &mut []));
     }
 }

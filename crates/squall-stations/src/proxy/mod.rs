@@ -35,7 +35,7 @@ use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 
-use crate::accept::{self, Accepted, Bound, Listener, TcpAcceptor};
+use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, Listener, TcpAcceptor};
 use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
@@ -71,8 +71,8 @@ pub struct Proxy {
     sample_every: Duration,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
-    /// A listener could not accept because file descriptors ran out; it tries again when one is closed.
-    is_full: bool,
+    /// A listener could not accept; when all try again, unless a socket is closed before.
+    accept_at: Option<Time>,
 }
 
 /// A listener that is bound.
@@ -167,7 +167,7 @@ impl Proxy {
             sample_every: settings.sample_every,
             next_sample: samples.then(|| now + settings.sample_every),
             next_sweep: sweeps.then(|| now + SWEEP_EVERY),
-            is_full: false,
+            accept_at: None,
         };
         for (index, listener) in (0..).zip(settings.listeners) {
             proxy.bind(index, listener, settings.seed.wrapping_add(index))?;
@@ -279,12 +279,20 @@ impl Proxy {
             self.connections.sample();
             self.next_sample = Some(self.connections.relay.now + self.sample_every);
         }
-        if std::mem::take(&mut self.connections.has_closed) && std::mem::take(&mut self.is_full) {
-            for index in 0..self.listeners.len() {
-                self.accept(index)?;
-            }
+        self.accept_waiting()
+    }
+
+    /// Accepts what could not be accepted before, once it is time or there is a file descriptor again.
+    fn accept_waiting(&mut self) -> Result<(), StationError> {
+        let has_closed = std::mem::take(&mut self.connections.has_closed);
+        if (self.accept_at).is_none_or(|due| !has_closed && due > clock::now()) {
+            return Ok(());
         }
-        Ok(())
+        self.accept_at = None;
+        for index in 0..self.listeners.len() {
+            self.accept(index)?;
+        }
+        self.connections.settle_all(&self.reactor)
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -292,6 +300,7 @@ impl Proxy {
             self.connections.deadline(),
             self.next_sample,
             self.next_sweep,
+            self.accept_at,
         ]
         .into_iter()
         .flatten()
@@ -322,22 +331,29 @@ impl Proxy {
             };
             let fronts = &mut self.connections.relay.fronts;
             let wants = self.connections.front_inbox.wants();
-            let accepted =
-                acceptor.accept(&mut fronts.accepted, &self.connections.front_side, wants)?;
+            let side = &self.connections.front_side;
+            let report = &mut self.connections.relay.report;
+            let errors = &mut report.machine_errors;
+            let accepted = acceptor.accept(&mut fronts.accepted, side, wants, errors)?;
             let tcp = match accepted {
                 Accepted::Connection(tcp) => tcp,
                 Accepted::Nothing => return Ok(()),
-                Accepted::Full => {
-                    self.is_full = true;
+                Accepted::Later => {
+                    self.accept_at = Some(clock::now() + ACCEPT_PAUSE);
                     return Ok(());
                 }
             };
-            let report = &mut self.connections.relay.report;
             tcp.record_accepted(&mut fronts.log, &mut report.front_congestion_controls);
             let id = fronts.next_place();
             let token = CLIENTS << KIND_SHIFT | u64::from(id);
-            self.reactor.add(tcp.socket(), token)?;
+            let watched = self.reactor.add(tcp.socket(), token);
             fronts.tcp[id as usize] = Some(Box::new(TcpFront::new(tcp)));
+            if let Err(error) = watched {
+                // Nothing would report that it is ready, so it is closed.
+                accept::note_failed(&mut report.machine_errors, &error);
+                fronts.remove(id);
+                continue;
+            }
             self.connections.ready_front(id, accept::first_event(token));
         }
     }

@@ -184,20 +184,26 @@ impl Relay {
                 self.fronts.consume(at, stream, whole_bytes);
                 self.begin_or_wait(at, key);
             }
-            Err(refusal) => {
+            Err(status) => {
                 self.fronts.consume(at, stream, whole_bytes);
-                self.answer(key, refusal, Some(Failure::BadRequest));
+                let failure = (status >= 400).then_some(Failure::BadRequest);
+                self.answer(key, status, failure);
             }
         }
     }
 
-    /// Builds the request that is passed on. Also returns whether its client waits for 100 (Continue).
+    /// Builds the request that is passed on. Also returns whether its client waits for 100 (Continue). `Err`: the proxy
+    /// itself responds, with this status.
     fn upstream_request(
         &mut self,
         version: Version,
-        (method, target, fields): (String, String, Vec<Field>),
+        (method, target, mut fields): (String, String, Vec<Field>),
         body: Option<Bytes>,
     ) -> Result<(Arc<Request>, bool), u16> {
+        if !headers::count_hop(&method, &mut fields) {
+            // A response to TRACE would show what other hops added, such as credentials (RFC 9110, section 9.3.8).
+            return Err(if method == "OPTIONS" { 200 } else { 501 });
+        }
         let found = headers::of_request(fields, version, &mut self.ids).map_err(|_| 400_u16)?;
         let body = match (body, found.length) {
             (Some(body), _) => Body::Whole(body),
@@ -542,6 +548,11 @@ impl Relay {
         let is_head = |request: &Arc<Request>| request.method() == "HEAD";
         let is_head = exchange.request.as_ref().is_some_and(is_head);
         let found = headers::of_response(fields, version.unwrap_or(Version::Http1));
+        let has_no_body = is_head || matches!(status, 204 | 304);
+        if found.is_coded && !has_no_body {
+            self.give_up_response(key, Failure::UpstreamProtocol);
+            return;
+        }
         let body = match (body, found.length) {
             _ if matches!(status, 204 | 304) => Body::EMPTY,
             // The length that a GET would have got.

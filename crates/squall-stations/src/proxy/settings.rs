@@ -147,7 +147,7 @@ pub struct ProxyReport {
     pub front_congestion_controls: BTreeSet<String>,
     /// Congestion control of the upstream side's sockets, as the kernel reports it.
     pub back_congestion_controls: BTreeSet<String>,
-    /// Connections to upstreams that this machine could not even begin, by the kernel's message.
+    /// Connections that this machine could not accept, or could not even begin to an upstream, by the kernel's message.
     pub machine_errors: BTreeMap<String, u64>,
     /// How its thread was scheduled; `None` if it did not ask for a priority.
     pub scheduling: Option<Scheduling>,

@@ -3,9 +3,10 @@
 //! `time address protocol "method target" status request_bytes response_bytes us`: the time is that of the first byte
 //! of the request, in UTC with microseconds; `us` is the time from there to the last byte of the response, in
 //! microseconds; the status is `-` if the response was not written in full, method and target are `-` if the head was
-//! refused. Blanks and quotes in a target are percent-encoded by HTTP itself.
+//! refused. In method and target, each byte of a character other than visible ASCII, and each quote and backslash, is
+//! `\xHH`, as in nginx's log, so that clients can neither forge lines nor control the terminal that shows them.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
@@ -59,8 +60,8 @@ impl AccessLog {
             iso_8601(began_ns),
             entry.peer,
             entry.protocol,
-            entry.method,
-            entry.target,
+            Escaped(entry.method),
+            Escaped(entry.target),
             entry.request_body_bytes,
             entry.response_body_bytes,
             entry.ended.since(entry.began).as_nanos() as f64 / 1_000.0,
@@ -79,6 +80,26 @@ impl AccessLog {
         let result = self.out.write_all(self.buffer.as_bytes());
         self.buffer.clear();
         result.and_then(|()| self.out.flush())
+    }
+}
+
+/// A client's text in a form that is safe inside quotes.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+        if self.0.bytes().all(is_plain) {
+            return f.write_str(self.0);
+        }
+        for byte in self.0.bytes() {
+            if is_plain(byte) {
+                f.write_char(char::from(byte))?;
+            } else {
+                write!(f, "\\x{byte:02X}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -105,4 +126,20 @@ fn iso_8601(unix_ns: u64) -> String {
         at.second,
         unix_ns % 1_000_000_000 / 1_000
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_clients_is_escaped() {
+        let escaped = |text| Escaped(text).to_string();
+        assert_eq!(escaped("/a?b=%20&c=~"), "/a?b=%20&c=~");
+        assert_eq!(escaped("-"), "-");
+        assert_eq!(escaped("/\"\\"), r"/\x22\x5C");
+        assert_eq!(escaped("/\u{9b}31m"), r"/\xC2\x9B31m");
+        assert_eq!(escaped("\u{1b}[2J\n\0\u{7f} "), r"\x1B[2J\x0A\x00\x7F\x20");
+        assert_eq!(escaped("/\u{202e}\u{fffd}"), r"/\xE2\x80\xAE\xEF\xBF\xBD");
+    }
 }

@@ -30,7 +30,7 @@ use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::scheduling::{self, Scheduling};
 use squall_linux::stop::StopSignal;
 
-use crate::accept::{self, Accepted, Bound, TcpAcceptor};
+use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, TcpAcceptor};
 pub use crate::accept::{Listener, ListenerProtocol};
 use crate::error::StationError;
 use crate::log::{LogSinks, StationLog};
@@ -82,6 +82,8 @@ pub struct ServerReport {
     pub responses_written: u64,
     /// Congestion control of its sockets, as the kernel reports it.
     pub congestion_controls: BTreeSet<String>,
+    /// Connections that this machine could not accept, by the kernel's message.
+    pub machine_errors: BTreeMap<String, u64>,
     /// How its thread was scheduled; `None` before it has run.
     pub scheduling: Option<Scheduling>,
     /// Its counters.
@@ -106,8 +108,8 @@ pub struct Server {
     pending_turns: Vec<u32>,
     /// Peers with a timer: for a response, or for their end.
     delayed: BTreeSet<u32>,
-    /// A listener could not accept because file descriptors ran out; it tries again when one is closed.
-    is_full: bool,
+    /// A listener could not accept; when all try again.
+    accept_at: Option<Time>,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
     buffers: Buffers,
@@ -166,7 +168,7 @@ impl Server {
             next_peer: 0,
             pending_turns: Vec::new(),
             delayed: BTreeSet::new(),
-            is_full: false,
+            accept_at: None,
             buffers: Buffers::new(),
             report: ServerReport::default(),
         })
@@ -219,7 +221,7 @@ impl Server {
         self.serve_due()?;
         self.sweep();
         self.sample();
-        Ok(())
+        self.accept_waiting()
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -229,10 +231,16 @@ impl Server {
             BoundListener::Tcp(..) => None,
             BoundListener::Quic(quic) => quic.deadline(),
         });
-        [delayed, self.next_sample, self.next_sweep, quic.min()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            delayed,
+            self.next_sample,
+            self.next_sweep,
+            self.accept_at,
+            quic.min(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Serves every peer and listener with a response or a timer that is due.
@@ -275,18 +283,23 @@ impl Server {
             let BoundListener::Tcp(acceptor) = &self.listeners[index] else {
                 return Ok(());
             };
-            let tcp = match acceptor.accept(&mut self.next_peer, &self.side, self.wants)? {
+            let errors = &mut self.report.machine_errors;
+            let tcp = match acceptor.accept(&mut self.next_peer, &self.side, self.wants, errors)? {
                 Accepted::Connection(tcp) => tcp,
                 Accepted::Nothing => return Ok(()),
-                Accepted::Full => {
-                    self.is_full = true;
+                Accepted::Later => {
+                    self.accept_at = Some(clock::now() + ACCEPT_PAUSE);
                     return Ok(());
                 }
             };
-            tcp.record_accepted(&mut self.service.log, &mut self.report.congestion_controls);
             let id = tcp.number;
             let token = u64::from(id);
-            self.reactor.add(tcp.socket(), token)?;
+            if let Err(error) = self.reactor.add(tcp.socket(), token) {
+                // Nothing would report that it is ready, so it is closed.
+                accept::note_failed(errors, &error);
+                continue;
+            }
+            tcp.record_accepted(&mut self.service.log, &mut self.report.congestion_controls);
             let peer = Peer::new(tcp, self.wants);
             self.peers.insert(id, Box::new(peer));
             self.serve(id, Some(accept::first_event(token)));
@@ -320,8 +333,8 @@ impl Server {
             peer.close();
         }
         self.delayed.remove(&id);
-        if std::mem::take(&mut self.is_full) {
-            self.accept_waiting();
+        if self.accept_at.is_some() {
+            self.accept_at = Some(clock::now());
         }
     }
 
@@ -353,11 +366,16 @@ impl Server {
         }
     }
 
-    /// Accepts what could not be accepted before. An error will show with the next connection.
-    fn accept_waiting(&mut self) {
-        for index in 0..self.listeners.len() {
-            let _ = self.accept(index);
+    /// Accepts what could not be accepted before, once it is time.
+    fn accept_waiting(&mut self) -> Result<(), StationError> {
+        if self.accept_at.is_none_or(|due| due > clock::now()) {
+            return Ok(());
         }
+        self.accept_at = None;
+        for index in 0..self.listeners.len() {
+            self.accept(index)?;
+        }
+        Ok(())
     }
 
     fn sample(&mut self) {

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -264,8 +264,12 @@ fn file_answer(root: &Path, path: &str, request: &SiteRequest<'_>) -> Answer {
     if !matches!(request.method, "GET" | "HEAD") {
         return plain(405, "only GET and HEAD\n");
     }
-    let Some((path, mut file, length)) = find(root, path) else {
-        return plain(404, "no such file\n");
+    let (path, mut file, length) = match find(root, path) {
+        Ok(found) => found,
+        Err(FileError::NotFound) => return plain(404, "no such file\n"),
+        Err(FileError::OutOfResources) => {
+            return plain(503, "no file can be opened now: try again later\n");
+        }
     };
     let field = |name: &[u8]| request.fields.iter().find(|field| *field.name == *name);
     // No file has a validator here, so no condition on one holds (RFC 9110, section 13.1.5).
@@ -302,28 +306,52 @@ fn file_answer(root: &Path, path: &str, request: &SiteRequest<'_>) -> Answer {
     answer_of(Response::new(status, &fields, body), Some(source))
 }
 
-/// The file that a path names, and its length. For a folder, its index.html.
-fn find(root: &Path, path: &str) -> Option<(PathBuf, File, u64)> {
-    let path = resolve_below(root, path)?;
-    let (file, found) = open(&path)?;
-    if !found.is_dir() {
-        return found.is_file().then_some((path, file, found.len()));
+/// Why a file is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileError {
+    /// There is none that may be served.
+    NotFound,
+    /// It may exist, but file descriptors or memory ran out.
+    OutOfResources,
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> FileError {
+        match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => FileError::OutOfResources,
+            _ => FileError::NotFound,
+        }
     }
-    let path = canonical_below(root, &path.join("index.html"))?;
+}
+
+/// The file that a path names, and its length. For a folder, its index.html.
+fn find(root: &Path, path: &str) -> Result<(PathBuf, File, u64), FileError> {
+    let path = resolve_below(root, path).ok_or(FileError::NotFound)?;
     let (file, found) = open(&path)?;
-    found.is_file().then_some((path, file, found.len()))
+    if found.is_file() {
+        return Ok((path, file, found.len()));
+    }
+    if !found.is_dir() {
+        return Err(FileError::NotFound);
+    }
+    let path = canonical_below(root, &path.join("index.html")).ok_or(FileError::NotFound)?;
+    let (file, found) = open(&path)?;
+    if found.is_file() {
+        Ok((path, file, found.len()))
+    } else {
+        Err(FileError::NotFound)
+    }
 }
 
 /// Opens a file of any kind, and returns its metadata. A pipe is opened without waiting for a writer.
-fn open(path: &Path) -> Option<(File, Metadata)> {
+fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let mut options = OpenOptions::new();
     let file = options
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-        .ok()?;
-    let found = file.metadata().ok()?;
-    Some((file, found))
+        .open(path)?;
+    let found = file.metadata()?;
+    Ok((file, found))
 }
 
 /// The file that a path names, if it does not lead out of `root`.
@@ -446,6 +474,17 @@ mod tests {
     }
 
     #[test]
+    fn a_lack_of_file_descriptors_is_no_missing_file() {
+        let of = |number| FileError::from(io::Error::from_raw_os_error(number));
+        for number in [libc::EMFILE, libc::ENFILE] {
+            assert_eq!(of(number), FileError::OutOfResources, "{number}");
+        }
+        for number in [libc::ENOENT, libc::EACCES, libc::ENOTDIR, libc::ENXIO] {
+            assert_eq!(of(number), FileError::NotFound, "{number}");
+        }
+    }
+
+    #[test]
     fn paths_do_not_lead_out_of_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap().join("site");
@@ -453,7 +492,11 @@ mod tests {
         std::fs::write(folder.path().join("secret"), "s").unwrap();
         std::fs::write(root.join("a b/f.txt"), "f").unwrap();
         std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
-        let found = |path| find(&root, path).map(|(path, _, length)| (path, length));
+        let found = |path| {
+            find(&root, path)
+                .ok()
+                .map(|(path, _, length)| (path, length))
+        };
         assert_eq!(found("/a%20b/f.txt"), Some((root.join("a b/f.txt"), 1)));
         // A folder without an index.html, with one, and with one that leads out.
         assert_eq!(found("/a b"), None);

@@ -33,7 +33,7 @@ pub(crate) struct RequestFlags {
     /// Request method [default: POST with a body, otherwise GET]
     #[arg(short = 'X', long, value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// Header field, as `name: value` (may be repeated)
+    /// Header field, as `name: value`; `host: NAME` replaces the URL's host in the request (may be repeated)
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(crate) headers: Vec<String>,
     /// Send the content of this file as the body; `-` reads stdin
@@ -81,6 +81,12 @@ pub(crate) struct ConnectionFlags {
     /// Connect to this address instead of the URL's: `IP:PORT` or `NAME:PORT`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect_to: Option<String>,
+    /// Reach servers through this HTTP proxy, which opens a tunnel (CONNECT): `http://HOST:PORT`; not for HTTP/3
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
+    /// Connect to this UNIX socket instead of the URL's address; not for HTTP/3
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "proxy", "ipv4", "ipv6"])]
+    pub(crate) unix_socket: Option<std::path::PathBuf>,
     /// Use IPv4 addresses only
     #[arg(short = '4', long)]
     pub(crate) ipv4: bool,
@@ -120,6 +126,11 @@ impl ConnectionFlags {
             }
         };
         Ok((protocol, is_strict))
+    }
+
+    /// Whether connections cannot be over UDP.
+    pub(crate) fn lacks_udp(&self) -> bool {
+        self.proxy.is_some() || self.unix_socket.is_some()
     }
 
     /// The only address family to use, if one was chosen.

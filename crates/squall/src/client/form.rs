@@ -10,7 +10,7 @@ use squall_base::Bytes;
 use squall_http::Body;
 use squall_stations::client::Upload;
 
-use super::payload::{Payload, is_long, printable};
+use super::payload::{IN_MEMORY_BYTES, Payload, file_length, printable};
 use crate::outcome::BadInput;
 
 /// Does not occur in ordinary text. It is the same in every run, so that runs are comparable.
@@ -106,7 +106,7 @@ impl Parts {
     }
 
     fn push_file(&mut self, path: &Path) -> io::Result<()> {
-        if !is_long(path) {
+        if file_length(path)? <= IN_MEMORY_BYTES {
             self.bytes.extend(std::fs::read(path)?);
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //!
 //! Only flags and what they turn into; the client itself is in squall-stations.
 
+mod advice;
 mod flags;
 mod form;
 mod payload;
@@ -15,9 +16,10 @@ mod target;
 mod verbose;
 mod version;
 
+pub(crate) use advice::Attempt;
 pub(crate) use flags::{ConnectionFlags, Http, RequestFlags};
 pub(crate) use form::{FieldValue, encode_fields};
-pub(crate) use payload::{Payload, PreparedRequest, check_upload};
+pub(crate) use payload::{Payload, PreparedRequest, check_upload, file_length};
 pub(crate) use pool::{WarmCount, pool_orders};
 pub(crate) use reach::AddressBook;
 pub(crate) use settings::{SET, side_settings};

@@ -1,5 +1,6 @@
 //! Request bodies: in memory if they are short, otherwise read from disk while they are sent.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::flags::ConnectionFlags;
 use crate::outcome::BadInput;
 
 /// Longest file kept in memory. Up to this size, requests share one copy, which costs less per request.
-const IN_MEMORY_BYTES: u64 = 4 << 20;
+pub(super) const IN_MEMORY_BYTES: u64 = 4 << 20;
 
 /// A body, and the source of its bytes if they are not in memory.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Payload {
     pub(crate) fn file(path: &Path) -> Result<Payload, BadInput> {
         let said =
             |error| BadInput::new(format!("cannot read the body {}: {error}", path.display()));
-        if is_long(path) {
+        if file_length(path).map_err(said)? > IN_MEMORY_BYTES {
             let mut upload = Upload::new();
             upload.push_file(path).map_err(said)?;
             return Ok(Payload::streamed(upload));
@@ -57,6 +58,21 @@ impl Payload {
         Ok(Body::from(printable(size).collect::<Vec<u8>>()).into())
     }
 
+    /// With `expect: 100-continue`, a body in memory leaves apart from its head, as one that is read while it is sent.
+    pub(super) fn apart_if_expected(self, headers: &[(String, String)]) -> Payload {
+        let is_expectation = |(name, value): &(String, String)| {
+            name == "expect" && value.eq_ignore_ascii_case("100-continue")
+        };
+        match &self.body {
+            Body::Whole(bytes) if !bytes.is_empty() && headers.iter().any(is_expectation) => {
+                let mut upload = Upload::new();
+                upload.push_bytes(bytes.to_vec());
+                Payload::streamed(upload)
+            }
+            _ => self,
+        }
+    }
+
     /// A body that is read while it is sent.
     pub(super) fn streamed(upload: Upload) -> Payload {
         let length = Some(upload.length());
@@ -72,10 +88,18 @@ pub(super) fn printable(size: Bytes) -> impl Iterator<Item = u8> {
     (b'a'..=b'z').cycle().take(size.get() as usize)
 }
 
-/// Whether this file is too long to be kept in memory. Anything that is not a regular file has no known length before
-/// it is read, so it counts as short.
-pub(super) fn is_long(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > IN_MEMORY_BYTES)
+/// The length in bytes of a file that is sent as a body, found without opening it: opening a named pipe would wait for a
+/// writer, and reading some devices would never end.
+///
+/// # Errors
+/// The system's error, or that it is not a regular file.
+pub(crate) fn file_length(path: &Path) -> io::Result<u64> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() {
+        let said = "it is not a regular file: copy its content to one";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+    }
+    Ok(found.len())
 }
 
 /// Rejects streamed bodies together with `--upgrade`: RFC 7540, section 3.2, requires the whole body to be sent before
@@ -83,10 +107,30 @@ pub(super) fn is_long(path: &Path) -> bool {
 pub(crate) fn check_upload(flags: &ConnectionFlags, is_streamed: bool) -> Result<(), BadInput> {
     if flags.upgrade && is_streamed {
         Err(BadInput::new(format!(
-            "--upgrade goes with bodies of up to {}: take --http 2 for longer ones",
+            "--upgrade goes with bodies of up to {}, and without `expect: 100-continue`: take --http 2 for others",
             Bytes::new(IN_MEMORY_BYTES)
         )))
     } else {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_bodies() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
+            let said = Payload::file(path).unwrap_err().to_string();
+            assert!(said.contains("not a regular file"), "{said}");
+        }
+        let file = folder.path().join("body");
+        std::fs::write(&file, "hello").unwrap();
+        assert_eq!(file_length(&file).unwrap(), 5);
+        assert!(Payload::file(&file).is_ok());
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, anyhow};
 use squall_http::{Inbox, InboxOptions, h3};
 
 use crate::outcome::BadInput;
@@ -77,12 +78,16 @@ impl AddressBook {
     }
 
     /// The address to use for `host` and `port`.
+    ///
+    /// # Errors
+    /// [`BadInput`] if there is no such name or it has no address of this family; another error if the name could not be
+    /// looked up.
     pub(crate) fn address(
         &mut self,
         (host, port): (&str, u16),
         family: Option<Family>,
         mut transport: ProbeTransport<'_>,
-    ) -> Result<SocketAddr, BadInput> {
+    ) -> Result<SocketAddr> {
         let name = if host.contains(':') {
             format!("[{host}]:{port}")
         } else {
@@ -114,9 +119,9 @@ impl AddressBook {
 }
 
 /// The addresses of a name without duplicates, in the resolver's order.
-fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>, BadInput> {
+fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>> {
     let found = (host, port).to_socket_addrs();
-    let found = found.map_err(|error| BadInput::new(format!("cannot find {host}: {error}")))?;
+    let found = found.map_err(|error| lookup_error(host, &error))?;
     let mut all: Vec<SocketAddr> = Vec::new();
     for address in found {
         if !all.contains(&address) {
@@ -138,9 +143,26 @@ fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAd
             };
             let ips: Vec<String> = all.iter().map(|address| address.ip().to_string()).collect();
             let said = format!("{host} has no address of {wanted}, only {}", ips.join(", "));
-            Err(BadInput::new(said))
+            Err(BadInput::new(said).into())
         }
-        _ => Err(BadInput::new(format!("{host} has no address"))),
+        _ => Err(BadInput::new(format!("{host} has no address")).into()),
+    }
+}
+
+/// The error of a command whose server was not found. It is the user's if there is no such name, and the environment's if
+/// no name server answered. No name ends in `.invalid` (RFC 6761, section 6.4), whatever name servers say.
+fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
+    // The standard library keeps only the text of EAI_AGAIN: that of glibc or of musl.
+    const NO_ANSWER: [&str; 2] = ["Temporary failure in name resolution", "Try again"];
+    let text = error.to_string();
+    let is_unanswered = NO_ANSWER.iter().any(|answer| text.ends_with(answer));
+    // An error of the system, such as too many open files, does not concern the name either.
+    let is_system = error.raw_os_error().is_some();
+    let said = format!("cannot find {host}: {text}");
+    if (is_unanswered || is_system) && !host.trim_end_matches('.').ends_with(".invalid") {
+        anyhow!("{said}; check that this machine reaches a name server (/etc/resolv.conf)")
+    } else {
+        BadInput::new(said).into()
     }
 }
 
@@ -311,6 +333,23 @@ mod tests {
                 .unwrap_err()
                 .contains("refused")
         );
+    }
+
+    #[test]
+    fn name_servers_that_do_not_answer_are_not_bad_input() {
+        let is_bad_input = |host: &str, error: io::Error| {
+            let error = lookup_error(host, &error);
+            assert!(error.to_string().contains(host), "{error}");
+            error.is::<BadInput>()
+        };
+        let gai =
+            |text: &str| io::Error::other(format!("failed to lookup address information: {text}"));
+        let unanswered = "Temporary failure in name resolution";
+        assert!(is_bad_input("server", gai("Name or service not known")));
+        assert!(is_bad_input("server.invalid", gai(unanswered)));
+        assert!(!is_bad_input("server", gai(unanswered)));
+        assert!(!is_bad_input("server", gai("Try again")));
+        assert!(!is_bad_input("server", io::Error::from_raw_os_error(24)));
     }
 
     #[test]

@@ -86,19 +86,32 @@ fn request(
     method: &str,
     url: &HttpUrl,
     headers: &[(String, String)],
-    Payload { body, upload }: Payload,
+    payload: Payload,
 ) -> Result<PreparedRequest> {
-    let (authority, target) = (&url.authority, &url.target);
+    let Payload { body, upload } = payload.apart_if_expected(headers);
     let mut headers = headers.to_vec();
+    let host = take_host(&mut headers);
+    let (authority, target) = (host.as_ref().unwrap_or(&url.authority), &url.target);
     if let Some(alternative) = url.alt_used() {
         add_missing(&mut headers, "alt-used", &alternative);
     }
     Request::new(method, url.scheme, authority, target, &headers, body)
-        .map_err(|error| BadInput::new(error).into())
+        .map_err(|error| {
+            let said = BadInput::new(&error);
+            // The cause stays accessible: a script is sent without the requests that cannot be sent.
+            anyhow::Error::new(error).context(said)
+        })
         .map(|request| PreparedRequest {
             request: Arc::new(request),
             upload,
         })
+}
+
+/// Takes the first `host` out of `headers`: it is sent as `host` or `:authority`, in place of the URL's. A second one is
+/// refused, as every field that the protocol sets.
+fn take_host(headers: &mut Vec<(String, String)>) -> Option<String> {
+    let position = headers.iter().position(|(name, _)| name == "host")?;
+    Some(headers.remove(position).1)
 }
 
 /// Parses `name: value`. The name becomes lower case, as HTTP/2 requires; names are case-insensitive.
@@ -111,4 +124,41 @@ fn header(text: &str) -> Result<(String, String), BadInput> {
                 "{text:?} is no header field: write \"name: value\""
             ))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(headers: &[(&str, &str)]) -> Result<Vec<String>> {
+        let url = HttpUrl::parse("http://127.0.0.1:8080/a")?;
+        let headers: Vec<(String, String)> = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let prepared = request("GET", &url, &headers, Body::EMPTY.into())?;
+        let fields = prepared.request.sent_fields();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(fields
+            .iter()
+            .map(|field| format!("{}={}", text(&field.name), text(&field.value)))
+            .collect())
+    }
+
+    #[test]
+    fn host_field_replaces_the_authority_of_the_url() {
+        let sent = head(&[("accept", "*/*")]).unwrap();
+        assert_eq!(
+            sent[2..],
+            [":authority=127.0.0.1:8080", ":path=/a", "accept=*/*"]
+        );
+        let sent = head(&[("host", "vhost.example"), ("accept", "*/*")]).unwrap();
+        assert_eq!(
+            sent[2..],
+            [":authority=vhost.example", ":path=/a", "accept=*/*"]
+        );
+        for bad in [vec![("host", "a/b")], vec![("host", "a"), ("host", "b")]] {
+            assert!(head(&bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -100,6 +100,9 @@ fn read_settings(
         Some(name) => settings::preset(name, side).map_err(BadInput::new)?,
         None => SideSettings::default(),
     };
+    // Recipes name a congestion control, so that a run depends less on the machine. Here it is the kernel's default: an
+    // ordinary user may not set every other one, and a route may have its own (`squall link --cc`).
+    found.tcp.congestion_control = None;
     for text in sets {
         settings::apply(&mut found, text, side, protocols)
             .map_err(|error| BadInput::new(format!("{flag} {error}")))?;
@@ -142,4 +145,22 @@ fn check_host(asked: bool, flag: &str) -> Result<(), BadInput> {
          connections of a machine: expected it to be {value} (`sudo sysctl -w {name}={value}`), or a recipe, whose hosts \
          are network namespaces of their own"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_control_is_the_kernels_default_unless_set() {
+        let asked = ["tcp.congestion_control=reno".to_owned()];
+        for preset in [None, Some("nginx")] {
+            let found = |sets: &[String]| {
+                let side = side_settings(preset, (SET, sets), Side::Client, &[Protocol::H1]);
+                side.unwrap().tcp.congestion_control
+            };
+            assert_eq!(found(&[]), None);
+            assert_eq!(found(&asked).as_deref(), Some("reno"));
+        }
+    }
 }

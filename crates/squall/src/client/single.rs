@@ -45,5 +45,6 @@ pub(crate) fn single(
         observed,
         sample_every: SAMPLE_EVERY,
         stall_timeout: None,
+        request_timeout: None,
     }
 }

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use squall_base::plan::{Protocol, SideSettings};
+use squall_base::text::excerpt;
 use squall_http::{Scheme, h3, tls};
 use squall_linux::{clock, tls_session};
-use squall_stations::client::Target;
+use squall_stations::client::{Route, Target};
 
 use super::flags::ConnectionFlags;
 use super::reach::{AddressBook, ProbeTransport};
@@ -49,9 +50,14 @@ impl HttpUrl {
         };
         let refused = |said: &str| {
             BadInput::new(format!(
-                "{text:?} is not a URL that can be asked: {said}, such as https://server:8443/path"
+                "{:?} is not a URL that can be asked: {said}, such as https://server:8443/path",
+                excerpt(text)
             ))
         };
+        if text.starts_with('/') {
+            // Otherwise its first part would be taken for the host.
+            return Err(refused("it is a path without a server"));
+        }
         let url = url::Url::parse(&whole).map_err(|error| refused(&error.to_string()))?;
         let scheme = match url.scheme() {
             "http" => Scheme::Http,
@@ -155,6 +161,27 @@ fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
         })
 }
 
+/// Parses the URL of a proxy.
+fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
+    let url = HttpUrl::parse(text).ok();
+    let is_proxy = |url: &HttpUrl| url.scheme == Scheme::Http && url.target == "/";
+    url.filter(is_proxy).ok_or_else(|| {
+        BadInput::new(format!(
+            "--proxy {}: expected http://HOST:PORT, without a name or password",
+            excerpt(text)
+        ))
+    })
+}
+
+/// A host and a port as in the authority of a URL.
+fn host_with_port((host, port): (&str, u16)) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
 impl TlsCredentials {
     /// The address to connect to, and what TLS offers there.
     pub(crate) fn target(
@@ -172,8 +199,14 @@ impl TlsCredentials {
             server_name: url.host.clone(),
             security: None,
             quic: None,
+            route: Route::Direct,
         };
+        let proxy = flags.proxy.as_deref().map(proxy).transpose()?;
         if protocol == Protocol::H3 {
+            if flags.lacks_udp() {
+                let said = "--proxy and --unix-socket carry no UDP, which HTTP/3 needs: give --http 1.1 or 2";
+                return Err(BadInput::new(said).into());
+            }
             // The address is tried with a separate context, so that the measured connections do not resume its session.
             let mut probe_context = credentials.quic(side)?;
             let transport = ProbeTransport::Quic {
@@ -184,7 +217,16 @@ impl TlsCredentials {
             target.quic = Some(Arc::new(Mutex::new(credentials.quic(side)?)));
             return Ok(target);
         }
-        target.address = address_book.address(destination, family, ProbeTransport::Tcp)?;
+        if let Some(path) = &flags.unix_socket {
+            target.route = Route::UnixSocket(path.clone());
+        } else {
+            if proxy.is_some() {
+                target.route = Route::Tunnel(host_with_port(destination));
+            }
+            let next = proxy.as_ref().map(|url| (url.host.as_str(), url.port));
+            let next = next.unwrap_or(destination);
+            target.address = address_book.address(next, family, ProbeTransport::Tcp)?;
+        }
         if protocol.is_secure() {
             let offers: &[&str] = match (protocol, is_strict) {
                 (Protocol::H1s, _) => &["http/1.1"],
@@ -255,9 +297,34 @@ mod tests {
         let url = HttpUrl::parse("[::1]").unwrap();
         assert_eq!((url.scheme, url.port), (Scheme::Http, 80));
         assert_eq!((url.host.as_str(), url.target.as_str()), ("::1", "/"));
-        for bad in ["", "ftp://a/", "http://", "http://a:b@c/", "http://a b/"] {
+        for bad in [
+            "",
+            "/a/b",
+            "ftp://a/",
+            "http://",
+            "http://a:b@c/",
+            "http://a b/",
+        ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn proxy_is_a_server_of_http_alone() {
+        let url = proxy("http://cache:3128").unwrap();
+        assert_eq!((url.host.as_str(), url.port), ("cache", 3_128));
+        for bad in [
+            "https://cache:3128",
+            "http://a:b@cache",
+            "http://cache/x",
+            "socks5://cache",
+            "",
+        ] {
+            let said = proxy(bad).expect_err("it is no proxy").to_string();
+            assert!(said.contains("expected http://HOST:PORT"), "{said}");
+        }
+        assert_eq!(host_with_port(("::1", 443)), "[::1]:443");
+        assert_eq!(host_with_port(("server", 443)), "server:443");
     }
 
     #[test]

@@ -78,6 +78,10 @@ fn alternative(
     if url.scheme == Scheme::Http {
         return Ok(Err("HTTP/1.1, because HTTP/3 is for https only".to_owned()));
     }
+    if flags.lacks_udp() {
+        let said = "as ALPN decides, because --proxy and --unix-socket carry no UDP";
+        return Ok(Err(said.to_owned()));
+    }
     let side = match flags.settings(Protocol::H3, &possible_protocols(flags, url)?) {
         Ok(side) => side,
         Err(conflict) => {

@@ -13,20 +13,21 @@ use squall_base::plan::Plan;
 use squall_record::{RunFolder, read_json};
 use squall_report::changes as changes_text;
 
+use super::differing_keys::differing_keys;
 use super::named::open_run;
 use super::report::summary_of;
 use crate::environment::Environment;
-use crate::outcome::{CommandOutcome, THRESHOLD_FAILED};
+use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::output::{eprint, print, print_json};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  squall compare runs/before runs/after\n  \
-                  squall compare runs/before runs/after --fail-if-worse\n  \
+                  squall compare runs/before runs/after --fail-if-worse --fail-if-unknown\n  \
                   squall compare runs/before runs/after --threshold 'p(99)<=1.1x' --threshold 'errors:rate<0.001'\n\
                   \nTrials of the same seed are compared in pairs (run both with the same --seed); six pairs are the fewest \
                   that can show a change.\n\
-                  Exit codes: 0 fine, 1 failed, 2 bad usage, 3 a run has a cell without a valid trial, 99 a threshold does not \
-                  hold, or p99 is worse with --fail-if-worse.")]
+                  Exit codes: 0 fine, 1 failed, or no verdict with --fail-if-unknown, 2 bad usage, 3 a run has a cell without a \
+                  valid trial, 99 a threshold does not hold, or p99 is worse with --fail-if-worse.")]
 pub(crate) struct Arguments {
     /// Folder of the earlier run
     before: PathBuf,
@@ -39,6 +40,10 @@ pub(crate) struct Arguments {
     /// Exit with code 99 if the p99 of any cell is shown to be higher than before
     #[arg(long)]
     fail_if_worse: bool,
+    /// Exit with code 1 if no verdict on the p99 of some cell is possible: too few trials or requests, or a cell that only
+    /// one run has
+    #[arg(long)]
+    fail_if_unknown: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -97,10 +102,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         }
     }
     let is_worse = arguments.fail_if_worse && found.is_worse();
+    let unknown = if arguments.fail_if_unknown {
+        found.without_verdict()
+    } else {
+        Vec::new()
+    };
+    if !unknown.is_empty() {
+        eprint(format_args!(
+            "squall: no verdict on p99 is possible ({}): run more trials of the same cells, with the same --seed\n",
+            unknown.join("; ")
+        ));
+    }
     let all_hold = checked.iter().all(|checked| checked.holds);
     Ok(match () {
         () if has_no_valid_cell(&before) || has_no_valid_cell(&after) => CommandOutcome::Invalid,
         () if is_worse || !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
+        () if !unknown.is_empty() => CommandOutcome::Code(FAILED),
         () => CommandOutcome::Success,
     })
 }
@@ -150,25 +167,38 @@ fn differences(before: &Plan, after: &Plan) -> Vec<String> {
             before.recipe, after.recipe
         ));
     }
+    if before.profile != after.profile {
+        notes.push(format!(
+            "the profiles are {} and {}",
+            before.profile, after.profile
+        ));
+    }
     for variant in &after.variants {
-        let earlier = before
-            .variants
-            .iter()
-            .find(|other| other.name == variant.name);
-        if earlier.is_some_and(|earlier| earlier != variant) {
+        let mut earlier = before.variants.iter();
+        let earlier = earlier.find(|other| other.name == variant.name);
+        if let Some(keys) = earlier.and_then(|earlier| differing_keys(earlier, variant)) {
             notes.push(format!(
-                "{} has other settings or another path than before: what is compared is that, too",
+                "{} has other settings or another path than before, and what is compared is that, too: {keys}",
                 variant.name
             ));
         }
     }
-    if let (Some(a), Some(b)) = (before.trials.first(), after.trials.first())
-        && (a.load != b.load || before.requests != after.requests || a.response != b.response)
-    {
-        notes.push(
-            "load, request or response are not those of before: the numbers do not compare"
-                .to_owned(),
-        );
+    if let (Some(a), Some(b)) = (before.trials.first(), after.trials.first()) {
+        let differing = [
+            ("another load", differing_keys(&a.load, &b.load)),
+            (
+                "other requests",
+                differing_keys(&before.requests, &after.requests),
+            ),
+            ("another response", differing_keys(&a.response, &b.response)),
+        ];
+        for (what, keys) in differing {
+            notes.extend(
+                keys.map(|keys| {
+                    format!("{what} than before, so the numbers do not compare: {keys}")
+                }),
+            );
+        }
     }
     notes
 }

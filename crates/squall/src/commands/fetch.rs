@@ -20,8 +20,8 @@ use squall_stations::client::{Client, ClientSettings, ClientSinks, Observation, 
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
-    AddressBook, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest, RequestFlags,
-    TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
+    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest,
+    RequestFlags, TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
 };
 use crate::key_log::KeyLog;
 use crate::outcome::{CommandOutcome, FAILED};
@@ -33,7 +33,7 @@ use crate::{interrupt, output};
         squall fetch -v --http 2 -k https://localhost:8443/\n  \
         squall fetch --http 3 -d photo.jpg --set http3.congestion_control=bbr2 https://server/upload\n\n\
         -v prints the frames of HTTP/2 and HTTP/3 as `nghttp -v` does, to stderr. The exit code is 1 if there was no \
-        whole answer, or one with a status of 400 or more."
+        whole answer, or one with a status of 400 or more, or if a gRPC call failed."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -63,6 +63,7 @@ type ProtocolSettings = ((Protocol, bool), SideSettings);
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let (url, spoken, target) = choose_target(arguments)?;
+    let ((protocol, _), _) = spoken;
     let PreparedRequest { request, upload } = arguments.request.request(&url)?;
     check_upload(&arguments.connection, upload.is_some())?;
     let out: Box<dyn Write + Send> = match &arguments.output {
@@ -106,7 +107,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let records: Vec<_> = records
         .flat_map(|mut chunk| std::mem::take(&mut *chunk))
         .collect();
-    conclude(&records, arguments)
+    let attempt = Attempt {
+        url: &url,
+        protocol,
+        flags: &arguments.connection,
+    };
+    conclude(&records, arguments, &attempt)
 }
 
 /// Client settings for one request over one connection.
@@ -117,7 +123,8 @@ fn settings(
     request: Arc<Request>,
 ) -> ClientSettings {
     let observed = InboxOptions {
-        fields: arguments.verbose,
+        // They have the status of a gRPC call.
+        fields: true,
         bodies: true,
         frames: arguments.verbose,
     };
@@ -149,7 +156,11 @@ fn choose_target(arguments: &Arguments) -> Result<(HttpUrl, ProtocolSettings, Ta
 }
 
 /// Reports the outcome of the request.
-fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<CommandOutcome> {
+fn conclude(
+    records: &[RequestRecord],
+    arguments: &Arguments,
+    attempt: &Attempt<'_>,
+) -> Result<CommandOutcome> {
     if interrupt::is_requested() {
         return Ok(CommandOutcome::Interrupted);
     }
@@ -157,20 +168,50 @@ fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<CommandO
         bail!("the request was never sent");
     };
     match (record.outcome, record.status) {
-        (Outcome::Answered, Some(status)) if status < 400 => Ok(CommandOutcome::Success),
+        _ if record.succeeded() => Ok(CommandOutcome::Success),
+        _ if record.is_failed_call() => {
+            let said = record.error.as_deref().unwrap_or("no reason is known");
+            output::eprint(format_args!("squall: the gRPC call failed: {said}\n"));
+            Ok(CommandOutcome::Code(FAILED))
+        }
         (Outcome::Answered, status) => {
             let status = status.unwrap_or_default();
             output::eprint(format_args!(
-                "squall: the server answered with status {status}\n"
+                "squall: the server answered with status {status}{}\n",
+                as_sentence(attempt.advice_for_status(status))
             ));
             Ok(CommandOutcome::Code(FAILED))
         }
-        (Outcome::Censored, _) => bail!("no whole answer within {}", arguments.timeout),
+        (Outcome::Censored, _) => bail!(
+            "no whole answer within {}{}",
+            arguments.timeout,
+            advice(record, attempt)
+        ),
         (outcome, _) => {
             let said = record.error.as_deref().unwrap_or("no reason is known");
-            bail!("cannot get {}: {}: {said}", arguments.url, outcome.name());
+            bail!(
+                "cannot get {}: {}: {said}{}",
+                arguments.url,
+                outcome.name(),
+                advice(record, attempt)
+            );
         }
     }
+}
+
+/// What to try after a failed request, as the sentence after the error. Empty if there was a response, or if only that was
+/// late.
+fn advice(record: &RequestRecord, attempt: &Attempt<'_>) -> String {
+    let is_late = record.outcome == Outcome::Censored && record.secured.is_some();
+    if record.headers.is_some() || is_late {
+        return String::new();
+    }
+    let error = record.error.as_deref().unwrap_or_default();
+    as_sentence(attempt.advice(record.outcome, error))
+}
+
+fn as_sentence(advice: Option<String>) -> String {
+    advice.map_or_else(String::new, |advice| format!(". {advice}"))
 }
 
 /// Writes response bodies, and passes events on to `-v`.

@@ -65,14 +65,20 @@ impl RequestedListeners {
         kinds.flat_map(|(kind, _)| kind.protocols()).collect()
     }
 
-    /// Gives them their settings and, if one of them needs it, the certificate.
+    /// Gives them their settings and, if one of them needs it or its file is asked for, the certificate.
     pub(super) fn set_up(
         &self,
         side: &SideSettings,
         certificate: &Certificate,
     ) -> Result<Vec<Listener>> {
         let is_secure = self.protocols().into_iter().any(Protocol::is_secure);
-        let identity = is_secure.then(|| certificate.identity()).transpose()?;
+        let is_written = certificate.write_cert.is_some();
+        if !is_secure && !is_written && certificate.is_described() {
+            let said = "--cert, --key and --name are for listeners with TLS: add --h1s, --h2, --https or --h3";
+            return Err(BadInput::new(said).into());
+        }
+        let is_needed = is_secure || is_written;
+        let identity = is_needed.then(|| certificate.identity()).transpose()?;
         let listener = |(kind, address): &(ListenerKind, SocketAddr)| {
             Ok(Listener {
                 address: *address,
@@ -118,6 +124,11 @@ impl Listeners {
 }
 
 impl Certificate {
+    /// Whether flags say what is in it.
+    fn is_described(&self) -> bool {
+        self.cert.is_some() || !self.name.is_empty()
+    }
+
     fn identity(&self) -> Result<tls::Identity> {
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             let read = |path: &PathBuf| {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use squall_base::plan::Plan;
+use squall_base::text::without_bom;
 use squall_recipe::bundled;
 use squall_record::{RunFolder, TrialFolder, read_plan};
 
@@ -27,7 +28,7 @@ pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
     let read = |path: &Path| match fs::read_to_string(path) {
         Ok(text) => Ok(RecipeText {
             name: path.display().to_string(),
-            text,
+            text: without_bom(&text).to_owned(),
             files: SiblingFiles::recipe(path),
         }),
         Err(error) => Err(BadInput::new(format!(
@@ -84,4 +85,18 @@ pub(crate) fn complete_trials(folder: &RunFolder, purpose: &str) -> Result<Vec<T
         );
     }
     Ok(trials)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipe_file_may_begin_with_a_byte_order_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        fs::write(&path, "\u{feff}name = \"mine\"\n").unwrap();
+        let found = find_recipe(path.to_str().unwrap()).unwrap();
+        assert_eq!(found.text, "name = \"mine\"\n");
+    }
 }

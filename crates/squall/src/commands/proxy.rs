@@ -316,6 +316,8 @@ impl Upstreams {
             ipv4: false,
             ipv6: false,
             connect_to: None,
+            proxy: None,
+            unix_socket: None,
             key_log: None,
         }
     }

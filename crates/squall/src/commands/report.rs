@@ -1,29 +1,28 @@
 //! `squall report`: makes a run's summary and report from its records. `squall run` uses the same code.
 
-use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use squall_analysis::answer::add_findings;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
 use squall_analysis::{
-    RunSummary, Threshold, TrialReadings, TrialRows, TrialSource, TrialStats, summarise,
-    trial_evidence,
+    BulkPhase, Delivery, LinkPacket, RunSummary, Threshold, TrialReadings, TrialRows, TrialSource,
+    TrialStats, delivery_counters, summarise, trial_evidence,
 };
 use squall_base::plan::{Measure, Plan};
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord};
 use squall_record::{
-    RecordError, RunFolder, TrialFolder, read_causes, read_exchanges, read_json, read_requests,
-    write_json,
+    RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_exchanges, read_json,
+    read_requests, write_json, write_whole,
 };
 use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
 
 use super::named::{complete_trials, open_run};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
-use crate::output::{print, print_json};
+use crate::output::{eprint, error_chain, print, print_json};
 
 /// Width of the report if the terminal does not report one.
 const PLAIN_WIDTH: usize = 100;
@@ -63,7 +62,9 @@ pub(crate) struct OutputFlags {
     #[arg(long)]
     pub(crate) json: bool,
     /// When to use colours
-    #[arg(long, value_enum, default_value_t = ColourChoice::Auto)]
+    #[arg(
+        long, alias = "color", value_enum, default_value_t = ColourChoice::Auto, conflicts_with = "json"
+    )]
     pub(crate) colour: ColourChoice,
 }
 
@@ -111,7 +112,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         return stored.print(reporting);
     }
     let (folder, plan) = open_run(run)?;
-    write_and_print(&folder, &plan, reporting)
+    let results = make_results(&folder, &plan, &reporting.threshold)?;
+    let written = results.write(&folder);
+    if let Err(error) = &written {
+        // A run may be read from where nobody may write.
+        eprint(format_args!(
+            "squall: the report is only printed: {}\n",
+            error_chain(error)
+        ));
+    }
+    results.show(&folder, written.is_ok(), reporting)
 }
 
 /// The summary.json and findings.json of a run, kept without its trials.
@@ -156,23 +166,18 @@ impl StoredSummary {
     }
 }
 
-/// Writes summary.json, findings.json and report.html from all complete trials, and prints the summary.
+/// Writes summary.json, findings.json and report.html from all complete trials, and prints the summary. If they cannot
+/// be written, the summary is printed before the error is returned.
 pub(crate) fn write_and_print(
     folder: &RunFolder,
     plan: &Plan,
     reporting: &ReportFlags,
 ) -> Result<CommandOutcome> {
-    let RunResults {
-        summary,
-        cells,
-        page,
-    } = make_results(folder, plan, &reporting.threshold)?;
-    write_json(folder.summary(), &summary)?;
-    write_json(folder.findings(), &cells)?;
-    let report = folder.report();
-    fs::write(&report, page).with_context(|| format!("cannot write {}", report.display()))?;
-    show(&summary, &cells, reporting, Some(&report))?;
-    Ok(outcome_of(&summary))
+    let results = make_results(folder, plan, &reporting.threshold)?;
+    let written = results.write(folder);
+    let outcome = results.show(folder, written.is_ok(), reporting)?;
+    written?;
+    Ok(outcome)
 }
 
 fn outcome_of(summary: &RunSummary) -> CommandOutcome {
@@ -183,7 +188,7 @@ fn outcome_of(summary: &RunSummary) -> CommandOutcome {
         .any(|cell| !cell.trials.is_empty() && cell.valid_trials().next().is_none());
     let all_hold = summary.thresholds.iter().all(|held| held.holds);
     match () {
-        () if is_invalid => CommandOutcome::Invalid,
+        () if is_invalid || summary.has_failed_programs() => CommandOutcome::Invalid,
         () if !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
         () => CommandOutcome::Success,
     }
@@ -198,20 +203,43 @@ struct RunResults {
     page: String,
 }
 
+impl RunResults {
+    fn write(&self, folder: &RunFolder) -> Result<()> {
+        write_json(folder.summary(), &self.summary)?;
+        write_json(folder.findings(), &self.cells)?;
+        write_whole(folder.report(), &self.page)?;
+        Ok(())
+    }
+
+    fn show(
+        &self,
+        folder: &RunFolder,
+        is_written: bool,
+        reporting: &ReportFlags,
+    ) -> Result<CommandOutcome> {
+        let report = is_written.then(|| folder.report());
+        show(&self.summary, &self.cells, reporting, report.as_deref())?;
+        Ok(outcome_of(&self.summary))
+    }
+}
+
 fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<RunResults> {
-    let (mut plots, mut found) = (Vec::new(), Vec::new());
+    let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
         plots.push(match read.causes {
             Some(causes) => points.with_causes(causes),
             None => points,
         });
-        found.push(TrialFindings::of(read.record, read_findings(read.trial)?));
+        let findings = read_findings(read.trial, read.record)?;
+        found.push(TrialFindings::of(read.record, findings));
+        phases.extend(BulkPhase::of(read.record, read.requests));
         Ok(())
     })?;
     let cells = aggregate(&found);
     add_findings(&mut summary, &cells);
-    let page = html(&summary, &plots, &cells);
+    let delivered = read_deliveries(folder, &summary, &phases)?;
+    let page = html(&summary, &plots, &cells, &delivered);
     Ok(RunResults {
         summary,
         cells,
@@ -219,13 +247,36 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
     })
 }
 
+/// What the link delivered in a trial of each cell with large bodies. Cells whose trial has no table of packets are left
+/// out. `phases` are those of the run's trials.
+fn read_deliveries(
+    folder: &RunFolder,
+    summary: &RunSummary,
+    phases: &[BulkPhase],
+) -> Result<Vec<Delivery>> {
+    let mut delivered = Vec::new();
+    let conditions = summary.conditions.iter();
+    for mut counter in conditions.flat_map(|condition| delivery_counters(condition, phases)) {
+        let trial = folder.complete_trial(counter.folder());
+        let Some(trial) = trial.filter(|trial| trial.packets().is_file()) else {
+            continue;
+        };
+        let record = trial.read_record()?;
+        trial.read_checked(&record, &trial.packets(), |path| {
+            each_projected(path, |packet: LinkPacket| counter.add(packet))
+        })?;
+        delivered.extend(counter.finish());
+    }
+    Ok(delivered)
+}
+
 /// The findings of a trial; empty for trials made before findings existed.
-fn read_findings(trial: &TrialFolder) -> Result<Vec<Finding>> {
+fn read_findings(trial: &TrialFolder, record: &TrialRecord) -> Result<Vec<Finding>> {
     let path = trial.findings();
-    if !path.exists() {
+    if !trial.has(record, &path) {
         return Ok(Vec::new());
     }
-    Ok(read_json(path)?)
+    Ok(trial.read_checked(record, &path, read_json)?)
 }
 
 /// The summary of a run from its records, without a report; `thresholds` are checked.
@@ -256,16 +307,19 @@ fn summarise_trials(
 ) -> Result<RunSummary> {
     let (mut stats, mut readings, mut causes) = (Vec::new(), Vec::new(), Vec::new());
     for trial in complete_trials(folder, "report")? {
-        let (record, requests) = (trial.read_record()?, read_requests(trial.requests())?);
-        let rows = if trial.causes().is_file() {
-            Some(in_total(read_causes(trial.causes())?))
+        let record = trial.read_record()?;
+        let requests = trial.read_checked(&record, &trial.requests(), read_requests)?;
+        let rows = if trial.has(&record, &trial.causes()) {
+            let rows = trial.read_checked(&record, &trial.causes(), read_causes)?;
+            Some(in_total(rows))
         } else {
             None
         };
         let wants_servers =
             (plan.measures.iter()).any(|measure| matches!(measure, Measure::ServerTime(..)));
-        let exchanges = wants_servers.then(|| read_exchanges(trial.exchanges()));
-        let exchanges = exchanges.transpose()?;
+        let exchanges = wants_servers
+            .then(|| trial.read_checked(&record, &trial.exchanges(), read_exchanges))
+            .transpose()?;
         let evidence = TrialRows {
             requests: &requests,
             causes: rows.as_deref(),
@@ -286,6 +340,7 @@ fn summarise_trials(
         })?;
     }
     let mut summary = summarise(plan, stats);
+    summary.add_failed_attempts(folder.failed_attempts()?);
     summary.check_thresholds(thresholds, &readings);
     summary.causes = RunBandTimes::of(plan, &causes);
     Ok(summary)

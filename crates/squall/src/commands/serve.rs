@@ -123,6 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         report.responses_written
     ));
     print_counts("", &report.counts);
+    for (error, count) in &report.machine_errors {
+        output::eprint(format_args!("  {error} ({count} times)\n"));
+    }
     keys.map_or(Ok(()), KeyLog::finish)?;
     Ok(CommandOutcome::Success)
 }

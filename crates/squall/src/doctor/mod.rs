@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use squall_linux::awake::SleepInhibitor;
 use squall_linux::host::Host;
 use squall_linux::machine::{self, Memory, Processor, ProcessorTimes};
+use squall_linux::shared::SharedState;
 use squall_linux::{SetupError, probe, scheduling, sysctl, user_namespace};
 
 use crate::awake::{self, MeasurementKind};
@@ -48,6 +49,8 @@ fn examine() -> Vec<Check> {
         pressure_percent: machine::processor_pressure_percent(),
     };
     let watched_since = (Instant::now(), ProcessorTimes::read());
+    // The limits are visible only in the machine's own namespace.
+    let shared = SharedState::read();
     let privilege = user_namespace::acquire_privilege();
     let host = Host::create();
     let wake_ups = probe::wake_ups();
@@ -82,6 +85,7 @@ fn examine() -> Vec<Check> {
         processors::load(&load, scheduling::processors()),
         resources::open_files(scheduling::raise_open_files()),
         resources::memory(Memory::read().available_kib),
+        resources::socket_memory(&shared),
         resources::disk(probe::folder_space(Path::new("."))),
     ]);
     checks
@@ -108,6 +112,7 @@ fn checks_in_host(host: &Result<Host, SetupError>) -> Vec<Check> {
         rights::offloads(host.map(probe::tun_offloads)),
         rights::congestion_controls(
             host.map(|host| probe::congestion_controls(host, &CONGESTION_CONTROLS)),
+            &probe::congestion_controls_here(&CONGESTION_CONTROLS),
             machine::congestion_controls_available().as_deref(),
             sysctl::read("net.ipv4.tcp_congestion_control")
                 .ok()

@@ -4,6 +4,7 @@ use std::io;
 
 use squall_linux::SetupError;
 use squall_linux::probe::FolderSpace;
+use squall_linux::shared::{SharedState, SocketMemory};
 
 use super::check::Check;
 
@@ -76,6 +77,42 @@ pub(super) fn memory(available_kib: Option<u64>) -> Check {
     )
 }
 
+/// The memory that all sockets of the machine hold, those of other programs included. Namespaces do not separate it.
+pub(super) fn socket_memory(state: &SharedState) -> Check {
+    const NAME: &str = "memory of sockets";
+    let protocols = [("TCP", state.tcp_memory), ("UDP", state.udp_memory)];
+    let known: Vec<_> = protocols
+        .into_iter()
+        .filter_map(|(protocol, memory)| Some((protocol, memory?)))
+        .collect();
+    if known.is_empty() {
+        return Check::ok(NAME, "not visible");
+    }
+    let found: Vec<String> = known
+        .iter()
+        .map(|(protocol, memory)| {
+            let SocketMemory {
+                in_use_pages,
+                pressure_pages,
+            } = memory;
+            format!("{protocol} {in_use_pages} of {pressure_pages} pages")
+        })
+        .collect();
+    let found = found.join(", ");
+    match known.iter().find(|(_, memory)| memory.is_pressed()) {
+        None => Check::ok(NAME, found),
+        Some((protocol, _)) => Check::limited(
+            NAME,
+            found,
+            format!(
+                "The kernel shrinks the windows of every {protocol} socket, and trials are invalid: close what holds the \
+                 memory (`ss -m`), or raise net.ipv4.{}_mem",
+                protocol.to_lowercase()
+            ),
+        ),
+    }
+}
+
 /// Whether a run's folder can be created here, with enough free space.
 pub(super) fn disk(space: Result<FolderSpace, SetupError>) -> Check {
     const NAME: &str = "disk";
@@ -135,6 +172,30 @@ mod tests {
         let closed = space(false, 1 << 40);
         assert_eq!(closed.state, State::Limited);
         assert!(closed.found.contains("not writable"), "{}", closed.found);
+    }
+
+    #[test]
+    fn memory_pressure_on_sockets_is_a_limit() {
+        let state = |in_use_pages| SharedState {
+            tcp_memory: Some(SocketMemory {
+                in_use_pages,
+                pressure_pages: 100,
+            }),
+            ..SharedState::default()
+        };
+        let calm = socket_memory(&state(100));
+        assert_eq!(
+            (calm.state, calm.found.as_str()),
+            (State::Ok, "TCP 100 of 100 pages")
+        );
+        let pressed = socket_memory(&state(101));
+        assert_eq!(pressed.state, State::Limited);
+        assert!(
+            pressed
+                .advice
+                .is_some_and(|advice| advice.contains("net.ipv4.tcp_mem"))
+        );
+        assert_eq!(socket_memory(&SharedState::default()).found, "not visible");
     }
 
     #[test]

@@ -64,9 +64,11 @@ pub(super) fn offloads(tried: Option<Result<(), SetupError>>) -> Check {
     }
 }
 
-/// Which congestion controls sockets accept in a host.
+/// Which congestion controls sockets accept in a host, and which ones outside of it, where the commands without a recipe
+/// work and where an ordinary user may not set all of them.
 pub(super) fn congestion_controls(
     tried: Option<Result<Vec<TriedCongestionControl>, SetupError>>,
+    outside: &[TriedCongestionControl],
     available: Option<&str>,
     default: Option<&str>,
 ) -> Check {
@@ -81,9 +83,15 @@ pub(super) fn congestion_controls(
         let names: Vec<&str> = of.iter().map(|(name, _)| *name).collect();
         names.join(" ")
     };
+    let settable: Vec<_> = outside
+        .iter()
+        .filter(|(_, result)| result.is_ok())
+        .collect();
     let mut found = format!(
-        "sockets take {}; the kernel has {}, by default {}",
+        "sockets take {} in recipes; `serve`, `proxy`, `fetch` and `load` use the default and can be set to {}; the \
+         kernel has {}, by default {}",
         or_none(&words(&taken)),
+        or_none(&words(&settable)),
         available.map_or("not said", or_none),
         default.unwrap_or("not said")
     );
@@ -219,6 +227,7 @@ mod tests {
     fn tried(names: &[&'static str], refused: &[&'static str]) -> Vec<TriedCongestionControl> {
         let refusal = |name: &str| SocketError::CongestionControl {
             name: name.to_owned(),
+            choices: String::new(),
             source: nix::errno::Errno::ENOENT,
         };
         let good = names.iter().map(|name| (*name, Ok(())));
@@ -254,7 +263,8 @@ mod tests {
     #[test]
     fn missing_cubic_is_fatal_and_missing_bbr_is_a_limit() {
         let state = |names: &[&'static str], refused: &[&'static str]| {
-            let check = congestion_controls(Some(Ok(tried(names, refused))), Some("reno"), None);
+            let tried = Some(Ok(tried(names, refused)));
+            let check = congestion_controls(tried, &[], Some("reno"), None);
             (check.state, check.advice.unwrap_or_default())
         };
         assert_eq!(state(&["cubic", "reno", "bbr"], &[]).0, State::Ok);
@@ -264,7 +274,24 @@ mod tests {
         let (missing, advice) = state(&[], &["cubic", "bbr"]);
         assert_eq!(missing, State::Missing);
         assert!(advice.contains("tcp_cubic tcp_bbr"), "{advice}");
-        assert_eq!(congestion_controls(None, None, None).state, State::Missing);
+        let untried = congestion_controls(None, &[], None, None);
+        assert_eq!(untried.state, State::Missing);
+    }
+
+    #[test]
+    fn congestion_control_forbidden_to_this_user_outside_of_hosts_is_no_limit() {
+        let inside = tried(&["cubic", "reno", "bbr"], &[]);
+        let outside = tried(&["reno", "bbr"], &["cubic"]);
+        let known = Some("reno bbr cubic");
+        let check = congestion_controls(Some(Ok(inside)), &outside, known, Some("bbr"));
+        assert_eq!(check.state, State::Ok);
+        for part in [
+            "take cubic reno bbr in recipes",
+            "set to reno bbr;",
+            "default bbr",
+        ] {
+            assert!(check.found.contains(part), "{}", check.found);
+        }
     }
 
     #[test]

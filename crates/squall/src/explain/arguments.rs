@@ -13,8 +13,8 @@ use crate::outcome::BadInput;
 #[command(
     after_help = "Examples:\n  squall explain runs/twilio-20261121T120000Z\n  \
     squall explain runs/twilio-20261121T120000Z --variant \"2 envoys h2c\" --condition \"loss 3%\" --worst 5\n  \
-    squall explain runs/twilio-20261121T120000Z/trials/0004-2_envoys_h2c-10ms-3p-r0 4711\n  \
-    squall explain runs/twilio-20261121T120000Z/trials/0004-2_envoys_h2c-10ms-3p-r0 --at 12.3s\n  \
+    squall explain runs/twilio-20261121T120000Z/trials/0004-2_envoys_h2c-10ms-3p-r0 1711\n  \
+    squall explain runs/twilio-20261121T120000Z/trials/0004-2_envoys_h2c-10ms-3p-r0 --at 1.2s\n  \
     squall import pcap capture.pcapng --key-log keys.log -o record && squall explain record"
 )]
 pub(crate) struct Arguments {
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// of each cell, or of the capture]
     #[arg(conflicts_with = "at")]
     pub(super) request: Option<u64>,
-    /// Show what happened at this time, such as 12.3s. It counts from the load's first arrival, as in the report's
+    /// Show what happened at this time, such as 1.2s. It counts from the load's first arrival, as in the report's
     /// plots; in a capture, from its first packet
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<Duration>,

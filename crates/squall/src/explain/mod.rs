@@ -107,7 +107,7 @@ fn select_trials(arguments: &Arguments) -> Result<Vec<SelectedTrial>> {
 }
 
 fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
-    if let Some(trial) = TrialFolder::complete(path) {
+    if let Some(trial) = TrialFolder::with_record(path) {
         return Ok(vec![trial]);
     }
     let run = RunFolder::open(path).map_err(|error| {
@@ -192,13 +192,13 @@ struct LoadedTables {
 }
 
 impl LoadedTables {
-    fn read(folder: &TrialFolder) -> Result<LoadedTables> {
+    fn read(SelectedTrial { folder, record }: &SelectedTrial) -> Result<LoadedTables> {
         Ok(LoadedTables {
-            requests: read_requests(folder.requests())?,
-            exchanges: read_exchanges(folder.exchanges())?,
-            frames: read_frames(folder.frames())?,
-            packets: read_packets(folder.packets())?,
-            sockets: read_sockets(folder.sockets())?,
+            requests: folder.read_checked(record, &folder.requests(), read_requests)?,
+            exchanges: folder.read_checked(record, &folder.exchanges(), read_exchanges)?,
+            frames: folder.read_checked(record, &folder.frames(), read_frames)?,
+            packets: folder.read_checked(record, &folder.packets(), read_packets)?,
+            sockets: folder.read_checked(record, &folder.sockets(), read_sockets)?,
         })
     }
 
@@ -215,7 +215,7 @@ impl LoadedTables {
 
 fn one_request(selected: &SelectedTrial, request: u64) -> Result<TrialExplanation<'_>> {
     let path = path_shape(selected).map_err(|why| no_causes(selected, &why))?;
-    let rows = LoadedTables::read(&selected.folder)?;
+    let rows = LoadedTables::read(selected)?;
     let explanations = explain_requests(selected, &rows, &path, &BTreeSet::from([request]))?;
     if explanations.is_empty() {
         let last = rows.requests.iter().map(|row| row.request).max();
@@ -242,7 +242,8 @@ fn explain_requests(
     requests: &BTreeSet<u64>,
 ) -> Result<Vec<Explanation>> {
     let explanations = explain(&rows.tables(), path, requests);
-    let written = read_causes(selected.folder.causes())?;
+    let folder = &selected.folder;
+    let written = folder.read_checked(&selected.record, &folder.causes(), read_causes)?;
     let written: BTreeMap<u64, &CausesRecord> = (written.iter().filter(|row| row.is_in_total()))
         .map(|row| (row.request, row))
         .collect();
@@ -288,7 +289,7 @@ fn one_moment(
             "what requests waited for is not known: {why}\n"
         ));
     }
-    let rows = LoadedTables::read(&selected.folder)?;
+    let rows = LoadedTables::read(selected)?;
     let at = Time::from_nanos(selected.record.load_start.as_nanos()) + at;
     Ok(TrialExplanation {
         moment: Some(moment(&rows.tables(), path.ok().as_ref(), at, around)),
@@ -346,7 +347,8 @@ fn slowest_of_cell(
     let indices = if valid.is_empty() { indices } else { valid };
     let mut found: SlowestRequests = Vec::new();
     for index in indices {
-        let requests = read_requests(selected[index].folder.requests())?;
+        let SelectedTrial { folder, record } = &selected[index];
+        let requests = folder.read_checked(record, &folder.requests(), read_requests)?;
         let of_trial = slowest(&requests, count);
         found.extend(
             of_trial
@@ -364,8 +366,7 @@ fn slowest_of_cell(
     for (index, requests) in by_trial {
         let it = &selected[index];
         let path = path_shape(it).map_err(|why| no_causes(it, &why))?;
-        let mut explanations =
-            explain_requests(it, &LoadedTables::read(&it.folder)?, &path, &requests)?;
+        let mut explanations = explain_requests(it, &LoadedTables::read(it)?, &path, &requests)?;
         explanations.sort_by_key(|it| (std::cmp::Reverse(it.latency), it.request));
         entries.push(TrialExplanation {
             requests: explanations,

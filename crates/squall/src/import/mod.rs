@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use squall_base::plan::Script;
+use squall_base::plan::message::has_credentials;
 use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
+use squall_record::write_private;
 
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
@@ -92,10 +94,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     ));
     match &files.output {
         None => output::print(text)?,
-        Some(path) => std::fs::write(path, text)
-            .with_context(|| format!("cannot write {}", path.display()))?,
+        Some(path) => write(path, script, &text)?,
     }
     Ok(CommandOutcome::Success)
+}
+
+/// Writes the text of a script to a file. Only the owner may read it (mode 0600) if its requests have credentials, as those
+/// of browsers often do.
+fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
+    let mut requests = script.requests.iter();
+    let written = if requests.any(|request| has_credentials(&request.headers)) {
+        write_private(path, text.as_bytes())
+    } else {
+        std::fs::write(path, text)
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
@@ -106,4 +119,32 @@ fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
     };
     read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use squall_base::plan::{ScriptBody, ScriptRequest};
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_a_script_with_cookies() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script.json");
+        let request = ScriptRequest {
+            method: "GET".to_owned(),
+            url: "/".to_owned(),
+            headers: vec![("cookie".to_owned(), "session=1".to_owned())],
+            body: ScriptBody::Empty,
+        };
+        let script = Script {
+            requests: vec![request],
+            steps: Vec::new(),
+        };
+        write(&path, &script, "{}").unwrap();
+        let found = std::fs::metadata(path).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
 }

@@ -6,6 +6,7 @@
 //! known which end of each connection is the client, for the table of packets (`packets`). `requests` derives requests
 //! from exchanges.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use squall_base::record::{Direction, ExchangeRecord, Side};
+use squall_base::text::is_terminal_control;
 use squall_base::{Duration, Time};
 use squall_observe::{
     Checksums, ConnectionRecord, Observations, ObservedPacket, Observer, PacketCounts,
     ReorderBuffer, Secrets, Transport,
 };
-use squall_record::capture::{CaptureEntry, CaptureReader};
+use squall_record::capture::{CaptureEntry, CaptureNotes, CaptureReader};
 use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, write_json};
 
 use super::packets::PacketTable;
@@ -35,7 +37,8 @@ const ROWS_A_CHUNK: usize = 4096;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "TLS and QUIC are read if their secrets are in the capture (Decryption Secrets Blocks) or in --key-log; \
-        else a connection has its name, times and bytes only. The capture has one point, so both sides' \
+        else a connection has its name, times and bytes only. Packets in tunnels (VXLAN, Geneve, GRE, ERSPAN, GTP-U, IP in \
+        IP, MPLS, PPPoE) are unwrapped. The capture has one point, so both sides' \
         rows have its times, counted from its first packet. `squall explain FOLDER` says what the slowest exchanges \
         waited for."
 )]
@@ -69,6 +72,12 @@ struct ImportSummary {
     is_cut: bool,
     /// Captured frames without IP or without a time.
     frames_without_ip: u64,
+    /// Packets by the protocol in them that is not read.
+    unread: BTreeMap<String, u64>,
+    /// Packets of which only the first bytes were captured (snaplen).
+    shortened: u64,
+    /// The most bytes that were captured of any of those.
+    shortened_to_bytes: usize,
     packets: PacketCounts,
     exchanges: u64,
     requests: u64,
@@ -83,6 +92,7 @@ struct CaptureSurvey {
     earliest_unix_ns: Option<u64>,
     frames_without_ip: u64,
     is_cut: bool,
+    notes: CaptureNotes,
 }
 
 /// Runs the command.
@@ -120,6 +130,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         table.add(packet, connections_of.next().flatten())
     })?;
     table.finish()?;
+    let notes = survey.notes;
+    let unread = notes.unread.iter();
     let summary = ImportSummary {
         capture: arguments.capture.clone(),
         folder,
@@ -127,11 +139,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         points: 1,
         is_cut: survey.is_cut,
         frames_without_ip: survey.frames_without_ip,
+        unread: unread
+            .map(|(protocol, count)| (protocol.to_string(), *count))
+            .collect(),
+        shortened: notes.shortened,
+        shortened_to_bytes: notes.shortened_to,
         packets,
         ..tables.finish()?
     };
     write_json(summary.folder.join(SUMMARY), &summary)?;
-    report(&summary, arguments.json)?;
+    report(&summary, notes.unreadable, arguments.json)?;
     Ok(CommandOutcome::Success)
 }
 
@@ -165,8 +182,12 @@ fn each_packet(
     failure
 }
 
-/// Calls `on_entry` with everything in a capture; returns whether the file was cut short.
-fn read(path: &Path, mut on_entry: impl FnMut(CaptureEntry)) -> Result<bool, BadInput> {
+/// Calls `on_entry` with everything in a capture. Returns whether the file was cut short, and what its entries do not
+/// show.
+fn read(
+    path: &Path,
+    mut on_entry: impl FnMut(CaptureEntry),
+) -> Result<(bool, CaptureNotes), BadInput> {
     let wrong =
         |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
     let file = File::open(path)
@@ -175,12 +196,12 @@ fn read(path: &Path, mut on_entry: impl FnMut(CaptureEntry)) -> Result<bool, Bad
     while let Some(entry) = capture.next_entry().map_err(|error| wrong(&error))? {
         on_entry(entry);
     }
-    Ok(capture.is_truncated())
+    Ok((capture.is_truncated(), capture.notes().clone()))
 }
 
 fn survey(path: &Path) -> Result<CaptureSurvey, BadInput> {
     let mut survey = CaptureSurvey::default();
-    let is_cut = read(path, |entry| match entry {
+    let (is_cut, notes) = read(path, |entry| match entry {
         CaptureEntry::Packet { time_unix_ns, .. } => {
             let earliest = survey.earliest_unix_ns.get_or_insert(time_unix_ns);
             *earliest = (*earliest).min(time_unix_ns);
@@ -188,7 +209,11 @@ fn survey(path: &Path) -> Result<CaptureSurvey, BadInput> {
         CaptureEntry::Secrets(text) => survey.secrets.push(text),
         CaptureEntry::Other => survey.frames_without_ip += 1,
     })?;
-    Ok(CaptureSurvey { is_cut, ..survey })
+    Ok(CaptureSurvey {
+        is_cut,
+        notes,
+        ..survey
+    })
 }
 
 /// A preliminary direction: up for packets from the lower address and port, down for the others. The observer works out
@@ -308,9 +333,17 @@ impl Tables {
     }
 }
 
-fn report(summary: &ImportSummary, as_json: bool) -> Result<()> {
+/// Prints the summary. `unreadable` frames ended before any IP header.
+fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()> {
     if summary.is_cut {
         eprint("the capture ends within a packet: it was cut short\n");
+    }
+    if summary.shortened > 0 {
+        eprint(format_args!(
+            "{} packets were captured only up to {} bytes (snaplen), and what is beyond is not read; `tcpdump -s 0` \
+             captures whole packets\n",
+            summary.shortened, summary.shortened_to_bytes
+        ));
     }
     if summary.packets.out_of_order > 0 {
         eprint(format_args!(
@@ -329,21 +362,34 @@ fn report(summary: &ImportSummary, as_json: bool) -> Result<()> {
     }
     let counts = &summary.packets;
     text += &format!(
-        "{} packets of TCP, {} of UDP, {} others, {} fragments, {} unreadable; {} connections\n{} rows of exchanges and {} of \
+        "{} packets of TCP, {} of UDP, {} fragments, {} unreadable; {} connections\n{}{} rows of exchanges and {} of \
          frames, half of them of either side, and {} requests, in {folder}\nThe capture has one point: both sides have its \
          times.\n`squall explain {folder}` says what the slowest requests waited for.\n",
         counts.tcp,
         counts.udp,
-        counts.others + summary.frames_without_ip,
         counts.fragments,
-        counts.unreadable,
+        counts.unreadable + unreadable,
         summary.connections.len(),
+        unread_lines(&summary.unread),
         summary.exchanges,
         summary.frames,
         summary.requests,
         folder = summary.folder.display()
     );
     output::print(text)
+}
+
+/// A line for each protocol that is not read.
+fn unread_lines(unread: &BTreeMap<String, u64>) -> String {
+    let line = |(protocol, count): (&String, &u64)| {
+        let packets = if *count == 1 {
+            "packet is"
+        } else {
+            "packets are"
+        };
+        format!("{count} {packets} {protocol}, which is not read\n")
+    };
+    unread.iter().map(line).collect()
 }
 
 /// One or two lines of text about a connection.
@@ -374,7 +420,7 @@ fn line(connection: &ConnectionRecord) -> String {
         // The name comes from an untrusted client and goes to a terminal.
         let name: String = name
             .chars()
-            .map(|c| if c.is_control() { '.' } else { c })
+            .map(|c| if is_terminal_control(c) { '.' } else { c })
             .collect();
         text += &format!(
             "\n       TLS for {name}, ALPN {}",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use squall_base::record::Direction;
 use squall_link::LinkSettings;
-use squall_link::settings::{Change, Setting, Stretch};
+use squall_link::settings::{Capacity, Change, LaneSettings, QueueSettings, Setting, Stretch};
 use squall_link::text;
 use squall_link::trace::Trace;
 use squall_linux::tun::Offload;
@@ -209,6 +209,7 @@ impl Conditions {
             stretches.push(stretch);
         }
         let schedule = self.read_schedule(stretches.len())?;
+        self.check_effect(&stretches, &schedule)?;
         Ok(LinkSettings {
             seed: self.seed,
             stretches,
@@ -240,6 +241,34 @@ impl Conditions {
             )
     }
 
+    /// Refuses a queue, or bytes added to each packet, where nothing limits the rate at any time: it would have no effect.
+    fn check_effect(&self, stretches: &[Stretch], schedule: &[Change]) -> Result<(), BadInput> {
+        for (place, stretch) in stretches.iter().enumerate() {
+            let is_flag = |flag: &Option<String>| place == 0 && flag.is_some();
+            let has_queue = |lane: &LaneSettings| {
+                lane.queue != QueueSettings::default() || is_flag(&self.queue)
+            };
+            let has_overhead =
+                |lane: &LaneSettings| lane.overhead_bytes > 0 || is_flag(&self.overhead);
+            let useless = if is_useless(place, stretch, schedule, has_queue) {
+                "queue"
+            } else if is_useless(place, stretch, schedule, has_overhead) {
+                "overhead"
+            } else {
+                continue;
+            };
+            let link = match place {
+                0 => String::new(),
+                further => format!(" of link {}", further + 1),
+            };
+            return Err(BadInput::new(format!(
+                "the {useless}{link} has no effect, because nothing limits the rate there: add one, such as `rate 20mbit` \
+                 (--rate 20mbit), or a trace"
+            )));
+        }
+        Ok(())
+    }
+
     fn read_schedule(&self, stretches: usize) -> Result<Vec<Change>, BadInput> {
         let Some(path) = &self.schedule else {
             return Ok(Vec::new());
@@ -258,6 +287,27 @@ impl Conditions {
             None => Ok(changes),
         }
     }
+}
+
+/// Whether some direction of a stretch has such a setting, and nothing limits the rate of any direction that has it.
+fn is_useless(
+    place: usize,
+    stretch: &Stretch,
+    schedule: &[Change],
+    has_setting: impl Fn(&LaneSettings) -> bool,
+) -> bool {
+    let is_limited = |direction: &Direction| {
+        let limits = |change: &Change| {
+            change.stretch == place
+                && change.direction.is_none_or(|only| only == *direction)
+                && matches!(change.setting, Setting::Capacity(_))
+        };
+        stretch.lane(*direction).capacity != Capacity::Unlimited || schedule.iter().any(limits)
+    };
+    let having: Vec<Direction> = (Direction::ALL.into_iter())
+        .filter(|direction| has_setting(stretch.lane(*direction)))
+        .collect();
+    !having.is_empty() && !having.iter().any(is_limited)
 }
 
 fn read_setting(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
@@ -284,5 +334,66 @@ fn read_trace(name: &str) -> Result<Arc<Trace>, String> {
     match Trace::parse(&text) {
         Ok(trace) => Ok(Arc::new(trace.named(name))),
         Err(error) => Err(format!("{name}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        conditions: Conditions,
+    }
+
+    fn settings(flags: &[&str]) -> Result<LinkSettings, BadInput> {
+        let flags = Flags::parse_from([&["squall"][..], flags].concat());
+        flags.conditions.settings()
+    }
+
+    #[test]
+    fn queue_or_overhead_without_a_rate_is_refused() {
+        for (flags, what) in [
+            (&["--queue", "64k"][..], "the queue has"),
+            (&["--queue", "1000 packets"], "the queue has"),
+            (&["--overhead", "38"], "the overhead has"),
+            (
+                &["--up", "queue codel", "--down", "rate 2mbit"],
+                "the queue has",
+            ),
+            (
+                &["--rate", "1mbit", "--next", "queue 64KiB"],
+                "the queue of link 2",
+            ),
+        ] {
+            let said = settings(flags).unwrap_err().to_string();
+            assert!(
+                said.contains(what) && said.contains("--rate 20mbit"),
+                "{said}"
+            );
+        }
+        for flags in [
+            &["--queue", "64k", "--rate", "20mbit"][..],
+            &["--queue", "64k", "--up", "rate 2mbit"],
+            &["--overhead", "38", "--rate", "1mbit bucket 32kB"],
+            &["--next", "rate 1mbit, queue codel"],
+            &["--delay", "25ms"],
+        ] {
+            assert!(settings(flags).is_ok(), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn queue_for_a_scheduled_rate_has_an_effect() {
+        let folder = tempfile::tempdir().unwrap();
+        let schedule = folder.path().join("a.schedule");
+        fs::write(&schedule, "at 1s: down rate 2mbit\n").unwrap();
+        let schedule = schedule.to_str().unwrap();
+        assert!(settings(&["--queue", "64k", "--schedule", schedule]).is_ok());
+        let up = ["--up", "queue codel", "--schedule", schedule];
+        assert!(settings(&up).is_err());
     }
 }

@@ -40,12 +40,23 @@ pub(crate) enum CounterSources {
     DevicesWithOffloads([Crossings; 2]),
 }
 
-/// Reasons not to trust a link, one sentence each. `scheduling` is that of the link's thread.
-pub(crate) fn judge(
+/// Reasons not to trust what a link recorded, one sentence each.
+pub(crate) fn judge_records(
+    directions: &[DirectionHealth],
+    counter_sources: CounterSources,
+) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for direction in directions {
+        judge_conservation(direction, counter_sources, &mut reasons);
+    }
+    reasons
+}
+
+/// Reasons not to trust a link's times, one sentence each. `scheduling` is that of the link's thread.
+pub(crate) fn judge_times(
     directions: &[DirectionHealth],
     wakeup: &Lateness,
     scheduling: Scheduling,
-    counter_sources: CounterSources,
 ) -> Vec<String> {
     let at_most = match scheduling {
         Scheduling::Fifo => LATENESS_P99_AT_MOST,
@@ -53,7 +64,6 @@ pub(crate) fn judge(
     };
     let mut reasons = Vec::new();
     for direction in directions {
-        judge_conservation(direction, counter_sources, &mut reasons);
         judge_lateness(direction, at_most, &mut reasons);
     }
     if wakeup.p99 > at_most {

@@ -2,7 +2,6 @@
 //! write, so that a slow disk does not hold up the link.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
@@ -13,7 +12,7 @@ use squall_base::record::PacketRecord;
 use squall_link::LinkSettings;
 use squall_linux::clock;
 use squall_linux::link_thread::{RecordedPacket, Sinks};
-use squall_record::{CapturedPacket, PacketWriter, PcapngFile, add_secrets};
+use squall_record::{CapturedPacket, PacketWriter, PcapngFile, add_secrets, append_private};
 
 use super::comment;
 use super::plan::Plan;
@@ -33,6 +32,11 @@ pub(super) struct Outputs {
 impl Outputs {
     /// Creates the files and starts the writing threads. Times of the table count from `epoch`.
     pub(super) fn start(plan: &Plan, epoch: Time) -> Result<(Sinks, Outputs)> {
+        if let Some(path) = &plan.key_log {
+            // A program would create it readable for everyone.
+            append_private(path)
+                .with_context(|| format!("cannot write the key log {}", path.display()))?;
+        }
         let (records, received) = mpsc::channel();
         let table = plan.log.clone().map(PacketWriter::create).transpose()?;
         let totals = background::start("squall-packets", move || total(received, table, epoch))?;
@@ -71,17 +75,16 @@ impl Outputs {
 
 /// Adds the TLS secrets that programs wrote to the capture.
 fn add_key_log(capture: &Path, key_log: &Path) -> Result<()> {
-    match fs::read_to_string(key_log) {
-        Ok(lines) => Ok(add_secrets(capture, &lines)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            eprint(format_args!(
-                "squall: no program wrote TLS secrets to {}: it may have made no connection, or not know SSLKEYLOGFILE\n",
-                key_log.display()
-            ));
-            Ok(())
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", key_log.display())),
+    let lines = fs::read_to_string(key_log)
+        .with_context(|| format!("cannot read {}", key_log.display()))?;
+    if lines.is_empty() {
+        eprint(format_args!(
+            "squall: no program wrote TLS secrets to {}: it may have made no connection, or not know SSLKEYLOGFILE\n",
+            key_log.display()
+        ));
+        return Ok(());
     }
+    Ok(add_secrets(capture, &lines)?)
 }
 
 fn total(

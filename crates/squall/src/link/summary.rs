@@ -89,7 +89,8 @@ impl Summary {
             Offload::None => CounterSources::Devices,
             Offload::Segments => CounterSources::DevicesWithOffloads(report.crossings),
         };
-        let reasons = health::judge(&health, &wakeup, scheduling, counter_sources);
+        let mut reasons = health::judge_records(&health, counter_sources);
+        reasons.extend(health::judge_times(&health, &wakeup, scheduling));
         Summary {
             seed: settings.seed,
             settings: settings

@@ -23,7 +23,7 @@ use crate::client::{ConnectionFlags, RequestFlags, WarmCount, pool_orders};
         squall load -v -n 1 https://server/\n\n\
         Without --rate, --stages, --script and pages, each of -c connections has -m requests at once (a closed loop).\n\
         Exit codes: 0 fine, 1 a request failed, was answered with a status of 400 or more or not until the end of\n\
-        --drain or --give-up, 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
+        --drain or --give-up (a gRPC call fails by its grpc-status), 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) amount: Amount,
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     pub(super) windows: WindowBits,
     #[command(flatten)]
     pub(super) outputs: Outputs,
-    /// URLs to request; --weights sets the share of each
+    /// URLs to request, in turn; --weights or --random choose by chance
     #[arg(value_name = "URL")]
     pub(super) urls: Vec<String>,
 }
@@ -65,11 +65,18 @@ pub(super) struct Amount {
     #[arg(long, value_name = "TIME")]
     pub(super) warm_up_time: Option<Duration>,
     /// How long to wait for outstanding responses after the load ends; the rest count as unfinished. 0 means do not
-    /// wait, and is not an error
-    #[arg(long, value_name = "TIME", default_value = "5s")]
-    pub(super) drain: Duration,
+    /// wait, and is not an error [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    pub(super) drain: Option<Duration>,
+    /// Cancel a request that has no complete response this long after it was due: it has failed (timeout). Over HTTP/1.1
+    /// its connection is closed [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = positive_time)]
+    pub(super) timeout: Option<Duration>,
     /// Without -D: stop if no request completes for this long; open requests then count as unfinished
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = positive_time)]
+    #[arg(
+        long, value_name = "TIME", default_value = "10min", value_parser = positive_time,
+        conflicts_with_all = ["duration", "rate", "stages", "script"]
+    )]
     pub(super) give_up: Duration,
     /// Threads, each with its share of the connections [default: half of the processors, at most one per connection or
     /// user; 1 with --on-demand or --order on shared connections]
@@ -105,6 +112,13 @@ pub(super) struct Amount {
     pub(super) seed: u64,
 }
 
+impl Amount {
+    /// How long to wait for responses after the load.
+    pub(super) fn drain(&self) -> Duration {
+        self.drain.unwrap_or(Duration::from_secs(5))
+    }
+}
+
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When")]
 pub(super) struct Shape {
@@ -115,32 +129,46 @@ pub(super) struct Shape {
     /// Change the rate over time: `RATE TIME` or ramps `RATE..RATE TIME`, separated by commas; `0 5s` is a pause
     #[arg(long, value_name = "STAGES", conflicts_with_all = ["duration", "script", "page", "tiles", "hold"])]
     pub(super) stages: Option<Stages>,
-    /// How requests are spaced at that rate
-    #[arg(long, value_name = "SPACING", default_value = "constant")]
-    pub(super) arrivals: SpacingFlag,
+    /// How requests are spaced at that rate [default: constant]
+    #[arg(long, value_name = "SPACING")]
+    pub(super) arrivals: Option<SpacingFlag>,
     /// Number of users, each with one request at a time; for scripts and pages, each with its own connections [default:
     /// -c times -m; 1 for scripts and pages]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["rate", "stages"], value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) users: Option<u32>,
     /// How long a user waits between a response and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages", "script"])]
     pub(super) think: ThinkTime,
     /// Spread the start of the users over this time; for a script, the delay between one user's start and the next
     /// (10ms for 91 users: over 0.9 s)
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages"])]
     pub(super) stagger: Duration,
-    /// Replay a script from `squall import` at its recorded times; each user replays all of it
+    /// Replay a script from `squall import` at its recorded times, on the server of the URL; each user replays all of it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "tiles", "hold"])]
     pub(super) script: Option<PathBuf>,
-    /// Replay the script this many times faster
-    #[arg(long, value_name = "FACTOR", default_value = "1x")]
-    pub(super) speed: Speed,
-    /// Request the targets in this vegeta file (`METHOD URL`, or JSON lines)
+    /// Send the script's requests to these hosts, and leave out the others [default: with a URL those to the host of the
+    /// script's first request, otherwise all]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    pub(super) hosts: Vec<String>,
+    /// Send each request of the script to its recorded host, not to the URL's
+    #[arg(long)]
+    pub(super) keep_hosts: bool,
+    /// Replay the script this many times faster [default: 1x]
+    #[arg(long, value_name = "FACTOR")]
+    pub(super) speed: Option<Speed>,
+    /// Request the targets in this file, in its order: vegeta's formats (`METHOD URL` with header lines, or lines of
+    /// JSON), or one URL per line; `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "page", "tiles", "hold"])]
     pub(super) targets: Option<PathBuf>,
-    /// Relative share of each URL, such as 3,1 [default: equal shares]
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    /// Choose each request's URL at random, with these relative shares, such as 3,1 [default: the URLs in turn]
+    #[arg(
+        long, value_name = "NUMBERS", value_delimiter = ',',
+        conflicts_with_all = ["script", "targets", "page", "tiles", "hold"]
+    )]
     pub(super) weights: Vec<u32>,
+    /// Choose each request's URL or target at random, all with equal shares
+    #[arg(long, conflicts_with_all = ["weights", "script", "page", "tiles", "hold"])]
+    pub(super) random: bool,
     /// Load a page as a browser does: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tiles", "hold"])]
     pub(super) page: Option<PathBuf>,
@@ -148,7 +176,7 @@ pub(super) struct Shape {
     #[arg(long, value_name = "COUNT", conflicts_with = "hold", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) tiles: Option<u32>,
     /// URL of the tiles, with {} for the tile's number [default: the page's URL]
-    #[arg(long, value_name = "URL", requires = "tiles")]
+    #[arg(long, value_name = "URL")]
     pub(super) tile: Option<String>,
     /// Request the URL, which must respond slowly, and 10 ms later this one: reports whether it has to wait
     /// (head-of-line blocking)
@@ -163,9 +191,16 @@ pub(super) struct Comparison {
     /// it (alt-svc) [default: for https as ALPN negotiates, for http 1.1]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     pub(super) http: Vec<Http>,
-    /// How often to run each version of a comparison
-    #[arg(long, value_name = "COUNT", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) rounds: u32,
+    /// How often to run each version of a comparison [default: 3]
+    #[arg(long, value_name = "COUNT", requires = "http", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rounds: Option<u32>,
+}
+
+impl Comparison {
+    /// How often each version runs.
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(3)
+    }
 }
 
 /// Window flags in the style of h2load.
@@ -203,7 +238,7 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "FILE")]
     pub(super) sockets_to: Option<PathBuf>,
     /// Interval between samples of sockets, at least 1ms
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = sampling)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = sampling, requires = "sockets_to")]
     pub(super) sample_every: Duration,
     /// Print everything sent and received, as it happens
     #[arg(short, long)]

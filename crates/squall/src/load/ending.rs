@@ -48,6 +48,8 @@ pub(super) struct LoadResult {
     pub(super) rate_asked_per_s: Option<f64>,
     /// Whether a client stopped because of `--give-up`.
     pub(super) gave_up: bool,
+    /// Whether a file could not be written completely.
+    pub(super) has_failed_files: bool,
 }
 
 /// The figures that thresholds are checked against.
@@ -134,17 +136,22 @@ impl LoadResult {
     /// The addresses that requests were sent to, and the number of threads.
     fn addresses_and_threads(&self) -> String {
         let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
-        format!("asked {}\nthreads {}\n", addresses.join(", "), self.threads)
+        let threads = format!("threads {}\n", self.threads);
+        if addresses.is_empty() {
+            return threads;
+        }
+        format!("asked {}\n{threads}", addresses.join(", "))
     }
 
-    /// Whether every request was answered. A request without a response at the end of the drain counts as failed, like
-    /// a refused one. Without a drain, requests in flight at the end are not failures.
+    /// Whether every request was answered and every file written. A request without a response at the end of the drain
+    /// counts as failed, like a refused one. Without a drain, requests in flight at the end are not failures.
     fn is_success(&self, arguments: &Arguments) -> bool {
         let totals = &self.totals;
-        let all_answered = totals.censored() == 0 || arguments.amount.drain.is_zero();
+        let all_answered = totals.censored() == 0 || arguments.amount.drain().is_zero();
         totals.failed() == 0
             && all_answered
             && !self.gave_up
+            && !self.has_failed_files
             && (totals.succeeded() > 0 || totals.warmup() > 0)
     }
 }
@@ -209,7 +216,7 @@ pub(super) fn conclude_comparison(
     Ok(outcome(all_hold, is_success))
 }
 
-/// How a load ended: whether all thresholds hold, and whether every request was answered.
+/// How a load ended: whether all thresholds hold, and whether every request was answered and every file written.
 fn outcome(all_hold: bool, is_success: bool) -> CommandOutcome {
     match () {
         () if interrupt::is_requested() => CommandOutcome::Interrupted,
@@ -270,9 +277,11 @@ fn write(
         Some("-") => output::print(pretty(figures()?)?),
         Some(path) => {
             let path = Path::new(path);
-            std::fs::write(path, pretty(figures()?)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            output::print(text)
+            let written = std::fs::write(path, pretty(figures()?)?)
+                .with_context(|| format!("cannot write {}", path.display()));
+            // On a full disk, the text is all that is left of the load.
+            output::print(text)?;
+            written
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Conflicts between flags are found here, before anything is sent.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,13 +11,14 @@ use anyhow::Result;
 use squall_base::Duration;
 use squall_base::plan::{
     ClosedLoad, Connections, Mix, OpenLoad, Page, PageLoad, PoolOrder, PoolSettings, Protocol,
-    Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Stage, Stages, Urgency,
-    Version, Warmup, Workload, browser_connections,
+    Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Spacing, Stage, Stages,
+    Urgency, Version, Warmup, Workload, browser_connections,
 };
-use squall_http::Body;
+use squall_http::{Body, MessageError, Scheme};
 use squall_stations::client::{Target, TargetedRequest, Upload};
 
 use super::arguments::Arguments;
+use super::hosts::{self, HostChoice, RoutedScript};
 use super::words::Http;
 use crate::client::{AddressBook, HttpUrl, Payload, PreparedRequest, TlsCredentials, check_upload};
 use crate::outcome::BadInput;
@@ -40,6 +42,18 @@ pub(super) struct Plan {
     pub(super) pool: PoolSettings,
     pub(super) pool_per_user: bool,
     pub(super) threads: u32,
+    /// Which requests of a script cannot be sent, in a line.
+    pub(super) left_out: Option<String>,
+}
+
+/// What the user asked for: the arguments, which have been checked, and the files that are read once for all plans.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) arguments: &'a Arguments,
+    /// The requests of `--targets`.
+    pub(super) targets: &'a [ScriptRequest],
+    /// `--script`, after `hosts::route`.
+    pub(super) script: Option<&'a Script>,
 }
 
 /// The requests and targets of a load, while they are collected.
@@ -57,19 +71,22 @@ struct PlanBuilder<'a> {
     uploads: Vec<Option<Arc<Upload>>>,
     files: BTreeMap<PathBuf, Payload>,
     names: Vec<(String, String)>,
+    left_out: Option<String>,
 }
 
 impl Plan {
     /// The plan for one version of HTTP; `address_book` chooses the addresses.
     pub(super) fn new(
-        arguments: &Arguments,
+        asked: Asked<'_>,
         http: Option<Http>,
         address_book: &mut AddressBook,
     ) -> Result<Plan> {
-        check(arguments)?;
-        let script = read_script(arguments)?;
-        let vegeta = read_targets(arguments)?;
-        let first = match (arguments.urls.first(), &script, vegeta.first()) {
+        let Asked {
+            arguments,
+            targets: described,
+            script,
+        } = asked;
+        let first = match (arguments.urls.first(), script, described.first()) {
             (Some(url), ..) => HttpUrl::parse(url)?,
             (None, Some(script), _) if !script.requests.is_empty() => {
                 HttpUrl::parse(&script.requests[0].url)?
@@ -77,9 +94,14 @@ impl Plan {
             (None, _, Some(request)) => HttpUrl::parse(&request.url)?,
             _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
         };
-        let spoken = arguments.connection.protocol(http, first.scheme)?;
-        let possible =
-            (arguments.connection).possible_protocols(&arguments.comparison.http, first.scheme)?;
+        let schemes = schemes(first.scheme, script);
+        let scheme = schemes.first().copied().unwrap_or(first.scheme);
+        let spoken = arguments.connection.protocol(http, scheme)?;
+        let mut possible = Vec::new();
+        for scheme in schemes {
+            let wanted = &arguments.comparison.http;
+            possible.extend(arguments.connection.possible_protocols(wanted, scheme)?);
+        }
         let windows = windows(arguments, &possible)?;
         let side = (arguments.connection).settings_with(spoken.0, &possible, &windows)?;
         let mut builder = PlanBuilder {
@@ -95,17 +117,20 @@ impl Plan {
             uploads: Vec::new(),
             files: BTreeMap::new(),
             names: Vec::new(),
+            left_out: None,
         };
         let warm = builder.warm()?;
         let workload = match script {
             Some(script) => builder.script(script)?,
-            None => builder.workload(&vegeta)?,
+            None => builder.workload(described)?,
         };
         Ok(builder.into_plan(workload, warm))
     }
 }
 
-fn check(arguments: &Arguments) -> Result<(), BadInput> {
+/// Reports flags that contradict each other, or that would have no effect.
+pub(super) fn check(arguments: &Arguments) -> Result<(), BadInput> {
+    check_effects(arguments)?;
     let (amount, shape) = (&arguments.amount, &arguments.shape);
     let said = if shape.rate.is_some() && amount.duration.is_none() && amount.requests.is_none() {
         "--rate needs to know for how long: give -D TIME or -n COUNT"
@@ -131,6 +156,37 @@ fn check(arguments: &Arguments) -> Result<(), BadInput> {
         "methods and bodies are in the file: -X, -d, -F and the like are for URLs"
     } else if shape.targets.is_some() && !arguments.urls.is_empty() {
         "--targets says what to ask for: give no URL besides"
+    } else {
+        return Ok(());
+    };
+    Err(BadInput::new(said))
+}
+
+/// Reports flags that would have no effect beside the others, as far as clap does not: its `requires` allows a flag whose
+/// required one conflicts with another.
+fn check_effects(arguments: &Arguments) -> Result<(), BadInput> {
+    let (amount, shape) = (&arguments.amount, &arguments.shape);
+    let is_open = shape.rate.is_some() || shape.stages.is_some();
+    let is_timed = is_open || shape.script.is_some() || amount.duration.is_some();
+    let has_paths = shape.script.is_some() || shape.page.is_some();
+    let has_one_url = has_paths || shape.tiles.is_some() || shape.hold.is_some();
+    let said = if amount.drain.is_some() && !is_timed {
+        "--drain follows a load of a given time, and this one ends with its last response: give -D, or --give-up in its \
+         place"
+    } else if shape.script.is_none()
+        && (shape.speed.is_some() || !shape.hosts.is_empty() || shape.keep_hosts)
+    {
+        "--speed, --hosts and --keep-hosts are about a script: give --script"
+    } else if shape.tile.is_some() && shape.tiles.is_none() {
+        "--tile is the URL of the tiles: say how many with --tiles"
+    } else if shape.arrivals.is_some() && !is_open {
+        "--arrivals spaces the requests of a rate: give --rate or --stages"
+    } else if arguments.comparison.rounds.is_some() && arguments.comparison.http.len() < 2 {
+        "--rounds repeats a comparison: give several versions, such as --http 1.1,2"
+    } else if has_one_url && arguments.urls.len() > 1 {
+        "scripts and pages take one URL: give the others in the script or page"
+    } else if shape.random && shape.targets.is_none() && arguments.urls.len() < 2 {
+        "--random chooses among several URLs: give them, or --targets"
     } else {
         return Ok(());
     };
@@ -175,12 +231,38 @@ fn windows(
     Ok(found)
 }
 
-fn read_script(arguments: &Arguments) -> Result<Option<Script>> {
-    let path = arguments.shape.script.as_deref();
-    path.map(recordings::read_script).transpose()
+/// `--script`, with the hosts that the flags choose. Read once for all plans.
+pub(super) fn read_script(arguments: &Arguments) -> Result<Option<RoutedScript>> {
+    let shape = &arguments.shape;
+    let Some(path) = shape.script.as_deref() else {
+        return Ok(None);
+    };
+    let choice = HostChoice {
+        url: arguments.urls.first().map(String::as_str),
+        hosts: &shape.hosts,
+        keeps_hosts: shape.keep_hosts,
+    };
+    Ok(Some(hosts::route(recordings::read_script(path)?, choice)?))
 }
 
-fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
+/// The schemes of a load, https first: the protocol of a script with both is that of https, and its requests in cleartext
+/// follow from that (`ClientSettings::protocol`). All other loads, and paths, have the scheme of the first URL.
+fn schemes(first: Scheme, script: Option<&Script>) -> Vec<Scheme> {
+    let Some(script) = script else {
+        return vec![first];
+    };
+    let of = |url: &str| match url.split_once("://") {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Scheme::Https,
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => Scheme::Http,
+        _ => first,
+    };
+    let has = |scheme| script.requests.iter().any(|it| of(&it.url) == scheme);
+    let schemes = [Scheme::Https, Scheme::Http].into_iter();
+    schemes.filter(|scheme| has(*scheme)).collect()
+}
+
+/// The requests of `--targets`. Read once for all plans, because stdin cannot be read again.
+pub(super) fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
     match &arguments.shape.targets {
         None => Ok(Vec::new()),
         Some(path) => recordings::read_targets(path),
@@ -208,7 +290,7 @@ impl PlanBuilder<'_> {
             None => {
                 let flags = &self.arguments.connection;
                 let spoken = flags.protocol(self.http, url.scheme)?;
-                if spoken.0 != self.spoken.0 {
+                if spoken.0 != self.spoken.0 && self.arguments.shape.script.is_none() {
                     let said = "all URLs of a load are http, or all are https";
                     return Err(BadInput::new(said).into());
                 }
@@ -241,6 +323,7 @@ impl PlanBuilder<'_> {
         let payload = match &described.body {
             ScriptBody::Empty => Body::EMPTY.into(),
             ScriptBody::Text(text) => Body::from(text.clone().into_bytes()).into(),
+            ScriptBody::Binary(bytes) => Body::from(bytes.clone()).into(),
             ScriptBody::File(path) => self.file(folder.join(path))?,
             ScriptBody::Size(size) => Payload::generated(*size)?,
         };
@@ -259,25 +342,45 @@ impl PlanBuilder<'_> {
         Ok(payload)
     }
 
-    fn script(&mut self, script: Script) -> Result<Workload> {
+    /// Replays a script without the requests that no engine can send.
+    fn script(&mut self, script: &Script) -> Result<Workload> {
         let folder = folder_of(self.arguments.shape.script.as_deref());
+        let mut places = Vec::with_capacity(script.requests.len());
+        let mut refusal = None;
         for request in &script.requests {
-            self.add_described(request, &folder)?;
+            match self.add_described(request, &folder) {
+                Ok(place) => places.push(Some(place)),
+                Err(error) if error.downcast_ref::<MessageError>().is_some() => {
+                    places.push(None);
+                    refusal.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let steps = hosts::remapped(&script.steps, &places);
+        if let Some(error) = refusal {
+            if steps.is_empty() {
+                return Err(error);
+            }
+            let count = hosts::counted(script.steps.len() - steps.len());
+            let reason = error.root_cause();
+            let said = format!("left out: {count} that cannot be sent; the first: {reason}\n");
+            self.left_out = Some(said);
         }
         let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
         Ok(Workload::Script(ScriptLoad {
-            steps: script.steps,
+            steps,
             clients: shape.users.unwrap_or(1),
             stagger: shape.stagger,
-            speed: shape.speed,
+            speed: shape.speed.unwrap_or_default(),
             rounds: Rounds::Once,
             duration: self.duration(),
             warmup: self.warmup(),
-            drain: amount.drain,
+            drain: amount.drain(),
         }))
     }
 
-    fn workload(&mut self, vegeta: &[ScriptRequest]) -> Result<Workload> {
+    fn workload(&mut self, described: &[ScriptRequest]) -> Result<Workload> {
         let shape = &self.arguments.shape;
         if let Some(path) = &shape.page {
             return self.page(path);
@@ -290,19 +393,31 @@ impl PlanBuilder<'_> {
             return self.hold(url, second);
         }
         let folder = folder_of(shape.targets.as_deref());
-        for request in vegeta {
+        for request in described {
             self.add_described(request, &folder)?;
         }
         for url in &self.arguments.urls {
             self.add_url(url)?;
         }
-        let weights = if shape.weights.is_empty() {
-            vec![1; self.requests.len()]
+        self.open_or_closed(self.mix()?)
+    }
+
+    /// What each request asks for: the URLs or targets in turn, unless flags ask for chance.
+    fn mix(&self) -> Result<Mix, BadInput> {
+        let shape = &self.arguments.shape;
+        if !shape.weights.is_empty() {
+            let mix = Mix::new(shape.weights.clone());
+            return mix.ok_or_else(|| BadInput::new("all --weights are 0"));
+        }
+        let count = u32::try_from(self.requests.len()).ok();
+        let count = count.and_then(NonZeroU32::new);
+        let count =
+            count.ok_or_else(|| BadInput::new("expected 1 to 4294967295 URLs or targets"))?;
+        Ok(if shape.random {
+            Mix::new(vec![1; self.requests.len()]).unwrap_or_default()
         } else {
-            shape.weights.clone()
-        };
-        let mix = Mix::new(weights).ok_or_else(|| BadInput::new("all --weights are 0"))?;
-        self.open_or_closed(mix)
+            Mix::InOrder(count)
+        })
     }
 
     fn open_or_closed(&self, mix: Mix) -> Result<Workload> {
@@ -328,9 +443,9 @@ impl PlanBuilder<'_> {
         if let Some(stages) = stages {
             return Ok(Workload::Open(OpenLoad {
                 stages,
-                spacing: shape.arrivals.into(),
+                spacing: shape.arrivals.map(Spacing::from).unwrap_or_default(),
                 warmup,
-                drain: amount.drain,
+                drain: amount.drain(),
                 mix,
                 seed: amount.seed,
             }));
@@ -348,7 +463,7 @@ impl PlanBuilder<'_> {
             requests: amount.requests.or(amount.duration.is_none().then_some(1)),
             duration: self.duration(),
             warmup: Warmup::Time(warmup),
-            drain: amount.drain,
+            drain: amount.drain(),
             mix,
             seed: amount.seed,
         }))
@@ -396,7 +511,7 @@ impl PlanBuilder<'_> {
             pages: amount.requests.or(amount.duration.is_none().then_some(1)),
             duration: self.duration(),
             warmup: Warmup::Time(self.warmup()),
-            drain: amount.drain,
+            drain: amount.drain(),
             seed: amount.seed,
         })
     }
@@ -478,6 +593,7 @@ impl PlanBuilder<'_> {
             },
             pool_per_user,
             threads,
+            left_out: self.left_out,
         }
     }
 }

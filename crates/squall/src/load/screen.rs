@@ -19,7 +19,7 @@ use squall_stations::client::{Gauge, GaugeReading};
 use super::arguments::Arguments;
 use super::plan::Plan;
 use super::tables::{Epoch, SharedSums};
-use crate::output::eprint;
+use crate::output::{draw, eprint};
 
 /// How often a terminal is redrawn, and how often a line is printed otherwise.
 const REDRAW_EVERY: Duration = Duration::from_millis(500);
@@ -114,6 +114,10 @@ impl Screen {
         let mut drawn = 0;
         while !clients.iter().all(JoinHandle::is_finished) {
             thread::sleep(LOOK_EVERY.into());
+            for said in shared.failed_files.take_unsaid() {
+                erase(&mut drawn);
+                eprint(said);
+            }
             let now = clock::now();
             if self.is_quiet || now.since(seen) < every {
                 continue;
@@ -124,10 +128,8 @@ impl Screen {
             }
             seen = now;
         }
-        if drawn > 0 {
-            // The summary replaces the screen.
-            eprint(format_args!("\x1b[{drawn}A\x1b[J"));
-        }
+        // The summary replaces the screen.
+        erase(&mut drawn);
     }
 
     fn draw(
@@ -183,6 +185,14 @@ impl Screen {
             lines => format!("\x1b[{lines}A\x1b[J"),
         };
         *drawn = lines.len();
-        eprint(format_args!("{up}{}\n", lines.join("\n")));
+        draw(format_args!("{up}{}\n", lines.join("\n")));
+    }
+}
+
+/// Erases the lines that are drawn.
+fn erase(drawn: &mut usize) {
+    if *drawn > 0 {
+        draw(format_args!("\x1b[{drawn}A\x1b[J"));
+        *drawn = 0;
     }
 }

@@ -25,7 +25,8 @@ use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
 
 use super::arguments::Outputs;
 use super::desk::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
-use super::words::{Format, OutputFile};
+use super::failed_files::FailedFiles;
+use super::words::Format;
 use crate::background;
 
 /// The method and URL of each request of a load.
@@ -66,6 +67,8 @@ impl Sums {
 #[derive(Clone)]
 pub(super) struct SharedSums {
     sums: Arc<OnceLock<Mutex<Sums>>>,
+    /// The files that could not be written.
+    pub(super) failed_files: FailedFiles,
     /// Whether the screen watches the load.
     is_watched: bool,
     keeps_answers: bool,
@@ -122,10 +125,14 @@ impl Tables {
     ) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
         let mut files = Vec::new();
         for output in &outputs.output {
-            files.push(RequestFile::create(output, tag, names, epoch)?);
+            let path = tagged(&output.path, tag);
+            let file = RequestFile::create(output.format, &path, tag, (names, epoch))?;
+            files.push((path, file));
         }
+        let failed_files = FailedFiles::default();
         let shared = SharedSums {
             sums: Arc::new(OnceLock::new()),
+            failed_files: failed_files.clone(),
             is_watched: !outputs.is_quiet(),
             keeps_answers,
         };
@@ -136,13 +143,14 @@ impl Tables {
                 WakePolicy::Late
             },
             writers: Vec::new(),
+            failed_files,
         };
         let request_files = RequestFiles {
             files,
             epoch: epoch.time,
             shared: shared.clone(),
         };
-        let (sender, requests) = shared_writer(request_files, &mut setup)?;
+        let (sender, requests) = shared_writer(request_files, None, &mut setup)?;
         let mut others = Vec::new();
         let to = |path: &Option<PathBuf>| path.as_ref().map(|path| tagged(path, tag));
         let log = LogSinks {
@@ -175,7 +183,8 @@ impl Tables {
         Ok((sender, log, tables))
     }
 
-    /// Waits until everything is written, after all senders are gone.
+    /// Waits until everything is written that can be, after all senders are gone. The shared sums have the files that
+    /// could not.
     pub(super) fn finish(self) -> Result<(LoadTotals, Vec<(u32, Duration)>)> {
         let panicked = |_| anyhow!("a thread that writes records panicked");
         for table in self.others {
@@ -188,9 +197,10 @@ impl Tables {
     }
 }
 
-/// Writes all request files, and adds the requests to the sums.
+/// Writes all request files, and adds the requests to the sums. A file that cannot be written is given up, because the
+/// sums and the other files do not depend on it.
 struct RequestFiles {
-    files: Vec<RequestFile>,
+    files: Vec<(PathBuf, RequestFile)>,
     epoch: Time,
     shared: SharedSums,
 }
@@ -201,10 +211,10 @@ impl RowWriter<RequestRecord> for RequestFiles {
             TimeBudget::Unlimited => (rows, self.shared.lock()),
             TimeBudget::Brief if !self.can_write_briefly() => return Ok(WriteResult::Nothing),
             TimeBudget::Brief => {
-                let rooms = self.files.iter().map(RequestFile::room);
+                let rooms = self.files.iter().map(|(_, file)| file.room());
                 let room = rooms.fold(rows.len(), usize::min);
                 if room == 0 {
-                    return self.prepare();
+                    return Ok(self.prepare());
                 }
                 match self.shared.try_lock() {
                     Some(sums) => (&mut rows[..room], sums),
@@ -223,30 +233,52 @@ impl RowWriter<RequestRecord> for RequestFiles {
         }
         sums.totals.add_all(rows);
         drop(sums);
-        for file in &mut self.files {
-            file.append(rows)?;
-        }
+        self.keep_if_ok(|file| file.append(rows));
         Ok(WriteResult::Wrote(rows.len()))
     }
 
     fn can_write_briefly(&self) -> bool {
-        self.files.iter().all(RequestFile::can_write_briefly)
+        (self.files.iter()).all(|(_, file)| file.can_write_briefly())
     }
 
     fn finish(self) -> Result<()> {
-        self.files.into_iter().try_for_each(RequestFile::finish)
+        for (path, file) in self.files {
+            if let Err(error) = file.finish() {
+                self.shared.failed_files.add(&path, &error);
+            }
+        }
+        Ok(())
     }
 }
 
 impl RequestFiles {
     /// Does one preparation step for the first file that needs and allows one.
-    fn prepare(&mut self) -> Result<WriteResult> {
-        for file in &mut self.files {
-            if file.room() == 0 && file.compress_some()? {
-                return Ok(WriteResult::Prepared);
+    fn prepare(&mut self) -> WriteResult {
+        let before = self.files.len();
+        let mut has_prepared = false;
+        self.keep_if_ok(|file| {
+            if !has_prepared && file.room() == 0 {
+                has_prepared = file.compress_some()?;
             }
+            Ok(())
+        });
+        if has_prepared || self.files.len() < before {
+            WriteResult::Prepared
+        } else {
+            WriteResult::Nothing
         }
-        Ok(WriteResult::Nothing)
+    }
+
+    /// Does something with each file, and gives up those where it fails.
+    fn keep_if_ok(&mut self, mut act: impl FnMut(&mut RequestFile) -> Result<()>) {
+        let failed_files = &self.shared.failed_files;
+        self.files.retain_mut(|(path, file)| match act(file) {
+            Ok(()) => true,
+            Err(error) => {
+                failed_files.add(path, &error);
+                false
+            }
+        });
     }
 }
 
@@ -300,20 +332,18 @@ type RequestLookup = Box<dyn Fn(&RequestRecord) -> RequestLine<'static> + Send>;
 
 impl RequestFile {
     fn create(
-        output: &OutputFile,
+        format: Format,
+        path: &Path,
         tag: Option<&str>,
-        names: RequestNames,
-        epoch: Epoch,
+        (names, epoch): (RequestNames, Epoch),
     ) -> Result<RequestFile> {
-        let path = tagged(&output.path, tag);
-        if output.format == Format::Parquet {
+        if format == Format::Parquet {
             return Ok(RequestFile::Parquet(Box::new(RequestWriter::create(path)?)));
         }
-        let file =
-            File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
         let writer = BufWriter::new(file);
         let unix_ns = epoch.unix_ns;
-        Ok(match output.format {
+        Ok(match format {
             Format::Parquet | Format::Csv => RequestFile::Csv(CsvExport::new(writer)),
             Format::H2load => RequestFile::H2load(H2loadExport::new(writer, unix_ns)),
             Format::Hgrm => RequestFile::Hgrm(Box::new(PercentileExport::new(writer))),
@@ -399,12 +429,13 @@ fn table<R: TableRow + Send + 'static>(
     let Some(path) = path else {
         return Ok(None);
     };
-    let writer = create(path)?;
+    let writer = create(path.clone())?;
     let (sender, thread) = shared_writer(
         TableFile {
             writer,
             make_relative,
         },
+        Some(path),
         setup,
     )?;
     threads.push(thread);
@@ -415,28 +446,26 @@ fn table<R: TableRow + Send + 'static>(
 struct WriterSetup {
     wake_policy: WakePolicy,
     writers: Vec<Arc<dyn SpareTime>>,
+    failed_files: FailedFiles,
 }
 
-/// Creates a shared writer for a table, and starts its thread.
+/// Creates a shared writer for a table, and starts its thread. If it fails, the file `path` is given up; without one, its
+/// thread returns the error.
 fn shared_writer<R: Send + 'static>(
     writer: impl RowWriter<R> + 'static,
+    path: Option<PathBuf>,
     setup: &mut WriterSetup,
 ) -> Result<(RowSender<R>, TableThread)> {
     let (sender, queue) = rows::queue(Capacity::Bounded(setup.wake_policy));
     let writer = SharedWriter::new(queue, writer);
     setup.writers.push(writer.clone());
-    let thread = background::start("squall-rows", move || writer.run())?;
+    let failed_files = setup.failed_files.clone();
+    let thread = background::start("squall-rows", move || match (writer.run(), path) {
+        (Err(error), Some(path)) => {
+            failed_files.add(&path, &error);
+            Ok(())
+        }
+        (written, _) => written,
+    })?;
     Ok((sender, thread))
-}
-
-/// The measured phase of a load that started at `start`; all times count from the epoch.
-pub(super) fn measured_phase(
-    start: Time,
-    warmup: Duration,
-    length: Option<Duration>,
-) -> MeasuredPhase {
-    MeasuredPhase {
-        from: start + warmup,
-        to: length.map(|length| start + length),
-    }
 }

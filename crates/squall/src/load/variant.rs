@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_analysis::load::{
-    BodySendLimits, LoadTotals, LongestLag, Punctuality, QuicLosses, SendLimits, TcpSendLimits,
-    TcpTimes,
+    BodySendLimits, LoadTotals, LongestLag, MeasuredPhase, Punctuality, QuicLosses, SendLimits,
+    TcpSendLimits, TcpTimes,
 };
 use squall_base::plan::{Connections, Stages, Warmup, Workload};
 use squall_base::record::SideCounts;
@@ -22,13 +22,15 @@ use squall_load::{PageEnd, Share};
 use squall_stations::LogSinks;
 use squall_stations::client::{
     self, Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartBarrier,
+    Target,
 };
 
 use super::arguments::Arguments;
 use super::ending::LoadResult;
+use super::failed_files::FailedFiles;
 use super::plan::Plan;
 use super::screen::Screen;
-use super::tables::{self, Epoch, RequestNames, Tables};
+use super::tables::{Epoch, RequestNames, Tables};
 use crate::awake::{self, MeasurementKind};
 use crate::client::spin::{self, SpinGrant};
 use crate::client::{LinePrefix, VerbosePrinter};
@@ -96,28 +98,37 @@ pub(super) fn run(
     drop((requests, log, pages_sender));
     let start = own_place.wait(|| clock::now() + START_AFTER);
     let lengths = lengths(&plan.workload);
-    let phase = tables::measured_phase(start.relative_to(epoch.time), lengths.0, lengths.1);
+    let phase = measured_phase(&plan.workload, start.relative_to(epoch.time));
     tables.shared.begin(phase);
     let screen = Screen::new(arguments, plan, name, (start, epoch), gauges, lengths);
-    let mut reports = Vec::new();
     let before = ProcessorTimes::read();
     screen.watch(&clients, &tables.shared, stop);
-    for client in clients {
-        let report = client.join().map_err(|_| anyhow!("a client panicked"))?;
-        reports.push(report?);
-    }
+    let joined = clients.into_iter().map(JoinHandle::join);
+    let reports = joined.map(|report| report.map_err(|_| anyhow!("a client panicked"))?);
+    let reports: Vec<_> = reports.collect::<Result<_>>()?;
     let stolen =
         before.and_then(|before| Some(share_stolen(ProcessorTimes::read()?.since(before))));
+    let failed_files = tables.shared.failed_files.clone();
     let (totals, answers) = tables.finish()?;
-    if let Some(keys) = keys {
-        keys.finish()?;
-    }
+    finish_keys(keys, arguments, &failed_files);
+    failed_files.take_unsaid().iter().for_each(eprint);
     let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
-    let mut result = combine(reports, totals, &ended_pages, plan, epoch);
+    let over = phase.to.filter(|_| !stop.is_requested());
+    let mut result = combine(reports, totals, &ended_pages, plan, (epoch, over));
     result.answers = answers;
+    result.has_failed_files = failed_files.has_any();
     result.punctuality.stolen_share = stolen;
     result.punctuality.has_awake_processors = awake.is_some();
     Ok(result)
+}
+
+/// Waits for the last secret to be written.
+fn finish_keys(keys: Option<KeyLog>, arguments: &Arguments, failed_files: &FailedFiles) {
+    if let (Some(keys), Some(path)) = (keys, &arguments.connection.key_log)
+        && let Err(error) = keys.finish()
+    {
+        failed_files.add(path, &error);
+    }
 }
 
 fn measurement_kind(workload: &Workload) -> MeasurementKind {
@@ -186,6 +197,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
         },
         sample_every: arguments.outputs.sample_every,
         stall_timeout: Some(arguments.amount.give_up),
+        request_timeout: arguments.amount.timeout,
     }
 }
 
@@ -209,12 +221,37 @@ fn lengths(workload: &Workload) -> (Duration, Option<Duration>) {
     }
 }
 
+/// The measured phase of a load that started at `start`.
+fn measured_phase(workload: &Workload, start: Time) -> MeasuredPhase {
+    let (warmup, length) = lengths(workload);
+    let asked = match workload {
+        Workload::Open(load) => Some(load.asked_for()),
+        Workload::Closed(_) | Workload::Script(_) | Workload::Pages(_) => length,
+    };
+    MeasuredPhase {
+        from: start + warmup,
+        to: asked.map(|asked| start + asked),
+    }
+}
+
+/// Whether everything that a load asks for was begun, so that its last response ended it. Otherwise its time did.
+/// `begun` counts pages in a load of pages, and requests in others.
+fn is_exhausted(workload: &Workload, begun: u64) -> bool {
+    match workload {
+        Workload::Open(_) => false,
+        Workload::Closed(load) => load.requests.is_some_and(|all| begun >= all),
+        Workload::Script(load) => begun >= load.steps.len() as u64 * u64::from(load.clients),
+        Workload::Pages(load) => load.pages.is_some_and(|all| begun >= all),
+    }
+}
+
+/// `over` is when the load's time was over, unless the user ended it before.
 fn combine(
     reports: Vec<ClientReport>,
     totals: LoadTotals,
     ended_pages: &[PageEnd],
     plan: &Plan,
-    epoch: Epoch,
+    (epoch, over): (Epoch, Option<Time>),
 ) -> LoadResult {
     let mut result = LoadResult {
         totals,
@@ -225,12 +262,13 @@ fn combine(
         pages: None,
         answers: Vec::new(),
         threads: plan.threads,
-        addresses: plan.targets.iter().map(|target| target.address).collect(),
+        addresses: plan.targets.iter().filter_map(Target::packets_to).collect(),
         cpu_percent: 0.0,
         punctuality: Punctuality::default(),
         requests: 0,
         rate_asked_per_s: None,
         gave_up: false,
+        has_failed_files: false,
     };
     let mut punctuality = client::Punctuality::default();
     let mut unfinished_pages = Vec::new();
@@ -249,6 +287,14 @@ fn combine(
         }
     }
     result.punctuality = summarise_punctuality(&punctuality);
+    let begun = match &plan.workload {
+        Workload::Pages(_) => (ended_pages.len() + unfinished_pages.len()) as u64,
+        _ => result.requests,
+    };
+    if let Some(over) = over.filter(|_| !is_exhausted(&plan.workload, begun)) {
+        // The last response came earlier. Up to it alone, every rate would be above the one that was asked for.
+        result.end = result.end.max(over);
+    }
     if let Workload::Pages(_) = &plan.workload {
         result.pages = Some(pages::totals(ended_pages, &unfinished_pages));
     }
@@ -334,4 +380,53 @@ fn mean_rate_per_s(stages: &Stages) -> Option<f64> {
         }
     }
     (seconds > 0.0).then(|| requests / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::{ClosedLoad, Mix, OpenLoad, Spacing, Stage};
+
+    use super::*;
+
+    #[test]
+    fn open_load_is_measured_for_the_time_that_its_requests_cover() {
+        let second = Duration::from_secs(1);
+        let start = Time::from_nanos(7);
+        let rate: Rate = "1/s".parse().unwrap();
+        for requests in [2, 5, 10] {
+            let length = Duration::from_secs(requests);
+            let workload = Workload::Open(OpenLoad {
+                stages: Stages::new(vec![Stage::constant(rate, second + length)]).unwrap(),
+                spacing: Spacing::Constant,
+                warmup: second,
+                drain: Duration::ZERO,
+                mix: Mix::default(),
+                seed: 0,
+            });
+            let phase = measured_phase(&workload, start);
+            assert_eq!(phase.from, start + second);
+            assert_eq!(phase.to, Some(phase.from + length));
+            assert!(!is_exhausted(&workload, requests + 1));
+        }
+    }
+
+    #[test]
+    fn closed_load_of_a_number_of_requests_ends_with_its_last_response() {
+        let load = |requests, duration| {
+            Workload::Closed(ClosedLoad {
+                requests,
+                duration,
+                ..ClosedLoad::of(2)
+            })
+        };
+        let minute = Duration::from_secs(60);
+        let start = Time::from_nanos(7);
+        assert_eq!(measured_phase(&load(Some(9), None), start).to, None);
+        let phase = measured_phase(&load(None, Some(minute)), start);
+        assert_eq!((phase.from, phase.to), (start, Some(start + minute)));
+        // Whichever limit comes first ends it.
+        assert!(is_exhausted(&load(Some(9), Some(minute)), 9));
+        assert!(!is_exhausted(&load(Some(9), Some(minute)), 8));
+        assert!(!is_exhausted(&load(None, Some(minute)), 8));
+    }
 }

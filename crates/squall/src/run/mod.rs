@@ -1,25 +1,29 @@
 //! `squall run`: runs a recipe's plan, trial by trial, then reports.
 //!
-//! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside. An interrupt
-//! ends the running trial and reports the complete ones; `--resume` runs the missing and invalid ones.
+//! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside, `attempts` repeats
+//! trials that were disturbed or have failed. An interrupt ends the running trial and reports the complete ones; `--resume`
+//! runs the missing and invalid ones.
 
+mod attempts;
 mod process;
 mod programs;
 mod progress;
 pub(crate) mod worker;
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
-use squall_base::record::{Phase, RequestRecord, Validity};
+use squall_base::record::{FailedAttempt, Phase, RequestRecord, Validity};
 use squall_linux::awake::SleepInhibitor;
 use squall_recipe::{Recipe, StationMode, parse_with};
 use squall_record::{
-    RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
+    RecordError, RunFolder, TrialFolder, create_private_folder, read_json, read_requests, run_name,
+    write_json, write_plan, write_private,
 };
 
 use crate::awake::{self, IdleProcessors, MeasurementKind};
@@ -30,13 +34,13 @@ use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, error_chain, print};
 use crate::recordings::SiblingFiles;
 use crate::{interrupt, pages};
-use process::{RunContext, WorkerOutcome};
+use attempts::TrialsOutcome;
+use process::RunContext;
 use progress::Progress;
 use worker::assignment::LinkPackets;
 
-/// How often a trial is tried before an invalid record of it is kept: a momentary disturbance of the machine is usually
-/// gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
-const ATTEMPTS: u32 = 3;
+/// The folder with the logs of programs in that of a trial or of a failed attempt.
+const STATIONS: &str = "stations";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -54,6 +58,10 @@ pub(crate) struct Arguments {
     /// Seed for all random choices: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
+    /// Run each cell this often, instead of as often as the recipe says; the repetitions that its primary comparison has in
+    /// addition stay
+    #[arg(long, value_name = "COUNT", conflicts_with = "resume")]
+    repetitions: Option<NonZeroU32>,
     /// Run the programs on paths themselves (real), or squall's own stations with the presets of these programs in
     /// their place (embedded)
     #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
@@ -62,7 +70,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "runs", conflicts_with = "resume")]
     output: PathBuf,
     /// Check the recipe and the programs that it needs, print what would run, and start nothing
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with_all = ["resume", "json"])]
     dry_run: bool,
     /// Continue the interrupted run in this folder
     #[arg(long, value_name = "RUN")]
@@ -95,22 +103,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     };
     let _lock = folder.lock()?;
     interrupt::watch()?;
+    let versions = programs::versions(&plan);
     let context = RunContext {
         folder: &folder,
         plan: &plan,
         packets: LinkPackets::kept_if(arguments.pcap),
+        versions: &versions,
     };
     match run_trials(&context) {
-        Ok(WorkerOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
-        Ok(WorkerOutcome::Interrupted) => {
+        Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
+        Ok(TrialsOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
             Ok(CommandOutcome::Interrupted)
+        }
+        Err(error) if arguments.resume.is_none() && has_left_nothing(&folder) => {
+            remove(&folder);
+            Err(error)
         }
         Err(error) => {
             report_part(&folder, &plan, "failed", &arguments.reporting);
             Err(error)
         }
     }
+}
+
+/// Whether a run has left neither a complete trial nor a log of a program: it could not run at all.
+fn has_left_nothing(folder: &RunFolder) -> bool {
+    let (Ok(complete), Ok(failed)) = (folder.complete_trials(), folder.failed_attempts()) else {
+        return false;
+    };
+    let has_logs =
+        |attempt: &FailedAttempt| folder.root().join(attempt.folder()).join(STATIONS).exists();
+    complete.is_empty() && !failed.iter().any(has_logs)
+}
+
+/// Removes the folder of a run that could not run.
+fn remove(folder: &RunFolder) {
+    // What stays behind is useless, but harmless; the error that led here matters more.
+    let _ = fs::remove_dir_all(folder.root());
 }
 
 fn stations(word: &str) -> Result<StationMode, String> {
@@ -175,16 +205,20 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     let RecipeText { name, text, files } = find_recipe(wanted)?;
     let recipe: Recipe = parse_with(&text, arguments.stations, &files)
         .map_err(|error| BadInput::in_file(&error.render(&name, &text)))?;
-    let profile = arguments
-        .profile
-        .as_deref()
-        .unwrap_or(recipe.default_profile());
+    let profile = arguments.profile.clone();
+    let profile = profile.unwrap_or_else(|| recipe.default_profile().to_owned());
+    let recipe = match arguments.repetitions {
+        Some(count) => recipe
+            .with_repetitions(&profile, count)
+            .map_err(BadInput::new)?,
+        None => recipe,
+    };
     let plan = recipe
-        .plan(profile, arguments.seed)
+        .plan(&profile, arguments.seed)
         .map_err(BadInput::new)?;
     programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
-            "{}; or let squall play all programs itself: --stations embedded",
+            "{}\nTo let squall play all programs itself, add: --stations embedded",
             error_chain(&error)
         ))
     })?;
@@ -218,31 +252,45 @@ fn begin(
     wanted: &str,
     awake: Option<&SleepInhibitor>,
 ) -> Result<(RunFolder, Plan)> {
-    let PlannedRecipe {
-        text,
-        recipe_files,
-        recipe,
-        plan,
-    } = plan_recipe(arguments, wanted)?;
-    let folder = new_folder(&arguments.output, &plan.recipe)?;
-    fs::write(folder.recipe(), &text)
-        .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
-    keep_files(&folder, &recipe, &recipe_files)?;
-    for omission in recipe_files.omitted() {
-        eprint(format_args!("{omission}\n"));
+    let planned = plan_recipe(arguments, wanted)?;
+    let folder = new_folder(&arguments.output, &planned.plan.recipe)?;
+    if let Err(error) = write_beginning(&folder, &planned, awake) {
+        remove(&folder);
+        return Err(error);
     }
-    write_plan(folder.plan(), &plan)?;
-    write_json(folder.environment(), &Environment::read(awake))?;
-    Ok((folder, plan))
+    Ok((folder, planned.plan))
 }
 
-/// Copies the files that the recipe names, so that the run can be repeated after they have changed.
+/// Writes what a run's folder has before its first trial.
+fn write_beginning(
+    folder: &RunFolder,
+    planned: &PlannedRecipe,
+    awake: Option<&SleepInhibitor>,
+) -> Result<()> {
+    let recipe = folder.recipe();
+    let written = if planned.plan.has_credentials() {
+        write_private(&recipe, planned.text.as_bytes())
+    } else {
+        fs::write(&recipe, &planned.text)
+    };
+    written.with_context(|| format!("cannot write {}", recipe.display()))?;
+    keep_files(folder, &planned.recipe, &planned.recipe_files)?;
+    for omission in planned.recipe_files.omitted() {
+        eprint(format_args!("{omission}\n"));
+    }
+    write_plan(folder.plan(), &planned.plan)?;
+    write_json(folder.environment(), &Environment::read(awake))?;
+    Ok(())
+}
+
+/// Copies the files that the recipe names, so that the run can be repeated after they have changed. Only the owner may read
+/// them, because recordings often contain credentials.
 fn keep_files(folder: &RunFolder, recipe: &Recipe, recipe_files: &SiblingFiles) -> Result<()> {
     if recipe.files().is_empty() {
         return Ok(());
     }
     let files = folder.files();
-    fs::create_dir(&files).with_context(|| format!("cannot make {}", files.display()))?;
+    create_private_folder(&files).with_context(|| format!("cannot make {}", files.display()))?;
     for file in recipe.files() {
         recipe_files.copy(&file.path, &files.join(&file.kept_as))?;
     }
@@ -250,72 +298,48 @@ fn keep_files(folder: &RunFolder, recipe: &Recipe, recipe_files: &SiblingFiles) 
 }
 
 /// Runs every trial that is not yet complete and valid.
-fn run_trials(run: &RunContext<'_>) -> Result<WorkerOutcome> {
+fn run_trials(run: &RunContext<'_>) -> Result<TrialsOutcome> {
     let RunContext { folder, plan, .. } = run;
+    let failed = folder.failed_attempts()?;
+    let failed_before = |name: &str| {
+        let own = failed.iter().filter(|attempt| attempt.trial == name);
+        own.map(|attempt| attempt.attempt).max().unwrap_or(0)
+    };
     let mut missing: Vec<(&Trial, u32)> = Vec::new();
     for trial in &plan.trials {
-        let Some(complete) = folder.complete_trial(&trial.folder()) else {
-            missing.push((trial, 0));
+        let name = trial.folder();
+        let Some(complete) = folder.complete_trial(&name) else {
+            missing.push((trial, failed_before(&name)));
             continue;
         };
         let record = complete.read_record()?;
         if record.health.validity != Validity::Valid {
-            complete.discard()?;
+            attempts::set_aside(folder, complete, &record)?;
             missing.push((trial, record.attempt));
         }
     }
     let mut progress = Progress::new(missing.iter().map(|(trial, _)| *trial));
     progress.announce(&folder.root().display());
     for (trial, attempts_before) in missing {
-        let ended = run_trial(run, trial, attempts_before, &mut progress).with_context(|| {
+        let ended = attempts::run_trial(run, trial, attempts_before, &mut progress);
+        let ended = ended.with_context(|| {
             format!(
                 "trial {} ({}, {})",
                 trial.index, trial.variant.name, trial.condition
             )
         });
-        if !matches!(ended, Ok(WorkerOutcome::Complete)) {
+        if !matches!(ended, Ok(TrialsOutcome::Complete)) {
             progress.abandon();
             return ended;
         }
     }
-    Ok(WorkerOutcome::Complete)
-}
-
-/// Runs one trial until it is valid or has used up its attempts.
-fn run_trial(
-    run: &RunContext<'_>,
-    trial: &Trial,
-    attempts_before: u32,
-    progress: &mut Progress,
-) -> Result<WorkerOutcome> {
-    for attempt in 1..=ATTEMPTS {
-        progress.begin(trial);
-        let attempt_number = attempts_before + attempt;
-        if process::run(run, trial, attempt_number, progress)? == WorkerOutcome::Interrupted {
-            return Ok(WorkerOutcome::Interrupted);
-        }
-        let complete = run
-            .folder
-            .complete_trial(&trial.folder())
-            .ok_or_else(|| anyhow!("the worker left no complete trial {}", trial.folder()))?;
-        match complete.read_record()?.health.validity {
-            Validity::Invalid { reasons } if attempt < ATTEMPTS => {
-                progress.repeat(trial, &reasons.join("; "));
-                complete.discard()?;
-            }
-            _ => {
-                progress.end(trial, &outcome(&complete)?);
-                break;
-            }
-        }
-    }
-    Ok(WorkerOutcome::Complete)
+    Ok(TrialsOutcome::Complete)
 }
 
 /// The text of the progress line for a complete trial.
 fn outcome(complete: &TrialFolder) -> Result<String> {
-    let requests = read_requests(complete.requests())?;
     let record = complete.read_record()?;
+    let requests = complete.read_checked(&record, &complete.requests(), read_requests)?;
     let stats = trial_stats(&record, &requests);
     let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
     let mut said = match stats.median {
@@ -356,4 +380,32 @@ fn held(load: &Load, requests: &[RequestRecord]) -> Option<String> {
         .map(|request| (request.what, request.response_time()))
         .collect();
     pages::held(&answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_record::SCHEMA;
+
+    use super::*;
+
+    #[test]
+    fn run_whose_programs_left_logs_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(home.path().join("run")).unwrap();
+        assert!(has_left_nothing(&folder));
+        let attempt = FailedAttempt {
+            schema: SCHEMA,
+            trial: "0000-x".to_owned(),
+            variant: "x".to_owned(),
+            attempt: 1,
+            station_exits: Vec::new(),
+            failure: Some("no right to make a TUN device".to_owned()),
+        };
+        let kept = folder.keep_attempt(&attempt).unwrap();
+        assert!(has_left_nothing(&folder));
+        fs::create_dir(kept.join(STATIONS)).unwrap();
+        assert!(!has_left_nothing(&folder));
+        remove(&folder);
+        assert!(!home.path().join("run").exists());
+    }
 }

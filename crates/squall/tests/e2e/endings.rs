@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::hostile_servers::{RESET, SETTINGS, read_and_say};
 use crate::raw_quic::{CONTROL, RawServer, Then};
-use crate::served::{Serving, ask};
+use crate::served::{EVERY_PROTOCOL, Serving, ask};
 use crate::support::{run_recipe, seat, squall, stderr, stdout};
 
 /// HTTP/3's CONNECTION_CLOSE (RFC 9000, section 19.19).
@@ -60,6 +60,50 @@ fn http2_goaways_are_counted() {
     assert_eq!(count(&counts, "resets_received"), 0, "{said}");
     assert!(said.contains("\nGOAWAY 3 received\n"), "{said}");
     assert!(!said.contains("\nresets "), "{said}");
+}
+
+/// `--timeout` cancels the stream, and only over HTTP/1.1 the connection.
+#[test]
+fn requests_over_the_time_limit_are_cancelled_and_counted() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &EVERY_PROTOCOL);
+    for (protocol, http, connections) in [
+        (Protocol::H1, "1.1", 2),
+        (Protocol::H2c, "2", 1),
+        (Protocol::H3, "3", 1),
+    ] {
+        let url = server.url(protocol) + "/?delay=5s";
+        let arguments = ["-n", "2", "-c", "1", "--timeout", "200ms"];
+        let (said, counts) = load(home.path(), http, &arguments, &url);
+        let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+        assert_eq!(count(&json, "timeout"), 2, "{json}");
+        assert!(said.contains("2 timed out"), "{said}");
+        assert!(said.contains("no complete response within 200ms"), "{said}");
+        let opened = if protocol == Protocol::H3 {
+            "quic"
+        } else {
+            "tcp"
+        };
+        assert_eq!(count(&counts, opened), connections, "{said}");
+        let resets = count(&counts, "resets_sent");
+        assert_eq!(resets > 0, protocol != Protocol::H1, "{said}");
+    }
+}
+
+/// Nor does a request wait longer for its connection.
+#[test]
+fn the_time_limit_covers_the_handshakes() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    // The kernel completes TCP's handshake, and nothing answers TLS's.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = silent.local_addr().expect("its address");
+    let arguments = ["-n", "2", "--cold", "--timeout", "200ms"];
+    let url = format!("https://{address}/");
+    let (said, counts) = load(home.path(), "2", &arguments, &url);
+    assert!(said.contains("2 timed out"), "{said}");
+    assert_eq!(count(&counts, "tcp"), 2, "{said}");
 }
 
 /// Requests beyond a GOAWAY fail as refused, not as resets that never arrived.

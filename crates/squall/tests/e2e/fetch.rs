@@ -141,6 +141,50 @@ fn exit_code_shows_whether_the_response_was_good() {
 }
 
 #[test]
+fn a_wrong_scheme_version_or_trust_comes_with_what_to_try() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h1", "0", "--h1s", "0"]);
+    let [plain, secure] = ["h1", "h1s"].map(|kind| server.address(kind).to_string());
+    for (flags, url, advice) in [
+        (
+            &[][..],
+            format!("https://{secure}/"),
+            "--cacert FILE".to_owned(),
+        ),
+        (
+            &[],
+            format!("http://{secure}/x"),
+            format!("https://{secure}/x"),
+        ),
+        (
+            &["-k"],
+            format!("https://{plain}/x"),
+            format!("http://{plain}/x"),
+        ),
+        (
+            &["-k", "--http", "2"],
+            format!("https://{secure}/"),
+            "--http 1.1".to_owned(),
+        ),
+        (
+            &["--http", "2"],
+            format!("http://{plain}/"),
+            "--http 1.1".to_owned(),
+        ),
+        // No server takes QUIC there.
+        (
+            &["-k", "--http", "3"],
+            format!("https://{secure}/"),
+            "--http 2".to_owned(),
+        ),
+    ] {
+        let output = plainly(&home, &[flags, &["--timeout", "5s", &url]].concat());
+        assert_failed(&output, 1, &[&advice]);
+    }
+}
+
+#[test]
 fn certificates_are_checked_for_names_and_addresses() {
     let _seat = seat();
     let home = home();

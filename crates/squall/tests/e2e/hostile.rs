@@ -2,6 +2,7 @@
 //! and nothing panics. `hostile_ends` tests how each of these floods ends and what is logged about it;
 //! `hostile_servers` tests servers against `squall fetch` and `squall load`.
 
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
@@ -11,6 +12,7 @@ use squall_base::Time;
 use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_http::tls::{self, Session, Trust};
 use squall_http::{ClientEvent, Inbox, InboxOptions, h3};
+use tempfile::TempDir;
 
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::seat;
@@ -469,4 +471,41 @@ fn server_closes_on_a_rejected_client_that_stays_connected() {
     assert!(began.elapsed() > Duration::from_secs(3));
     let _ = stream.shutdown(Shutdown::Both);
     serving.check_ends_well();
+}
+
+/// With no file descriptor left, a server keeps its connections, admits that it cannot open a file, and accepts the
+/// connections that wait as soon as it can.
+#[test]
+fn server_without_file_descriptors_goes_on() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    fs::write(home.path().join("file"), "x").expect("it is written");
+    let folder = home.path().to_str().expect("UTF-8");
+    let serving = Serving::start(&["h1"], &["--dir", folder]);
+    let status = |stream: &mut TcpStream, path: &str| -> String {
+        let request = format!("HEAD {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = [0; 4_096];
+        let len = stream.read(&mut answer).expect("an answer");
+        assert!(answer[..len].starts_with(b"HTTP/1.1 "));
+        String::from_utf8_lossy(&answer[9..12]).into_owned()
+    };
+    let mut first = connect(serving.address("h1"));
+    assert_eq!(status(&mut first, "/file"), "200");
+    // It closes the file.
+    thread::sleep(Duration::from_millis(100));
+    let _others = serving.fill_file_numbers();
+    serving.allow_more_files(0);
+    assert_eq!(status(&mut first, "/file"), "503");
+    assert_eq!(status(&mut first, "/missing"), "404");
+    let mut second = connect(serving.address("h1"));
+    // The server finds that it cannot accept it.
+    thread::sleep(Duration::from_millis(250));
+    assert_eq!(status(&mut first, "/missing"), "404");
+    drop(first);
+    assert_eq!(status(&mut second, "/file"), "503");
+    serving.allow_more_files(10);
+    assert_eq!(status(&mut second, "/file"), "200");
+    let log = serving.end_well();
+    assert!(log.contains("  cannot accept a connection: "), "{log}");
 }

@@ -48,14 +48,14 @@ enum End {
     GoAway(u32),
     /// The connection ends without an error message.
     Closed,
-    /// As `Closed` or by the idle timeout, depending on whether the client reads fast enough to be sent responses.
-    ClosedOrIdle,
+    /// As `Closed` or with ENHANCE_YOUR_CALM, depending on whether the client reads fast enough to be sent responses.
+    ClosedOrCalm,
     /// The idle timeout, after no progress.
     Idle,
     /// The client stops; the server would have let it continue.
     Client,
 }
-use End::{Client, Closed, ClosedOrIdle, GoAway, Idle, Status};
+use End::{Client, Closed, ClosedOrCalm, GoAway, Idle, Status};
 
 /// The access log lines of a client's exchanges, after the protocol.
 #[derive(Clone, Copy, Debug)]
@@ -122,9 +122,8 @@ fn expected(name: &str) -> (End, Lines) {
             GoAway(INTERNAL_ERROR),
             Lines::Many(RESETS, MANY, GETS_AND_HALF),
         ),
-        "SETTINGS" | "PING" => (ClosedOrIdle, Lines::Nothing),
-        "PRIORITY" => (GoAway(ENHANCE_YOUR_CALM), Lines::Nothing),
-        "WINDOW_UPDATE" => (Idle, Lines::Nothing),
+        "SETTINGS" | "PING" => (ClosedOrCalm, Lines::Nothing),
+        "PRIORITY" | "WINDOW_UPDATE" => (GoAway(ENHANCE_YOUR_CALM), Lines::Nothing),
         _ => panic!("nothing is known of {name:?}"),
     }
 }
@@ -391,7 +390,11 @@ fn check_end(name: &str, ears: Ears, end: End, ended: &Ended) {
         GoAway(code) => assert_eq!(heard.goaway, Some(code), "{name}"),
         Closed => assert_eq!(heard.goaway, None, "{name}"),
         // A GOAWAY without error may be lost, because the socket is closed right after it.
-        Idle | ClosedOrIdle => assert!(matches!(heard.goaway, None | Some(0)), "{name}"),
+        Idle => assert!(matches!(heard.goaway, None | Some(0)), "{name}"),
+        ClosedOrCalm => assert!(
+            matches!(heard.goaway, None | Some(ENHANCE_YOUR_CALM)),
+            "{name}"
+        ),
         Client => assert_eq!(heard.goaway, None, "{name}"),
     }
 }
@@ -431,27 +434,43 @@ fn find(name: &str) -> Attack {
     found.expect("there is one")
 }
 
-/// A client that waits for each acknowledgement may send forever, but that is not progress: neither alone, nor for an
-/// earlier request that has no window.
+/// A client that waits for each acknowledgement makes no progress by that: neither alone, nor for an earlier request
+/// that has no window. Slowly it may go on until the idle timeout, and at full speed it uses up its allowance of frames.
 #[test]
-fn client_that_only_pings_is_idle() {
+fn client_that_only_pings_makes_no_progress() {
     // 100 acknowledgements, of 17 or 9 bytes.
     const PINGS: usize = 1_700;
     const SETTINGS: usize = 900;
+    const PING: usize = 17;
     let mut floods = Vec::new();
     for listener in [("h2c", false), ("h2", true)] {
         let no_window = find("no window");
         let opening = [no_window.opening, (no_window.again)(0)].concat();
-        let waits = Attack {
-            name: "PING and a request without window",
-            opening,
+        let waits = |name| Attack {
+            name,
+            opening: opening.clone(),
             ..find("PING")
         };
+        let slowly = |attack: Attack| Attack {
+            again: |_| {
+                thread::sleep(Duration::from_millis(10));
+                [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[0; 8]].concat()
+            },
+            ..attack
+        };
         let unanswered = Lines::One(GETS[1]);
-        for (attack, awaits, lines) in [
-            (find("PING"), PINGS, Lines::Nothing),
-            (find("SETTINGS"), SETTINGS, Lines::Nothing),
-            (waits, PINGS, unanswered),
+        let calm = GoAway(ENHANCE_YOUR_CALM);
+        for (attack, awaits, end, lines) in [
+            (find("PING"), PINGS, calm, Lines::Nothing),
+            (find("SETTINGS"), SETTINGS, calm, Lines::Nothing),
+            (waits("PING while a request waits"), PINGS, calm, unanswered),
+            (slowly(find("PING")), PING, Idle, Lines::Nothing),
+            (
+                slowly(waits("slow PING while a request waits")),
+                PING,
+                Idle,
+                unanswered,
+            ),
         ] {
             let flood = Flood {
                 attack,
@@ -459,10 +478,10 @@ fn client_that_only_pings_is_idle() {
                 ears: Ears::Open,
                 awaits,
             };
-            floods.push((flood, lines));
+            floods.push((flood, end, lines));
         }
     }
-    check_each(&floods, AT_ONCE, |(flood, lines), home| {
-        check_one(flood, home, Idle, *lines);
+    check_each(&floods, AT_ONCE, |(flood, end, lines), home| {
+        check_one(flood, home, *end, *lines);
     });
 }

@@ -346,6 +346,7 @@ fn malformed_requests_are_rejected() {
         with("no name", &field("", "z")),
         with("a line end in a value", &field("x", "y\r\nz: a")),
         with("a NUL in a value", &field("x", "\0")),
+        with("a blank before a value", &field("x", " y")),
         with("a field of one hop", &field("connection", "close")),
         with("another coding", &field("transfer-encoding", "chunked")),
         with("another name than the authority", &field("host", "b")),

@@ -244,7 +244,7 @@ fn http2_servers() -> Vec<Server> {
         ),
         h2("SETTINGS", &[SETTINGS], Repeats(SETTINGS), ProtocolError),
         h2("PING", &[SETTINGS], Repeats(PING), ProtocolError),
-        h2("103", &[SETTINGS], Repeats(EARLY_HINTS), Censored),
+        h2("103", &[SETTINGS], Repeats(EARLY_HINTS), ProtocolError),
         h2(
             "half a body",
             &[SETTINGS, HEADERS, DATA],
@@ -332,7 +332,7 @@ fn http3_answers() -> Vec<Server> {
         // DATA before HEADERS.
         flood("garbage", &[&[0x0, 0x3]], b"garbage", ProtocolError),
         flood("endless HEADERS", &[ENDLESS_HEADERS], b"x", ProtocolError),
-        flood("103", &[], EARLY_HINTS_3, Censored),
+        flood("103", &[], EARLY_HINTS_3, ProtocolError),
         flood("frames that mean nothing", &[], &[0x21, 0x0], Censored),
         flood(
             "DATA of one byte",

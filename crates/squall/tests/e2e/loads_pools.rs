@@ -1,6 +1,6 @@
 //! How many connections a load opens, when it opens them, and which of them a request gets: `-c`, `--on-demand`,
-//! `--warm`, `--order`, with one request at a time and with multiplexed connections over TCP and QUIC; and `--order` of
-//! a proxy.
+//! `--warm`, `--order`, `requests_per_connection`, with one request at a time and with multiplexed connections over TCP
+//! and QUIC; and `--order` of a proxy.
 //!
 //! squall-load tests pools with every order of events; connections of scripts and pages are in `loads`.
 
@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use squall_base::plan::{PoolOrder, Protocol};
+use squall_base::record::RequestRecord;
 use squall_record::read_requests;
 use tempfile::TempDir;
 
@@ -205,6 +206,52 @@ fn flags_set_the_connections_opened_before_the_load() {
         said.contains("--warm=7") && said.contains("at most 6"),
         "{said}"
     );
+}
+
+/// `requests_per_connection` of a client: connections are replaced, and there are never more than `-c`.
+#[test]
+fn connections_end_after_the_configured_number_of_requests() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &LISTENERS);
+    for (protocol, table) in PROTOCOLS.into_iter().zip(["http1", "http2", "http3"]) {
+        let url = server.url(protocol);
+        let once = format!("{table}.requests_per_connection=1");
+        let five_times = format!("{table}.requests_per_connection=5");
+        for streams in ["1", "3"] {
+            let arguments = [
+                "-n",
+                "40",
+                "-c",
+                "4",
+                "-m",
+                streams,
+                "--set",
+                once.as_str(),
+                "--json",
+                "load.json",
+            ];
+            let used = load(home.path(), protocol, &arguments, &url);
+            let counts = (used.opened, used.opened_by_requests, used.distinct());
+            assert_eq!(counts, (40, 36, 40), "-m {streams} over {protocol:?}");
+            let rows = read_requests(home.path().join("requests.parquet")).expect("the requests");
+            for row in &rows {
+                let at = row.slot.expect("it got a connection");
+                let is_open = |row: &&RequestRecord| row.slot <= Some(at) && at < row.end;
+                let open = rows.iter().filter(is_open).count();
+                assert!(open <= 4, "{open} at once over {protocol:?}");
+            }
+            let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+            let handshakes = format!("\"{protocol}\": 40");
+            assert!(json.contains(&handshakes), "{json}");
+        }
+        let arguments = ["-n", "10", "-c", "1", "--set", five_times.as_str()];
+        let used = load(home.path(), protocol, &arguments, &url);
+        assert_eq!((used.opened, used.distinct()), (2, 2), "{protocol:?}");
+        let (first, second) = used.connections.split_at(5);
+        assert!(first.iter().all(|id| *id == first[0]), "{first:?}");
+        assert!(second.iter().all(|id| *id == second[0]), "{second:?}");
+    }
 }
 
 /// The connections that a proxy uses, from its upstream's access log.

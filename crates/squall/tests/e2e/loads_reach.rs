@@ -1,15 +1,19 @@
-//! Which address of a name `squall load` and `squall fetch` connect to.
+//! Which address of a name `squall load` and `squall fetch` connect to, and how they go through a proxy.
 //!
 //! `localhost` gets two addresses in a private mount namespace of the command, which requires root.
 
 use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread::{self, JoinHandle};
 
 use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
-use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, speaking};
+use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, ask, speaking};
 use crate::support::{have, is_root, seat, stderr, stdout};
 
 /// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
@@ -153,4 +157,158 @@ fn automatic_version_choice_is_explained() {
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     let said = "did not answer: Connection refused";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+/// An HTTP proxy that opens this many tunnels. Returns its address, and in the end where they led.
+fn tunnelling_proxy(count: usize) -> (SocketAddr, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let proxy = thread::spawn(move || {
+        let mut led_to = Vec::new();
+        let mut relays = Vec::new();
+        for _ in 0..count {
+            let (mut near, _) = listener.accept().expect("a client");
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") {
+                near.read_exact(&mut byte).expect("a head");
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).expect("a request");
+            assert!(head.starts_with("CONNECT "), "{head}");
+            let authority = head.split(' ').nth(1).expect("an authority").to_owned();
+            let far = TcpStream::connect(&authority).expect("the server listens");
+            near.write_all(b"HTTP/1.1 200 OK\r\n\r\n")
+                .expect("it reads");
+            let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+            relays.push(relay(clone(&near), clone(&far)));
+            relays.push(relay(far, near));
+            led_to.push(authority);
+        }
+        for relay in relays {
+            relay.join().expect("it relays");
+        }
+        led_to
+    });
+    (address, proxy)
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream) -> JoinHandle<()> {
+    thread::spawn(move || {
+        // The client ends its connections with a reset.
+        let _ = io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    })
+}
+
+#[test]
+fn connections_go_through_the_tunnels_of_a_proxy() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &EVERY_PROTOCOL);
+    for protocol in [Protocol::H1, Protocol::H1s, Protocol::H2c, Protocol::H2] {
+        let (address, proxy) = tunnelling_proxy(2);
+        let through = format!("http://{address}");
+        let arguments = ["-n", "6", "-c", "2", "--proxy", &through];
+        let output = ask(
+            home.path(),
+            "load",
+            protocol,
+            &arguments,
+            &server.url(protocol),
+        );
+        assert!(output.status.success(), "{protocol}: {}", stdout(&output));
+        let led_to = proxy.join().expect("it relays");
+        assert_eq!(led_to, vec![server.address(protocol.name()).to_string(); 2]);
+    }
+    let url = server.url(Protocol::H3);
+    let output = ask(
+        home.path(),
+        "fetch",
+        Protocol::H3,
+        &["--proxy", "http://a:1"],
+        &url,
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
+fn answer_of_a_proxy_that_refuses_is_shown() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &EVERY_PROTOCOL);
+    let no_proxy = server.url(Protocol::H1);
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let arguments = ["--proxy", no_proxy.as_str()];
+        let output = ask(
+            home.path(),
+            "fetch",
+            protocol,
+            &arguments,
+            &server.url(protocol),
+        );
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("connect_failed"), "{said}");
+        assert!(said.contains("the proxy answered CONNECT with"), "{said}");
+    }
+}
+
+/// Responds to each request on a connection until its client closes it. Returns how many there were.
+fn respond(mut stream: UnixStream) -> usize {
+    let mut requests = 0;
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while let Ok(1) = stream.read(&mut byte) {
+        head.push(byte[0]);
+        if head.ends_with(b"\r\n\r\n") {
+            requests += 1;
+            head.clear();
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+            stream.write_all(answer).expect("it reads");
+        }
+    }
+    requests
+}
+
+#[test]
+fn load_goes_to_a_unix_socket() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let listener = UnixListener::bind(home.path().join("server.sock")).expect("a socket");
+    let server = thread::spawn(move || {
+        let streams = [(); 2].map(|()| listener.accept().expect("a client").0);
+        let answering = streams.map(|stream| thread::spawn(move || respond(stream)));
+        answering.map(|one| one.join().expect("it responds"))
+    });
+    let arguments = ["-n", "6", "-c", "2", "--unix-socket", "server.sock"];
+    let output = ask(
+        home.path(),
+        "load",
+        Protocol::H1,
+        &arguments,
+        "http://name/",
+    );
+    let said = stdout(&output);
+    assert!(output.status.success(), "{said}{}", stderr(&output));
+    assert!(
+        said.contains("connections 2 TCP") && !said.contains("\nasked "),
+        "{said}"
+    );
+    assert_eq!(server.join().expect("it responds").iter().sum::<usize>(), 6);
+    // Nothing listens there.
+    let arguments = ["--unix-socket", "other.sock"];
+    let output = ask(
+        home.path(),
+        "fetch",
+        Protocol::H1,
+        &arguments,
+        "http://name/",
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("cannot connect to the UNIX socket other.sock"),
+        "{said}"
+    );
 }

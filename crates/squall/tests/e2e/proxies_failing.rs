@@ -241,6 +241,61 @@ fn ambiguous_requests_reach_no_upstream() {
     proxy.check_ends_well();
 }
 
+#[test]
+fn response_with_another_transfer_coding_yields_502_and_a_folded_field_passes_unfolded() {
+    let _seat = seat();
+    for (rest, status, field) in [
+        (
+            "transfer-encoding: gzip, chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+            "502",
+            "content-length",
+        ),
+        (
+            "x: a\r\n b\r\ncontent-length: 0\r\n\r\n",
+            "200",
+            "x: a b\r\n",
+        ),
+    ] {
+        let (address, _heard) = upstream(move |mut stream, _| {
+            let answer = format!("HTTP/1.1 200 OK\r\n{rest}");
+            let _ = stream.write_all(answer.as_bytes());
+        });
+        let proxy = proxy(&["h1"], "h1", address, &[]);
+        let answer = ask(
+            &proxy,
+            b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+        );
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{rest:?}: {answer}");
+        assert!(answer.contains(field), "{rest:?}: {answer}");
+        proxy.check_ends_well();
+    }
+}
+
+#[test]
+fn options_request_without_forwards_left_ends_at_the_proxy() {
+    let _seat = seat();
+    let (address, heard) = upstream(|mut stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+    });
+    let proxy = proxy(&["h1"], "h1", address, &[]);
+    for (method, forwards, status, reaches) in [
+        ("OPTIONS", "0", "200", 0),
+        ("TRACE", "0", "501", 0),
+        ("OPTIONS", "1", "204", 1),
+        ("GET", "0", "204", 1),
+    ] {
+        let request = format!(
+            "{method} / HTTP/1.1\r\nhost: a\r\nmax-forwards: {forwards}\r\nconnection: close\r\n\r\n"
+        );
+        let answer = ask(&proxy, request.as_bytes());
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{request:?}: {answer}");
+        assert_eq!(heard.try_iter().count(), reaches, "{request:?}");
+    }
+    proxy.check_ends_well();
+}
+
 /// Every malformed request that is rejected has a log line, after those before it, even if its beginning had already
 /// been forwarded to an upstream.
 #[test]

@@ -26,9 +26,9 @@ use crate::support::{
 /// Fewer pairs of trials prove nothing, whatever they show: by chance alone, all of five point the same way in 6 % of
 /// runs.
 const PAIRS_OF_A_PROOF: usize = 6;
-/// The largest own error of a pair on an idle machine: 544 us of lag, 11 us of lateness and 469 us of wake-up for each of
-/// its two trials (docs/METHOD.md, "Our own error"). A valid trial may have more, which can hide a small difference.
-const IDLE_OWN_ERROR_NS: f64 = 2.0 * 1_024e3;
+/// How late squall's threads are at most in a trial on an idle machine: 544 us of lag, 11 us of lateness and 469 us of
+/// wake-up (docs/METHOD.md, "Our own error"). A valid trial may have more, which can hide a small difference.
+const IDLE_OWN_ERROR: Duration = Duration::from_micros(1_024);
 
 /// The results of a bundled recipe's quick profile.
 struct Shown {
@@ -100,15 +100,40 @@ impl Shown {
     /// others.
     fn is_disturbed(&self) -> bool {
         let leading = self.leading();
-        let pairs = leading.pairs.iter();
-        let calm_pairs = pairs
-            .filter(|pair| pair.own_error <= IDLE_OWN_ERROR_NS)
-            .count();
+        let calm_pairs = self.calm_pairs();
         let disturbed_pairs = leading.invalid_pairs as usize + leading.pairs.len() - calm_pairs;
         let mut cells = (self.summary.conditions.iter()).flat_map(|condition| &condition.cells);
         let is_proven = matches!(leading.finding, Difference::Higher | Difference::Lower);
         (!is_proven && disturbed_pairs > 0 && calm_pairs < PAIRS_OF_A_PROOF)
             || cells.any(|cell| cell.trials.iter().all(|trial| !trial.is_valid()))
+    }
+
+    /// The pairs of the leading comparison whose trials ran as undisturbed as on an idle machine.
+    fn calm_pairs(&self) -> usize {
+        let leading = self.leading();
+        let mut conditions = self.summary.conditions.iter();
+        let of_leading = conditions.find(|condition| {
+            let mut verdicts = condition.verdicts.iter();
+            verdicts.any(
+                |verdict| matches!(verdict, Verdict::Compared(comparison) if comparison.is_primary),
+            )
+        });
+        let cells = &of_leading
+            .expect("a condition of the primary comparison")
+            .cells;
+        let is_calm = |variant: &str, repetition: u32| {
+            let cell = cells.iter().find(|cell| cell.variant == variant);
+            let mut trials = cell.expect("a cell of each variant").trials.iter();
+            let trial = trials.find(|trial| trial.repetition == repetition);
+            trial.is_some_and(|trial| trial.own_error <= IDLE_OWN_ERROR)
+        };
+        let pairs = leading.pairs.iter();
+        pairs
+            .filter(|pair| {
+                is_calm(&leading.variant, pair.repetition)
+                    && is_calm(&leading.baseline, pair.repetition)
+            })
+            .count()
     }
 
     /// Checks that the claim is proven or, for a disturbed run, that the opposite is not.

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,41 @@ impl Serving {
     /// Everything that it printed.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
+    }
+
+    /// The numbers of its open files.
+    fn file_numbers(&self) -> Vec<u64> {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("its files");
+        let number = |entry: std::io::Result<fs::DirEntry>| -> Option<u64> {
+            entry.ok()?.file_name().to_str()?.parse().ok()
+        };
+        open.filter_map(number).collect()
+    }
+
+    /// Opens connections until the numbers of its open files have no gaps.
+    pub(crate) fn fill_file_numbers(&self) -> Vec<TcpStream> {
+        let mut connections = Vec::new();
+        loop {
+            let numbers = self.file_numbers();
+            if numbers.iter().max() == Some(&(numbers.len() as u64 - 1)) {
+                return connections;
+            }
+            assert!(connections.len() < 20, "{numbers:?}");
+            connections.push(connect(self.address("h1")));
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Allows it this many open files more than it has now, if their numbers have no gaps: the limit applies to numbers.
+    pub(crate) fn allow_more_files(&self, more: u64) {
+        let last = self.file_numbers().into_iter().max();
+        let limit = last.expect("an open file") + 1 + more;
+        let status = Command::new("prlimit")
+            .arg(format!("--pid={}", self.child.id()))
+            // Only the soft limit changes.
+            .arg(format!("--nofile={limit}:"))
+            .status();
+        assert!(status.expect("prlimit of util-linux").success());
     }
 
     /// The peak memory use so far, in KiB.

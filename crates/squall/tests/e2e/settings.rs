@@ -268,6 +268,24 @@ fn upload_without_window_updates_stalls_until_the_timeout() {
     assert!(increments(&frames, |_| true).is_empty());
 }
 
+#[test]
+fn key_exchange_uses_the_configured_group() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h2", "0"]);
+    let url = server.url(Protocol::H2);
+    for group in ["X25519MLKEM768", "X25519", "P-256", "P-384", "P-521"] {
+        let set = format!("tls.groups={group}");
+        let output = ask(home.path(), "load", Protocol::H2, &["--set", &set], &url);
+        let said = stdout(&output);
+        assert!(output.status.success(), "{said}{}", stderr(&output));
+        assert!(
+            said.contains(&format!("\nkey exchange {group} (1)\n")),
+            "{said}"
+        );
+    }
+}
+
 /// Updates at an interval above the window would never be sent; `-w` and `-W` set windows, too.
 #[test]
 fn window_flags_are_checked_against_window_update_settings() {

@@ -76,7 +76,7 @@ fn invalid_proxy_delay_is_refused() {
     let upstream = "http://127.0.0.1:9/";
     for (delay, words) in [
         ("11s", "11s is out of range: expected 0ms to 10s"),
-        ("20", "expected a time with its unit"),
+        ("20", "expected \"20ms\" or \"20s\""),
     ] {
         let arguments = ["proxy", "--h1", "0", "--to", upstream, "--delay", delay];
         let (code, said) = run(&home, &arguments);

@@ -157,7 +157,7 @@ fn load_prints_the_connection_of_each_line() {
 }
 
 /// A server that waits for each client's HTTP/2 request or HTTP/1.1 head, and then sends these pieces, 30 ms apart.
-fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
+pub(crate) fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("its address");
     thread::spawn(move || {

@@ -71,7 +71,8 @@ impl HopShape {
                 }
             }),
             is_observed,
-            paces: [&hop.client, &hop.server].map(|side| side.tcp.congestion_control == BBR),
+            paces: [&hop.client, &hop.server]
+                .map(|side| side.tcp.congestion_control.as_deref() == Some(BBR)),
         }
     }
 }

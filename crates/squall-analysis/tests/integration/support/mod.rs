@@ -10,8 +10,8 @@ use squall_base::plan::{
     Trial, Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, Outcome,
-    Phase, RequestRecord, TrialRecord, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
+    Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -133,14 +133,18 @@ pub fn record(trial: &Trial) -> TrialRecord {
         requests: 400,
         hops: Vec::new(),
         stations: Vec::new(),
+        station_exits: Vec::new(),
+        files: Vec::new(),
         connections_opened: 3,
         pages: None,
         health: Health {
             schedule_lag: late(40),
             link_wakeup: late(20),
+            link_late: None,
             rate_asked_per_s: 100.0,
             rate_achieved_per_s: 100.0,
             link: Direction::ALL.map(direction).to_vec(),
+            machine: MachineHealth::default(),
             validity: Validity::Valid,
         },
         used: EffectiveSettings {

@@ -463,6 +463,12 @@ impl<H: Handler> ClientSession<H> {
         }
         let ends_stream = header.flags & END_STREAM != 0;
         let mut result = stream.response.head(section.facts, ends_stream);
+        if stream.response.has_too_many_interims() {
+            return Ok(Err((
+                ENHANCE_YOUR_CALM,
+                "more than 100 interim responses to one request",
+            )));
+        }
         if ends_stream {
             result = result.and_then(|()| stream.response.end());
         }

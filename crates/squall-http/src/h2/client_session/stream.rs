@@ -3,6 +3,7 @@
 //! It only counts and validates; `receive` and `send` handle the frames.
 
 use super::sections::Facts;
+use crate::h1::MAX_INTERIM_RESPONSES;
 
 /// The largest flow-control window (RFC 9113, section 6.9.1).
 const MAX_WINDOW_BYTES: i64 = i32::MAX as i64;
@@ -86,6 +87,8 @@ pub(super) struct Stream {
 pub(super) struct Response {
     /// The request was HEAD.
     is_bodiless: bool,
+    /// Interim responses received.
+    interims: u32,
     /// The head of the final response arrived.
     has_head: bool,
     /// The announced length of the body, if any.
@@ -117,7 +120,10 @@ impl Response {
         match facts.status {
             None => Err("a response without :status"),
             Some(..200) if ends_stream => Err("an interim response that ends the stream"),
-            Some(..200) => Ok(()),
+            Some(..200) => {
+                self.interims += 1;
+                Ok(())
+            }
             Some(status) => {
                 self.has_head = true;
                 let has_none = self.is_bodiless || matches!(status, 204 | 304);
@@ -125,6 +131,11 @@ impl Response {
                 Ok(())
             }
         }
+    }
+
+    /// Whether more interim responses have arrived than any server has reason to send.
+    pub(super) fn has_too_many_interims(&self) -> bool {
+        self.interims > MAX_INTERIM_RESPONSES
     }
 
     /// Handles bytes of the body.
@@ -192,6 +203,13 @@ mod tests {
                 .head(facts(Some(100), None), true)
                 .is_err()
         );
+        let mut response = Response::default();
+        for _ in 0..MAX_INTERIM_RESPONSES {
+            response.head(facts(Some(103), None), false).unwrap();
+        }
+        assert!(!response.has_too_many_interims());
+        response.head(facts(Some(103), None), false).unwrap();
+        assert!(response.has_too_many_interims());
         let mut head = Response::to(true);
         head.head(facts(Some(200), Some(5)), true).unwrap();
         head.end().unwrap();

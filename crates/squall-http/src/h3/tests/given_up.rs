@@ -255,6 +255,36 @@ fn connection_close_is_not_paced() {
 }
 
 #[test]
+fn endless_interim_responses_end_their_request() {
+    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let get = request("GET", Body::EMPTY);
+    let interim = crate::message::Interim::relayed(103, Vec::new()).unwrap();
+    let most = crate::h1::MAX_INTERIM_RESPONSES;
+    for (count, is_answered) in [(most, true), (most + 1, false)] {
+        let stream = pair.client.submit(&get).unwrap();
+        pair.run();
+        for _ in 0..count {
+            pair.server.streams(0).inform(stream, &interim);
+        }
+        pair.to_client.clear();
+        let answer = response(b"hello".to_vec());
+        pair.server.streams(0).respond(stream, &answer).unwrap();
+        pair.run();
+        let refused = ClientEvent::ResponseRefused {
+            stream,
+            code: code::EXCESSIVE_LOAD,
+        };
+        assert_eq!(pair.answers(), usize::from(is_answered), "{count}");
+        assert_eq!(
+            pair.to_client.events.contains(&refused),
+            !is_answered,
+            "{count}"
+        );
+    }
+    assert!(pair.client.is_ready());
+}
+
+#[test]
 fn unread_interim_responses_are_limited() {
     const MOST_BYTES: u64 = 200_000;
     let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());

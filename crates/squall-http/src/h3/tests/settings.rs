@@ -1,5 +1,7 @@
 //! The effect of HTTP/3 settings on the wire: transport parameters and datagram sizes.
 
+use squall_base::plan::TlsGroup;
+
 use super::*;
 
 #[test]
@@ -21,6 +23,43 @@ fn settings_are_announced_as_transport_parameters() {
     assert_eq!(servers.initial_max_streams_bidi, 33);
     assert_eq!(servers.max_ack_delay, 44);
     assert_eq!(servers.max_udp_payload_size, 1_444);
+}
+
+#[test]
+fn handshakes_use_the_configured_groups() {
+    let only = |group| TlsSettings {
+        groups: Some(vec![group]),
+        ..TlsSettings::default()
+    };
+    let client = only(TlsGroup::P384);
+    for (server, is_common) in [(TlsGroup::P384, true), (TlsGroup::P521, false)] {
+        let sides = (&client, &only(server));
+        let mut pair = Pair::secured_by(&Http3Settings::default(), sides, InboxOptions::default());
+        pair.run();
+        assert_eq!(pair.client.is_established(), is_common, "{server:?}");
+    }
+}
+
+#[test]
+fn a_client_takes_only_the_configured_number_of_requests() {
+    let settings = Http3Settings {
+        requests_per_connection: Some(2),
+        ..Http3Settings::default()
+    };
+    let mut pair = Pair::established(&settings, InboxOptions::default());
+    for is_last in [false, true] {
+        let answers = pair.answers();
+        pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+        // The last request keeps the connection open, but no other one may follow it.
+        assert!(pair.client.is_open());
+        assert_eq!(pair.client.is_ready(), !is_last);
+        pair.run();
+        pair.answer(&response(Body::EMPTY));
+        pair.run_until(|pair| pair.answers() > answers);
+        assert_eq!(pair.client.is_open(), !is_last);
+    }
+    let refused = pair.client.submit(&request("GET", Body::EMPTY));
+    assert_eq!(refused, Err(crate::error::SubmitError::Closed));
 }
 
 /// A megabyte each way.

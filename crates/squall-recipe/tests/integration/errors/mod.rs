@@ -153,7 +153,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "{ stream_window",
         "{ window = \"1KiB\", stream_window",
-        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size` or `goaway_after`",
+        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size`, `goaway_after` or `requests_per_connection`",
     );
     check(
         "rate = \"1000/s\"\n",
@@ -182,7 +182,7 @@ fn wrong_types_are_reported() {
     check(
         "rate = \"1000/s\"",
         "rate = 1000",
-        "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
+        "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit: \"1000/s\" or \"1000/min\")",
     );
     check(
         "name = \"right\"",
@@ -197,7 +197,7 @@ fn wrong_types_are_reported() {
     check(
         "delay = [\"0ms\", \"10ms\"]",
         "delay = [\"0ms\", 10]",
-        "15:17: `delay` is a whole number: expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\" (put it in quotes, with its unit)",
+        "15:17: `delay` is a whole number: expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\" (put it in quotes, with its unit: \"10ms\" or \"10s\")",
     );
     check(
         "connections = 2",
@@ -240,7 +240,12 @@ fn missing_and_unknown_units_are_reported() {
     check(
         "warmup = \"1s\"",
         "warmup = \"1\"",
-        "5:10: no unit in \"1\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\"",
+        "5:10: no unit in \"1\": expected \"1ms\" or \"1s\"",
+    );
+    check(
+        "\"3%\"",
+        "\"3\"",
+        "16:15: no unit in \"3\": expected \"3%\"",
     );
     check(
         "warmup = \"1s\"",
@@ -456,7 +461,12 @@ fn invalid_methods_targets_and_headers_are_reported() {
     check(
         "{ accept",
         "{ trailer",
-        "10:13: header `trailer` is written by the protocol engines: expected any other header",
+        "10:13: header `trailer` announces trailers, and squall sends none: expected any other header",
+    );
+    check(
+        "{ accept",
+        "{ te",
+        "10:13: header `te` asks for transfer codings, which HTTP/2 and HTTP/3 do not have: expected \"trailers\"",
     );
     check(
         "{ accept",
@@ -473,6 +483,14 @@ fn invalid_methods_targets_and_headers_are_reported() {
         "[\"a\", \" b\"]",
         "10:28: \" b\" is not a header value: expected visible ASCII characters, with blanks only between them",
     );
+}
+
+/// HTTP/2 and HTTP/3 allow it (RFC 9113, section 8.2.2; RFC 9114, section 4.2), and gRPC requires it.
+#[test]
+fn requests_may_accept_trailers() {
+    let text = RIGHT.replace("accept = \"*/*\"", "te = \"trailers\"");
+    assert_ne!(text, RIGHT);
+    parse(&text).expect("a recipe");
 }
 
 /// Without this check, some engine would refuse them long after the run has begun.
@@ -621,11 +639,11 @@ fn all_mistakes_are_reported_together_in_text_order() {
             .lines()
             .collect::<Vec<_>>(),
         [
-            "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
+            "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit: \"1/s\" or \"1/min\")",
             "12:10: `status` is out of range: 99: expected a whole number from 200 to 599",
             "19:17: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
             "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `schedule`, `users`, `stagger`, `speed`, `warmup`, `duration`, `drain`, `body`, `response_body`, `variants`, `repetitions`, `primary` or `primary_repetitions` (did you mean `repetitions`?)",
-            "29:12: no unit in \"15\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\""
+            "29:12: no unit in \"15\": expected \"15ms\" or \"15s\""
         ]
     );
 }

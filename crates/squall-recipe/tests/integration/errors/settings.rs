@@ -71,7 +71,7 @@ fn mistakes_in_http2_settings_are_reported() {
         ),
         (
             "window_updates = { each_data = 16375 }",
-            "42: `each_data` is a whole number: expected a size, such as \"1024\", \"1KiB\" or \"64KiB\" (put it in quotes, with its unit)".into(),
+            "42: `each_data` is a whole number: expected a size, such as \"1024\", \"1KiB\" or \"64KiB\" (put it in quotes: \"16375\")".into(),
         ),
         (
             "window_updates = { grant = \"2GiB\" }",
@@ -174,6 +174,8 @@ fn mistakes_in_http3_settings_are_reported() {
 fn mistakes_in_tls_settings_are_reported() {
     const CIPHERS: &str =
         "cipher suites of TLS 1.2 as OpenSSL names them, with colons between them, or \"default\"";
+    const GROUPS: &str = "one or several of X25519MLKEM768, X25519, P-256, P-384, P-521, with colons between them, or \
+                          \"default\"";
     let cases = [
         (
             "min_version = \"1.1\"",
@@ -190,6 +192,14 @@ fn mistakes_in_tls_settings_are_reported() {
         (
             "ciphers = \"A B\"",
             format!("19: \"A B\" is not a list of ciphers: expected {CIPHERS}"),
+        ),
+        (
+            "groups = \"P-256:P-257\"",
+            format!("18: \"P-256:P-257\" is not a list of groups: expected {GROUPS}"),
+        ),
+        (
+            "groups = \"P-256:P-256\"",
+            format!("18: \"P-256:P-256\" is not a list of groups: expected {GROUPS}"),
         ),
         (
             "resumption = \"no\"",

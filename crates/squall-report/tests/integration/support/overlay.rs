@@ -19,7 +19,7 @@ pub fn open(name: &str, run: &Run) -> Option<Page> {
 
 fn write(name: &str, run: &Run) -> PathBuf {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, html(&run.summary(), &run.plots(), &[])).unwrap();
+    std::fs::write(&file, html(&run.summary(), &run.plots(), &[], &[])).unwrap();
     file
 }
 

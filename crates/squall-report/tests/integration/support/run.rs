@@ -10,8 +10,8 @@ use squall_base::plan::{
     Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, Outcome,
-    Phase, RequestRecord, TrialRecord, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
+    Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use squall_report::TrialPoints;
@@ -211,6 +211,8 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         requests: requests.len() as u64,
         hops: Vec::new(),
         stations: Vec::new(),
+        station_exits: Vec::new(),
+        files: Vec::new(),
         pages: None,
         connections_opened: match trial.variant.first_hop().connections {
             Connections::OnDemand { .. } => 87 + trial.repetition,
@@ -219,9 +221,11 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         health: Health {
             schedule_lag: late(45),
             link_wakeup: late(30),
+            link_late: None,
             rate_asked_per_s: rate_of(trial).per_second(),
             rate_achieved_per_s: answered / trial.load.duration.as_secs_f64(),
             link: Direction::ALL.map(direction).to_vec(),
+            machine: MachineHealth::default(),
             validity: Validity::Valid,
         },
         used: EffectiveSettings {

@@ -60,6 +60,7 @@ fn settings(
         server_name: "server".to_owned(),
         security: None,
         quic: None,
+        route: crate::dial::Route::Direct,
     };
     ProxySettings {
         listeners: vec![listener(Version::Http1)],

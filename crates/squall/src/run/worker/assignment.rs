@@ -2,6 +2,7 @@
 //!
 //! Nothing runs here. `run::process` writes it; the worker reads it and passes it to `trial`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -40,4 +41,6 @@ pub(crate) struct Assignment {
     pub(crate) named: Vec<RecipeFile>,
     /// Whether to keep the packets of its links.
     pub(crate) packets: LinkPackets,
+    /// The versions that programs told before the first trial, by program.
+    pub(crate) versions: BTreeMap<String, [u32; 3]>,
 }

@@ -14,15 +14,15 @@ use std::thread::JoinHandle;
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Implementation, LoadKind, Side, Station, Trial};
 use squall_base::record::{
-    ExchangeRecord, FrameRecord, LAG_QUANTILES, Lateness, Outcome, PacketRecord, Phase,
-    RequestRecord, SocketRecord,
+    Direction, ExchangeRecord, FrameRecord, LAG_QUANTILES, LateSpan, LateSpans, Lateness, Outcome,
+    PacketRecord, Phase, RequestRecord, SocketRecord,
 };
 use squall_base::{Duration, Time};
 use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, PartialTrial, RequestWriter, SocketWriter, TableRow,
-    TableWriter,
+    TableWriter, write_private,
 };
 use squall_stations::LogSinks;
 use squall_stations::rows::{self, Capacity, RowReceiver, RowSender};
@@ -116,10 +116,8 @@ impl MeasuredWindow {
 /// Sums over the requests of a trial.
 pub(super) struct RequestTotals {
     lag: DurationHistogram,
-    /// Response times of answered requests of the measured phase.
-    response: DurationHistogram,
-    /// The same without lag: each from when the request was taken up.
-    without_lag: DurationHistogram,
+    /// The answered requests of the measured phase.
+    answered: Vec<AnsweredRequest>,
     /// Requests of the measured phase.
     pub(super) measured: u64,
     /// Successful requests that count towards the achieved rate.
@@ -130,8 +128,7 @@ impl RequestTotals {
     fn new() -> RequestTotals {
         RequestTotals {
             lag: DurationHistogram::new(),
-            response: DurationHistogram::new(),
-            without_lag: DurationHistogram::new(),
+            answered: Vec::new(),
             measured: 0,
             achieved: 0,
         }
@@ -142,8 +139,11 @@ impl RequestTotals {
         if request.phase == Phase::Measure {
             self.measured += 1;
             if request.outcome == Outcome::Answered {
-                self.response.add(request.response_time());
-                self.without_lag.add(request.end.since(request.taken_up));
+                self.answered.push(AnsweredRequest {
+                    intended: request.intended,
+                    taken_up: request.taken_up,
+                    end: request.end,
+                });
             }
         }
         self.achieved += u64::from(criterion.counts(request));
@@ -155,27 +155,69 @@ impl RequestTotals {
     }
 
     /// The percentiles at `LAG_QUANTILES` of the response times of answered requests of the measured phase, and the same
-    /// without lag; zero if there were none.
-    pub(super) fn response_percentiles(&self) -> [[Duration; 3]; 2] {
-        let of = |times: &DurationHistogram| LAG_QUANTILES.map(|quantile| times.quantile(quantile));
-        [of(&self.response), of(&self.without_lag)]
+    /// without what the generator's lag and the links' lateness may have added; zero if there were none. `late` counts
+    /// from `epoch`.
+    pub(super) fn response_percentiles(&self, late: &LateSpans, epoch: Time) -> [[Duration; 3]; 2] {
+        let (mut response, mut without) = (DurationHistogram::new(), DurationHistogram::new());
+        for request in &self.answered {
+            response.add(request.end.since(request.intended));
+            let own = late.within(
+                request.taken_up.relative_to(epoch),
+                request.end.relative_to(epoch),
+            );
+            without.add(request.end.since(request.taken_up) - own);
+        }
+        [response, without].map(|times| LAG_QUANTILES.map(|quantile| times.quantile(quantile)))
     }
 }
 
-/// Writes the packets of all links from `chunks` to the table at `path`, and returns the totals of each hop's link.
+/// The times of an answered request that show what squall added to its response time.
+struct AnsweredRequest {
+    intended: Time,
+    taken_up: Time,
+    end: Time,
+}
+
+/// Sums over the packets of a trial.
+#[derive(Default)]
+pub(super) struct PacketTotals {
+    /// The totals of each hop's link.
+    pub(super) links: BTreeMap<u8, LinkTotals>,
+    /// When packets of each hop and direction were released late.
+    late: BTreeMap<(u8, Direction), LateSpans>,
+}
+
+impl PacketTotals {
+    fn add(&mut self, packet: &PacketRecord) {
+        let of_link = self.links.entry(packet.hop);
+        of_link.or_insert_with(LinkTotals::new).add(packet);
+        if let (Some(from), Some(until)) = (packet.planned, packet.released)
+            && until.since(from) >= LateSpans::SHORTEST
+        {
+            let late = self.late.entry((packet.hop, packet.direction));
+            late.or_default().add(LateSpan { from, until });
+        }
+    }
+
+    /// When packets were released late, in no order.
+    pub(super) fn late(&self) -> impl Iterator<Item = LateSpan> {
+        self.late.values().flat_map(LateSpans::iter)
+    }
+}
+
+/// Writes the packets of all links from `chunks` to the table at `path`, and returns their totals.
 pub(super) fn packets(
     path: PathBuf,
     chunks: Receiver<Vec<PacketRecord>>,
     epoch: Time,
     failed: StopSignal,
-) -> Result<TableThread<BTreeMap<u8, LinkTotals>>> {
+) -> Result<TableThread<PacketTotals>> {
     let mut writer = PacketWriter::create(path)?;
     in_background("squall-packets", failed, move || {
-        let mut totals = BTreeMap::new();
+        let mut totals = PacketTotals::default();
         for mut chunk in chunks {
             for packet in &mut chunk {
-                let of_link = totals.entry(packet.hop).or_insert_with(LinkTotals::new);
-                of_link.add(packet);
+                totals.add(packet);
                 packet.count_from(epoch);
             }
             writer.append(&chunk)?;
@@ -370,7 +412,8 @@ fn key_log(
                 break;
             }
         }
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        write_private(&path, text.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))
     })
 }
 
@@ -422,8 +465,24 @@ fn in_background<T: Send + 'static>(
 mod tests {
     use std::fs::OpenOptions;
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_the_tls_secrets_of_a_trial() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tls-keys.log");
+        let (keys, lines) = mpsc::channel();
+        keys.send(vec!["CLIENT_RANDOM 00 11".to_owned()]).unwrap();
+        drop(keys);
+        let failed = StopSignal::new().unwrap();
+        let log = key_log(path.clone(), lines, KeyLogs::default(), failed).unwrap();
+        log.finish().unwrap();
+        let found = std::fs::metadata(path).unwrap();
+        assert!(found.len() > 0);
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn growing_file_returns_each_complete_line_once() {

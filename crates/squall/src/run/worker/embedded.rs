@@ -10,7 +10,7 @@ use squall_http::{InboxOptions, Response, Scheme, h3, tls};
 use squall_linux::tls_session;
 use squall_load::Share;
 use squall_stations::LogSinks;
-use squall_stations::client::{ClientSettings, Spin, Target, Upload};
+use squall_stations::client::{ClientSettings, Route, Spin, Target, Upload};
 use squall_stations::proxy::{Balance, ProxySettings, Timeouts};
 use squall_stations::server::{Listener, ListenerProtocol, ServerSettings, Site};
 
@@ -64,6 +64,7 @@ impl EmbeddedStations<'_> {
             observed: InboxOptions::default(),
             sample_every: trial.sample_every,
             stall_timeout: None,
+            request_timeout: None,
         };
         Ok((settings, uploads))
     }
@@ -160,6 +161,7 @@ impl EmbeddedStations<'_> {
             server_name: SERVER_NAME.to_owned(),
             security: None,
             quic: None,
+            route: Route::Direct,
         };
         if let Some(identity) = self.identity.as_ref().filter(|_| protocol.is_secure()) {
             self.secure(&mut target, *protocol, client, identity)?;

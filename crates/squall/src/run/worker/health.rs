@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use squall_base::Duration;
 use squall_base::plan::{Implementation, Protocol, Station, Trial};
 use squall_base::record::{
-    DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, Validity, WireCounts,
-    lag_fault,
+    DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, MachineHealth, Validity,
+    WireCounts, is_slight, lag_fault,
 };
 use squall_linux::scheduling::Scheduling;
 
-use crate::link::health::{CounterSources, judge as judge_link};
+use crate::link::health::{CounterSources, judge_records, judge_times};
 
 /// Everything a trial is judged by.
 pub(super) struct Evidence<'a> {
@@ -24,8 +24,8 @@ pub(super) struct Evidence<'a> {
     pub(super) links: &'a [LinkThreadEvidence],
     /// The percentiles of the response times of answered requests, at `LAG_QUANTILES`.
     pub(super) response: [Duration; 3],
-    /// Those of the same requests, each from when it was taken up.
-    pub(super) without_lag: [Duration; 3],
+    /// Those of the same requests without the generator's lag and the times at which the links ran late.
+    pub(super) without_own: [Duration; 3],
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
     /// How much later than the load the link's own clock started.
@@ -40,6 +40,13 @@ pub(super) struct Evidence<'a> {
     pub(super) hops: &'a [HopRecord],
     /// Requests answered while measuring.
     pub(super) answered: u64,
+}
+
+impl Evidence<'_> {
+    /// Whether squall's own lateness changed no response times.
+    fn is_slightly_late(&self) -> bool {
+        self.answered > 0 && is_slight(self.response, self.without_own)
+    }
 }
 
 /// How the thread of a link ran.
@@ -69,13 +76,18 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     }
 }
 
-/// Each link by itself; a reason names its hop if there are several.
+/// Each link by itself; a reason names its hop if there are several. A link may run late where that changes no response
+/// times.
 fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>) {
     let counter_sources = counter_sources(evidence.trial);
+    let may_be_late = evidence.is_slightly_late();
     for link in evidence.links {
         let own = evidence.health.link.iter().filter(|it| it.hop == link.hop);
         let directions: Vec<DirectionHealth> = own.copied().collect();
-        let found = judge_link(&directions, &link.wakeup, link.scheduling, counter_sources);
+        let mut found = judge_records(&directions, counter_sources);
+        if !may_be_late {
+            found.extend(judge_times(&directions, &link.wakeup, link.scheduling));
+        }
         let of_hop = of_hop(evidence, link.hop);
         reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
     }
@@ -112,7 +124,12 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
             "the hosts did not fall silent, so the kernel's counters are not final".to_owned(),
         );
     }
-    judge_times(evidence.times_late, reasons);
+    judge_start(evidence.times_late, reasons);
+    judge_shared(
+        &evidence.health.machine,
+        evidence.is_slightly_late(),
+        reasons,
+    );
     for (said, times) in evidence.machine_errors {
         reasons.push(format!(
             "this machine failed to open {times} connections: {said}"
@@ -126,8 +143,33 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     }
 }
 
+/// What other programs take from the hosts must not change how the variant behaves.
+fn judge_shared(machine: &MachineHealth, is_slightly_late: bool, reasons: &mut Vec<String>) {
+    for (protocol, memory, setting) in [
+        ("TCP", machine.tcp_memory, "net.ipv4.tcp_mem"),
+        ("UDP", machine.udp_memory, "net.ipv4.udp_mem"),
+    ] {
+        if let Some(memory) = memory
+            && memory.most_pages > memory.pressure_pages
+        {
+            reasons.push(format!(
+                "all {protocol} sockets of this machine held {} pages of memory; above {}, the kernel shrinks the windows \
+                 of every socket. Close what holds them, or raise {setting}",
+                memory.most_pages, memory.pressure_pages
+            ));
+        }
+    }
+    let throttled = machine.throttled.unwrap_or_default();
+    if throttled > Duration::ZERO && !is_slightly_late {
+        reasons.push(format!(
+            "the cgroup's limit of processor time stopped squall for {:.3} ms: raise cpu.max",
+            throttled.as_millis_f64()
+        ));
+    }
+}
+
 /// All variants must meet the same link conditions at the same time of their load.
-fn judge_times(late: Duration, reasons: &mut Vec<String>) {
+fn judge_start(late: Duration, reasons: &mut Vec<String>) {
     if late > Duration::ZERO {
         reasons.push(format!(
             "the link's schedule, blackouts, weather and traces began {:.3} ms after the load",
@@ -152,7 +194,9 @@ fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
             ("server", &hop.server.tcp.congestion_control, server),
         ];
         for (side, asked, found) in sides {
-            if found.iter().any(|name| name != asked) {
+            if let Some(asked) = asked
+                && found.iter().any(|name| name != asked)
+            {
                 reasons.push(format!(
                     "{of_hop}the {side}'s sockets used {}, not {asked}",
                     found.join(" and ")
@@ -229,7 +273,7 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
 
 fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
     let lag = &evidence.health.schedule_lag;
-    let fault = lag_fault(lag, evidence.response, || evidence.without_lag);
+    let fault = lag_fault(lag, evidence.response, || evidence.without_own);
     if let Some(fault) = fault {
         reasons.push(format!(
             "the generator was late: lag {} {:.3} ms, at most {:.3} ms is sound",
@@ -242,6 +286,8 @@ fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use squall_base::record::SharedMemory;
+
     use super::*;
 
     fn counts(protocols: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -297,7 +343,7 @@ mod tests {
     fn link_clock_that_starts_after_the_load_makes_a_trial_invalid() {
         let said = |late| {
             let mut reasons = Vec::new();
-            judge_times(late, &mut reasons);
+            judge_start(late, &mut reasons);
             reasons
         };
         assert_eq!(said(Duration::ZERO), [""; 0]);
@@ -305,6 +351,28 @@ mod tests {
             said(Duration::from_micros(1_500)),
             ["the link's schedule, blackouts, weather and traces began 1.500 ms after the load"]
         );
+    }
+
+    #[test]
+    fn pressure_on_the_memory_of_all_sockets_makes_a_trial_invalid() {
+        let said = |most_pages, throttled_ms, is_slightly_late| {
+            let machine = MachineHealth {
+                tcp_memory: Some(SharedMemory {
+                    most_pages,
+                    pressure_pages: 100,
+                }),
+                throttled: Some(Duration::from_millis(throttled_ms)),
+                ..MachineHealth::default()
+            };
+            let mut reasons = Vec::new();
+            judge_shared(&machine, is_slightly_late, &mut reasons);
+            reasons
+        };
+        assert_eq!(said(100, 0, false), [""; 0]);
+        assert_eq!(said(100, 30, true), [""; 0]);
+        let pressed = said(101, 0, true);
+        assert!(pressed[0].contains("held 101 pages") && pressed[0].contains("tcp_mem"));
+        assert!(said(100, 30, false)[0].contains("30.000 ms"));
     }
 
     #[test]

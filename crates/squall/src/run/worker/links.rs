@@ -149,7 +149,7 @@ fn device(link: usize, variant: &Variant, hop: &Hop, side: Side) -> Result<Tun, 
         .iter()
         .any(|it| it.runs != Implementation::Embedded);
     tun.set_metrics(RouteMetrics {
-        congestion_control: has_programs.then_some(&tcp.congestion_control),
+        congestion_control: tcp.congestion_control.as_deref().filter(|_| has_programs),
         max_cwnd: tcp.max_cwnd,
     })?;
     Ok(tun)

@@ -67,6 +67,7 @@ fn planned(body: &RequestBody, folder: &Path) -> Result<(Payload, Option<String>
     Ok(match body {
         RequestBody::Size(size) => (Payload::generated(*size)?, None),
         RequestBody::Text(text) => (Body::from(text.clone().into_bytes()).into(), None),
+        RequestBody::Binary(bytes) => (Body::from(bytes.clone()).into(), None),
         RequestBody::File(kept) => (Payload::file(&folder.join(&kept.kept_as))?, None),
         RequestBody::Form(fields) => {
             let paths: Vec<PathBuf> = (fields.iter())

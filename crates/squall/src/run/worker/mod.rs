@@ -10,9 +10,11 @@ mod causes;
 mod collect;
 mod conditions;
 mod embedded;
+mod exits;
 mod findings;
 mod health;
 mod links;
+mod machine_watch;
 mod messages;
 mod observe;
 mod observe_hop;
@@ -29,7 +31,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use squall_linux::{process, user_namespace};
-use squall_record::{PartialTrial, write_json};
+use squall_record::{PartialTrial, write_record};
 
 use crate::outcome::CommandOutcome;
 use assignment::Assignment;
@@ -48,10 +50,11 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOut
         bail!("the process {parent} that started this worker is gone");
     }
     let partial = PartialTrial::begin(folder)?;
-    let record = trial::run(assignment, attempt, privilege, &partial)?;
+    let mut record = trial::run(assignment, attempt, privilege, &partial)?;
     let attribution = causes::attribute_trial(&partial, &record.trial)?;
     findings::write(&partial, &record, Some(&attribution))?;
-    write_json(partial.record(), &record)?;
+    record.files = partial.checksums()?;
+    write_record(partial.record(), &record)?;
     partial.complete()?;
     Ok(CommandOutcome::Success)
 }

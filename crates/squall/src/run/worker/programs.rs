@@ -1,6 +1,7 @@
 //! Third-party programs on a trial's path: what squall-peers is asked to start, and how the programs are supervised.
 //!
 //! A program that ends before the load does invalidates the trial: `early_exits` reports it, and the client is stopped.
+//! `exits` says how such an end is recorded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,15 +9,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use squall_base::plan::{self, Hop, Implementation, LoadKind, Protocol, Trial, Variant};
-use squall_base::record::{PageRecord, Phase, RequestRecord};
+use squall_base::record::{PageRecord, Phase, RequestRecord, StationExit, StationRecord};
 use squall_http::tls;
 use squall_linux::clock;
+use squall_linux::program::ProgramExit;
 use squall_linux::scheduling::usable_processors;
-use squall_peers::client::{Client, ClientReport};
-use squall_peers::{Certificate, InstalledProgram, Order, RunningStation, Station};
+use squall_peers::client::{Client, ClientError, ClientReport};
+use squall_peers::{
+    Certificate, ExitReport, FindError, InstalledProgram, Order, RunningStation, Station, Version,
+};
+use squall_record::{append_private, write_json, write_private};
 
 use super::assignment::Assignment;
 use super::browser;
+use super::exits::station_exit;
 use super::place::{Hosts, SERVER_NAME, address_of};
 use crate::run::programs::{self, ClientSetup, Program, StationSetup};
 
@@ -31,20 +37,25 @@ pub(super) struct Programs<'t> {
     assignment: &'t Assignment,
     hosts: &'t Hosts,
     folder: PathBuf,
+    /// The origin of the trial's times.
+    epoch: squall_base::Time,
     certificate: Option<Certificate>,
     /// The fingerprint of the certificate's key.
     pin: Option<String>,
     /// The processor that each pinned program is bound to, by place; the others may run on all.
     processors: BTreeMap<usize, usize>,
     running: Vec<StartedProgram>,
+    /// How the load generator ended, if it failed.
+    client_exit: Option<StationExit>,
 }
 
 impl<'t> Programs<'t> {
-    /// Starts nothing yet. Files of programs, certificates among them, go below `folder`.
+    /// Starts nothing yet. Files of programs, certificates among them, go below `folder`. The trial's times count from
+    /// `epoch`.
     pub(super) fn new(
         assignment: &'t Assignment,
         hosts: &'t Hosts,
-        folder: &Path,
+        (folder, epoch): (&Path, squall_base::Time),
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
         let trial = &assignment.trial;
@@ -65,32 +76,40 @@ impl<'t> Programs<'t> {
             assignment,
             hosts,
             folder,
+            epoch,
             certificate,
             pin: identity.map(tls::Identity::fingerprint).transpose()?,
             processors: processors(&trial.variant, &usable_processors()?),
             running: Vec::new(),
+            client_exit: None,
         })
     }
 
-    /// Starts the program of that place. It accepts connections when this returns.
+    /// Starts the program of that place. It accepts connections when this returns. A program that is not ready in time, or
+    /// has ended, is kept among the started ones.
     pub(super) fn start(&mut self, place: usize, installed: &StationProgram) -> Result<()> {
         let StationProgram { program, found } = installed;
         let station = &self.trial.variant.stations[place];
         let version = found.version.to_string();
         let order = self.order(place);
+        if let Some(path) = &order.key_log {
+            create_key_log(path)?;
+        }
         let host = self.hosts.of(&self.trial.variant, place);
         let pinned_to = self.processors.get(&place).copied();
         let running = Station::new(program.driver(), found, order)
             .with_context(|| format!("station {}", station.name))?
             .pinned(pinned_to.into_iter().collect())
             .start(Some(host))?;
-        running.wait_ready(Some(host), Instant::now() + READY_WITHIN)?;
+        let ready = running.wait_ready(Some(host), Instant::now() + READY_WITHIN);
         self.running.push(StartedProgram {
             place,
             running,
+            file: found.path.clone(),
             version,
             processors: Vec::new(),
         });
+        ready?;
         Ok(())
     }
 
@@ -120,14 +139,26 @@ impl<'t> Programs<'t> {
         self.running.is_empty()
     }
 
-    /// How programs ended that ended by themselves.
-    pub(super) fn early_exits(&self) -> Vec<String> {
-        let early_exit = |StartedProgram { place, running, .. }: &StartedProgram| {
-            let exit = running.has_ended()?;
-            let name = &self.trial.variant.stations[*place].name;
-            Some(format!("station {place}, {name}, {exit}"))
+    /// How programs ended that ended by themselves: servers and proxies at any time, a load generator that failed.
+    pub(super) fn early_exits(&self) -> Vec<StationExit> {
+        let early_exit = |started: &StartedProgram| {
+            let exit = started.running.has_ended()?;
+            Some(self.station_exit(started.place, &started.file, exit))
         };
-        self.running.iter().filter_map(early_exit).collect()
+        let ended = self.running.iter().filter_map(early_exit);
+        self.client_exit.iter().cloned().chain(ended).collect()
+    }
+
+    fn station_exit(&self, place: usize, program: &Path, exit: ExitReport) -> StationExit {
+        station_exit(self.trial, place, program, exit, self.epoch)
+    }
+
+    /// Keeps these ends in `exits.json`: a trial that fails has no other record of them.
+    pub(super) fn write_exits(&self, exits: &[StationExit]) -> Result<()> {
+        if !exits.is_empty() {
+            write_json(self.folder.join("exits.json"), &exits)?;
+        }
+        Ok(())
     }
 
     /// The versions of the started programs, by place.
@@ -175,7 +206,7 @@ impl<'t> Programs<'t> {
 
     /// Runs a load generator as the path's client. The times of its rows are those of CLOCK_MONOTONIC.
     pub(super) fn run_client(
-        &self,
+        &mut self,
         installed: &StationProgram,
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> Result<ClientRun> {
@@ -203,7 +234,11 @@ impl<'t> Programs<'t> {
             None => Vec::new(),
         };
         let longest = Duration::from_nanos((length + trial.load.drain).as_nanos());
-        let finished = run.finish(Instant::now() + longest + CLIENT_GRACE)?;
+        let finished = run.finish(Instant::now() + longest + CLIENT_GRACE);
+        self.client_exit = failed_exit(&finished)
+            .cloned()
+            .map(|exit| self.station_exit(0, &found.path, exit));
+        let finished = finished?;
         let requests_of_a_page = match trial.load.kind {
             LoadKind::Pages { .. } => Some(self.assignment.requests.len() as u64),
             _ => None,
@@ -221,9 +256,21 @@ impl<'t> Programs<'t> {
 struct StartedProgram {
     place: usize,
     running: RunningStation,
+    /// The program's file.
+    file: PathBuf,
     version: String,
     /// For a pinned program: the processors it could run on when it ended.
     processors: Vec<usize>,
+}
+
+/// How a load generator ended that did not end with code 0.
+fn failed_exit(finished: &Result<ClientReport, ClientError>) -> Option<&ExitReport> {
+    let exit = match finished {
+        Ok(report) => &report.exit,
+        Err(ClientError::Conversation { exit, .. } | ClientError::Rows { exit, .. }) => exit,
+        Err(ClientError::TooLong { .. }) => return None,
+    };
+    (exit.status != Some(ProgramExit::Code(0))).then_some(exit)
 }
 
 /// The processor of each pinned program, by place: assigned from the last usable one downwards, and then again from the
@@ -279,9 +326,10 @@ impl ClientRun {
             .map(|count| browser::pages(&finished.readout.pages, &mut all, count));
         let told = all.len() as u64;
         let requests = finished.expected_requests.unwrap_or(told);
-        let failed = finished.exit.status != Some(squall_linux::program::ProgramExit::Code(0));
+        let failed = finished.exit.status != Some(ProgramExit::Code(0));
         let fault = if failed {
-            Some(format!("the load generator {}", finished.exit))
+            // `early_exits` reports it.
+            None
         } else if let Some(page) = finished
             .readout
             .pages
@@ -313,11 +361,20 @@ impl ClientRun {
 fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certificate> {
     let [chain, key] = ["certificate.pem", "key.pem"].map(|name| folder.join(name));
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let pem = (identity.chain_pem()?, identity.key_pem()?);
-    for (path, text) in [(&chain, pem.0), (&key, pem.1)] {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    let unwritten = |path: &Path| format!("cannot write {}", path.display());
+    std::fs::write(&chain, identity.chain_pem()?).with_context(|| unwritten(&chain))?;
+    write_private(&key, &identity.key_pem()?).with_context(|| unwritten(&key))?;
     Ok(Certificate { chain, key })
+}
+
+/// Creates the file that a program will append its TLS secrets to: a program would create it readable for everyone.
+fn create_key_log(path: &Path) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    append_private(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
 }
 
 /// The folder of a program's files, below the folder of all stations.
@@ -359,14 +416,20 @@ pub(super) struct StationProgram {
 }
 
 /// The program of each place; `None` for our own stations. Finding a program's version runs it, so call this before the
-/// trial's first station starts.
-pub(super) fn station_programs(trial: &Trial) -> Result<Vec<Option<StationProgram>>> {
-    let stations = trial.variant.stations.iter();
+/// trial's first station starts. A program that does not tell its version is started as the version it told before the run.
+pub(super) fn station_programs(assignment: &Assignment) -> Result<Vec<Option<StationProgram>>> {
+    let stations = assignment.trial.variant.stations.iter();
     let installed = |station: &plan::Station| -> Result<Option<StationProgram>> {
         let Some(program) = programs::program_of(&station.name, &station.runs)? else {
             return Ok(None);
         };
-        let found = program.found()?;
+        let found = match program.found() {
+            Err(FindError::Broken { path, .. }) => InstalledProgram {
+                path,
+                version: untold_version(&assignment.versions, &station.runs),
+            },
+            found => found?,
+        };
         Ok(Some(StationProgram { program, found }))
     };
     stations
@@ -374,11 +437,55 @@ pub(super) fn station_programs(trial: &Trial) -> Result<Vec<Option<StationProgra
         .collect()
 }
 
+/// What is recorded as the version of a program that does not tell it. Its numbers, which decide how the program is
+/// configured, are those that it told before the run: `versions`, by program.
+fn untold_version(versions: &BTreeMap<String, [u32; 3]>, runs: &Implementation) -> Version {
+    let before = match runs {
+        Implementation::Program { program } => versions.get(program),
+        Implementation::Embedded | Implementation::Own(_) => None,
+    };
+    Version {
+        text: StationRecord::UNKNOWN_VERSION.to_owned(),
+        numbers: before.copied().unwrap_or_default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use squall_recipe::{NoFiles, StationMode, parse_with};
 
     use super::*;
+    use crate::environment::certificate_validity;
+
+    #[test]
+    fn only_the_owner_may_read_the_key_and_the_secrets_of_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = tls::Identity::self_signed(&["server"], certificate_validity()).unwrap();
+        let stations = folder.path().join("stations");
+        let written = write_certificate(&stations, &identity).unwrap();
+        let key_log = stations.join("1-envoy/tls-keys.log");
+        create_key_log(&key_log).unwrap();
+        for path in [written.key, key_log] {
+            let found = std::fs::metadata(&path).unwrap();
+            let mode = found.permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn program_that_does_not_tell_its_version_is_configured_as_the_one_before_the_run() {
+        let versions = BTreeMap::from([("nginx".to_owned(), [1, 29, 4])]);
+        let numbers = |program: &str| {
+            let program = program.to_owned();
+            let version = untold_version(&versions, &Implementation::Program { program });
+            assert_eq!(version.to_string(), "unknown");
+            version.numbers
+        };
+        assert_eq!(numbers("nginx"), [1, 29, 4]);
+        assert_eq!(numbers("envoy"), [0, 0, 0], "it has never told");
+    }
 
     #[test]
     fn last_processors_are_assigned_first_and_the_first_is_spared() {

@@ -8,7 +8,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Hop, Implementation, LoadKind, Side, Station, Trial, Variant};
-use squall_base::record::{HopRecord, PageRecord, SideCounts, StationRecord};
+use squall_base::record::{HopRecord, PageRecord, SideCounts, StationExit, StationRecord};
 use squall_base::{Duration, Time};
 use squall_linux::clock;
 use squall_linux::link_thread::LinkBeginning;
@@ -22,6 +22,7 @@ use squall_stations::server::{Server, ServerReport};
 use super::assignment::Assignment;
 use super::collect::StationSinks;
 use super::embedded::EmbeddedStations;
+use super::exits;
 use super::observe::Observers;
 use super::place::{self, Hosts};
 use super::programs::{self, Programs, StationProgram};
@@ -49,7 +50,9 @@ pub(super) struct PathReport {
     pub(super) machine_errors: BTreeMap<String, u64>,
     /// How long before a request is due our own client stops sleeping.
     pub(super) client_spin: Duration,
-    /// Failures of third-party programs.
+    /// Third-party programs that ended by themselves.
+    pub(super) station_exits: Vec<StationExit>,
+    /// Failures of third-party programs, including these.
     pub(super) faults: Vec<String>,
 }
 
@@ -108,11 +111,11 @@ struct RunningStation<'s> {
     thread: ScopedJoinHandle<'s, Result<StationCounts>>,
 }
 
-/// Runs all stations until the load is over. Files of programs go below `folder`.
+/// Runs all stations until the load is over. Files of programs go below `folder`; the trial's times count from `epoch`.
 pub(super) fn run(
     assignment: &Assignment,
     hosts: &Hosts,
-    folder: &Path,
+    (folder, epoch): (&Path, Time),
     sinks: &StationSinks,
     observers: &mut Observers,
     link: &LinkBeginning,
@@ -126,8 +129,9 @@ pub(super) fn run(
         assignment,
         identity: place::identity(variant)?,
     };
-    let installed = programs::station_programs(trial)?;
-    let mut programs = Programs::new(assignment, hosts, folder, embedded.identity.as_ref())?;
+    let installed = programs::station_programs(assignment)?;
+    let identity = embedded.identity.as_ref();
+    let mut programs = Programs::new(assignment, hosts, (folder, epoch), identity)?;
     thread::scope(|scope| {
         let starter = StationStarter {
             scope,
@@ -149,18 +153,25 @@ pub(super) fn run(
         };
         let started = start_all();
         let client = started.and_then(|()| match &installed[0] {
-            Some(program) => run_program(&programs, program, sinks, link),
+            Some(program) => run_program(&mut programs, program, sinks, link),
             None => run_client(&embedded, hosts, (sinks, link), &programs, failed),
         });
-        // From the near end, so that no station is cut off while it still answers.
+        if client.is_err() {
+            // The client may have noticed the end of a program before the program's supervisor did.
+            thread::sleep(LOOK_EVERY);
+        }
         let early_exits = programs.early_exits();
+        let kept = programs.write_exits(&early_exits);
+        // From the near end, so that no station is cut off while it still answers.
         let mut ended = Vec::new();
         for place in 1..variant.stations.len() {
             programs.end(place);
             let own = running.extract_if(.., |station| station.place == place);
             ended.extend(own.map(RunningStation::end));
         }
-        conclude(trial, client, ended, &programs, early_exits)
+        let report = conclude(trial, client, ended, &programs, early_exits)?;
+        kept?;
+        Ok(report)
     })
 }
 
@@ -260,6 +271,7 @@ impl StationCounts {
                 congestion_controls: report.congestion_controls,
             }),
             scheduling: report.scheduling,
+            machine_errors: report.machine_errors,
             ..StationCounts::default()
         }
     }
@@ -308,7 +320,7 @@ struct ClientOutcome {
 /// Runs a load generator. The link's times count from the start of its process, because the start of its load is known
 /// only afterwards.
 fn run_program(
-    programs: &Programs<'_>,
+    programs: &mut Programs<'_>,
     program: &StationProgram,
     sinks: &StationSinks,
     link: &LinkBeginning,
@@ -430,7 +442,9 @@ impl PathCounts {
     /// Adds one of our own stations: the server of the hop before it, the client of the hop behind it.
     fn add(&mut self, place: usize, counts: StationCounts) {
         self.schedulings.extend(counts.scheduling);
-        self.machine_errors.extend(counts.machine_errors);
+        for (error, count) in counts.machine_errors {
+            *self.machine_errors.entry(error).or_default() += count;
+        }
         let fronts = place
             .checked_sub(1)
             .and_then(|before| self.hops.get_mut(before));
@@ -456,7 +470,7 @@ fn conclude(
     client: Result<ClientOutcome>,
     ended: Vec<(usize, Result<StationCounts>)>,
     programs: &Programs<'_>,
-    early_exits: Vec<String>,
+    station_exits: Vec<StationExit>,
 ) -> Result<PathReport> {
     let variant = &trial.variant;
     let mut path = PathCounts::new(variant);
@@ -476,8 +490,7 @@ fn conclude(
     let pinning_faults = processors
         .iter()
         .filter_map(|(&place, found)| programs.pinning_fault(place, found));
-    let faults = early_exits
-        .into_iter()
+    let faults = (station_exits.iter().map(exits::fault))
         .chain(client.fault)
         .chain(pinning_faults);
     let faults: Vec<String> = faults.collect();
@@ -506,6 +519,7 @@ fn conclude(
         congestion_controls: path.congestion_controls,
         scheduling: worst_scheduling(path.schedulings.into_iter()),
         machine_errors: path.machine_errors,
+        station_exits,
         faults,
     })
 }

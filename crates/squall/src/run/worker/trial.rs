@@ -3,14 +3,13 @@
 //! Order matters at the end. The client is drained, then the server resets open connections, then the links wait for
 //! silence. Only then are the kernel's counters read and compared with our own.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
 use squall_base::plan::{Connections, Hop, Trial};
 use squall_base::record::{
-    Direction, DirectionHealth, EffectiveSettings, Health, Lateness, LinkCongestionControl,
-    TrialRecord, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, LateSpans, Lateness,
+    LinkCongestionControl, MachineHealth, TrialRecord, Validity,
 };
 use squall_base::{Duration, Time};
 use squall_linux::link_thread::LinkBeginning;
@@ -20,9 +19,10 @@ use squall_linux::{clock, scheduling};
 use squall_record::{PartialTrial, PcapngFile, SCHEMA};
 
 use super::assignment::Assignment;
-use super::collect::{self, KeyLogs, RequestTotals};
+use super::collect::{self, KeyLogs, PacketTotals, RequestTotals};
 use super::health::{self, LinkThreadEvidence};
 use super::links::{self, LinkContext, LinkResult, RunningLinks};
+use super::machine_watch::MachineWatch;
 use super::observe::{self, Observers};
 use super::place::Hosts;
 use super::programs;
@@ -35,9 +35,9 @@ use crate::link::totals::LinkTotals;
 struct TrialResults {
     path: PathReport,
     links: Vec<LinkResult>,
-    /// By hop.
-    packets: BTreeMap<u8, LinkTotals>,
+    packets: PacketTotals,
     requests: RequestTotals,
+    machine: MachineHealth,
 }
 
 /// Open files that are needed in addition to two sockets per connection: devices, logs, epolls.
@@ -58,7 +58,7 @@ pub(super) fn run(
     let results = measure(&assignment, &hosts, partial, captures, epoch)?;
     links::add_secrets_to_captures(&assignment, partial)?;
     let used = used(&hosts, &results, privilege)?;
-    let health = judge(trial, &results, &used);
+    let health = judge(trial, &results, &used, epoch);
     Ok(TrialRecord {
         schema: SCHEMA,
         attempt,
@@ -70,8 +70,11 @@ pub(super) fn run(
         pages: results.path.pages,
         hops: results.path.hops,
         stations: results.path.stations,
+        station_exits: results.path.station_exits,
         health,
         used,
+        // The caller adds them when all are written.
+        files: Vec::new(),
         trial: assignment.trial,
     })
 }
@@ -116,7 +119,7 @@ fn measure(
 ) -> Result<TrialResults> {
     let trial = &assignment.trial;
     let failed = StopSignal::new()?;
-    let folder = partial.root().join("stations");
+    let folder = partial.stations();
     let (packet_sender, packet_receiver) = mpsc::channel();
     let packets = collect::packets(partial.packets(), packet_receiver, epoch, failed.clone())?;
     let watched = WatchedHop::of(trial);
@@ -127,6 +130,7 @@ fn measure(
     };
     let (station_sinks, tables) = collect::stations(partial, trial, epoch, key_logs, &failed)?;
     let mut observers = Observers::new(watched, keys, &station_sinks, &failed)?;
+    let machine = MachineWatch::start()?;
 
     let beginning = LinkBeginning::default();
     let context = LinkContext {
@@ -141,7 +145,7 @@ fn measure(
     let path = stations::run(
         assignment,
         hosts,
-        &folder,
+        (folder.as_path(), epoch),
         &station_sinks,
         &mut observers,
         &beginning,
@@ -154,6 +158,7 @@ fn measure(
     let packets = packets.finish()?;
     let observed = observers.finish();
     let requests = tables.finish()?;
+    let machine = machine.finish();
     let mut path = path?;
     observed?.into_iter().for_each(|report| path.add(report));
     Ok(TrialResults {
@@ -161,6 +166,7 @@ fn measure(
         links,
         packets,
         requests,
+        machine,
     })
 }
 
@@ -210,9 +216,9 @@ fn directions(link: &LinkResult, packets: &LinkTotals) -> [DirectionHealth; 2] {
     })
 }
 
-fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings) -> Health {
+fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch: Time) -> Health {
     let nothing = LinkTotals::new();
-    let totals = |hop: u8| results.packets.get(&hop).unwrap_or(&nothing);
+    let totals = |hop: u8| results.packets.links.get(&hop).unwrap_or(&nothing);
     let links = || results.links.iter();
     let threads: Vec<LinkThreadEvidence> = links()
         .map(|link| LinkThreadEvidence {
@@ -222,28 +228,32 @@ fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings) -> Hea
         })
         .collect();
     let wakeups = threads.iter().map(|thread| thread.wakeup);
+    let woke_late = links().flat_map(|link| link.report.late.iter());
+    let late = LateSpans::of(woke_late.chain(results.packets.late()).collect(), epoch);
+    let [response, without_own] = results.requests.response_percentiles(&late, epoch);
     let measured_s = measured_time(trial, &results.path).as_secs_f64();
     let mut health = Health {
         schedule_lag: results.requests.schedule_lag(),
         link_wakeup: latest(wakeups),
+        link_late: Some(late),
         rate_asked_per_s: results.requests.measured as f64 / measured_s,
         rate_achieved_per_s: results.requests.achieved as f64 / measured_s,
         link: links()
             .flat_map(|link| directions(link, totals(link.hop)))
             .collect(),
+        machine: results.machine,
         validity: Validity::Valid,
     };
     // Each host but the first is at the server's end of one link.
     let first = links().next().map(|link| link.counters[0].listen_dropped);
     let others = links().map(|link| link.counters[1].listen_dropped);
-    let [response, without_lag] = results.requests.response_percentiles();
     health.validity = health::judge(&health::Evidence {
         trial,
         health: &health,
         used,
         links: &threads,
         response,
-        without_lag,
+        without_own,
         is_silent: links().all(|link| link.report.is_silent),
         times_late: links()
             .map(|link| link.times_late)

@@ -219,16 +219,17 @@ fn kill_9_of_the_runner_leaves_nothing_and_loses_only_the_running_trial() {
 }
 
 #[test]
-fn kill_9_of_the_worker_leaves_nothing_and_is_reported() {
+fn kill_9_of_the_worker_leaves_nothing_and_its_trial_is_repeated() {
     let _bench = bench();
     let run = Interrupted::in_second_trial();
     kill(run.worker, Signal::SIGKILL).expect("the worker is there");
     let (home, output) = run.ended();
-    assert_eq!(output.status.code(), Some(1));
+    let trials = read_trials(&only_run(home.path()));
+    check_exit_code(&output, &trials);
+    assert_eq!(trials.len(), 2);
     let said = stderr(&output);
     assert!(
-        said.contains("h2c x1") && said.contains("SIGKILL"),
+        said.contains("[2/2] h2c x1") && said.contains("(SIGKILL); trying again"),
         "{said}"
     );
-    resume(&home);
 }

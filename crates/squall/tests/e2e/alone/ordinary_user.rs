@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nix::unistd::{Gid, Uid, chown};
-use squall_base::record::Outcome;
+use squall_base::record::{Outcome, RequestRecord};
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, bench, check_exit_code, check_validity, is_root, only_run, read_trials, recipe,
-    stderr,
+    H1, H2C_X1, bench, check_exit_code, check_validity, have, is_root, only_run, read_trials,
+    recipe, stderr,
 };
 
 const NOBODY: u32 = 65_534;
@@ -132,14 +132,41 @@ fn ordinary_user_gets_the_same_run() {
 }
 
 #[test]
+fn ordinary_user_runs_programs_on_hops_inside_a_host() {
+    if !is_root() || !have(&["nginx"]) {
+        return;
+    }
+    let _bench = bench();
+    let _open = TunMode::set(0o666);
+    let home = Home::of_nobody();
+    home.write_recipe(&recipe(
+        "100/s",
+        "delay = \"5ms\"",
+        &["[[variant]]\nname = \"proxied\"\npath = \"client ~h1~> nginx -h1-> server\"\n"],
+        "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"1s\"",
+    ));
+    let output = home.run();
+    let trials = read_trials(&only_run(home.path()));
+    check_exit_code(&output, &trials);
+    let [trial] = trials.as_slice() else {
+        panic!("{} trials: {}", trials.len(), stderr(&output));
+    };
+    assert_eq!(trial.requests.len(), 100);
+    assert!(trial.requests.iter().all(RequestRecord::succeeded));
+}
+
+#[test]
 fn inaccessible_tun_device_is_named() {
     if !is_root() {
         return;
     }
     let _bench = bench();
     let _closed = TunMode::set(0o600);
-    let output = Home::of_nobody().run();
+    let home = Home::of_nobody();
+    let output = home.run();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let runs = fs::read_dir(home.path().join("runs")).expect("the folder above the runs");
+    assert_eq!(runs.count(), 0, "nothing ran, and nothing is left");
     let said = stderr(&output);
     assert!(
         said.contains("/dev/net/tun") && said.contains("chmod 666 /dev/net/tun"),

@@ -1,0 +1,35 @@
+//! A cell as the reports show it: if none of its trials is valid, with the figures of the invalid ones.
+//!
+//! It computes no figure. `terminal` and `html::section` mark the figures that are doubtful.
+
+use std::borrow::Cow;
+
+use squall_analysis::{CellSummary, ConditionSummary};
+
+/// A cell, and whether its figures are to be doubted.
+pub(crate) struct ShownCell<'a> {
+    /// The cell with the figures to show.
+    pub(crate) figures: Cow<'a, CellSummary>,
+    /// Why the first trial is invalid, if the figures are those of invalid trials.
+    pub(crate) doubt: Option<&'a str>,
+}
+
+impl<'a> ShownCell<'a> {
+    /// The cells of a condition.
+    pub(crate) fn all_of(condition: &'a ConditionSummary) -> Vec<ShownCell<'a>> {
+        condition.cells.iter().map(ShownCell::of).collect()
+    }
+
+    fn of(cell: &'a CellSummary) -> ShownCell<'a> {
+        match cell.as_if_valid() {
+            Some(figures) => ShownCell {
+                figures: Cow::Owned(figures),
+                doubt: Some(cell.first_doubt().unwrap_or("no reason is recorded")),
+            },
+            None => ShownCell {
+                figures: Cow::Borrowed(cell),
+                doubt: None,
+            },
+        }
+    }
+}

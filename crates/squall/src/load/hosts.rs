@@ -1,0 +1,403 @@
+//! Which requests of a script are sent, and to which host: that of the URL in the command, or the recorded one.
+//!
+//! A recording of a browser names every host that a page needed, so that a replay without a choice would put load on
+//! servers of others. This module only decides; `plan` makes requests of the result and finds addresses.
+
+use std::fmt;
+use std::iter;
+
+use squall_base::plan::{Script, ScriptStep};
+use url::{Position, Url};
+
+use crate::client::HttpUrl;
+use crate::outcome::BadInput;
+
+/// How many of the hosts that get no load are named.
+const NAMED_AT_MOST: usize = 8;
+
+/// What the flags say about the hosts of a script.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostChoice<'a> {
+    /// The URL in the command.
+    pub(super) url: Option<&'a str>,
+    /// The hosts whose requests are sent. If it is empty: with a URL those of the recording's own host, else all.
+    pub(super) hosts: &'a [String],
+    /// Whether each request is sent to its recorded host in spite of the URL.
+    pub(super) keeps_hosts: bool,
+}
+
+/// A script of which every request has its final URL.
+#[derive(Debug)]
+pub(super) struct RoutedScript {
+    pub(super) script: Script,
+    /// Which hosts get load, in lines; empty if the script names no host.
+    pub(super) announcement: String,
+}
+
+/// A server that a URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Server {
+    scheme: String,
+    host: String,
+    port: u16,
+}
+
+/// Requests of a script to one server.
+struct Share {
+    server: Server,
+    steps: usize,
+    is_kept: bool,
+}
+
+impl Server {
+    /// `None` for a path.
+    fn of(url: &str) -> Option<Server> {
+        let url = Url::parse(url).ok()?;
+        Some(Server {
+            scheme: url.scheme().to_owned(),
+            host: url.host_str()?.to_ascii_lowercase(),
+            port: url.port_or_known_default()?,
+        })
+    }
+
+    /// The host without `www.`: one of the two names often only redirects to the other.
+    fn site(&self) -> &str {
+        self.host.strip_prefix("www.").unwrap_or(&self.host)
+    }
+
+    /// Whether `text`, a host with an optional port, names it.
+    fn is_named(&self, text: &str) -> bool {
+        let with_port = format!("{}:{}", self.host, self.port);
+        text.eq_ignore_ascii_case(&self.host) || text.eq_ignore_ascii_case(&with_port)
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Server { scheme, host, port } = self;
+        match (scheme.as_str(), port) {
+            ("http", 80) | ("https", 443) => write!(f, "{scheme}://{host}"),
+            _ => write!(f, "{scheme}://{host}:{port}"),
+        }
+    }
+}
+
+/// Decides where the requests of a script go. Those of hosts that are not wanted are left out, with their steps.
+pub(super) fn route(script: Script, choice: HostChoice<'_>) -> Result<RoutedScript, BadInput> {
+    let base = choice.url.map(HttpUrl::parse).transpose()?;
+    let base = base.and_then(|url| Server::of(&url.to_text()));
+    let servers: Vec<Option<Server>> = (script.requests.iter())
+        .map(|request| Server::of(&request.url))
+        .collect();
+    if base.is_none() && servers.contains(&None) {
+        let said = "the script has paths, such as /index.html: give the URL of their server";
+        return Err(BadInput::new(said));
+    }
+    let shares = shares(&script, &servers, base.as_ref(), choice)?;
+    if shares.is_empty() {
+        return Ok(RoutedScript {
+            script,
+            announcement: String::new(),
+        });
+    }
+    let retargets = base.is_some() && !choice.keeps_hosts;
+    let is_kept = |server: &Server| (shares.iter()).any(|it| it.is_kept && it.server == *server);
+    let all_steps = script.steps.len();
+    let mut places = Vec::with_capacity(servers.len());
+    let mut requests = Vec::new();
+    for (mut request, server) in script.requests.into_iter().zip(&servers) {
+        if server.as_ref().is_some_and(|server| !is_kept(server)) {
+            places.push(None);
+            continue;
+        }
+        if retargets && server.is_some() {
+            request.url = target_of(&request.url);
+        }
+        places.push(Some(requests.len() as u32));
+        requests.push(request);
+    }
+    let steps = remapped(&script.steps, &places);
+    let announcement = announcement(
+        base.as_ref().filter(|_| retargets),
+        &shares,
+        (steps.len(), all_steps - steps.len()),
+    );
+    let script = Script { requests, steps };
+    Ok(RoutedScript {
+        script,
+        announcement,
+    })
+}
+
+/// Which hosts get load, and what is left out. `target` is the only server, if the URL in the command decides.
+fn announcement(
+    target: Option<&Server>,
+    shares: &[Share],
+    (sent, left_out): (usize, usize),
+) -> String {
+    let mut said = match target {
+        Some(target) => format!(
+            "the load goes to {target}: {} of the script\n",
+            counted(sent)
+        ),
+        None => format!(
+            "the load goes to the recorded hosts: {}\n",
+            listed(shares, true, usize::MAX)
+        ),
+    };
+    if left_out > 0 {
+        said += &format!(
+            "left out: {} to other hosts: {} (--hosts selects hosts, --keep-hosts sends each request to its own)\n",
+            counted(left_out),
+            listed(shares, false, NAMED_AT_MOST)
+        );
+    }
+    said
+}
+
+/// The servers that a script names, in the order in which they are first requested, and which of them are wanted.
+fn shares(
+    script: &Script,
+    servers: &[Option<Server>],
+    base: Option<&Server>,
+    choice: HostChoice<'_>,
+) -> Result<Vec<Share>, BadInput> {
+    let mut shares: Vec<Share> = Vec::new();
+    for server in script
+        .steps
+        .iter()
+        .map(|step| &servers[step.request as usize])
+    {
+        let Some(server) = server else {
+            continue;
+        };
+        match shares.iter_mut().find(|it| it.server == *server) {
+            Some(share) => share.steps += 1,
+            None => shares.push(Share {
+                server: server.clone(),
+                steps: 1,
+                is_kept: true,
+            }),
+        }
+    }
+    for name in choice.hosts {
+        if !shares.iter().any(|share| share.server.is_named(name)) {
+            let known = if shares.is_empty() {
+                "paths".to_owned()
+            } else {
+                listed(&shares, true, NAMED_AT_MOST)
+            };
+            return Err(BadInput::new(format!(
+                "--hosts {name}: the script has no request to it, only to {known}"
+            )));
+        }
+    }
+    // The first request is the page's. If it is only a path, it is on the server of the URL.
+    let first_step = script.steps.first();
+    let first = first_step.and_then(|step| servers[step.request as usize].as_ref());
+    let own = match first.or(base) {
+        Some(first) if base.is_some() && !choice.keeps_hosts => own_servers(first, &shares),
+        _ => shares.iter().map(|share| share.server.clone()).collect(),
+    };
+    for share in &mut shares {
+        share.is_kept = match choice.hosts {
+            [] => own.contains(&share.server),
+            hosts => hosts.iter().any(|name| share.server.is_named(name)),
+        };
+    }
+    Ok(shares)
+}
+
+/// The recording's own server: the host of its first request, over http and https. A page that was requested over http is
+/// often redirected to https. With several ports for one scheme, these are different servers, and the first one counts.
+fn own_servers(first: &Server, shares: &[Share]) -> Vec<Server> {
+    let mut own: Vec<Server> = Vec::new();
+    for server in iter::once(first).chain(shares.iter().map(|share| &share.server)) {
+        let has_another_port =
+            (own.iter()).any(|known| known.scheme == server.scheme && known.port != server.port);
+        if server.site() == first.site() && !has_another_port {
+            own.push(server.clone());
+        }
+    }
+    own
+}
+
+/// The path and query of a URL.
+fn target_of(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(url) => url[Position::BeforePath..Position::AfterQuery].to_owned(),
+        Err(_) => url.to_owned(),
+    }
+}
+
+/// The steps whose requests have a new place.
+pub(super) fn remapped(steps: &[ScriptStep], places: &[Option<u32>]) -> Vec<ScriptStep> {
+    let remap = |step: &ScriptStep| {
+        let request = places[step.request as usize]?;
+        Some(ScriptStep { request, ..*step })
+    };
+    steps.iter().filter_map(remap).collect()
+}
+
+/// A number of requests in words.
+pub(super) fn counted(requests: usize) -> String {
+    match requests {
+        1 => "1 request".to_owned(),
+        several => format!("{several} requests"),
+    }
+}
+
+/// The servers that are kept, or those that are not, with their numbers of requests. Beyond `at_most`, only their number.
+fn listed(shares: &[Share], is_kept: bool, at_most: usize) -> String {
+    let shares: Vec<&Share> = (shares.iter())
+        .filter(|share| share.is_kept == is_kept)
+        .collect();
+    let (named, rest) = shares.split_at(at_most.min(shares.len()));
+    let mut words: Vec<String> = (named.iter())
+        .map(|share| format!("{} ({})", share.server, share.steps))
+        .collect();
+    if !rest.is_empty() {
+        let steps: usize = rest.iter().map(|share| share.steps).sum();
+        words.push(format!("{} more ({steps})", rest.len()));
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Duration;
+    use squall_base::plan::{ScriptBody, ScriptRequest};
+
+    use super::*;
+
+    /// A script that requests these URLs, one after the other.
+    fn script(urls: &[&str]) -> Script {
+        let requests = urls.iter().map(|url| ScriptRequest {
+            method: "GET".to_owned(),
+            url: (*url).to_owned(),
+            headers: Vec::new(),
+            body: ScriptBody::Empty,
+        });
+        let steps = (0_u32..).zip(urls).map(|(request, _)| ScriptStep {
+            at: Duration::from_millis(u64::from(request)),
+            request,
+        });
+        Script {
+            requests: requests.collect(),
+            steps: steps.collect(),
+        }
+    }
+
+    /// What is requested, and the announcement.
+    fn routed(
+        urls: &[&str],
+        url: Option<&str>,
+        hosts: &[&str],
+        keeps_hosts: bool,
+    ) -> Result<(Vec<String>, String), String> {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let choice = HostChoice {
+            url,
+            hosts: &hosts,
+            keeps_hosts,
+        };
+        let found = route(script(urls), choice).map_err(|error| error.to_string())?;
+        let sent = found.script.steps.iter().map(|step| {
+            let request = &found.script.requests[step.request as usize];
+            request.url.clone()
+        });
+        Ok((sent.collect(), found.announcement))
+    }
+
+    const SHOP: [&str; 5] = [
+        "http://shop.test/",
+        "https://www.shop.test/?a=1",
+        "https://cdn.test/x.js",
+        "https://www.shop.test/b",
+        "https://cdn.test/y.js",
+    ];
+
+    #[test]
+    fn url_of_the_command_gets_the_requests_of_the_recordings_own_host() {
+        let (sent, said) =
+            routed(&SHOP, Some("https://localhost:8443/ignored"), &[], false).unwrap();
+        assert_eq!(sent, ["/", "/?a=1", "/b"]);
+        assert_eq!(
+            said,
+            "the load goes to https://localhost:8443: 3 requests of the script\nleft out: 2 requests to other hosts: \
+             https://cdn.test (2) (--hosts selects hosts, --keep-hosts sends each request to its own)\n"
+        );
+    }
+
+    #[test]
+    fn other_ports_of_one_scheme_are_other_hosts_and_other_schemes_are_not() {
+        let urls = ["http://127.0.0.1:18080/app", "http://127.0.0.1:18090/third"];
+        let (sent, said) = routed(&urls, Some("127.0.0.1:1"), &[], false).unwrap();
+        assert_eq!(sent, ["/app"]);
+        assert!(
+            said.starts_with("the load goes to http://127.0.0.1:1: 1 request of"),
+            "{said}"
+        );
+        let urls = ["http://localhost:18080/", "https://localhost:18443/a"];
+        let (sent, said) = routed(&urls, Some("https://localhost:2/"), &[], false).unwrap();
+        assert_eq!(sent, ["/", "/a"]);
+        assert!(!said.contains("left out"), "{said}");
+    }
+
+    #[test]
+    fn hosts_can_be_selected_and_kept() {
+        let url = Some("http://localhost/");
+        let (sent, _) = routed(&SHOP, url, &["CDN.test"], false).unwrap();
+        assert_eq!(sent, ["/x.js", "/y.js"]);
+        let (sent, _) = routed(&SHOP, url, &["cdn.test:443", "shop.test"], false).unwrap();
+        assert_eq!(sent, ["/", "/x.js", "/y.js"]);
+        let (sent, said) = routed(&SHOP, url, &["cdn.test"], true).unwrap();
+        assert_eq!(sent, [SHOP[2], SHOP[4]]);
+        assert!(
+            said.contains("recorded hosts: https://cdn.test (2)\n"),
+            "{said}"
+        );
+        let (sent, said) = routed(&SHOP, url, &[], true).unwrap();
+        assert_eq!(sent, SHOP);
+        assert!(!said.contains("left out"), "{said}");
+        let error = routed(&SHOP, url, &["cdn"], false).unwrap_err();
+        assert!(
+            error.contains("--hosts cdn: ") && error.contains("https://cdn.test (2)"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_a_url_requests_go_to_the_recorded_hosts() {
+        let (sent, said) = routed(&SHOP, None, &[], false).unwrap();
+        assert_eq!(sent, SHOP);
+        assert_eq!(
+            said,
+            "the load goes to the recorded hosts: http://shop.test (1), https://www.shop.test (2), https://cdn.test (2)\n"
+        );
+        let (sent, _) = routed(&SHOP, None, &["cdn.test"], false).unwrap();
+        assert_eq!(sent, [SHOP[2], SHOP[4]]);
+    }
+
+    #[test]
+    fn paths_go_to_the_server_of_the_url_without_an_announcement() {
+        let (sent, said) = routed(&["/a", "/b?c"], Some("http://server/"), &[], false).unwrap();
+        assert_eq!((sent.concat().as_str(), said.as_str()), ("/a/b?c", ""));
+        let error = routed(&["/a"], None, &[], false).unwrap_err();
+        assert!(error.contains("give the URL of their server"), "{error}");
+        // Beside paths, the URL's own host is that of the recording.
+        let urls = ["/a", "http://server/b", "http://other/c"];
+        let (sent, _) = routed(&urls, Some("http://server/"), &[], false).unwrap();
+        assert_eq!(sent, ["/a", "/b"]);
+    }
+
+    #[test]
+    fn only_the_first_of_many_hosts_without_load_are_named() {
+        let others: Vec<String> = (0..12).map(|n| format!("https://h{n}.test/")).collect();
+        let urls: Vec<&str> = iter::once("https://own.test/")
+            .chain(others.iter().map(String::as_str))
+            .collect();
+        let (_, said) = routed(&urls, Some("https://server/"), &[], false).unwrap();
+        assert!(said.contains("https://h7.test (1), 4 more (4)"), "{said}");
+    }
+}

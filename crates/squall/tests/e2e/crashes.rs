@@ -1,0 +1,162 @@
+//! What a run does when a program of a trial, or squall's own process for it, dies. `paths` has a program that is killed
+//! once.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use squall_base::record::{FailedAttempt, ProcessEnd};
+use squall_record::RunFolder;
+use tempfile::TempDir;
+
+use crate::paths::processes_below;
+use crate::support::{
+    check_exit_code, only_run, read_trials, recipe, run_whatever, seat, squall, stderr, stdout,
+};
+
+/// A recipe whose server is a shell script, which serves nothing.
+fn script(script: &str, ready: &str) -> String {
+    let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> own\"\n";
+    let text = recipe(
+        "20/s",
+        "delay = \"5ms\"",
+        &[variant],
+        "duration = \"2s\"\ndrain = \"1s\"",
+    );
+    let station =
+        format!("[station.own]\ncommand = \"/bin/sh -c '{script}'\"\nready = \"{ready}\"\n");
+    text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station
+}
+
+fn attempts(run: &Path) -> Vec<FailedAttempt> {
+    let folder = RunFolder::open(run).expect("the run's folder");
+    folder.failed_attempts().expect("its attempts")
+}
+
+#[test]
+fn a_server_that_crashes_in_each_attempt_fails_the_run_and_its_logs_are_kept() {
+    let _seat = seat();
+    let text = script(
+        "echo up; sleep 0.4; echo out of luck; kill -SEGV $$",
+        "output up",
+    );
+    let run = run_whatever(&text, &[]);
+    let (said, shown) = (stderr(&run.output), stdout(&run.output));
+    assert_eq!(run.output.status.code(), Some(3), "{said}\n{shown}");
+    assert!(
+        said.contains("own was killed by SIGSEGV after") && said.contains("trying again"),
+        "{said}"
+    );
+    assert!(!said.contains("disturbed"), "{said}");
+    assert!(!shown.contains("disturbed"), "{shown}");
+
+    let record = &run.only("x").record;
+    let name = record.trial.folder();
+    assert_eq!(record.attempt, 2, "it is repeated once");
+    let kept = attempts(&run.folder);
+    assert_eq!(kept.len(), 1);
+    assert_eq!((kept[0].attempt, kept[0].failure.as_ref()), (1, None));
+    for (exits, folder) in [
+        (&kept[0].station_exits, kept[0].folder()),
+        (&record.station_exits, format!("trials/{name}")),
+    ] {
+        let [exit] = &exits[..] else {
+            panic!("one program ended: {exits:?}");
+        };
+        let killed = ProcessEnd::Killed {
+            signal: "SIGSEGV".to_owned(),
+            number: 11,
+        };
+        assert_eq!((exit.name.as_str(), &exit.end), ("own", &killed));
+        assert!(exit.at.as_secs_f64() > 0.3, "{exit:?}");
+        assert_eq!(exit.last_lines, ["up", "out of luck"]);
+        let log = format!("{folder}/{}", exit.log);
+        let text = fs::read_to_string(run.folder.join(&log)).expect("its log");
+        assert!(text.contains("out of luck"), "{text}");
+    }
+    let page = fs::read_to_string(run.folder.join("report.html")).expect("the report");
+    for folder in [format!("attempts/{name}-1"), format!("trials/{name}")] {
+        let warned = format!("{folder}/stations/1-own/own.log");
+        assert!(page.contains(&warned), "the report does not name {warned}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_before_it_is_ready_ends_the_run_and_its_logs_are_kept() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let output = run_in(home.path(), &script("echo no luck; exit 7", "output up"));
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("own ended with code 7 after"), "{said}");
+    let folder = only_run(home.path());
+    let kept = attempts(&folder);
+    assert_eq!(kept.len(), 2, "it is tried twice");
+    for attempt in kept {
+        assert!(attempt.failure.is_some());
+        let [exit] = &attempt.station_exits[..] else {
+            panic!("one program ended: {attempt:?}");
+        };
+        assert_eq!(exit.end, ProcessEnd::Exited { code: 7 });
+        let log = folder.join(attempt.folder()).join(&exit.log);
+        let text = fs::read_to_string(log).expect("its log");
+        assert_eq!(text.trim(), "no luck");
+    }
+}
+
+fn run_in(home: &Path, text: &str) -> Output {
+    fs::write(home.join("recipe.toml"), text).expect("the recipe is written");
+    squall(home)
+        .args(["run", "./recipe.toml"])
+        .output()
+        .expect("squall starts")
+}
+
+#[test]
+fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> server\"\n";
+    let text = recipe(
+        "50/s",
+        "delay = \"5ms\"",
+        &[variant],
+        "duration = \"1s\"\ndrain = \"1s\"",
+    );
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let child = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts");
+    let give_up = Instant::now() + Duration::from_secs(20);
+    let worker = loop {
+        if let Some(pid) = processes_below(child.id(), "squall").first() {
+            break *pid;
+        }
+        assert!(Instant::now() < give_up, "there never was a worker");
+        thread::sleep(Duration::from_millis(20));
+    };
+    kill(Pid::from_raw(worker), Signal::SIGKILL).expect("it still ran");
+    let output = child.wait_with_output().expect("the run ends");
+    let (said, shown) = (stderr(&output), stdout(&output));
+    let folder = only_run(home.path());
+    let trials = read_trials(&folder);
+    check_exit_code(&output, &trials);
+    assert_eq!(trials.len(), 1);
+    assert!(
+        said.contains(
+            "squall's own process for the trial ended with signal: 9 (SIGKILL); trying again"
+        ),
+        "{said}"
+    );
+    assert!(shown.contains("did not finish"), "{shown}");
+    let kept = attempts(&folder);
+    assert_eq!(kept.len(), 1);
+    assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
+}

@@ -1,0 +1,122 @@
+//! gRPC calls of `squall fetch` and `squall load`: the fields that they need are sent, and the status of the call decides
+//! whether it failed.
+//!
+//! What fields mean is tested in squall-http (`values::grpc`), how calls are counted in squall-analysis. Real gRPC servers
+//! are not needed: a server here sends HTTP/2 frames as they do.
+
+use std::fs;
+
+use squall_base::plan::Protocol;
+use squall_base::record::Outcome;
+use squall_record::read_requests;
+use tempfile::TempDir;
+
+use crate::hostile_servers::SETTINGS;
+use crate::served::{Serving, ask};
+use crate::support::{seat, stderr, stdout};
+use crate::verbose::answering;
+
+/// An empty message with its prefix.
+const MESSAGE: &[u8] = &[0; 5];
+
+const CALL: [&str; 6] = [
+    "-H",
+    "content-type: application/grpc",
+    "-H",
+    "te: trailers",
+    "-d",
+    "message",
+];
+
+/// ":status: 200" and "content-type: application/grpc" on stream 1, as literals.
+const HEAD: &[u8] = b"\0\0\x20\x01\x04\0\0\0\x01\x88\0\x0ccontent-type\x10application/grpc";
+/// Two messages in two frames that do not end where the messages do.
+const MESSAGES: [&[u8]; 2] = [
+    b"\0\0\x11\0\0\0\0\0\x01\0\0\0\0\x07\x0a\x05hello\0\0\0\0\x07",
+    b"\0\0\x07\0\0\0\0\0\x01\x0a\x05hello",
+];
+const OK: &[u8] = b"\0\0\x0f\x01\x05\0\0\0\x01\0\x0bgrpc-status\x010";
+const INTERNAL: &[u8] = b"\0\0\x10\x01\x05\0\0\0\x01\0\x0bgrpc-status\x0213";
+/// A head that is the whole response and has the status.
+const INTERNAL_AT_ONCE: &[u8] =
+    b"\0\0\x30\x01\x05\0\0\0\x01\x88\0\x0ccontent-type\x10application/grpc\
+    \0\x0bgrpc-status\x0213";
+/// The end of the stream without trailers.
+const END: &[u8] = b"\0\0\0\0\x01\0\0\0\x01";
+
+fn home() -> TempDir {
+    let home = TempDir::new().expect("a temporary folder");
+    fs::write(home.path().join("message"), MESSAGE).expect("a file");
+    home
+}
+
+#[test]
+fn acceptance_of_trailers_is_sent_over_every_protocol() {
+    let _seat = seat();
+    let home = home();
+    let protocols = [Protocol::H1, Protocol::H2c, Protocol::H2, Protocol::H3];
+    for protocol in protocols {
+        let listener = format!("--{protocol}");
+        let server = Serving::start(home.path(), &[&listener, "0"]);
+        let url = server.url(protocol);
+        let arguments = [&["-v"], &CALL[..]].concat();
+        let output = ask(home.path(), "fetch", protocol, &arguments, &url);
+        let said = stderr(&output);
+        assert!(output.status.success(), "{protocol}: {said}");
+        assert!(said.contains("te: trailers"), "{protocol}: {said}");
+        let gzip = ["-H", "te: gzip"];
+        let output = ask(home.path(), "fetch", protocol, &gzip, &url);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{protocol}: {said}");
+        assert!(said.contains("can only be \"trailers\""), "{said}");
+    }
+}
+
+#[test]
+fn call_is_judged_by_its_status_in_the_trailers_or_the_head() {
+    static GOOD: [&[u8]; 5] = [SETTINGS, HEAD, MESSAGES[0], MESSAGES[1], OK];
+    static FAILED: [&[u8]; 4] = [SETTINGS, HEAD, MESSAGES[0], INTERNAL];
+    static AT_ONCE: [&[u8]; 2] = [SETTINGS, INTERNAL_AT_ONCE];
+    static WITHOUT: [&[u8]; 3] = [SETTINGS, HEAD, END];
+    const MESSAGE_OF_SERVER: &str = "\0\0\0\0\x07\x0a\x05hello";
+    let _seat = seat();
+    let cases: [(&'static [&'static [u8]], Option<&str>); 4] = [
+        (&GOOD, None),
+        (&FAILED, Some("grpc-status 13 (INTERNAL)")),
+        (&AT_ONCE, Some("grpc-status 13 (INTERNAL)")),
+        (&WITHOUT, Some("no grpc-status")),
+    ];
+    for (pieces, failure) in cases {
+        let home = home();
+        let url = format!("http://{}/demo.Greeter/SayHello", answering(pieces));
+        let arguments = [&["-v", "--timeout", "20s"], &CALL[..]].concat();
+        let fetched = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
+        let said = stderr(&fetched);
+        let arguments = [&["-n", "1", "--output", "rows.parquet"], &CALL[..]].concat();
+        let loaded = ask(home.path(), "load", Protocol::H2c, &arguments, &url);
+        let counted = stdout(&loaded);
+        let rows = read_requests(home.path().join("rows.parquet")).expect("rows.parquet");
+        let became: Vec<_> = (rows.iter())
+            .map(|row| (row.outcome, row.status, row.error.as_deref()))
+            .collect();
+        assert_eq!(became, [(Outcome::Answered, Some(200), failure)]);
+        let code = i32::from(failure.is_some());
+        assert_eq!(fetched.status.code(), Some(code), "{said}");
+        assert_eq!(loaded.status.code(), Some(code), "{counted}");
+        match failure {
+            None => {
+                assert_eq!(stdout(&fetched), MESSAGE_OF_SERVER.repeat(2));
+                assert!(said.contains("recv (stream_id=1) grpc-status: 0"), "{said}");
+                assert!(counted.contains("1 succeeded (100 %)"), "{counted}");
+            }
+            Some(failure) => {
+                let line = format!("squall: the gRPC call failed: {failure}\n");
+                assert!(said.contains(&line), "{said}");
+                let shares = "0 succeeded (0 %), 1 answered with a gRPC error (100 %)";
+                assert!(counted.contains(shares), "{counted}");
+                let line = format!("1 answered with a gRPC error: {failure}\n");
+                assert!(counted.contains(&line), "{counted}");
+            }
+        }
+    }
+}

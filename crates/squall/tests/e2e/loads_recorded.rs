@@ -1,0 +1,121 @@
+//! Recordings of browsers as loads: which hosts get load, http and https together, and single requests that cannot be
+//! sent.
+//!
+//! What an import leaves out is tested in squall-record; the choice of hosts by `load::hosts`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use squall_base::plan::Protocol;
+use tempfile::TempDir;
+
+use crate::served::{CERTIFICATE, Serving};
+use crate::support::{seat, squall, stderr, stdout};
+
+fn run(home: &Path, arguments: &[&str]) -> Output {
+    squall(home)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("squall starts")
+}
+
+/// A HAR file with a GET of each URL, 1 ms apart.
+fn har(urls: &[String]) -> String {
+    let entry = |(ms, url): (u32, &String)| {
+        format!(
+            r#"{{"startedDateTime": "2026-01-02T03:04:05.{ms:03}Z", "request": {{"method": "GET", "url": "{url}"}}}}"#
+        )
+    };
+    let entries: Vec<String> = (0..).zip(urls).map(entry).collect();
+    format!(r#"{{"log": {{"entries": [{}]}}}}"#, entries.join(","))
+}
+
+#[test]
+fn recording_of_http_and_https_goes_where_the_command_says() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let home = home.path();
+    let server = Serving::start(home, &["--h1", "0", "--https", "0"]);
+    let plain = server.url(Protocol::H1);
+    let secure = format!("https://{}", server.address("https"));
+    // Port 1 refuses connections, so a request to the third party would fail.
+    let third_party = "http://127.0.0.1:1/ads.js".to_owned();
+    let urls = [
+        format!("{plain}/"),
+        third_party,
+        format!("{secure}/a"),
+        format!("{plain}/{}", "x".repeat(8_000)),
+    ];
+    fs::write(home.join("in.har"), har(&urls)).expect("a file");
+    let imported = run(home, &["import", "har", "in.har", "-o", "s.json"]);
+    assert!(imported.status.success(), "{}", stderr(&imported));
+    let said = stderr(&imported);
+    assert!(
+        said.starts_with("1 request left out: the path and query"),
+        "{said}"
+    );
+
+    let load = ["load", "--script", "s.json", "--cacert", CERTIFICATE];
+    let output = run(home, &[&load[..], &[secure.as_str()]].concat());
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let goes = format!(
+        "the load goes to {secure}: 2 requests of the script\nleft out: 1 request to other hosts: http://127.0.0.1:1 (1)"
+    );
+    assert!(said.contains(&goes), "{said}");
+    assert!(
+        stdout(&output).contains("2 requests in "),
+        "{}",
+        stdout(&output)
+    );
+
+    // Each over its own scheme.
+    let hosts = format!("{},{}", server.address("h1"), server.address("https"));
+    let output = run(home, &[&load[..], &["--hosts", &hosts]].concat());
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let goes = format!("the load goes to the recorded hosts: {plain} (1), {secure} (1)\n");
+    assert!(said.contains(&goes), "{said}");
+    assert!(
+        stdout(&output).contains("2 succeeded (100 %)"),
+        "{}",
+        stdout(&output)
+    );
+
+    let output = run(home, &[&load[..], &["--hosts", "a.test", &secure]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
+fn request_that_cannot_be_sent_does_not_stop_the_others() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let home = home.path();
+    let server = Serving::start(home, &["--h1", "0"]);
+    let url = server.url(Protocol::H1);
+    let script = r#"{"requests": [
+        {"method": "GET", "url": "/a", "headers": [["x-name", "café"]]},
+        {"method": "GET", "url": "/b"}],
+        "steps": [{"at": 0, "request": 0}, {"at": 1000000, "request": 1}, {"at": 2000000, "request": 0}]}"#;
+    fs::write(home.join("s.json"), script).expect("a file");
+    let output = run(home, &["load", "--script", "s.json", &url]);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("left out: 2 requests that cannot be sent; the first: the value of the header \"x-name\""),
+        "{said}"
+    );
+    assert!(
+        stdout(&output).contains("1 succeeded (100 %)"),
+        "{}",
+        stdout(&output)
+    );
+
+    let long = format!("{url}/{}", "x".repeat(8_000));
+    let output = run(home, &["fetch", &long]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("8001 bytes") && said.len() < 300, "{said}");
+}

@@ -1,0 +1,90 @@
+//! Outputs that cannot be written, such as on a full disk (/dev/full), and foreign text that reaches the terminal.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use squall_base::plan::Protocol;
+use squall_record::read_requests;
+use tempfile::TempDir;
+
+use crate::served::Serving;
+use crate::support::{H1, recipe, run_whatever, seat, squall, stderr, stdout};
+
+#[test]
+fn load_on_a_full_disk_is_measured_to_its_end() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let home = home.path();
+    let full = ["full.csv", "full.hgrm", "full.parquet", "full.json"];
+    for name in full {
+        symlink("/dev/full", home.join(name)).expect("a link");
+    }
+    let server = Serving::start(home, &["--h1", "0"]);
+    let output = squall(home)
+        .args(["load", "-n", "2000", "-c", "4", "--output", "full.csv"])
+        .args(["--output", "full.hgrm", "--output", "rows.parquet"])
+        .args(["--exchanges-to", "full.parquet", "--json", "full.json"])
+        .arg(server.url(Protocol::H1))
+        .output()
+        .expect("squall starts");
+    let (said, shown) = (stderr(&output), stdout(&output));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for name in full {
+        assert!(said.contains(name), "no {name} in {said}");
+    }
+    let incomplete = said.matches("the load goes on without it").count();
+    assert_eq!(incomplete, 3, "each is said once:\n{said}");
+    assert!(shown.contains("2,000 succeeded (100 %)"), "{shown}");
+    let rows = read_requests(home.join("rows.parquet")).expect("the other file is complete");
+    assert_eq!(rows.len(), 2000);
+}
+
+#[test]
+fn report_is_printed_if_its_folder_cannot_be_written() {
+    let _seat = seat();
+    let text = recipe("100/s", "delay = \"1ms\"", &[H1], "duration = \"1s\"");
+    let run = run_whatever(&text, &[]);
+    let before = squall(&run.folder).args(["report", "."]).output();
+    let before = before.expect("squall starts");
+    // Nobody can replace a folder by a file, not even root.
+    fs::remove_file(run.folder.join("summary.json")).expect("it is there");
+    fs::create_dir(run.folder.join("summary.json")).expect("a folder");
+    let after = squall(&run.folder).args(["report", "."]).output();
+    let after = after.expect("squall starts");
+    assert_eq!(after.status.code(), before.status.code());
+    assert!(
+        stderr(&after).contains("the report is only printed: ")
+            && stderr(&after).contains("summary.json"),
+        "{}",
+        stderr(&after)
+    );
+    let expected = stdout(&before);
+    let (expected, _) = expected.split_once("\nReport: ").expect("its path");
+    assert_eq!(stdout(&after).trim_end(), expected.trim_end());
+    for entry in fs::read_dir(&run.folder).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        assert!(!name.to_string_lossy().ends_with(".tmp"), "{name:?}");
+    }
+}
+
+#[test]
+fn foreign_text_in_messages_does_not_control_the_terminal() {
+    let home = TempDir::new().expect("a temporary folder");
+    let name = "gone\x1b]0;title\x07\u{202e}";
+    let recipe = home.path().join("odd.toml");
+    fs::write(&recipe, "\"a\\u001b[2J\" = 1\n").expect("a file");
+    for arguments in [
+        &["fetch", "-d", name, "http://127.0.0.1:9/"][..],
+        &["load", "--targets", name],
+        &["report", name],
+        &["run", "./odd.toml"],
+    ] {
+        let output = squall(home.path()).args(arguments).output();
+        let output = output.expect("squall starts");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        let is_obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!said.contains(is_obeyed), "{arguments:?}: {said:?}");
+        assert!(said.ends_with('\n'), "{said:?}");
+    }
+}
