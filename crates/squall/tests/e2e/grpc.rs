@@ -92,7 +92,9 @@ fn call_is_judged_by_its_status_in_the_trailers_or_the_head() {
         let arguments = [&["-v", "--timeout", "20s"], &CALL[..]].concat();
         let fetched = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
         let said = stderr(&fetched);
-        let arguments = [&["-n", "1", "--output", "rows.parquet"], &CALL[..]].concat();
+        // The server begins with its SETTINGS only when it is asked, so a connection in advance would wait for them.
+        let flags = ["-n", "1", "-c", "1", "--on-demand", "--output", "rows.parquet"];
+        let arguments = [&flags[..], &CALL[..]].concat();
         let loaded = ask(home.path(), "load", Protocol::H2c, &arguments, &url);
         let counted = stdout(&loaded);
         let rows = read_requests(home.path().join("rows.parquet")).expect("rows.parquet");

@@ -494,7 +494,6 @@ fn server_without_file_descriptors_goes_on() {
     assert_eq!(status(&mut first, "/file"), "200");
     // It closes the file.
     thread::sleep(Duration::from_millis(100));
-    let _others = serving.fill_file_numbers();
     serving.allow_more_files(0);
     assert_eq!(status(&mut first, "/file"), "503");
     assert_eq!(status(&mut first, "/missing"), "404");
