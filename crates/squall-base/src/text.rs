@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn characters_that_a_terminal_obeys_are_escaped_except_newlines_and_tabs() {
-        assert_eq!(escape_controls("caf\u{e9}\t1\n"), "caf\u{e9}\t1\n");
+        assert_eq!(escape_controls("\u{e9}t\u{e9}\t1\n"), "\u{e9}t\u{e9}\t1\n");
         let escaped = [
             ("\x1b[2J", "\\u{1b}[2J"),
             ("a\r\u{7}", "a\\u{d}\\u{7}"),

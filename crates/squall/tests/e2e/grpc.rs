@@ -93,7 +93,15 @@ fn call_is_judged_by_its_status_in_the_trailers_or_the_head() {
         let fetched = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
         let said = stderr(&fetched);
         // The server begins with its SETTINGS only when it is asked, so a connection in advance would wait for them.
-        let flags = ["-n", "1", "-c", "1", "--on-demand", "--output", "rows.parquet"];
+        let flags = [
+            "-n",
+            "1",
+            "-c",
+            "1",
+            "--on-demand",
+            "--output",
+            "rows.parquet",
+        ];
         let arguments = [&flags[..], &CALL[..]].concat();
         let loaded = ask(home.path(), "load", Protocol::H2c, &arguments, &url);
         let counted = stdout(&loaded);

@@ -85,7 +85,9 @@ impl Serving {
         let is_open = |number: &u64| Path::new(&format!("/proc/{pid}/fd/{number}")).exists();
         // The limit applies to the numbers of files, and the kernel gives out the lowest free one. It also has those that
         // it inherited, which may be high.
-        let free = (0..).find(|number| !is_open(number)).expect("a free number");
+        let free = (0..)
+            .find(|number| !is_open(number))
+            .expect("a free number");
         let status = Command::new("prlimit")
             .arg(format!("--pid={pid}"))
             // Only the soft limit changes.
