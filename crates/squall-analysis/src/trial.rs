@@ -210,9 +210,12 @@ impl TrialStats {
         }
     }
 
-    /// How far squall itself may have moved this statistic of the response times.
+    /// How far squall itself may have moved this statistic of the response times: the smaller of two bounds. While a server
+    /// holds a request back, a link may run late without delaying it.
     pub(crate) fn own_error_of_response(&self, statistic: Statistic) -> Duration {
-        self.own_errors.get(statistic).unwrap_or(self.own_error)
+        self.own_errors
+            .get(statistic)
+            .map_or(self.own_error, |own| own.min(self.own_error))
     }
 
     fn response(&self) -> Figures {
