@@ -59,7 +59,7 @@ impl OwnErrors {
         }
     }
 
-    /// That of a statistic. The interquartile range is none of them: its percentiles may move in opposite directions.
+    /// The error of a statistic; `None` for the interquartile range, whose percentiles may move in opposite directions.
     pub(crate) fn get(&self, statistic: Statistic) -> Option<Duration> {
         match statistic {
             Statistic::Mean => self.mean,

@@ -97,7 +97,7 @@ const CONNECTION: [&str; 5] = [
     "upgrade",
 ];
 
-/// Fields that prove to a server who sends a request (RFC 9110, section 11; RFC 6265).
+/// Fields that carry credentials or cookies (RFC 9110, section 11; RFC 6265).
 const CREDENTIALS: [&str; 5] = [
     "authorization",
     "cookie",

@@ -309,7 +309,7 @@ fn file_answer(root: &Path, path: &str, request: &SiteRequest<'_>) -> Answer {
 /// Why a file is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileError {
-    /// There is none that may be served.
+    /// No file that may be served has this name.
     NotFound,
     /// It may exist, but file descriptors or memory ran out.
     OutOfResources,

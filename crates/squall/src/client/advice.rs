@@ -125,7 +125,7 @@ mod tests {
         _http: Option<String>,
     }
 
-    /// The advice after this failure; empty if there is none.
+    /// The advice after this failure; empty if squall has nothing to suggest.
     fn advice(
         protocol: Protocol,
         flags: &[&str],
