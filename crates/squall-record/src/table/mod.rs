@@ -1,7 +1,7 @@
 //! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
 //! `schema` describes a column and its packing, and `cell` how a table is declared. `packing` turns rows into columns of a
-//! file; `columns` turns them back cell by cell, with `unpacking` for integers. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`,
+//! file; `columns` turns them back cell by cell. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`,
 //! `causes` and `drops`. Nothing here interprets a row.
 
 mod causes;
@@ -17,7 +17,6 @@ mod reader;
 mod requests;
 mod schema;
 mod sockets;
-mod unpacking;
 mod writer;
 
 use std::path::Path;

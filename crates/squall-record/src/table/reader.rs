@@ -1,8 +1,8 @@
 //! The streaming reader of a table: whole rows, or a projection of them.
 //!
 //! It does not trust the file. It checks the metadata first (written by squall, this schema, this table), then the
-//! types of the columns, then every cell (`columns`). Derived and unknown columns are not read. `unpacking` reads
-//! integers written by our packer; the parquet crate reads everything else.
+//! types of the columns, then every cell (`columns`). Derived and unknown columns are not read. The parquet crate decodes
+//! pages.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec;
 
-use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader as _};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -29,7 +29,6 @@ use super::frames::Kinds;
 use super::positioned::PositionedFile;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use super::sealed::Row;
-use super::unpacking::Numbers;
 use crate::RecordError;
 
 /// Few enough that their cells stay in the processor's private cache.
@@ -39,7 +38,7 @@ const BATCH_ROWS: usize = 4 * 1024;
 pub struct Rows<R: TableRow> {
     path: PathBuf,
     /// `None` after the end or an error.
-    batches: Option<Batches>,
+    batches: Option<ParquetRecordBatchReader>,
     rows_before_batch: u64,
     batch: vec::IntoIter<R>,
     /// Requested columns that need not be read because they are null in every row.
@@ -93,9 +92,7 @@ impl<R: TableRow> Rows<R> {
             .filter(|column| column.is_read() && is_wanted(column))
             .filter(has)
             .partition(|column| is_all_null(metadata.metadata(), column));
-        let batches = guarded(path, || {
-            Batches::new(file, metadata.clone(), stored.into_iter())
-        })?;
+        let batches = guarded(path, || batches_of(file, metadata.clone(), &stored))?;
         let batches = batches.map_err(not_parquet)?;
         Ok(Rows {
             path: path.into(),
@@ -127,7 +124,10 @@ impl<R: TableRow> Rows<R> {
     }
 
     /// The next batch; `None` after the last one.
-    fn next_batch(&self, batches: &mut Batches) -> Option<Result<RecordBatch, RecordError>> {
+    fn next_batch(
+        &self,
+        batches: &mut ParquetRecordBatchReader,
+    ) -> Option<Result<RecordBatch, RecordError>> {
         match guarded(&self.path, || batches.next()) {
             Ok(next) => Some(next?.map_err(|source| RecordError::Damaged {
                 path: self.path.clone(),
@@ -227,67 +227,20 @@ impl<R: TableRow> Iterator for Rows<R> {
     }
 }
 
-/// Batches of rows of a file.
-struct Batches {
-    parquet_reader: ParquetRecordBatchReader,
-    /// The columns read by `unpacking`, and the schema of the parquet crate's columns followed by these.
-    unpacked: Vec<Numbers>,
-    schema: SchemaRef,
-}
-
-impl Batches {
-    fn new<'c>(
-        file: File,
-        metadata: ArrowReaderMetadata,
-        columns: impl Iterator<Item = &'c Column>,
-    ) -> Result<Batches, ParquetError> {
-        let file = Arc::new(PositionedFile::new(file));
-        let (mut unpacked, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        for column in columns {
-            let (name, data_type) = (column.name, &column.data_type);
-            match Numbers::of(&file, metadata.metadata(), name, data_type) {
-                Some(numbers) => {
-                    unpacked.push(numbers);
-                    fields.push(Arc::new(Field::new(name, data_type.clone(), true)));
-                }
-                None => others.push(name),
-            }
-        }
-        let builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file.as_ref().clone(), metadata);
-        let mask = ProjectionMask::columns(builder.parquet_schema(), others);
-        let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
-        let parquet_reader = builder.build()?;
-        let schema = parquet_reader.schema();
-        let all = schema.fields().iter().cloned().chain(fields);
-        let schema = Arc::new(Schema::new(all.collect::<Vec<_>>()));
-        Ok(Batches {
-            parquet_reader,
-            unpacked,
-            schema,
-        })
-    }
-}
-
-impl Iterator for Batches {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let Some(parquet_batch) = self.parquet_reader.next() else {
-            let ends = self.unpacked.iter_mut().map(Numbers::end);
-            let end = ends.collect::<Result<(), ParquetError>>();
-            return end.err().map(|error| Err(error.into()));
-        };
-        Some(parquet_batch.and_then(|batch| {
-            let rows = batch.num_rows();
-            let mut columns = batch.columns().to_vec();
-            for numbers in &mut self.unpacked {
-                columns.push(numbers.next(rows)?);
-            }
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-        }))
-    }
+/// The batches of a file, with these columns only.
+fn batches_of(
+    file: File,
+    metadata: ArrowReaderMetadata,
+    columns: &[&Column],
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let file = PositionedFile::new(file);
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+    let names = columns.iter().map(|column| column.name);
+    let mask = ProjectionMask::columns(builder.parquet_schema(), names);
+    builder
+        .with_projection(mask)
+        .with_batch_size(BATCH_ROWS)
+        .build()
 }
 
 /// Whether a nullable column is null in every row according to the file's statistics, so that it need not be read.

@@ -4,7 +4,7 @@
 //! its encoders take numbers one by one. Here every column is gathered directly from the rows (`column`), packed a
 //! block at a time (`delta`, `runs`, `bits`), and passed to the parquet crate as finished pages (`chunk`). Pages are
 //! made one column at a time, so that the caller can do other work in between. The parquet crate writes the file's
-//! metadata and footer. `table::reader` reads tables; `unpacking` reverses the differences.
+//! metadata and footer, and reads pages for `table::reader`.
 
 mod bits;
 mod chunk;
