@@ -17,7 +17,7 @@ use squall_linux::udp::{self, UdpSocket};
 /// would report every datagram that leaves.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
-/// How many empty batches are kept for reuse. Many connections may have one waiting at the same time, and each holds up to
+/// How many empty batches are kept for reuse. Many connections may have one waiting at the same time, each of up to
 /// 64 KiB.
 const MAX_SPARE: usize = 16;
 

@@ -1,7 +1,7 @@
 //! What both sides of an HTTP/3 connection share: QUIC with quiche, the streams of HTTP/3, and the marks.
 //!
 //! The sides differ in what a message is and what follows from it; they implement [`Side`]. Streams take turns in
-//! sending, 16 KiB each, as they do in nghttp2 over HTTP/2. `reading` handles received streams, `packets` fills batches.
+//! sending, 16 KiB each, as they do in nghttp2 over HTTP/2. `reading` reads streams, `packets` fills batches.
 
 mod packets;
 mod reading;
