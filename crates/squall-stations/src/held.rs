@@ -17,6 +17,10 @@ use squall_linux::udp::{self, UdpSocket};
 /// would report every datagram that leaves.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(1);
 
+/// How many empty batches are kept for reuse. Many connections may have one waiting at the same time, each of up to
+/// 64 KiB.
+const MAX_SPARE: usize = 16;
+
 /// A batch, or an empty place for one.
 pub(crate) struct PendingBatch<E> {
     batch: Batch,
@@ -148,7 +152,10 @@ impl<S, E> DelayedBatches<S, E> {
             return None;
         }
         let (owner, filled) = first.remove();
-        self.spare.push(std::mem::replace(pending, filled));
+        let empty = std::mem::replace(pending, filled);
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(empty);
+        }
         Some(owner)
     }
 }

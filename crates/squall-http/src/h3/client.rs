@@ -79,7 +79,7 @@ impl Client {
             conn.set_session(&session)?;
         }
         Ok(Client {
-            connection: Connection::new(conn, Role::Client, &context.settings),
+            connection: Connection::new(conn, Role::Client, &context.settings, &context.buffers),
             streams: OpenStreams::default(),
             next_stream: 0,
             requests_left: context.settings.requests_per_connection,

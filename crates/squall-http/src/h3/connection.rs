@@ -1,13 +1,14 @@
 //! What both sides of an HTTP/3 connection share: QUIC with quiche, the streams of HTTP/3, and the marks.
 //!
 //! The sides differ in what a message is and what follows from it; they implement [`Side`]. Streams take turns in
-//! sending, 16 KiB each, as they do in nghttp2 over HTTP/2. `reading` handles received streams.
+//! sending, 16 KiB each, as they do in nghttp2 over HTTP/2. `reading` reads streams, `packets` fills batches.
 
+mod packets;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use quiche::{RecvInfo, Shutdown};
@@ -15,16 +16,19 @@ use squall_base::plan::{Http3Settings, QuicCongestionControl};
 use squall_base::record::FrameFacts;
 
 use super::CloseReason;
+use super::allowance::Allowance;
 use super::announced::Announcements;
 use super::batch::Batch;
+use super::buffers::{ConnectionBuffers, EndpointBuffers};
 use super::code;
 use super::control::{CriticalStream, UniStream};
 use super::inbound::{Message, Role};
 use super::keys::KeyLog;
 use super::outbound::{Frames, Outbound};
-use super::pacer::{CongestionState, Pacer};
+use super::pacer::Pacer;
 use super::pieces::{Edge, Emissions, Piece, Pieces};
 use super::qlog::FrameLog;
+use super::unvalidated::UnvalidatedAddress;
 use super::wire::{self, GOAWAY, MAX_KEPT_BYTES, SETTINGS};
 
 /// How much a stream may pass to quiche per turn.
@@ -33,8 +37,8 @@ const TURN_BYTES: usize = 16 * 1024;
 /// How much is read from a stream per call.
 const READ_BYTES: usize = 4 * 1024;
 
-/// Release times that differ by less count as equal: quiche's own threshold (`ReleaseDecision::EQUAL_THRESHOLD`).
-const SAME_RELEASE: Duration = Duration::from_micros(50);
+/// Why a connection ends that has used up its `Allowance`.
+const TOO_MUCH_WITHOUT_CONTENT: &str = "too many frames or datagrams without content";
 
 /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114, section 7.2.4.1).
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
@@ -106,9 +110,7 @@ macro_rules! impl_stream_io {
             }
 
             fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-                self.connection
-                    .send(stream.0, |out| out.push_some(bytes))
-                    .unwrap_or(0)
+                self.connection.send_body(stream.0, bytes)
             }
 
             fn end_body(&mut self, stream: StreamId) {
@@ -144,6 +146,8 @@ pub(super) struct Connection {
     frame_log: Option<FrameLog>,
     keys: KeyLog,
     outbound: BTreeMap<u64, Outbound>,
+    /// How much `outbound` and the owner may hold.
+    buffers: ConnectionBuffers,
     /// Streams with bytes that quiche has not taken.
     queue: VecDeque<u64>,
     messages: BTreeMap<u64, Message>,
@@ -163,12 +167,16 @@ pub(super) struct Connection {
     reset_count: u64,
     /// Streams that the client has stopped but not ended.
     stopped: BTreeSet<u64>,
-    /// A packet that did not fit the last batch, because it was longer than those before it.
+    /// A packet that did not fit the last batch, because it was longer than those before it or goes elsewhere.
     carried: Option<CarriedPacket>,
     /// Until when the owner holds a paced batch.
     held_until: Option<Instant>,
     /// Our own pacer, if packets should be paced and quiche does not do it.
     pacer: Option<Pacer>,
+    /// What was exchanged with the peer's address, as long as it may be forged.
+    unvalidated: Option<UnvalidatedAddress>,
+    /// How much more the peer may send that carries nothing.
+    pub(super) allowance: Allowance,
 }
 
 /// A datagram that begins the next batch.
@@ -192,6 +200,7 @@ impl Connection {
         mut conn: quiche::Connection<Pieces>,
         role: Role,
         settings: &Http3Settings,
+        buffers: &EndpointBuffers,
     ) -> Connection {
         let keys = KeyLog::default();
         conn.set_keylog(keys.writer());
@@ -207,6 +216,7 @@ impl Connection {
             frame_log: None,
             keys,
             outbound: BTreeMap::new(),
+            buffers: buffers.connection(),
             queue: VecDeque::new(),
             messages: BTreeMap::new(),
             unidirectional: BTreeMap::new(),
@@ -223,7 +233,24 @@ impl Connection {
             held_until: None,
             pacer: (settings.pacing && settings.congestion_control != QuicCongestionControl::Bbr2)
                 .then(|| Pacer::new(settings.max_udp_payload.get())),
+            unvalidated: None,
+            allowance: Allowance::new(settings),
         }
+    }
+
+    /// Limits what is sent until [`Connection::set_validated`].
+    pub(super) fn set_unvalidated(&mut self) {
+        self.unvalidated = Some(UnvalidatedAddress::default());
+    }
+
+    /// The peer receives at its address.
+    pub(super) fn set_validated(&mut self) {
+        self.unvalidated = None;
+    }
+
+    /// What was exchanged with the peer's address, if it may be forged.
+    pub(super) fn unvalidated(&mut self) -> Option<&mut UnvalidatedAddress> {
+        self.unvalidated.as_mut()
     }
 
     pub(super) fn quic(&self) -> &quiche::Connection<Pieces> {
@@ -309,7 +336,9 @@ impl Connection {
         change: impl FnOnce(&mut Outbound) -> T,
     ) -> Option<T> {
         let out = self.outbound.get_mut(&id)?;
+        let held = out.held_bytes();
         let result = change(out);
+        self.buffers.update(held, out.held_bytes());
         if !out.is_idle() && !out.is_queued {
             out.is_queued = true;
             self.queue.push_back(id);
@@ -317,8 +346,12 @@ impl Connection {
         Some(result)
     }
 
-    /// Prepares to send on a stream that is open, such as one of the peer's, unless that has already been done.
+    /// Prepares to send on a stream that is open, such as one of the peer's, unless that has already been done or the
+    /// connection is over.
     pub(super) fn prepare_to_send(&mut self, id: u64) {
+        if self.closing().is_some() {
+            return;
+        }
         let frames = match self.frame_log {
             Some(_) => Frames::Logged,
             None => Frames::Ignored,
@@ -329,7 +362,34 @@ impl Connection {
     }
 
     pub(super) fn body_room(&self, id: u64) -> usize {
-        self.outbound.get(&id).map_or(0, Outbound::room)
+        let share = self.buffers.share(self.outbound.len());
+        self.outbound.get(&id).map_or(0, |out| out.room(share))
+    }
+
+    /// Takes as much of a streamed body as there is room for, and returns how much.
+    pub(super) fn send_body(&mut self, id: u64, bytes: &[u8]) -> usize {
+        let share = self.buffers.share(self.outbound.len());
+        self.send(id, |out| out.push_some(bytes, share))
+            .unwrap_or(0)
+    }
+
+    /// Forgets what a stream has to send.
+    fn forget(&mut self, id: u64) {
+        if let Some(out) = self.outbound.remove(&id) {
+            self.buffers.update(out.held_bytes(), 0);
+        }
+    }
+
+    /// Gives back the memory of what can no longer be sent.
+    fn forget_waiting(&mut self) {
+        self.queue.clear();
+        let buffers = &mut self.buffers;
+        self.outbound.retain(|_, out| {
+            if !out.is_idle() {
+                buffers.update(out.held_bytes(), 0);
+            }
+            out.is_idle()
+        });
     }
 
     pub(super) fn consume(&mut self, id: u64, n: u64) {
@@ -344,7 +404,7 @@ impl Connection {
         self.stop_reading(id, code);
         // An error means that the direction is already over.
         let _ = self.conn.stream_shutdown(id, Shutdown::Write, code);
-        self.outbound.remove(&id);
+        self.forget(id);
     }
 
     fn stop_reading(&mut self, id: u64, code: u64) {
@@ -377,6 +437,8 @@ impl Connection {
         self.log_frames(side);
         // On error quiche has closed the connection, and `closing` reports it.
         let _ = self.conn.recv(datagram, RecvInfo { from, to });
+        // They would accumulate. Migration is not supported, so nothing follows from them.
+        while self.conn.path_event_next().is_some() {}
         let frames = self.take_logged();
         self.pass_on_frames(frames, side);
         self.open_control();
@@ -389,6 +451,10 @@ impl Connection {
             self.read(id, side);
         }
         self.read_consumed(side);
+        self.allowance.receive_datagram();
+        if self.allowance.is_exceeded() {
+            self.close(code::EXCESSIVE_LOAD, TOO_MUCH_WITHOUT_CONTENT);
+        }
     }
 
     /// Fills a batch; false if there is nothing to send now.
@@ -405,6 +471,9 @@ impl Connection {
             return false;
         }
         self.held_until = None;
+        if self.closing().is_some() {
+            self.forget_waiting();
+        }
         self.log_frames(side);
         self.open_control();
         self.read_consumed(side);
@@ -418,88 +487,6 @@ impl Connection {
             self.held_until = Some(at);
         }
         !batch.is_empty()
-    }
-
-    /// Adds packets to a batch until they differ in size or in release time. Returns the release time.
-    fn fill<S: Side>(&mut self, now: Instant, batch: &mut Batch, side: &mut S) -> Option<Instant> {
-        let mut release = None;
-        if let Some(carried) = self.carried.take() {
-            release = (carried.release).filter(|at| *at > now && self.conn.local_error().is_none());
-            batch.hold(&carried.bytes, carried.info.from, carried.info.to);
-            self.pass_on_frames(carried.frames, side);
-            self.pass_on_marks(carried.marks, side);
-        }
-        let congestion = self.congestion_state();
-        let is_closing = self.conn.local_error().is_some();
-        loop {
-            let next = if is_closing {
-                None
-            } else {
-                self.next_release(now, congestion)
-            };
-            if batch.is_empty() {
-                release = next;
-            } else if next > release.map(|at| at + SAME_RELEASE) || self.datagrams == Datagrams::One
-            {
-                break;
-            }
-            let largest = self.conn.max_send_udp_payload_size();
-            let most = match batch.segment_bytes() {
-                0 => largest,
-                segment => segment,
-            };
-            let Some(room) = batch.room(largest) else {
-                break;
-            };
-            self.emissions.clear();
-            let Ok((len, info)) = self.conn.send(room) else {
-                break;
-            };
-            if let Some(pacer) = &mut self.pacer {
-                pacer.sent(len as u64);
-            }
-            if len > most {
-                self.carried = Some(CarriedPacket {
-                    bytes: room[..len].to_vec(),
-                    info,
-                    release: next,
-                    frames: self.take_logged(),
-                    marks: self.emissions.take(),
-                });
-                break;
-            }
-            batch.add(len, info.from, info.to);
-            let (frames, marks) = (self.take_logged(), self.emissions.take());
-            self.pass_on_frames(frames, side);
-            self.pass_on_marks(marks, side);
-        }
-        release
-    }
-
-    /// The input of our own pacer; `None` without one and before the round trip is known.
-    fn congestion_state(&self) -> Option<CongestionState> {
-        self.pacer.as_ref()?;
-        let path = self.conn.path_stats().find(|path| path.active)?;
-        path.min_rtt.map(|_| CongestionState {
-            cwnd_bytes: path.cwnd as u64,
-            rtt: path.rtt,
-        })
-    }
-
-    /// When the next packet should be sent, according to our own pacer or quiche's, if that is later than now.
-    fn next_release(
-        &mut self,
-        now: Instant,
-        congestion: Option<CongestionState>,
-    ) -> Option<Instant> {
-        if let (Some(pacer), Some(congestion)) = (&mut self.pacer, congestion) {
-            let packet_bytes = self.conn.max_send_udp_payload_size() as u64;
-            return pacer.next(now, packet_bytes, congestion);
-        }
-        self.conn
-            .get_next_release_time()
-            .filter(|_| self.conn.pacing_enabled())
-            .and_then(|release| release.time(now))
     }
 
     /// Turns on quiche's log at the first call whose owner wants frames.
@@ -548,7 +535,7 @@ impl Connection {
             };
             if edge == Edge::Last {
                 let end = out.end();
-                self.outbound.remove(&id);
+                self.forget(id);
                 side.mark(Mark::Last(id, end));
             } else if !out.has_begun {
                 out.has_begun = true;
@@ -600,9 +587,7 @@ impl Connection {
                 Ok(FeedOutcome::Done) => {}
                 Err(quiche::Error::StreamStopped(code)) => self.stopped(id, code, side),
                 // The stream is over.
-                Err(_) => {
-                    self.outbound.remove(&id);
-                }
+                Err(_) => self.forget(id),
             }
         }
     }
@@ -614,14 +599,20 @@ impl Connection {
         let mut room = self.conn.stream_capacity(id)?.min(TURN_BYTES);
         let has_room = room > 0;
         while room > 0 {
+            let held = out.held_bytes();
             let Some(portion) = out.take(room) else {
                 break;
             };
+            self.buffers.update(held, out.held_bytes());
             room -= portion.bytes.len().min(room);
+            let fin = portion.edge == Some(Edge::Last);
             if is_bidirectional(id) {
                 self.sent_bytes += portion.bytes.len() as u64;
+                self.allowance.send_piece(portion.bytes.len());
+                if fin {
+                    self.allowance.send_message();
+                }
             }
-            let fin = portion.edge == Some(Edge::Last);
             let piece = match portion.edge {
                 Some(edge) if is_bidirectional(id) => {
                     Piece::watched(portion.bytes, id, edge, &self.emissions)
@@ -674,7 +665,10 @@ impl Connection {
     }
 
     fn stopped<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
-        self.outbound.remove(&id);
+        self.forget(id);
+        if is_bidirectional(id) {
+            self.allowance.charge(1);
+        }
         if Some(id) == self.control {
             // RFC 9114, section 6.2.1.
             self.close(code::CLOSED_CRITICAL_STREAM, "it must not be stopped");
@@ -698,6 +692,7 @@ impl Connection {
         let is_reset = |id: &&u64| conn.stream_finished(**id) && !conn.stream_readable(**id);
         let ids: Vec<u64> = self.messages.keys().filter(is_reset).copied().collect();
         for id in ids {
+            self.allowance.charge(1);
             self.reset(id, code::REQUEST_CANCELLED);
             side.on_event(id, MessageEvent::Reset(code::REQUEST_CANCELLED));
         }

@@ -8,9 +8,6 @@ use squall_base::record::{FrameFacts, FrameLayer, Way};
 use super::code;
 use super::wire::{self, Header, Item, Reader};
 
-/// How far a message is read ahead of its owner under manual consumption.
-const READ_AHEAD_BYTES: u64 = 64 * 1024;
-
 /// The peer broke HTTP/3: the connection must be closed with this code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
@@ -85,10 +82,10 @@ impl Message {
         self.reader.at() == 0
     }
 
-    /// How many bytes may be read before the owner has consumed more.
-    pub(super) fn allowance(&self) -> usize {
+    /// How many bytes may be read before the owner has consumed more, if it may have at most `most` of the body.
+    pub(super) fn allowance(&self, most: usize) -> usize {
         let ahead = self.body - self.consumed.min(self.body);
-        usize::try_from(READ_AHEAD_BYTES.saturating_sub(ahead)).unwrap_or(usize::MAX)
+        usize::try_from(ahead).map_or(0, |ahead| most.saturating_sub(ahead))
     }
 
     pub(super) fn consume(&mut self, n: u64) {

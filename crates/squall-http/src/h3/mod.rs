@@ -2,8 +2,7 @@
 //!
 //! QUIC is quiche's. The HTTP/3 frames are our own: quiche's module for them reports neither the offset of a frame in
 //! its stream nor the length of a message there, and every offset here is exact. Header sections go through quiche's
-//! QPACK. Not supported: server push, priorities, the dynamic table, DATAGRAM, 0-RTT, Retry, migration and path MTU
-//! discovery.
+//! QPACK. Not supported: server push, priorities, the dynamic table, DATAGRAM, 0-RTT, migration and path MTU discovery.
 //!
 //! Time: quiche reads the clock itself in most of its functions. So this is the one engine that cannot run on virtual
 //! time; `now` is an argument where the owner needs delays relative to it. A connection's client side is a [`Client`].
@@ -13,12 +12,18 @@
 //! quiche 0.30: only its BBR2 paces, so `pacer` paces CUBIC and NewReno; a packet holds STREAM data of only one stream;
 //! and since quiche is never given data that it cannot send, it rarely sends DATA_BLOCKED.
 //!
+//! Against hostile peers: `unvalidated` limits what is sent to an address that may be forged, `tokens` validates
+//! addresses with Retry when many connections wait for that, `buffers` limits the bodies that wait for a peer, and
+//! `allowance` what a peer sends that carries nothing.
+//!
 //! Where to go next: `connection` for what both sides share, `pieces` for how the marks of sent bytes are found, `qlog`
 //! for QUIC's frames, `security` for certificates and settings, [`code`] for error codes.
 
 mod accepted;
+mod allowance;
 mod announced;
 mod batch;
+mod buffers;
 mod client;
 mod closing;
 pub mod code;
@@ -36,6 +41,8 @@ mod security;
 mod server;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod unvalidated;
 pub mod wire;
 
 use squall_base::Duration;

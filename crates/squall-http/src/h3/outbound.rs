@@ -12,9 +12,6 @@ use super::pieces::Edge;
 use super::wire::{self, DATA};
 use crate::message::{Body, Trailers};
 
-/// How much of a streamed body is buffered per stream.
-const STREAMED_BYTES: usize = 64 * 1024;
-
 /// The sending half of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Outbound {
@@ -24,6 +21,8 @@ pub(super) struct Outbound {
     taken_bytes: u64,
     /// Whether nothing follows the waiting bytes.
     is_ended: bool,
+    /// Whether the waiting bytes are a streamed body's, which were copied.
+    is_streamed: bool,
     /// Whether it is in the connection's queue for its turn.
     pub(super) is_queued: bool,
     /// Whether its first byte was sent.
@@ -91,21 +90,31 @@ impl Outbound {
         }
     }
 
-    /// Adds as much of a streamed body as there is room for, and returns how much.
-    pub(super) fn push_some(&mut self, bytes: &[u8]) -> usize {
-        let n = bytes.len().min(self.room());
+    /// Adds as much of a streamed body as there is room for if at most `most` bytes may wait, and returns how much.
+    pub(super) fn push_some(&mut self, bytes: &[u8], most: usize) -> usize {
+        let n = bytes.len().min(self.room(most));
         if n > 0 {
+            self.is_streamed = true;
             self.push_data(Bytes::copy_from_slice(&bytes[..n]));
         }
         n
     }
 
-    /// How much of a streamed body could be taken now.
-    pub(super) fn room(&self) -> usize {
+    /// How much of a streamed body could be taken now if at most `most` bytes may wait.
+    pub(super) fn room(&self, most: usize) -> usize {
         if self.is_ended {
             0
         } else {
-            STREAMED_BYTES.saturating_sub(self.waiting_bytes)
+            most.saturating_sub(self.waiting_bytes)
+        }
+    }
+
+    /// The bytes that wait in memory of their own: those of a streamed body.
+    pub(super) fn held_bytes(&self) -> usize {
+        if self.is_streamed {
+            self.waiting_bytes
+        } else {
+            0
         }
     }
 
@@ -233,9 +242,9 @@ mod tests {
         let mut out = Outbound::new(Frames::Ignored);
         out.push_frame(wire::frame(wire::HEADERS, b"head"), None);
         while out.take(100).is_some() {}
-        assert!(out.room() > 0);
+        assert_eq!(out.room(100), 100);
         out.end_here();
-        assert_eq!((out.end(), out.room()), (8, 0));
+        assert_eq!((out.end(), out.room(100)), (8, 0));
         assert_eq!(out.take(100).map(|p| p.edge), Some(None));
         assert_eq!(out.take(100).map(|p| p.edge), Some(Some(Edge::Last)));
     }

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use boring::error::ErrorStack;
+use boring::sha::sha256;
 use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslOptions};
 use quiche::CongestionControlAlgorithm;
 use squall_base::plan::{Http3Settings, QuicCongestionControl, TlsSettings, TlsVersion};
-use squall_base::splitmix::splitmix64;
 use thiserror::Error;
 
 use super::IDLE_TIMEOUT;
+use super::buffers::EndpointBuffers;
 use crate::tls::{self, Identity, Trust};
 
 /// How many unidirectional streams the peer may have open. HTTP/3 and QPACK need three (RFC 9114, section 6.2); the
@@ -146,6 +147,8 @@ pub struct ClientContext {
     /// `None`: sessions are not resumed.
     pub(super) sessions: Option<Sessions>,
     pub(super) ids: ConnectionIds,
+    /// What its connections hold.
+    pub(super) buffers: EndpointBuffers,
 }
 
 impl ClientContext {
@@ -170,7 +173,8 @@ impl ClientContext {
             config: client_config(settings, tls, trust, identity)?,
             settings: *settings,
             sessions: tls.resumption.then(Sessions::default),
-            ids: ConnectionIds::new(seed),
+            ids: ConnectionIds::of_client(seed),
+            buffers: EndpointBuffers::default(),
         })
     }
 }
@@ -192,23 +196,39 @@ impl Sessions {
 }
 
 /// A sequence of connection ids derived from a seed.
+///
+/// A client that uses one of the server's ids has received it (RFC 9000, section 8.1), so nobody may be able to compute
+/// the next id from earlier ones: each is a hash of the seed.
 #[derive(Debug)]
 pub(super) struct ConnectionIds {
+    purpose: &'static [u8],
     seed: u64,
     count: u64,
 }
 
 impl ConnectionIds {
-    pub(super) fn new(seed: u64) -> ConnectionIds {
-        ConnectionIds { seed, count: 0 }
+    pub(super) fn of_client(seed: u64) -> ConnectionIds {
+        ConnectionIds {
+            purpose: b"squall client id",
+            seed,
+            count: 0,
+        }
+    }
+
+    pub(super) fn of_server(seed: u64) -> ConnectionIds {
+        ConnectionIds {
+            purpose: b"squall server id",
+            seed,
+            count: 0,
+        }
     }
 
     pub(super) fn next(&mut self) -> [u8; ID_BYTES] {
+        let numbers = [self.seed.to_be_bytes(), self.count.to_be_bytes()].concat();
+        self.count += 1;
+        let hash = sha256(&[self.purpose, numbers.as_slice()].concat());
         let mut id = [0; ID_BYTES];
-        for half in id.chunks_exact_mut(8) {
-            half.copy_from_slice(&splitmix64(self.seed, self.count).to_be_bytes());
-            self.count += 1;
-        }
+        id.copy_from_slice(&hash[..ID_BYTES]);
         id
     }
 }

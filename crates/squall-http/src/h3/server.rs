@@ -1,24 +1,31 @@
 //! An HTTP/3 server on one UDP socket, with all its connections.
 //!
-//! Connections are numbered from 0 in the order in which they are accepted. Addresses are not validated with Retry: an
-//! emulated link has no forged ones, and QUIC's limit of three times the received bytes applies until the handshake has
-//! validated the address (RFC 9000, section 8.1). A datagram that neither belongs to a connection nor can begin one
-//! leaves no state behind.
+//! Connections are numbered from 0 in the order in which they are accepted. A datagram that neither belongs to a
+//! connection nor can begin one leaves no state behind.
+//!
+//! Addresses may be forged. One is validated as soon as it uses a connection id that was sent to it (RFC 9000, section
+//! 8.1). Until then it gets at most three times the bytes that it sent (`unvalidated`), and its connection takes
+//! datagrams from no other address. Once `MAX_UNVALIDATED` connections wait for that, clients have to return a token
+//! before a connection is made for them (Retry, section 8.1.2; `tokens`). That costs them a round trip, so it is not
+//! done before: an emulated link has no forged addresses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use quiche::{ConnectionId, Header, Type};
+use quiche::{ConnectionId, Header, RetryConnectionIds, Type};
 use squall_base::Duration;
 use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_base::record::QuicPath;
 
 use super::accepted::AcceptedConnection;
+use super::buffers::EndpointBuffers;
 use super::client::{path, until};
 use super::connection::Connection;
 use super::inbound::Role;
+use super::pieces::Pieces;
 use super::security::{ConnectionIds, ID_BYTES, SetupError, server_config};
+use super::tokens::{RetryOwner, RetryTokens};
 use super::{Announcements, Batch, CloseReason, key_lines};
 use crate::engine::{ConnectionStreams, ServerStreams};
 use crate::event::ServerEvent;
@@ -34,12 +41,19 @@ const MAX_CONNECTIONS: usize = 65_536;
 /// How many version negotiations may be queued.
 const MAX_NEGOTIATIONS: usize = 16;
 
+/// How many connections may wait for their addresses to be validated before clients get Retry. Some tens of MB. Loads
+/// with fewer connections at the same time never see Retry.
+const MAX_UNVALIDATED: usize = 1_000;
+
+/// How many Retry packets may be queued: as many clients as one turn of the owner may read datagrams of.
+const MAX_RETRIES: usize = 1_024;
+
 /// What produced a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchSource {
     /// A connection, by its number.
     Connection(u32),
-    /// The endpoint itself: a version negotiation.
+    /// The endpoint itself: a version negotiation or a Retry.
     Endpoint,
 }
 
@@ -58,7 +72,7 @@ pub struct EndedConnection {
 
 /// The server's side of all connections on a socket.
 pub struct Server {
-    config: quiche::Config,
+    pub(super) config: quiche::Config,
     settings: Http3Settings,
     ids: ConnectionIds,
     is_manual: bool,
@@ -72,11 +86,24 @@ pub struct Server {
     busy: VecDeque<u32>,
     /// Queued version negotiations.
     negotiations: VecDeque<VersionNegotiation>,
+    /// Clients that get Retry.
+    retries: VecDeque<QueuedRetry>,
+    tokens: RetryTokens,
+    /// The first time that was given, and the last.
+    times: Option<(Instant, Instant)>,
+    /// How many connections wait for their addresses to be validated.
+    pub(super) unvalidated: usize,
+    /// From how many of them on clients get Retry.
+    pub(super) max_unvalidated: usize,
+    /// What all connections hold.
+    pub(super) buffers: EndpointBuffers,
     ended: VecDeque<EndedConnection>,
 }
 
 struct Slot {
     accepted: AcceptedConnection,
+    /// The address of its client.
+    client: SocketAddr,
     /// The ids in `routes` that lead to it.
     ids: [Vec<u8>; 2],
     timer: Option<Instant>,
@@ -89,8 +116,19 @@ struct VersionNegotiation {
     to: SocketAddr,
 }
 
+/// The first packet of a client that gets Retry.
+struct QueuedRetry {
+    version: u32,
+    /// The connection ids that the client chose for itself and for the server.
+    client_id: Vec<u8>,
+    original_id: Vec<u8>,
+    client: SocketAddr,
+    server: SocketAddr,
+}
+
 impl Server {
-    /// A server without connections, whose connection ids are derived from `seed`.
+    /// A server without connections, whose connection ids and Retry tokens are derived from `seed`. If addresses may be
+    /// forged, it must be hard to guess.
     pub fn new(
         settings: &Http3Settings,
         tls: &TlsSettings,
@@ -100,7 +138,7 @@ impl Server {
         Ok(Server {
             config: server_config(settings, tls, identity)?,
             settings: *settings,
-            ids: ConnectionIds::new(seed),
+            ids: ConnectionIds::of_server(seed),
             is_manual: false,
             next_number: 0,
             connections: BTreeMap::new(),
@@ -108,8 +146,21 @@ impl Server {
             timers: BTreeSet::new(),
             busy: VecDeque::new(),
             negotiations: VecDeque::new(),
+            retries: VecDeque::new(),
+            tokens: RetryTokens::new(seed),
+            times: None,
+            unvalidated: 0,
+            max_unvalidated: MAX_UNVALIDATED,
+            buffers: EndpointBuffers::default(),
             ended: VecDeque::new(),
         })
+    }
+
+    /// Notes the time, by which Retry tokens expire. [`Server::output`] does so too; call this before
+    /// [`Server::receive`] if the last call may be long ago.
+    pub fn note_time(&mut self, now: Instant) {
+        let (first, _) = *self.times.get_or_insert((now, now));
+        self.times = Some((first, now));
     }
 
     /// Takes a datagram that was sent from `from` to `to`, and decrypts it in place. Returns the number of its
@@ -126,6 +177,7 @@ impl Server {
             Some(number) => *number,
             None => self.accept(&header, datagram.len(), from, to)?,
         };
+        self.check_address(number, &header, datagram.len(), from)?;
         let slot = self.connections.get_mut(&number)?;
         slot.accepted.receive(datagram, from, to, inbox);
         self.settle(number);
@@ -142,9 +194,16 @@ impl Server {
         batch: &mut Batch,
         inbox: &mut Inbox<ServerEvent>,
     ) -> Option<BatchSource> {
+        self.note_time(now);
         if let Some(negotiation) = self.negotiations.pop_front() {
             batch.hold(&negotiation.datagram, negotiation.from, negotiation.to);
             return Some(BatchSource::Endpoint);
+        }
+        while let Some(retry) = self.retries.pop_front() {
+            if let Some(datagram) = self.retry(&retry) {
+                batch.hold(&datagram, retry.server, retry.client);
+                return Some(BatchSource::Endpoint);
+            }
         }
         while let Some(number) = self.busy.pop_front() {
             let Some(slot) = self.connections.get_mut(&number) else {
@@ -270,6 +329,61 @@ impl Server {
         }
     }
 
+    /// Validates the client's address if a datagram shows that it receives there, or else counts the datagram. `None`
+    /// if the datagram is to be dropped.
+    fn check_address(
+        &mut self,
+        number: u32,
+        header: &Header<'_>,
+        len: usize,
+        from: SocketAddr,
+    ) -> Option<()> {
+        let slot = self.connections.get_mut(&number)?;
+        let connection = &mut slot.accepted.connection;
+        let Some(address) = connection.unvalidated() else {
+            return Some(());
+        };
+        // A client may not change its address before the handshake is confirmed (RFC 9000, section 9).
+        if from != slot.client {
+            return None;
+        }
+        let [own_id, _] = &slot.ids;
+        if header.dcid.as_ref() == own_id.as_slice() {
+            connection.set_validated();
+            self.unvalidated = self.unvalidated.saturating_sub(1);
+        } else {
+            address.receive(len);
+        }
+        Some(())
+    }
+
+    /// Milliseconds between the first time that was given and the last.
+    fn now_ms(&self) -> u64 {
+        let since = (self.times).map(|(first, last)| last.saturating_duration_since(first));
+        u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A Retry packet.
+    fn retry(&mut self, to: &QueuedRetry) -> Option<Vec<u8>> {
+        let id = self.ids.next();
+        let owner = RetryOwner {
+            client: to.client,
+            source_id: &id,
+        };
+        let token = self.tokens.make(self.now_ms(), owner, &to.original_id)?;
+        let mut datagram = vec![0; MIN_INITIAL_BYTES];
+        let len = quiche::retry(
+            &ConnectionId::from_ref(&to.client_id),
+            &ConnectionId::from_ref(&to.original_id),
+            &ConnectionId::from_ref(&id),
+            &token,
+            to.version,
+            &mut datagram,
+        );
+        datagram.truncate(len.ok()?);
+        Some(datagram)
+    }
+
     /// Accepts a connection from a client's first packet, or answers one of another version.
     fn accept(
         &mut self,
@@ -288,12 +402,25 @@ impl Server {
         if header.ty != Type::Initial || self.connections.len() >= MAX_CONNECTIONS {
             return None;
         }
+        let owner = RetryOwner {
+            client: from,
+            source_id: &header.dcid,
+        };
+        let token = header.token.as_deref().unwrap_or_default();
+        let original_id = self.tokens.original_id(self.now_ms(), owner, token);
+        if original_id.is_none() && self.unvalidated >= self.max_unvalidated {
+            self.queue_retry(header, from, to);
+            return None;
+        }
         let id = self.ids.next();
-        let scid = ConnectionId::from_ref(&id);
-        let conn = quiche::accept_with_buf_factory(&scid, None, to, from, &mut self.config).ok()?;
-        let mut connection = Connection::new(conn, Role::Server, &self.settings);
+        let conn = self.connect(&id, header, original_id, (from, to))?;
+        let mut connection = Connection::new(conn, Role::Server, &self.settings, &self.buffers);
         if self.is_manual {
             connection.set_manual_consumption();
+        }
+        if original_id.is_none() {
+            connection.set_unvalidated();
+            self.unvalidated += 1;
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -306,12 +433,47 @@ impl Server {
             number,
             Slot {
                 accepted: AcceptedConnection::new(connection),
+                client: from,
                 ids,
                 timer: None,
                 is_busy: false,
             },
         );
         Some(number)
+    }
+
+    /// quiche's connection with our id `id`; `original_id` is that of the client's packet before a Retry, if there was
+    /// one.
+    fn connect(
+        &mut self,
+        id: &[u8],
+        header: &Header<'_>,
+        original_id: Option<&[u8]>,
+        (from, to): (SocketAddr, SocketAddr),
+    ) -> Option<quiche::Connection<Pieces>> {
+        let id = ConnectionId::from_ref(id);
+        let Some(original_id) = original_id else {
+            let conn = quiche::accept_with_buf_factory(&id, None, to, from, &mut self.config);
+            return conn.ok();
+        };
+        let original_id = ConnectionId::from_ref(original_id);
+        let retry_ids = RetryConnectionIds {
+            original_destination_cid: &original_id,
+            retry_source_cid: &header.dcid,
+        };
+        quiche::accept_with_retry(&id, retry_ids, to, from, &mut self.config).ok()
+    }
+
+    fn queue_retry(&mut self, header: &Header<'_>, from: SocketAddr, to: SocketAddr) {
+        if self.retries.len() < MAX_RETRIES {
+            self.retries.push_back(QueuedRetry {
+                version: header.version,
+                client_id: header.scid.to_vec(),
+                original_id: header.dcid.to_vec(),
+                client: from,
+                server: to,
+            });
+        }
     }
 
     fn negotiate_version(&mut self, header: &Header<'_>, from: SocketAddr, to: SocketAddr) {
@@ -366,7 +528,10 @@ impl Server {
             for id in &slot.ids {
                 self.routes.remove(id);
             }
-            let connection = slot.accepted.connection;
+            let mut connection = slot.accepted.connection;
+            if connection.unvalidated().is_some() {
+                self.unvalidated = self.unvalidated.saturating_sub(1);
+            }
             if let Some(closing) = connection.closing() {
                 self.ended.push_back(EndedConnection {
                     connection: number,

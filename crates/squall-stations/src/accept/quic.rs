@@ -87,6 +87,7 @@ impl QuicEndpoint {
             inbox,
             ..
         } = self;
+        engine.note_time(clock::instant_of(clock::now()));
         let received = socket.receive(buffers.datagrams(), |arrival, datagram| {
             let (from, to) = (arrival.from, arrival.to);
             if let Some(connection) = engine.receive(datagram, from, to, inbox) {

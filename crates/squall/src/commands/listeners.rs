@@ -2,6 +2,7 @@
 //!
 //! Only the flags and what they turn into; squall-stations opens the sockets.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -53,6 +54,12 @@ pub(super) struct Certificate {
     /// Write the generated certificate to this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "cert")]
     write_cert: Option<PathBuf>,
+}
+
+/// A seed from the operating system's randomness: QUIC's connection ids and Retry tokens are derived from it, and clients
+/// must not be able to guess them.
+pub(super) fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Listeners that have been asked for, in the order in which they are opened.

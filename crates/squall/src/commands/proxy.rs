@@ -3,7 +3,6 @@
 //! Only the flags; the proxy itself is in squall-stations. It runs until Ctrl-C.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use squall_base::plan::{
@@ -17,7 +16,7 @@ use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
-use super::listeners::{Certificate, Listeners};
+use super::listeners::{Certificate, Listeners, random_seed};
 use super::serve::{access_log, print_counts};
 use crate::client::{
     AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, pool_orders,
@@ -254,9 +253,7 @@ fn settings(
         back_log: log.clone(),
         access: access_log(arguments.access_log.as_deref())?,
         sample_every: SAMPLE_EVERY,
-        seed: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos() as u64),
+        seed: random_seed(),
         is_realtime: false,
     })
 }

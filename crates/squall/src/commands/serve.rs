@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use squall_base::plan::SAMPLE_EVERY;
@@ -17,7 +16,7 @@ use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::server::{AccessLog, Server, ServerSettings, Site};
 
-use super::listeners::{Certificate, Listeners};
+use super::listeners::{Certificate, Listeners, random_seed};
 use crate::client::{SET, side_settings};
 use crate::key_log::KeyLog;
 use crate::outcome::{BadInput, CommandOutcome};
@@ -104,9 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         access: access_log(arguments.access_log.as_deref())?,
         sample_every: SAMPLE_EVERY,
         idle_timeout: Some(arguments.idle_timeout),
-        seed: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos() as u64),
+        seed: random_seed(),
         is_realtime: false,
     };
     let stop = StopSignal::new()?;

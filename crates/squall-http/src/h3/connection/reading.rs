@@ -7,7 +7,7 @@ use super::{
     is_of_client,
 };
 use crate::h3::code;
-use crate::h3::control::{ControlEvent, UniStream};
+use crate::h3::control::{ControlEvent, CriticalStream, UniStream};
 use crate::h3::inbound::{Ending, Message, Part, Role, Violation, received, violation};
 
 impl Connection {
@@ -53,10 +53,11 @@ impl Connection {
                 },
             };
         }
+        let ahead = self.buffers.share(self.messages.len());
         let mut bytes = [0; READ_BYTES];
         while let Some(message) = self.messages.get_mut(&id) {
             let room = if self.is_manual {
-                message.allowance().min(READ_BYTES)
+                message.allowance(ahead).min(READ_BYTES)
             } else {
                 READ_BYTES
             };
@@ -71,6 +72,7 @@ impl Connection {
                     self.take_in(id, &bytes[..len], fin, side)?;
                 }
                 Err(quiche::Error::StreamReset(code)) => {
+                    self.allowance.charge(1);
                     self.reset(id, code::REQUEST_CANCELLED);
                     side.on_event(id, MessageEvent::Reset(code));
                 }
@@ -96,6 +98,7 @@ impl Connection {
         }
         loop {
             let part = message.next(self.role, &mut input, |header| {
+                self.allowance.receive_frame(header);
                 if let Some(frames) = side.frames() {
                     frames.push(received(id, header, None));
                 }
@@ -105,7 +108,10 @@ impl Connection {
                     self.give_up(id, code::MESSAGE_ERROR, side);
                     return Ok(());
                 }
-                Some(Part::Body(bytes)) => side.on_event(id, MessageEvent::Body(bytes)),
+                Some(Part::Body(bytes)) => {
+                    self.allowance.receive_body(bytes.len());
+                    side.on_event(id, MessageEvent::Body(bytes));
+                }
                 Some(Part::Trailers(block)) => {
                     if let Err(refused) = side.trailers(id, &block) {
                         return self.refuse(id, refused, side);
@@ -160,32 +166,41 @@ impl Connection {
     }
 
     fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
-        let uni = self.unidirectional.entry(id).or_insert_with(UniStream::new);
+        let allowance = &mut self.allowance;
+        let uni = self.unidirectional.entry(id).or_insert_with(|| {
+            allowance.charge(1);
+            UniStream::new()
+        });
         let announced = &mut self.announced;
         let mut bytes = [0; READ_BYTES];
         loop {
             let fin = match self.conn.stream_recv(id, &mut bytes) {
                 Ok((len, fin)) => {
-                    uni.receive(self.role, &bytes[..len], |control| match control {
-                        ControlEvent::Frame(header) => {
-                            if let Some(frames) = side.frames() {
-                                frames.push(received(id, header, None));
+                    uni.receive(self.role, &bytes[..len], |control| {
+                        allowance.charge(1);
+                        let (header, value) = match &control {
+                            ControlEvent::Frame(header) | ControlEvent::Settings(header, _) => {
+                                (*header, None)
                             }
+                            ControlEvent::GoAway(header, last) => (*header, Some(*last)),
+                        };
+                        if let Some(frames) = side.frames() {
+                            frames.push(received(id, header, value));
                         }
-                        ControlEvent::Settings(header, settings) => {
-                            if let Some(frames) = side.frames() {
-                                frames.push(received(id, header, None));
+                        match control {
+                            ControlEvent::Frame(_) => {}
+                            ControlEvent::Settings(_, settings) => announced.received = settings,
+                            ControlEvent::GoAway(_, last) => {
+                                announced.endings.goaways_received += 1;
+                                side.go_away(last);
                             }
-                            announced.received = settings;
-                        }
-                        ControlEvent::GoAway(header, last) => {
-                            announced.endings.goaways_received += 1;
-                            if let Some(frames) = side.frames() {
-                                frames.push(received(id, header, Some(last)));
-                            }
-                            side.go_away(last);
                         }
                     })?;
+                    // Every byte may be an instruction.
+                    if let Some(CriticalStream::Encoder | CriticalStream::Decoder) = uni.critical()
+                    {
+                        allowance.charge(len as u64);
+                    }
                     fin
                 }
                 Err(quiche::Error::StreamReset(_)) => true,

@@ -2,6 +2,7 @@
 
 mod adversity;
 mod given_up;
+mod hostile;
 mod settings;
 
 use crate::tls::{Identity, Trust, Validity};
