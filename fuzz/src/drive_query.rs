@@ -32,5 +32,10 @@ fn written(options: &QueryOptions) -> String {
     let mut words = vec![format!("delay={}", options.delay)];
     words.extend(options.size.map(|size| format!("size={size}")));
     words.extend(options.status.map(|status| format!("status={status}")));
+    words.extend(options.chunks.map(|chunks| {
+        let sse = if chunks.are_events { "&sse" } else { "" };
+        let (count, size, every) = (chunks.count, chunks.size, chunks.every);
+        format!("chunks={count}&chunk={size}&every={every}{sse}")
+    }));
     words.join("&")
 }

@@ -1,4 +1,5 @@
-//! How long one request took: its latency from any moment on, its transfer time, its server time.
+//! How long one request took: its latency from any moment on, its transfer time, its server time, the time to its first
+//! chunk.
 //!
 //! One row in, one time out, with how much of it is known (`quantile`). Nothing is added up or selected here: `trial` and
 //! `target_times` do that, and `trial_source` does it for thresholds.
@@ -25,6 +26,20 @@ pub(crate) fn transfer_time(request: &RequestRecord) -> Quantile {
     latency_since(request, start.unwrap_or(request.end))
 }
 
+/// From when a request was due to the first bytes of its response's body, or to its end if it has no body. An unfinished
+/// request has one too, if its status is below 400. `None` if its client does not record arrivals.
+pub(crate) fn first_chunk_time(request: &RequestRecord) -> Option<Quantile> {
+    let is_good = request.status.is_some_and(|status| status < 400);
+    let is_unfinished = request.outcome == Outcome::Censored && is_good;
+    match request.arrivals.first {
+        Some(first) if request.succeeded() || is_unfinished => {
+            Some(Quantile::Exact(first.since(request.intended)))
+        }
+        None if request.response_body_bytes > 0 => None,
+        _ => Some(latency_since(request, request.intended)),
+    }
+}
+
 /// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
 /// the measured phase, and its status is below 400.
 pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Option<Duration> {
@@ -35,4 +50,52 @@ pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Op
     let (first, last) = (exchange.request_first?, exchange.response_last?);
     let is_own = exchange.hop == number && exchange.side == Side::Server;
     (is_own && exchange.status? < 400 && begin <= first && first < end).then(|| last.since(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::record::BodyArrivals;
+
+    use super::*;
+    use crate::load::requests::{answered, at, failed};
+
+    #[test]
+    fn first_chunk_is_known_once_it_has_arrived_unless_the_request_failed() {
+        let mut arrivals = BodyArrivals::default();
+        arrivals.note(at(40), true);
+        let first = Some(Quantile::Exact(Duration::from_micros(40)));
+        let streamed = RequestRecord {
+            arrivals,
+            ..answered(0, 900)
+        };
+        assert_eq!(first_chunk_time(&streamed), first);
+        let unfinished = RequestRecord {
+            outcome: Outcome::Censored,
+            ..streamed.clone()
+        };
+        assert_eq!(first_chunk_time(&unfinished), first);
+        let refused = RequestRecord {
+            status: Some(503),
+            ..streamed.clone()
+        };
+        assert_eq!(first_chunk_time(&refused), Some(Quantile::Never));
+        let cut_off = RequestRecord {
+            outcome: Outcome::ConnectionClosed,
+            ..streamed
+        };
+        assert_eq!(first_chunk_time(&cut_off), Some(Quantile::Never));
+    }
+
+    #[test]
+    fn without_a_body_the_end_counts_and_without_its_times_nothing() {
+        let us = Duration::from_micros;
+        let empty = RequestRecord {
+            response_body_bytes: 0,
+            ..answered(0, 900)
+        };
+        assert_eq!(first_chunk_time(&empty), Some(Quantile::Exact(us(900))));
+        let silent = failed(0, 900, Outcome::Censored, "");
+        assert_eq!(first_chunk_time(&silent), Some(Quantile::AtLeast(us(900))));
+        assert_eq!(first_chunk_time(&answered(0, 900)), None);
+    }
 }

@@ -5,16 +5,17 @@
 //! their losses and their congestion windows; the trial is the unit (docs/METHOD.md).
 //!
 //! `trial` condenses one trial, `target_times` its requests to some targets; `latency` is how long one request took,
-//! `quantile` what can be known of that when some requests never finished, `figures` what is said of many, and `tail` says
-//! what slowed down a trial's slowest requests. `cell` has the trials of one variant under one condition, `summary` a whole
-//! run, and `summarise` makes it. `stats` holds the statistics, `verdict` compares variants, `sentence` puts that into words
-//! and `answer` into one sentence for the whole run. `crossover` says how many connections it takes, `threshold` checks a
-//! number against a limit, `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts
-//! what flow control allows, `bulk` says what the link delivered over time while large bodies crossed it, and `figure` is
-//! how all of them write numbers. `causes` says what the requests' time was spent on, `explain` shows one request in full,
-//! `capture` infers from packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong.
-//! `load` is for a load without trials: it keeps sums instead of rows, because there are too many requests to keep.
-//! squall-report draws the result.
+//! `quantile` what can be known of that when some requests never finished, `figures` what is said of many, `gaps` that
+//! of the gaps in streamed responses, and `tail` says what slowed down a trial's slowest requests. `cell` has the
+//! trials of one variant under one condition, `summary` a whole run, and `summarise` makes it. `stats` holds the
+//! statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
+//! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
+//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `bulk`
+//! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
+//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `capture` infers from
+//! packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong. `load` is for a
+//! load without trials: it keeps sums instead of rows, because there are too many requests to keep. squall-report draws
+//! the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -41,6 +42,7 @@ mod family;
 pub mod figure;
 mod figures;
 pub mod findings;
+mod gaps;
 mod latency;
 pub mod load;
 mod own_error;

@@ -11,7 +11,7 @@ use squall_base::plan::{Plan, Targets};
 use squall_base::record::{ExchangeRecord, Phase, RequestRecord, TrialRecord};
 
 use crate::figures::Figures;
-use crate::latency::{latency_since, server_time, transfer_time};
+use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time};
 use crate::quantile::{Quantile, Sample};
 
 /// The times of measured requests whose targets begin with a path.
@@ -23,6 +23,9 @@ pub struct TargetTimes {
     pub response: Figures,
     /// Transfer times.
     pub transfer: Figures,
+    /// Times to the first chunk.
+    #[serde(default)]
+    pub first_chunk: Figures,
     /// Server times; `None` if they were not requested.
     pub server: Option<Figures>,
 }
@@ -64,6 +67,7 @@ pub(crate) fn target_times(
             path: targets.path().unwrap_or_default().to_owned(),
             response: Figures::of(&response),
             transfer: Figures::of(&transfer),
+            first_chunk: Figures::of(&own().filter_map(first_chunk_time).collect()),
             server,
         }
     };

@@ -32,6 +32,10 @@ pub enum Latency {
     ResponseTime,
     /// From when a request got a connection or stream to its end.
     ServiceTime,
+    /// From a request's scheduled time to the first bytes of its response's body.
+    FirstChunk,
+    /// Between two arrivals of a response's body.
+    Gap,
 }
 
 /// A percentile above 0 and below 100, with at most four decimals.
@@ -339,6 +343,9 @@ impl ThresholdResult {
             }
             (Some(measured), _) => Figure(threshold.measure, measured).to_string(),
             (None, Certainty::Endless) => "without end, too many requests failed".to_owned(),
+            (None, _) if matches!(threshold.measure, Measure::Latency(Latency::Gap, _)) => {
+                "not measured, or too few gaps for it".to_owned()
+            }
             (None, _) => "not measured, or too few requests for it".to_owned(),
         };
         format!("{threshold}: {verdict}, {found}")

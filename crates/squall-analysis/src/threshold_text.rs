@@ -98,7 +98,7 @@ impl ThresholdFault {
         match self {
             ThresholdFault::NoComparison => "write one of < <= > >= == !=, as in p(99)<50",
             ThresholdFault::Metric => {
-                "write response_time, service_time, requests or errors, as in service_time:p(99)<50"
+                "write response_time, service_time, first_chunk, gap, requests or errors, as in service_time:p(99)<50"
             }
             ThresholdFault::Aggregate => {
                 "write avg, min, max, med or p(N), as in p(99)<50, or count or rate, as in errors:rate<0.01"
@@ -166,6 +166,8 @@ fn measure(text: &str) -> Result<Measure, (&str, ThresholdFault)> {
     let latency = match metric {
         "response_time" => Latency::ResponseTime,
         "service_time" => Latency::ServiceTime,
+        "first_chunk" => Latency::FirstChunk,
+        "gap" => Latency::Gap,
         "requests" | "errors" => {
             return match (metric, aggregate) {
                 ("requests", "count") => Ok(Measure::RequestCount),
@@ -264,6 +266,10 @@ impl fmt::Display for Measure {
             Measure::Latency(Latency::ServiceTime, aggregate) => {
                 write!(f, "service_time:{aggregate}")
             }
+            Measure::Latency(Latency::FirstChunk, aggregate) => {
+                write!(f, "first_chunk:{aggregate}")
+            }
+            Measure::Latency(Latency::Gap, aggregate) => write!(f, "gap:{aggregate}"),
             Measure::RequestCount => f.write_str("requests:count"),
             Measure::RequestRate => f.write_str("requests:rate"),
             Measure::ErrorCount => f.write_str("errors:count"),

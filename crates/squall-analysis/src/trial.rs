@@ -14,7 +14,8 @@ use squall_base::record::{
 };
 
 use crate::figures::{Figures, Interval};
-use crate::latency::{latency_since, server_time, transfer_time};
+use crate::gaps;
+use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time};
 use crate::own_error::OwnErrors;
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
@@ -109,6 +110,12 @@ pub struct TrialStats {
     /// Transfer times: from a request's first byte written to its response's last byte read.
     #[serde(default)]
     pub transfer: Figures,
+    /// From when a request was due to the first bytes of its response's body, if the client recorded it.
+    #[serde(default)]
+    pub first_chunk: Figures,
+    /// Gaps between arrivals of response bodies; `None` if there were none, or the client does not record them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<Figures>,
     /// Server times, if they were requested: from a request's first byte at the server across the link to its response's
     /// last byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,6 +193,11 @@ impl TrialStats {
                 let server = below.map_or(&self.server, |below| &below.server);
                 time(server.as_ref()?, statistic)
             }
+            Measure::FirstChunkTime(statistic, _) => {
+                let own = below.map_or(&self.first_chunk, |below| &below.first_chunk);
+                time(own, statistic)
+            }
+            Measure::Gap(statistic) => time(self.gaps.as_ref()?, statistic),
             Measure::Throughput => self.throughput_bytes_per_s.map(Value::Exact),
             Measure::Connections => Some(Value::Exact(self.link_connections as f64)),
             Measure::Handshakes => Some(Value::Exact(self.handshakes? as f64)),
@@ -278,6 +290,8 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         tails: Tails::default(),
         service_median: service.quantile(500),
         transfer: Figures::of(&transfer),
+        first_chunk: Figures::of(&measured().filter_map(first_chunk_time).collect()),
+        gaps: record.gaps.as_ref().map(gaps::figures),
         server: None,
         targets: Vec::new(),
         throughput_bytes_per_s: throughput(measured()),

@@ -123,6 +123,8 @@ pub(crate) fn measure_name(measure: Measure) -> String {
         Measure::PageTime(statistic) => ("page time", statistic),
         Measure::TransferTime(statistic, _) => ("transfer time", statistic),
         Measure::ServerTime(statistic, _) => ("server time", statistic),
+        Measure::FirstChunkTime(statistic, _) => ("time to the first chunk", statistic),
+        Measure::Gap(statistic) => ("gap", statistic),
         Measure::Throughput => return "throughput".to_owned(),
         Measure::Connections => return "number of connections".to_owned(),
         Measure::Handshakes => return "number of handshakes".to_owned(),
@@ -167,6 +169,8 @@ mod tests {
                 "IQR of the server time of /video",
             ),
             ("connections", "number of connections"),
+            ("first chunk time p95", "p95 of the time to the first chunk"),
+            ("gap p99", "p99 of the gap"),
         ] {
             assert_eq!(measure_name(measure.parse().expect("a measure")), expected);
         }

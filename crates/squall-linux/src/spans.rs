@@ -26,6 +26,19 @@ impl DurationHistogram {
         added.expect("a histogram that grows by itself takes every value");
     }
 
+    /// How many spans there are of each length, the shortest first. A length is rounded up by at most 0.1 %.
+    pub fn counts(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        self.0.iter_recorded().map(|cell| {
+            let length = Duration::from_nanos(cell.value_iterated_to());
+            (length, cell.count_since_last_iteration())
+        })
+    }
+
+    /// Their mean; zero if the histogram is empty.
+    pub fn mean(&self) -> Duration {
+        Duration::from_nanos(self.0.mean().round() as u64)
+    }
+
     /// The value below which a share of `quantile` lies; zero if the histogram is empty.
     pub fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile))
@@ -52,6 +65,26 @@ impl Default for DurationHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_have_every_span_within_the_resolution() {
+        let ms = Duration::from_millis;
+        let mut spans = DurationHistogram::new();
+        for span in [20, 20, 60] {
+            spans.add(ms(span));
+        }
+        let counts: Vec<(Duration, u64)> = spans.counts().collect();
+        assert_eq!(
+            counts.iter().map(|(_, count)| *count).collect::<Vec<_>>(),
+            [2, 1]
+        );
+        for ((found, _), span) in counts.iter().zip([20, 60]) {
+            assert!((ms(span)..=ms(span) + Duration::from_micros(span)).contains(found));
+        }
+        let mean = spans.mean().as_millis_f64();
+        assert!((mean / (100.0 / 3.0) - 1.0).abs() < 0.001, "{mean}");
+        assert_eq!(DurationHistogram::new().mean(), Duration::ZERO);
+    }
 
     #[test]
     fn spans_of_any_size_are_summarised() {

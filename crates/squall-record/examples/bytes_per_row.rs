@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use squall_base::record::{
-    Direction, Fate, Outcome, PacketClass, PacketRecord, Phase, RequestRecord,
+    BodyArrivals, Direction, Fate, Outcome, PacketClass, PacketRecord, Phase, RequestRecord,
 };
 use squall_base::{Duration, Time};
 use squall_record::{PacketWriter, RequestWriter, read_packets, read_requests};
@@ -75,6 +75,7 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
             opened_connection: request < FLOWS,
             request_body_bytes: 2_048,
             response_body_bytes: 512,
+            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
             error: None,
         }

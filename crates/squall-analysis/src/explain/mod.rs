@@ -23,7 +23,7 @@ pub use moment::{
     CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
     TransportSample, moment,
 };
-pub use request::{Blocker, DropImpact, Explanation, HopTime, Mark, explain};
+pub use request::{Blocker, DropImpact, Explanation, GapCauses, HopTime, Mark, explain};
 
 /// The tables of a trial.
 #[derive(Clone, Copy, Debug)]

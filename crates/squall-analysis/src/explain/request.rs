@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, Victim,
+    Cause, CauseSpans, CausesRecord, DropRecord, Gap, Outcome, Phase, RequestRecord, Victim,
 };
 use squall_base::{Duration, Time};
 
 use super::{CauseTime, DroppedPacket, PacketName, Tables};
-use crate::causes::{Course, Detail, HopCourse, PathShape, RequestAhead, follow_path};
+use crate::causes::{Course, Detail, HopCourse, PathShape, RequestAhead, Stage, follow_path};
 
 /// A request gets the slot of one that ended in the same call, that is, within this time.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -52,6 +52,10 @@ pub struct Explanation {
     pub latency: Duration,
     /// Its non-empty causes, the largest first.
     pub causes: Vec<CauseTime>,
+    /// The longest gap in which no byte of its response's body arrived; `None` if the body arrived in one piece, or nobody
+    /// recorded when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_gap: Option<GapCauses>,
     /// Its time in queues, by what the requests ahead of it waited for, the largest first; `queue` here means unknown.
     pub queue_behind: Vec<CauseTime>,
     /// On a path of several hops, the time of each hop that had any.
@@ -77,6 +81,34 @@ pub struct Mark {
     pub at: Time,
     /// What happened: a column of requests.parquet, or `server_` and a column of exchanges.parquet.
     pub name: &'static str,
+}
+
+/// A time without a byte of a response's body, and what the request waited for meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GapCauses {
+    /// When the bytes before it were read, in nanoseconds from the trial's epoch.
+    #[serde(rename = "from_ns")]
+    pub from: Time,
+    /// How long it lasted.
+    #[serde(rename = "length_ns")]
+    pub length: Duration,
+    /// The causes of the request's time within it, the largest first.
+    pub causes: Vec<CauseTime>,
+}
+
+impl GapCauses {
+    fn of(gap: Gap, stages: &[Stage]) -> GapCauses {
+        let mut spans = CauseSpans::default();
+        for stage in stages {
+            let (from, to) = (stage.from.max(gap.from), stage.to.min(gap.to()));
+            spans[stage.cause] = spans[stage.cause] + to.since(from);
+        }
+        GapCauses {
+            from: gap.from,
+            length: gap.length,
+            causes: CauseTime::of(&spans),
+        }
+    }
 }
 
 /// A dropped packet and what it cost one request.
@@ -178,6 +210,7 @@ fn explanation(
         end: row.end,
         latency: row.response_time(),
         causes: CauseTime::of(&causes.spans),
+        longest_gap: (row.arrivals.longest_gap).map(|gap| GapCauses::of(gap, &course.stages)),
         queue_behind: CauseTime::of(&causes.queue_roots),
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
         responsible: causes.responsible.map(PacketName::from),
@@ -300,4 +333,36 @@ fn previous_slot_holder(requests: &[RequestRecord], row: &RequestRecord) -> Opti
     });
     let last = on_connection.max_by_key(|other| other.end)?;
     (slot.since(last.end) <= AT_ONCE).then_some(last.request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gap_has_the_causes_of_the_time_that_it_covers() {
+        let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let ms = Duration::from_millis;
+        let stage = |from, to, cause| Stage {
+            from: at(from),
+            to: at(to),
+            cause,
+        };
+        let stages = [
+            stage(0, 50, Cause::Distance),
+            stage(50, 110, Cause::Server),
+            stage(110, 310, Cause::Hol),
+            stage(310, 400, Cause::Server),
+        ];
+        let gap = Gap {
+            from: at(100),
+            length: ms(212),
+        };
+        let found = GapCauses::of(gap, &stages);
+        let causes: Vec<(Cause, Duration)> = (found.causes.iter())
+            .map(|share| (share.cause, share.time))
+            .collect();
+        assert_eq!(causes, [(Cause::Hol, ms(200)), (Cause::Server, ms(12))]);
+        assert_eq!((found.from, found.length), (at(100), ms(212)));
+    }
 }

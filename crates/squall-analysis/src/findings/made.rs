@@ -5,8 +5,8 @@ use squall_base::plan::{
     ResponseTemplate, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
-    Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord, Fate,
-    FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, MachineHealth, Outcome,
+    BodyArrivals, Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord,
+    Fate, FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, MachineHealth, Outcome,
     PacketClass, PacketRecord, PacketRef, Phase, Repair, RequestRecord, Side, SideCounts,
     SocketRecord, SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
 };
@@ -86,6 +86,7 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
         requests: 0,
         connections_opened: 1,
         pages: None,
+        gaps: None,
         hops: vec![HopRecord {
             hop: 1,
             protocol,
@@ -175,6 +176,7 @@ impl TestTrial {
                 opened_connection: false,
                 request_body_bytes: 0,
                 response_body_bytes: 1_024,
+                arrivals: BodyArrivals::default(),
                 outcome: Outcome::Answered,
                 error: None,
             });

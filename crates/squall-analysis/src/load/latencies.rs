@@ -58,6 +58,13 @@ impl Latencies {
         self.add_run(span, 1);
     }
 
+    /// Counts one span as often as it occurred.
+    pub fn add_times(&mut self, span: Duration, times: u64) {
+        if times > 0 {
+            self.add_run(span, times);
+        }
+    }
+
     /// Counts each of `spans`. Neighbours are often equal: zero, or the time of responses that arrived together.
     pub(super) fn add_all(&mut self, spans: &[Duration]) {
         for run in spans.chunk_by(|a, b| a == b) {

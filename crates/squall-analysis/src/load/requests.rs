@@ -1,7 +1,7 @@
 //! Requests for the tests of this folder, reduced to what a test needs; times in microseconds.
 
 use squall_base::Time;
-use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 
 /// A time, in microseconds after the load's start.
 pub(crate) fn at(us: u64) -> Time {
@@ -31,6 +31,7 @@ pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
         opened_connection: false,
         request_body_bytes: 0,
         response_body_bytes: 100,
+        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
         error: None,
     }

@@ -45,6 +45,11 @@ pub struct LoadTotals {
     lag: Latencies,
     unfinished: Latencies,
     parts: [Latencies; Part::ALL.len()],
+    first_chunk: Latencies,
+    /// Unfinished requests without a first chunk.
+    unfinished_without_chunk: Latencies,
+    longest_gap: Latencies,
+    gaps: Latencies,
 }
 
 /// The spans of some requests, one column each, so that runs of equal spans are counted together.
@@ -55,6 +60,7 @@ struct SpanColumns {
     response: [Duration; AT_ONCE],
     service: [Duration; AT_ONCE],
     parts: [[Duration; AT_ONCE]; Part::ALL.len()],
+    first_chunk: [Duration; AT_ONCE],
 }
 
 impl SpanColumns {
@@ -67,6 +73,7 @@ impl SpanColumns {
             response: none,
             service: none,
             parts: [none; Part::ALL.len()],
+            first_chunk: none,
         }
     }
 
@@ -81,6 +88,9 @@ impl SpanColumns {
         for (column, part) in self.parts.iter_mut().zip(parts(request)) {
             column[place] = part;
         }
+        // A response without a body has nothing more to wait for than its end.
+        let first = request.arrivals.first.unwrap_or(request.end);
+        self.first_chunk[place] = first.since(request.intended);
         self.succeeded += 1;
     }
 }
@@ -105,6 +115,10 @@ impl LoadTotals {
             lag: Latencies::new(),
             unfinished: Latencies::new(),
             parts: std::array::from_fn(|_| Latencies::new()),
+            first_chunk: Latencies::new(),
+            unfinished_without_chunk: Latencies::new(),
+            longest_gap: Latencies::new(),
+            gaps: Latencies::new(),
         }
     }
 
@@ -127,6 +141,8 @@ impl LoadTotals {
             for (sum, part) in self.parts.iter_mut().zip(&spans.parts) {
                 sum.add_all(&part[..spans.succeeded]);
             }
+            self.first_chunk
+                .add_all(&spans.first_chunk[..spans.succeeded]);
         }
     }
 
@@ -156,14 +172,30 @@ impl LoadTotals {
                     self.failures.add(Outcome::Answered, said);
                 }
             }
-            Outcome::Censored => self.unfinished.add(request.response_time()),
+            Outcome::Censored => {
+                self.unfinished.add(request.response_time());
+                match first_chunk_of_unfinished(request) {
+                    Some(after) => self.first_chunk.add(after),
+                    None => self.unfinished_without_chunk.add(request.response_time()),
+                }
+            }
             failed => self
                 .failures
                 .add(failed, request.error.as_deref().unwrap_or("")),
         }
+        if let Some(gap) = request.arrivals.longest_gap {
+            self.longest_gap.add(gap.length);
+        }
         if request.succeeded() {
             self.succeeded += 1;
             spans.add_parts(request);
+        }
+    }
+
+    /// Counts gaps between arrivals of response bodies: how many there were of each length.
+    pub fn add_gaps(&mut self, counts: impl IntoIterator<Item = (Duration, u64)>) {
+        for (length, count) in counts {
+            self.gaps.add_times(length, count);
         }
     }
 
@@ -209,6 +241,11 @@ impl LoadTotals {
         for (part, more) in self.parts.iter_mut().zip(&other.parts) {
             part.merge(more);
         }
+        self.first_chunk.merge(&other.first_chunk);
+        self.unfinished_without_chunk
+            .merge(&other.unfinished_without_chunk);
+        self.longest_gap.merge(&other.longest_gap);
+        self.gaps.merge(&other.gaps);
     }
 
     /// Measured requests that have ended, whatever their outcome.
@@ -298,6 +335,27 @@ impl LoadTotals {
         &self.unfinished
     }
 
+    /// From when a request was due to when the first bytes of its response's body were read, or its end if it has no body.
+    /// Of requests that succeeded, and of unfinished ones that have a status below 400 and a first byte of the body.
+    pub fn first_chunk(&self) -> &Latencies {
+        &self.first_chunk
+    }
+
+    /// How long unfinished requests without a first chunk had waited for it.
+    pub fn unfinished_without_chunk(&self) -> &Latencies {
+        &self.unfinished_without_chunk
+    }
+
+    /// The gaps between arrivals of response bodies, whatever the outcome of their requests.
+    pub fn gaps(&self) -> &Latencies {
+        &self.gaps
+    }
+
+    /// The longest gap of each response that has one.
+    pub fn longest_gap(&self) -> &Latencies {
+        &self.longest_gap
+    }
+
     /// One part of the response times of successful requests; zeros are counted, so the parts' means add up.
     pub fn part(&self, part: Part) -> &Latencies {
         &self.parts[part as usize]
@@ -328,10 +386,25 @@ impl LoadTotals {
     pub fn response_quantile(&self, quantile: f64) -> Option<Quantile> {
         quantile_of_all(&self.response, &self.unfinished, self.requests(), quantile)
     }
+
+    /// The quantile of the times to the first chunk of *all* measured requests, as in [`LoadTotals::response_quantile`].
+    pub fn first_chunk_quantile(&self, quantile: f64) -> Option<Quantile> {
+        let waiting = &self.unfinished_without_chunk;
+        quantile_of_all(&self.first_chunk, waiting, self.requests(), quantile)
+    }
+}
+
+/// From when an unfinished request was due to its first chunk; `None` if it has none, or a status that is an error.
+fn first_chunk_of_unfinished(request: &RequestRecord) -> Option<Duration> {
+    let first = request.arrivals.first?;
+    let is_good = request.status.is_some_and(|status| status < 400);
+    is_good.then(|| first.since(request.intended))
 }
 
 #[cfg(test)]
 mod tests {
+    use squall_base::record::BodyArrivals;
+
     use super::*;
     use crate::load::requests::{answered, at, failed};
 
@@ -535,6 +608,60 @@ mod tests {
             p99(totals(good(400).chain(of(Outcome::Censored, 3)))),
             Some(Quantile::Exact(ms(1)))
         );
+    }
+
+    #[test]
+    fn first_chunks_and_gaps_are_those_of_the_measured_phase() {
+        let streamed = |first: u64, gap: u64| {
+            let mut arrivals = BodyArrivals::default();
+            arrivals.note(at(first), true);
+            arrivals.note(at(first + gap), true);
+            arrivals
+        };
+        let good = |n: u64| RequestRecord {
+            arrivals: streamed(50, 20 + n),
+            ..answered(0, 900)
+        };
+        let warm = RequestRecord {
+            phase: Phase::Warmup,
+            ..good(500)
+        };
+        let cut_off = RequestRecord {
+            status: Some(200),
+            arrivals: streamed(60, 300),
+            ..failed(0, 5_000, Outcome::Censored, "")
+        };
+        let silent = failed(0, 5_000, Outcome::Censored, "");
+        let mut totals = totals((0..8).map(good).chain([warm, cut_off, silent]));
+        totals.add_gaps([(Duration::from_micros(20), 3)]);
+        assert_eq!(totals.first_chunk().count(), 9);
+        let us = Duration::from_micros;
+        assert_eq!(totals.first_chunk().max(), Some(us(60)));
+        assert_eq!(totals.longest_gap().count(), 9);
+        assert_eq!(totals.longest_gap().max(), Some(us(300)));
+        assert_eq!(totals.gaps().count(), 3);
+        // The unfinished request with a first chunk is known; the other one waited for it in vain.
+        let median = totals.first_chunk_quantile(0.5);
+        assert!(
+            matches!(median, Some(Quantile::Exact(span)) if (us(50)..us(51)).contains(&span)),
+            "{median:?}"
+        );
+        let doubled = {
+            let mut doubled = totals.clone();
+            doubled.merge(&totals);
+            doubled
+        };
+        assert_eq!(doubled.first_chunk().count(), 18);
+        assert_eq!(doubled.gaps().count(), 6);
+        assert_eq!(doubled.longest_gap().count(), 18);
+    }
+
+    #[test]
+    fn response_without_a_body_has_its_first_chunk_at_its_end() {
+        let totals = totals([answered(0, 900)]);
+        let end = Some(Duration::from_micros(900));
+        assert_eq!(totals.first_chunk().max(), end);
+        assert!(totals.longest_gap().is_empty() && totals.gaps().is_empty());
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Load {
     fn of(&self, latency: Latency) -> &Sample {
         match latency {
             Latency::ResponseTime => &self.response,
-            Latency::ServiceTime => &self.service,
+            Latency::ServiceTime | Latency::FirstChunk | Latency::Gap => &self.service,
         }
     }
 }
@@ -91,6 +91,8 @@ fn printed_thresholds_parse_back() {
         ("avg>0", "avg>0"),
         ("min==1", "min==1"),
         ("service_time:max<.5", "service_time:max<0.5"),
+        ("first_chunk: p(95) < 300ms", "first_chunk:p(95)<300"),
+        ("gap:p(99)<80ms", "gap:p(99)<80"),
         ("errors:rate<7%", "errors:rate<0.07"),
         ("errors:rate<0.01", "errors:rate<0.01"),
         ("errors:count==0", "errors:count==0"),

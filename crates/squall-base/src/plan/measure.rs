@@ -23,6 +23,10 @@ pub enum Measure {
     TransferTime(Statistic, Targets),
     /// At the server across the link: from the first byte of a request to the last byte of its response.
     ServerTime(Statistic, Targets),
+    /// From when a request was due to the first bytes of its response's body.
+    FirstChunkTime(Statistic, Targets),
+    /// Between two arrivals of a response's body, at the client.
+    Gap(Statistic),
     /// Bytes of bodies, in both directions, per second of transfer.
     Throughput,
     /// Connections that the client opened.
@@ -124,11 +128,13 @@ impl Measure {
 
     /// Every measure over all requests, in the order in which messages list them.
     pub fn all() -> impl Iterator<Item = Measure> {
-        let times: [fn(Statistic) -> Measure; 4] = [
+        let times: [fn(Statistic) -> Measure; 6] = [
             |statistic| Measure::ResponseTime(statistic, Targets::ALL),
             Measure::PageTime,
             |statistic| Measure::TransferTime(statistic, Targets::ALL),
             |statistic| Measure::ServerTime(statistic, Targets::ALL),
+            |statistic| Measure::FirstChunkTime(statistic, Targets::ALL),
+            Measure::Gap,
         ];
         let times = times
             .into_iter()
@@ -147,7 +153,9 @@ impl Measure {
             Measure::ResponseTime(..)
             | Measure::PageTime(_)
             | Measure::TransferTime(..)
-            | Measure::ServerTime(..) => Unit::Time,
+            | Measure::ServerTime(..)
+            | Measure::FirstChunkTime(..)
+            | Measure::Gap(_) => Unit::Time,
             Measure::Throughput => Unit::BytesPerSecond,
             Measure::Connections | Measure::Handshakes => Unit::Count,
             Measure::FailedShare => Unit::Share,
@@ -165,7 +173,9 @@ impl Measure {
             Measure::ResponseTime(statistic, _)
             | Measure::PageTime(statistic)
             | Measure::TransferTime(statistic, _)
-            | Measure::ServerTime(statistic, _) => Some(statistic),
+            | Measure::ServerTime(statistic, _)
+            | Measure::FirstChunkTime(statistic, _)
+            | Measure::Gap(statistic) => Some(statistic),
             _ => None,
         }
     }
@@ -175,7 +185,8 @@ impl Measure {
         match self {
             Measure::ResponseTime(_, targets)
             | Measure::TransferTime(_, targets)
-            | Measure::ServerTime(_, targets) => Some(targets),
+            | Measure::ServerTime(_, targets)
+            | Measure::FirstChunkTime(_, targets) => Some(targets),
             _ => None,
         }
     }
@@ -187,6 +198,7 @@ impl Measure {
             Measure::ResponseTime(statistic, _) => Measure::ResponseTime(statistic, targets),
             Measure::TransferTime(statistic, _) => Measure::TransferTime(statistic, targets),
             Measure::ServerTime(statistic, _) => Measure::ServerTime(statistic, targets),
+            Measure::FirstChunkTime(statistic, _) => Measure::FirstChunkTime(statistic, targets),
             _ => return None,
         })
     }
@@ -210,6 +222,8 @@ impl Measure {
             Measure::PageTime(_) => Measure::PageTime(statistic),
             Measure::TransferTime(_, of) => Measure::TransferTime(statistic, of),
             Measure::ServerTime(_, of) => Measure::ServerTime(statistic, of),
+            Measure::FirstChunkTime(_, of) => Measure::FirstChunkTime(statistic, of),
+            Measure::Gap(_) => Measure::Gap(statistic),
             other => other,
         }
     }
@@ -222,6 +236,8 @@ impl fmt::Display for Measure {
             Measure::PageTime(statistic) => ("page time", statistic),
             Measure::TransferTime(statistic, _) => ("transfer time", statistic),
             Measure::ServerTime(statistic, _) => ("server time", statistic),
+            Measure::FirstChunkTime(statistic, _) => ("first chunk time", statistic),
+            Measure::Gap(statistic) => ("gap", statistic),
             Measure::Throughput => return f.write_str("throughput"),
             Measure::Connections => return f.write_str("connections"),
             Measure::Handshakes => return f.write_str("handshakes"),
@@ -303,6 +319,8 @@ mod tests {
             "response time p42",
             "page time p50 of /video",
             "connections of /video",
+            "gap p99 of /video",
+            "gap",
             "server time p50 of video",
             "server time p50 of /video?size=1",
             "server time p50 of ",

@@ -3,6 +3,7 @@
 //!
 //! These are the rows in memory; squall-record writes and reads them, docs/RECORD.md describes their schema.
 
+mod arrivals;
 mod causes;
 mod counts;
 mod drops;
@@ -18,6 +19,7 @@ mod socket;
 mod trial;
 
 pub use crate::side::Side;
+pub use arrivals::{BodyArrivals, Gap, GapFigures};
 pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
 pub use counts::{EndingCounts, SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::BodyArrivals;
 use crate::time::{Duration, Time};
 
 crate::words! {
@@ -89,6 +90,8 @@ pub struct RequestRecord {
     pub request_body_bytes: u64,
     /// Bytes of the response's body that arrived.
     pub response_body_bytes: u64,
+    /// When they arrived; empty if the client does not record it.
+    pub arrivals: BodyArrivals,
     /// Its outcome.
     pub outcome: Outcome,
     /// The error reported by the operating system or the peer, if the outcome is a failure. If the outcome is
@@ -111,6 +114,9 @@ impl RequestRecord {
         self.written_last = from_epoch(self.written_last);
         self.answered_first = from_epoch(self.answered_first);
         self.headers = from_epoch(self.headers);
+        if self.arrivals.count > 0 {
+            self.arrivals = self.arrivals.relative_to(epoch);
+        }
     }
 
     /// Response time: from when it should have been sent until its end. A lower bound if it is censored.

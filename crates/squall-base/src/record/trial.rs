@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Protocol, Trial};
-use crate::record::{Direction, LateSpans, SideCounts, StationExit, WireCounts};
+use crate::record::{Direction, GapFigures, LateSpans, SideCounts, StationExit, WireCounts};
 use crate::time::Duration;
 
 /// How late something was, over all of its occurrences.
@@ -255,6 +255,9 @@ pub struct TrialRecord {
     /// For a load of pages, their outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageRecord>,
+    /// The gaps between arrivals of response bodies at squall's own client; `None` if there were none, or another client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<GapFigures>,
     /// What the sides of each hop counted.
     pub hops: Vec<HopRecord>,
     /// What ran at each station.

@@ -4,7 +4,7 @@
 //! What a line means is in the file of its program, and `read` goes through a whole log.
 
 use squall_base::plan::Protocol;
-use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use thiserror::Error;
 
@@ -132,6 +132,7 @@ pub(super) fn plain_row(
         opened_connection: false,
         request_body_bytes: context.request_body_bytes,
         response_body_bytes: 0,
+        arrivals: BodyArrivals::default(),
         outcome,
         error: None,
     }

@@ -71,8 +71,8 @@ pub(super) fn refuse_untagged_requests(
     Err(field.refuse_key(Mistake::UntaggedRequests { variant }, expected))
 }
 
-const MEASURES: &str = "`response time`, `page time`, `transfer time` or `server time` with `mean`, `p50`, `p90`, `p95`, \
-     `p99`, `p99.9` or `iqr`, such as \"response time p99\" or, of some targets, \"response time p99 of /video\"; or \
+const MEASURES: &str = "`response time`, `page time`, `transfer time`, `server time`, `first chunk time` or `gap` with `mean`, `p50`, \
+     `p90`, `p95`, `p99`, `p99.9` or `iqr`, such as \"response time p99\" or, of some targets, \"response time p99 of /video\"; or \
      `throughput`, `connections`, `handshakes` or `failed share`";
 
 /// `primary` as it is written. Profiles differ in their conditions, so each resolves it for itself.

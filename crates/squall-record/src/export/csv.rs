@@ -10,7 +10,8 @@ use super::{Cell, ExportError, Lines};
 
 const COLUMNS: &str = "request,phase,user,what,intended_ns,taken_up_ns,slot_ns,connected_ns,secured_ns,written_first_ns,\
     written_last_ns,answered_first_ns,headers_ns,end_ns,status,connection,stream,opened_connection,\
-    request_body_bytes,response_body_bytes,outcome,error,response_time_ns,service_time_ns";
+    request_body_bytes,response_body_bytes,body_arrivals,body_first_ns,body_last_ns,longest_gap_ns,\
+    longest_gap_from_ns,outcome,error,response_time_ns,service_time_ns";
 
 /// Writes every request as a line of CSV, after a line of column names. An empty cell is a null. Warm-up requests are
 /// included; the column `phase` marks them.
@@ -81,6 +82,16 @@ impl fmt::Display for Line<'_> {
         write!(f, ",{},{status},{connection},", row.end.as_nanos())?;
         write!(f, "{},{}", OrNull(row.stream), row.opened_connection)?;
         write!(f, ",{},{}", row.request_body_bytes, row.response_body_bytes)?;
+        let (arrivals, gap) = (row.arrivals, row.arrivals.longest_gap);
+        write!(f, ",{}", arrivals.count)?;
+        for cell in [
+            arrivals.first.map(Time::as_nanos),
+            arrivals.last.map(Time::as_nanos),
+            gap.map(|gap| gap.length.as_nanos()),
+            gap.map(|gap| gap.from.as_nanos()),
+        ] {
+            write!(f, ",{}", OrNull(cell))?;
+        }
         write!(f, ",{},", row.outcome.name())?;
         match row.error.as_deref() {
             None => {}

@@ -2,7 +2,7 @@
 //!
 //! Only declares the columns of `RequestRecord`; docs/RECORD.md defines them.
 
-use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::record::{BodyArrivals, Gap, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 
 use super::cell::table;
@@ -30,6 +30,15 @@ table! {
             opened_connection: bool = row.opened_connection, Dictionary "opened_connection";
             request_body_bytes: u64 = row.request_body_bytes, Delta "request_body_bytes";
             response_body_bytes: u64 = row.response_body_bytes, Delta "response_body_bytes";
+        }
+        Added {
+            body_arrivals: u32 = row.arrivals.count, Delta "body_arrivals";
+            body_first: Option<Time> = row.arrivals.first, Delta "body_first_ns";
+            body_last: Option<Time> = row.arrivals.last, Delta "body_last_ns";
+            gap: Option<Duration> = row.arrivals.longest_gap.map(|gap| gap.length), Delta "longest_gap_ns";
+            gap_from: Option<Time> = row.arrivals.longest_gap.map(|gap| gap.from), Delta "longest_gap_from_ns";
+        }
+        Stored {
             outcome: Outcome = row.outcome, Words "outcome";
             error: Option<String> = row.error.clone(), Dictionary "error";
         }
@@ -42,5 +51,11 @@ table! {
         request, phase, user, what, intended, taken_up, slot, connected, secured, written_first, written_last,
         answered_first, headers, end, status, connection, stream, opened_connection, request_body_bytes,
         response_body_bytes, outcome, error,
+        arrivals: BodyArrivals {
+            count: body_arrivals,
+            first: body_first,
+            last: body_last,
+            longest_gap: gap.zip(gap_from).map(|(length, from)| Gap { from, length }),
+        },
     }
 }

@@ -10,7 +10,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use squall_base::Time;
-use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_record::RequestWriter;
 use squall_record::export::{
     CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
@@ -43,6 +43,7 @@ fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
         opened_connection: number == 0,
         request_body_bytes: 0,
         response_body_bytes: 1024,
+        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
         error: None,
     }
@@ -89,11 +90,11 @@ fn csv_has_every_column_of_the_table() {
     );
     assert_eq!(
         lines[1],
-        "0,warmup,0,0,0,0,1000000,,,1000000,1000000,20000000,20000000,20000000,200,0,1,true,0,1024,answered,,20000000,19000000"
+        "0,warmup,0,0,0,0,1000000,,,1000000,1000000,20000000,20000000,20000000,200,0,1,true,0,1024,0,,,,,answered,,20000000,19000000"
     );
     assert_eq!(
         lines[2],
-        "4,measure,0,0,400000000,400000000,,,,,,,,424000000,,,,false,0,0,connect_failed,\
+        "4,measure,0,0,400000000,400000000,,,,,,,,424000000,,,,false,0,0,0,,,,,connect_failed,\
          \"refused, they said \"\"no\"\"\",24000000,"
     );
     let none = CsvExport::new(Vec::new())

@@ -26,6 +26,7 @@ pub fn request(context: &ExplanationContext, explanation: &Explanation, colour: 
     let mut text = colour.styled(Style::Bold, &title(context, explanation));
     text.push('\n');
     push_causes(&mut text, explanation);
+    push_gap(&mut text, explanation);
     push_hops(&mut text, context, explanation);
     text.push_str("\n        ms  what it waited for, and what happened\n");
     push_timeline(&mut text, context, explanation);
@@ -82,6 +83,29 @@ fn push_causes(text: &mut String, it: &Explanation) {
         }
     }
     text.push_str(&format!("  {:<17}  {} ns\n", "total", figure::count(total)));
+}
+
+/// The longest gap in its response, and what it waited for meanwhile.
+fn push_gap(text: &mut String, it: &Explanation) {
+    let Some(gap) = it.longest_gap.as_ref().filter(|gap| gap.length >= SHORT) else {
+        return;
+    };
+    let total = gap.length.as_nanos().max(1) as f64;
+    let causes = gap.causes.iter().map(|CauseTime { cause, time }| {
+        let share = percent(time.as_nanos() as f64 / total);
+        match cause {
+            Cause::Loss => format!("{share} loss (a packet of its own was lost)"),
+            Cause::Hol => format!("{share} hol (a lost packet of others held it up)"),
+            cause => format!("{share} {}", cause.name()),
+        }
+    });
+    let causes: Vec<String> = causes.collect();
+    text.push_str(&format!(
+        "  longest gap in the response: {} ms from {} ms on: {}\n",
+        millis(gap.length),
+        since(it.intended, gap.from),
+        causes.join(", "),
+    ));
 }
 
 /// What the requests ahead of it in the queue waited for.

@@ -41,6 +41,12 @@ pub struct LoadJson {
     pub service_time_ns: LatenciesJson,
     /// Response times of all measured requests: `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
     pub response_time_of_all_ns: OverallQuantilesJson,
+    /// From when a request was due to the first bytes of its response's body, or its end if it has no body.
+    pub first_chunk_ns: LatenciesJson,
+    /// Times without a byte between two arrivals of a response's body.
+    pub gap_ns: LatenciesJson,
+    /// The longest gap of each response that has one.
+    pub longest_gap_ns: LatenciesJson,
     /// How long unfinished requests had waited when they were given up.
     pub unfinished_waited_ns: LatenciesJson,
     /// Response times of requests that succeeded, by frequency.
@@ -306,6 +312,9 @@ impl LoadJson {
             response_time_of_all_ns: OverallQuantilesJson::of(|share| {
                 totals.response_quantile(share)
             }),
+            first_chunk_ns: LatenciesJson::of(totals.first_chunk()),
+            gap_ns: LatenciesJson::of(totals.gaps()),
+            longest_gap_ns: LatenciesJson::of(totals.longest_gap()),
             unfinished_waited_ns: LatenciesJson::of(totals.unfinished()),
             histogram: totals
                 .response()
@@ -509,6 +518,16 @@ mod tests {
         assert_eq!(pages["page_time_ns"]["max"], 59_000_000);
         assert!(pages["page_time_ns"]["p90"].is_u64() && pages["page_time_ns"]["p95"].is_null());
         assert!(pages["page_time_of_all_ns"]["p90"]["exact"].is_u64());
+    }
+
+    #[test]
+    fn json_of_streamed_responses_has_first_chunks_and_gaps() {
+        let sample = samples::streamed();
+        let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
+        assert_eq!(json["first_chunk_ns"]["max"], 40_000_000);
+        assert_eq!(json["gap_ns"]["count"], 40);
+        assert_eq!(json["longest_gap_ns"]["max"], 90_000_000);
+        assert_eq!(json["longest_gap_ns"]["min"], 20_000_000);
     }
 
     #[test]

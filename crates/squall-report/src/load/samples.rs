@@ -6,7 +6,9 @@ use squall_analysis::load::{
     BodySendLimits, Generator, LoadTotals, LongestLag, MeasuredPhase, PageTotals, Punctuality,
     QuicLosses, Round, SendLimits, TcpSendLimits, VariantRounds,
 };
-use squall_base::record::{EndingCounts, Lateness, Outcome, Phase, RequestRecord, SideCounts};
+use squall_base::record::{
+    BodyArrivals, EndingCounts, Lateness, Outcome, Phase, RequestRecord, SideCounts,
+};
 use squall_base::{Duration, Time};
 
 use super::{FinishedLoad, Glyphs, TextFormat};
@@ -89,6 +91,7 @@ fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
         opened_connection: false,
         request_body_bytes: 0,
         response_body_bytes: 1_024,
+        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
         error: None,
     }
@@ -227,6 +230,26 @@ pub(super) fn of_pages() -> Sample {
     pages.add_ended(Duration::from_millis(9), 2);
     (1..3).for_each(|n| pages.add_unfinished(Duration::from_millis(70 * n)));
     sample.pages = Some(pages);
+    sample
+}
+
+/// 40 responses in two pieces, the first after 40 ms and the second 20 ms later, except one that pauses for 90 ms.
+pub(super) fn streamed() -> Sample {
+    let gap_ms = |n: u64| if n == 17 { 90 } else { 20 };
+    let requests = (0..40).map(|n| {
+        let begun = n * 1_000_000;
+        let gap_us = 1_000 * gap_ms(n);
+        let mut arrivals = BodyArrivals::default();
+        arrivals.note(at(begun + 40_000), true);
+        arrivals.note(at(begun + 40_000 + gap_us), true);
+        RequestRecord {
+            arrivals,
+            ..answered(begun, 40_000 + gap_us)
+        }
+    });
+    let mut sample = Sample::of(MeasuredPhase::default(), at(40_000_000), requests);
+    let gaps = (0..40).map(|n| (Duration::from_millis(gap_ms(n)), 1));
+    sample.totals.add_gaps(gaps);
     sample
 }
 

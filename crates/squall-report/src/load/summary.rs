@@ -27,6 +27,9 @@ const PERCENTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
+/// Bytes that follow each other more quickly than this come in one piece, as far as a reader is concerned.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The text; every line ends with a line feed.
 pub fn summary(load: &FinishedLoad<'_>, format: &TextFormat) -> String {
     let totals = load.totals;
@@ -44,6 +47,7 @@ pub fn summary(load: &FinishedLoad<'_>, format: &TextFormat) -> String {
     if !totals.response().is_empty() {
         section(&mut text, latency_table(totals, format));
     }
+    section(&mut text, stream_table(totals, format));
     if let Some(sentence) = unsuccessful_requests(totals) {
         text += &format.paragraph(Style::Warning, "", &sentence);
     }
@@ -201,6 +205,20 @@ fn latency_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     rows.push(figures("mean", &both, Latencies::mean));
     rows.extend(percentile_rows(&both));
     rows.push(figures("max", &both, Latencies::max));
+    format.titled(&aligned(&rows))
+}
+
+/// When responses that came in pieces began, and how long the pauses between the pieces were; empty without a pause of a
+/// millisecond.
+fn stream_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
+    if totals.longest_gap().max().is_none_or(|gap| gap < PAUSE) {
+        return Vec::new();
+    }
+    let all = [totals.first_chunk(), totals.gaps(), totals.longest_gap()];
+    let mut rows = vec![row(["", "first chunk", "gaps", "longest gap"])];
+    rows.push(figures("mean", &all, Latencies::mean));
+    rows.extend(percentile_rows(&all));
+    rows.push(figures("max", &all, Latencies::max));
     format.titled(&aligned(&rows))
 }
 
@@ -587,6 +605,33 @@ mod tests {
             let is_it = |found: &str| found.trim_start() == line;
             assert!(text.lines().any(is_it), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn responses_that_come_in_pieces_have_their_own_table() {
+        let text = summary(&samples::streamed().finished(), &FORMAT);
+        let table: Vec<&str> = (text.lines())
+            .skip_while(|line| !line.contains("first chunk"))
+            .take_while(|line| !line.is_empty())
+            .collect();
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            words(table[0]),
+            ["first", "chunk", "gaps", "longest", "gap"],
+            "{text}"
+        );
+        assert_eq!(
+            words(table[table.len() - 1]),
+            ["max", "40.0", "ms", "90.0", "ms", "90.0", "ms"],
+            "{text}"
+        );
+        // What arrives within a millisecond is not in pieces.
+        let text = summary(&samples::mixed().finished(), &FORMAT);
+        assert!(!text.contains("first chunk"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use squall_analysis::causes::{
     Course, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue, ServerTimes, Stage,
 };
 use squall_analysis::explain::{
-    Blocker, CauseTime, DropImpact, DroppedPacket, Explanation, HopTime, Mark, PacketName,
+    Blocker, CauseTime, DropImpact, DroppedPacket, Explanation, GapCauses, HopTime, Mark,
+    PacketName,
 };
 use squall_base::record::{Cause, Direction, Fate, Outcome, Phase, Repair, TrialRecord};
 use squall_base::{Duration, Time};
@@ -154,6 +155,7 @@ fn explanation() -> Explanation {
             cost(Cause::Host, 400),
             cost(Cause::Cwnd, 50),
         ],
+        longest_gap: None,
         queue_behind: Vec::new(),
         hops: Vec::new(),
         responsible: Some(PacketName {
@@ -187,6 +189,33 @@ fn explanation() -> Explanation {
             })
             .collect(),
     }
+}
+
+#[test]
+fn longest_gap_of_a_response_is_described_with_its_causes() {
+    let run = run(&["h1"], Size::SMALL);
+    let context = explain::ExplanationContext::of_trial(&run.records[0].0);
+    let told = |micros: u64| {
+        let explanation = Explanation {
+            longest_gap: Some(GapCauses {
+                from: at(1_300_000),
+                length: Duration::from_micros(micros),
+                causes: vec![
+                    cost(Cause::Hol, micros * 96 / 100),
+                    cost(Cause::Server, micros * 4 / 100),
+                ],
+            }),
+            ..explanation()
+        };
+        let text = explain::request(&context, &explanation, Colour::Plain);
+        let mut lines = text.lines().map(str::to_owned);
+        lines.find(|line| line.contains("longest gap"))
+    };
+    let line = "  longest gap in the response: 200.000 ms from 1300.000 ms on: 96 % hol (a lost packet of others held it \
+                up), 4.0 % server";
+    assert_eq!(told(200_000).as_deref(), Some(line));
+    // Less than a millisecond is no pause worth a line.
+    assert_eq!(told(900), None);
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     /// Whether requests carry their own number (`traceparent`).
     traces: bool,
     inbox: Inbox<ClientEvent>,
+    /// When the first read of its last wake-up returned.
+    woken: Time,
     /// There is more to write than one turn allows.
     has_unwritten: bool,
     /// Whether another turn is scheduled.
@@ -71,6 +73,7 @@ impl Connection {
             watch: None,
             traces: settings.traces,
             inbox: Inbox::new(wants),
+            woken: Time::ZERO,
             has_unwritten: false,
             has_turn: false,
             is_gathering: false,
@@ -240,11 +243,14 @@ impl Connection {
 
     fn read(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         self.dialed.has_unread = true;
-        for _ in 0..super::READS_A_TURN {
+        for read in 0..super::READS_A_TURN {
             let (now, outcome) = self
                 .dialed
                 .transport
                 .read(&mut shared.buffers, &mut self.inbox);
+            if read == 0 {
+                self.woken = now;
+            }
             self.apply(now, shared);
             match outcome {
                 IoOutcome::More => {}
@@ -397,6 +403,7 @@ impl Connection {
             connection: self.dialed.number,
             protocol: self.dialed.protocol.unwrap_or(self.requested),
             now,
+            woken: self.woken,
             recorder: &mut shared.recorder,
             log: &mut shared.log,
         };
@@ -460,6 +467,7 @@ impl Connection {
                 connection: self.dialed.number,
                 protocol: self.dialed.protocol.unwrap_or(self.requested),
                 now,
+                woken: self.woken,
                 recorder: &mut shared.recorder,
                 log: &mut shared.log,
             };

@@ -18,6 +18,8 @@ pub(crate) struct ClientExchange {
     request: RequestRecord,
     sent: MessageMarks,
     received: MessageMarks,
+    /// The wake-up in which bytes of the body were last read.
+    last_woken: Option<Time>,
     /// The status in the head of the response, if that is gRPC's and fields are wanted.
     call: Option<GrpcStatus>,
 }
@@ -35,6 +37,8 @@ pub(crate) struct EventContext<'a> {
     pub(crate) connection: u32,
     pub(crate) protocol: Protocol,
     pub(crate) now: Time,
+    /// When the first read of this wake-up of the connection returned.
+    pub(crate) woken: Time,
     pub(crate) recorder: &'a mut Recorder,
     pub(crate) log: &'a mut StationLog,
 }
@@ -45,6 +49,7 @@ impl InFlightRequests {
             request,
             sent: MessageMarks::default(),
             received: MessageMarks::default(),
+            last_woken: None,
             call: None,
         };
         self.open.insert(stream, Box::new(exchange));
@@ -149,7 +154,7 @@ impl InFlightRequests {
             }
             ClientEvent::ResponseBody { stream, len } => {
                 if let Some(exchange) = self.open.find(*stream) {
-                    exchange.request.response_body_bytes += len;
+                    exchange.note_body(*len, context);
                 }
             }
             ClientEvent::ResponseEnd { stream, end } => {
@@ -204,6 +209,14 @@ impl ClientExchange {
     fn moved_to(mut self: Box<Self>, stream: StreamId) -> ClientExchange {
         self.request.stream = Some(stream.0);
         *self
+    }
+
+    /// Notes that `len` bytes of the response's body were read. Those of one wake-up are one arrival.
+    fn note_body(&mut self, len: u64, context: &mut EventContext<'_>) {
+        self.request.response_body_bytes += len;
+        let is_new = self.last_woken.replace(context.woken) != Some(context.woken);
+        let recorder = &mut *context.recorder;
+        recorder.note_body(&mut self.request, context.now, is_new);
     }
 
     /// Ends it with its whole response, to which these trailers belong if they are of its stream. A gRPC call may have
@@ -300,6 +313,7 @@ mod tests {
             connection: 0,
             protocol: Protocol::H2,
             now: Time::ZERO,
+            woken: Time::ZERO,
             recorder: &mut recorder,
             log: &mut log,
         };
@@ -334,5 +348,78 @@ mod tests {
         ];
         assert_eq!(became, expected);
         assert!(rows.iter().all(|row| row.outcome == Outcome::Answered));
+    }
+
+    /// The record of one request whose response's body arrives at these times, each in the wake-up that began at the other
+    /// time, and the number of gaps. All times in milliseconds.
+    fn arrived(at: &[(u64, u64)], phase: Phase, is_whole: bool) -> (RequestRecord, u64) {
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let (sender, rows) = rows::queue(Capacity::Unbounded);
+        let mut recorder = Recorder::new(sender, None);
+        let mut log = StationLog::new(Side::Client, LogSinks::default());
+        let mut requests = InFlightRequests::default();
+        let mut inbox = Inbox::new(InboxOptions::default());
+        let stream = StreamId(1);
+        let arrival = Arrival {
+            request: 0,
+            intended: Time::ZERO,
+            phase,
+            user: 0,
+            what: 0,
+            urgency: Urgency::default(),
+        };
+        requests.insert(stream, recorder.begin_record(arrival, Time::ZERO, 0));
+        for &(now, woken) in at {
+            let mut context = EventContext {
+                connection: 0,
+                protocol: Protocol::H2,
+                now: ms(now),
+                woken: ms(woken),
+                recorder: &mut recorder,
+                log: &mut log,
+            };
+            inbox
+                .events
+                .push(ClientEvent::ResponseBody { stream, len: 10 });
+            requests.apply(&mut inbox, |_, _| None, &mut context);
+        }
+        let request = requests.take(stream).expect("it is open");
+        if is_whole {
+            recorder.finish(request, ms(500));
+        } else {
+            let failure = Failure::new(Outcome::Censored, String::new());
+            recorder.fail(request, &failure, ms(500));
+        }
+        recorder.flush();
+        let gaps = recorder.gaps.lateness().count;
+        drop(recorder);
+        let mut all = rows.flat_map(|mut chunk| std::mem::take(&mut *chunk));
+        (all.next().expect("a row"), gaps)
+    }
+
+    #[test]
+    fn gaps_are_between_the_wake_ups_that_brought_bytes_of_a_body() {
+        let at = [(10, 10), (11, 10), (61, 61), (91, 90)];
+        let (row, gaps) = arrived(&at, Phase::Measure, true);
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let arrivals = row.arrivals;
+        assert_eq!((arrivals.count, gaps, row.response_body_bytes), (3, 2, 40));
+        assert_eq!(
+            (arrivals.first, arrivals.last),
+            (Some(ms(10)), Some(ms(91)))
+        );
+        let longest = arrivals.longest_gap.expect("a gap");
+        assert_eq!((longest.from, longest.to()), (ms(11), ms(61)));
+        // What was only read in several pieces has no gap, and the warm-up's gaps are in no histogram.
+        assert_eq!(arrived(&at[..2], Phase::Measure, true).1, 0);
+        assert_eq!(arrived(&at, Phase::Warmup, true).1, 0);
+    }
+
+    #[test]
+    fn silence_before_a_response_is_given_up_is_a_gap() {
+        let (row, gaps) = arrived(&[(10, 10), (30, 30)], Phase::Measure, false);
+        assert_eq!((row.arrivals.count, gaps), (2, 2));
+        let longest = row.arrivals.longest_gap.expect("a gap");
+        assert_eq!(longest.length, squall_base::Duration::from_millis(470));
     }
 }

@@ -35,6 +35,7 @@ use squall_base::record::{Side, SideCounts};
 use squall_base::{Duration, Time};
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::scheduling::Scheduling;
+use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 use squall_load::{Arrivals, PageEnd};
@@ -99,6 +100,8 @@ pub struct ClientReport {
     pub counts: SideCounts,
     /// What delayed its sending, if that was wanted.
     pub causes: Causes,
+    /// The gaps between arrivals of the bodies of measured responses (docs/LOAD.md).
+    pub gaps: DurationHistogram,
 }
 
 /// A client and its load.
@@ -219,6 +222,7 @@ impl Client {
             processor_time,
             counts: self.traffic.shared.log.counts,
             causes: self.traffic.shared.causes.unwrap_or_default(),
+            gaps: self.traffic.shared.recorder.gaps,
         })
     }
 

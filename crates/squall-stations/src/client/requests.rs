@@ -1,8 +1,9 @@
 //! Records of requests, from being taken up to being handed on.
 
-use squall_base::record::{Outcome, RequestRecord};
+use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Http2Announcements, Inbox, Request, StreamId, h3};
+use squall_linux::spans::DurationHistogram;
 use squall_load::{Arrival, RequestEnd};
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
@@ -58,6 +59,8 @@ impl Failure {
 pub(crate) struct Recorder {
     /// Requests that have ended since this was last drained, and when.
     pub(crate) ended: Vec<(RequestEnd, Time)>,
+    /// The gaps between arrivals of the bodies of measured responses.
+    pub(crate) gaps: DurationHistogram,
     /// When rows were last handed on.
     last_flush: Time,
     chunk: Vec<RequestRecord>,
@@ -72,6 +75,7 @@ impl Recorder {
     ) -> Recorder {
         Recorder {
             ended: Vec::new(),
+            gaps: DurationHistogram::new(),
             last_flush: Time::ZERO,
             chunk: Vec::with_capacity(ROWS_A_CHUNK),
             records,
@@ -133,6 +137,7 @@ impl Recorder {
             opened_connection: false,
             request_body_bytes,
             response_body_bytes: 0,
+            arrivals: BodyArrivals::default(),
             outcome: Outcome::Censored,
             error: None,
         }
@@ -165,8 +170,24 @@ impl Recorder {
         self.records.send(&mut self.chunk);
     }
 
+    /// Notes that bytes of a response's body were read at `now`: a new arrival, or more of the last one.
+    pub(crate) fn note_body(&mut self, request: &mut RequestRecord, now: Time, is_new: bool) {
+        let gap = request.arrivals.note(now, is_new);
+        self.add_gap(request.phase, gap);
+    }
+
+    fn add_gap(&mut self, phase: Phase, gap: Option<Duration>) {
+        if let Some(gap) = gap.filter(|_| phase == Phase::Measure) {
+            self.gaps.add(gap);
+        }
+    }
+
     fn end(&mut self, mut request: RequestRecord, end: Time) {
         request.end = end;
+        if request.outcome != Outcome::Answered {
+            let gap = request.arrivals.note_cut_off(end);
+            self.add_gap(request.phase, gap);
+        }
         let ended = RequestEnd {
             request: request.request,
             user: request.user,

@@ -66,6 +66,8 @@ pub(super) struct ServerExchanges {
     open: Streams<StreamId, Box<ServerExchange>>,
     /// Streams with a source, in the order in which they began.
     streaming: Vec<StreamId>,
+    /// Streams whose next piece is not due yet, and when it is.
+    paced: Vec<(Time, StreamId)>,
     delayed: Vec<DelayedAnswer>,
     /// Bytes of echoes that were received and are not sent yet.
     backlog_bytes: usize,
@@ -252,13 +254,31 @@ impl ServerExchanges {
             let DelayedAnswer { stream, answer, .. } = self.delayed.remove(index);
             self.begin(stream, answer, now, engine);
         }
+        self.release_pieces(now);
         self.stream(engine);
         self.next_due()
     }
 
-    /// When the next response is due.
+    /// When the next response is due, or the next piece of one.
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.delayed.iter().map(|delayed| delayed.due).min()
+        let delayed = self.delayed.iter().map(|delayed| delayed.due);
+        delayed.chain(self.paced.iter().map(|(due, _)| *due)).min()
+    }
+
+    /// Lets the sources with pauses send what is due.
+    fn release_pieces(&mut self, now: Time) {
+        let ServerExchanges { open, paced, .. } = self;
+        paced.retain_mut(|(due, stream)| {
+            if *due > now {
+                return true;
+            }
+            // A client may have reset the stream meanwhile.
+            let next = open
+                .find(*stream)
+                .and_then(|exchange| exchange.release(now));
+            *due = next.unwrap_or(*due);
+            next.is_some()
+        });
     }
 
     fn source(&mut self, stream: StreamId) -> Option<&mut Source> {
@@ -291,6 +311,8 @@ impl ServerExchanges {
             }
             exchange.source = Some(source);
             exchange.response_body_bytes = 0;
+            let next = exchange.release(now);
+            self.paced.extend(next.map(|due| (due, stream)));
             self.streaming.push(stream);
         }
     }
@@ -343,6 +365,14 @@ impl ServerExchange {
             target: &self.target,
             fields: &self.fields,
             body_bytes: self.request_body_bytes,
+        }
+    }
+
+    /// Lets its source send the pieces that are due. Returns when the next one is.
+    fn release(&mut self, now: Time) -> Option<Time> {
+        match &mut self.source {
+            Some(Source::Paced(paced)) => paced.release(now),
+            _ => None,
         }
     }
 

@@ -39,7 +39,7 @@ pub use access::AccessLog;
 pub(crate) use access::{AccessEntry, flush_access};
 use exchanges::Service;
 pub use page::PageError;
-pub use query::{Delay, QueryError, QueryOptions};
+pub use query::{Chunks, Delay, QueryError, QueryOptions};
 use quic::QuicListener;
 pub use site::Site;
 use tcp::{Peer, TurnOutcome};

@@ -17,6 +17,30 @@ pub struct QueryOptions {
     pub delay: Delay,
     /// The status, 200 to 599.
     pub status: Option<u16>,
+    /// A body in pieces, in place of one of that size.
+    pub chunks: Option<Chunks>,
+}
+
+/// A body in pieces: the first immediately, each other one after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunks {
+    /// How many pieces, at least 1.
+    pub count: u32,
+    /// The size of each, from 1 byte to 1 MiB; of an event, at least [`Chunks::LEAST_EVENT`].
+    pub size: Bytes,
+    /// The time from when one piece is due to when the next one is.
+    pub every: Delay,
+    /// Whether each is an event of `text/event-stream` (the HTML standard's server-sent events).
+    pub are_events: bool,
+}
+
+impl Chunks {
+    /// The size of a piece unless the query has another.
+    pub const USUAL_SIZE: Bytes = Bytes::new(64);
+    /// The size of an event with one byte of data: `data: `, the byte, and an empty line.
+    pub const LEAST_EVENT: Bytes = Bytes::new(9);
+    /// The largest piece.
+    pub const MOST: Bytes = Bytes::new(1 << 20);
 }
 
 /// A delay: any time between two, all equally likely. Written `2s`, or `0.5s..2s`.
@@ -64,6 +88,42 @@ impl FromStr for Delay {
     }
 }
 
+/// The words of a query about pieces. They mean something only together with their number.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChunkWords<'q> {
+    count: Option<&'q str>,
+    size: Option<&'q str>,
+    every: Option<&'q str>,
+    are_events: bool,
+}
+
+impl ChunkWords<'_> {
+    fn chunks(self) -> Result<Option<Chunks>, QueryError> {
+        let Some(count) = self.count else {
+            return Ok(None);
+        };
+        let count = count.parse::<u32>().ok().filter(|count| *count > 0);
+        let size = match self.size {
+            Some(size) => size.parse::<Bytes>().map_err(QueryError::Chunk)?,
+            None => Chunks::USUAL_SIZE,
+        };
+        let least = if self.are_events {
+            Chunks::LEAST_EVENT
+        } else {
+            Bytes::new(1)
+        };
+        if !(least..=Chunks::MOST).contains(&size) {
+            return Err(QueryError::ChunkSize { least });
+        }
+        Ok(Some(Chunks {
+            count: count.ok_or(QueryError::ChunkCount)?,
+            size,
+            every: self.every.map_or(Ok(Delay::default()), str::parse)?,
+            are_events: self.are_events,
+        }))
+    }
+}
+
 /// A query that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QueryError {
@@ -71,30 +131,55 @@ pub enum QueryError {
     #[error("size: {0}")]
     Size(ParseQuantityError),
     /// The time is invalid.
-    #[error("delay: {0}")]
+    #[error("delay or every: {0}")]
     Delay(ParseQuantityError),
     /// Two times in the wrong order.
-    #[error("delay: expected the shorter of two times first, such as 0.5s..2s")]
+    #[error("delay or every: expected the shorter of two times first, such as 0.5s..2s")]
     DelayOrder,
     /// Not a status that can be sent.
     #[error("status: expected 200 to 599")]
     Status,
+    /// Not a number of pieces.
+    #[error("chunks: expected a number from 1 to 4294967295")]
+    ChunkCount,
+    /// The size of a piece is invalid.
+    #[error("chunk: {0}")]
+    Chunk(ParseQuantityError),
+    /// A piece cannot have this size.
+    #[error("chunk: expected a size from {least} to 1MiB")]
+    ChunkSize {
+        /// The smallest.
+        least: Bytes,
+    },
+    /// A body of one size, and in pieces.
+    #[error("chunks: expected either size, or chunks with chunk as the size of each")]
+    SizeAndChunks,
 }
 
 impl FromStr for QueryOptions {
     type Err = QueryError;
 
-    /// Parses `size=1MiB&delay=2s&status=404`; ignores other names.
+    /// Parses `size=1MiB&delay=2s&status=404` and `chunks=20&chunk=64&every=50ms&sse`; ignores other names, and all words
+    /// about pieces unless `chunks` is among them.
     fn from_str(query: &str) -> Result<QueryOptions, QueryError> {
         let mut options = QueryOptions::default();
+        let mut chunk_words = ChunkWords::default();
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "size" => options.size = Some(value.parse().map_err(QueryError::Size)?),
                 "delay" => options.delay = value.parse()?,
                 "status" => options.status = Some(status(value).ok_or(QueryError::Status)?),
+                "chunks" => chunk_words.count = Some(value),
+                "chunk" => chunk_words.size = Some(value),
+                "every" => chunk_words.every = Some(value),
+                "sse" => chunk_words.are_events = true,
                 _ => {}
             }
+        }
+        options.chunks = chunk_words.chunks()?;
+        if options.chunks.is_some() && options.size.is_some() {
+            return Err(QueryError::SizeAndChunks);
         }
         Ok(options)
     }
@@ -128,6 +213,50 @@ mod tests {
         for bad in bad {
             assert!(bad.parse::<QueryOptions>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn queries_ask_for_pieces() {
+        let chunks = |query: &str| query.parse::<QueryOptions>().map(|options| options.chunks);
+        let ms = Duration::from_millis;
+        let tokens = Chunks {
+            count: 20,
+            size: Bytes::new(32),
+            every: Delay {
+                from: ms(10),
+                to: ms(30),
+            },
+            are_events: true,
+        };
+        assert_eq!(
+            chunks("chunks=20&chunk=32&every=10ms..30ms&sse"),
+            Ok(Some(tokens))
+        );
+        let usual = Chunks {
+            count: 3,
+            size: Chunks::USUAL_SIZE,
+            every: Delay::default(),
+            are_events: false,
+        };
+        assert_eq!(chunks("chunks=3"), Ok(Some(usual)));
+        // Without a number, these are words of somebody's own URLs.
+        assert_eq!(chunks("chunk=last&every=day&sse"), Ok(None));
+        let bad = [
+            "chunks=",
+            "chunks=0",
+            "chunks=-1",
+            "chunks=4294967296",
+            "chunks=1&chunk=0",
+            "chunks=1&chunk=2MiB",
+            "chunks=1&chunk=8&sse",
+            "chunks=1&every=5",
+            "chunks=1&size=5",
+        ];
+        for bad in bad {
+            assert!(chunks(bad).is_err(), "{bad}");
+        }
+        let error = chunks("chunks=1&chunk=8&sse").unwrap_err().to_string();
+        assert_eq!(error, "chunk: expected a size from 9B to 1MiB");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a server responds with: a fixed body, files, an echo, or the size of an upload.
 //!
-//! A request may ask for another size, a delay and a status in its query (`query`); with a site of files, only for a
-//! delay. `page` builds a browser's page. This module decides what to respond and sends nothing.
+//! A request may ask for another size, pieces, a delay and a status in its query (`query`); with a site of files, only
+//! for a delay. `page` builds a browser's page. This module decides what to respond and sends nothing.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata, OpenOptions};
@@ -17,8 +17,8 @@ use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
 use super::page::{self, Page, PageError};
-use super::query::{Delay, QueryOptions};
-use super::source::Source;
+use super::query::{Chunks, Delay, QueryOptions};
+use super::source::{Paced, Source};
 
 /// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. It has whole
 /// alphabets, so that it repeats without a break.
@@ -161,6 +161,9 @@ impl Site {
             _ if self.page.contains_key(request.target) => {
                 memory_answer(Arc::clone(&self.page[request.target]))
             }
+            Content::Fixed(_) | Content::Sized(_) | Content::Sink if options.chunks.is_some() => {
+                self.paced_answer(&options)
+            }
             Content::Fixed(response) if options.size.is_none() && options.status.is_none() => {
                 memory_answer(Arc::clone(response))
             }
@@ -186,9 +189,52 @@ impl Site {
         if delay.from == delay.to {
             return delay.to;
         }
+        delay.sample(self.next_random())
+    }
+
+    fn next_random(&self) -> u64 {
         let number = self.draw_count.get();
         self.draw_count.set(number + 1);
-        delay.sample(splitmix64(self.seed, number))
+        splitmix64(self.seed, number)
+    }
+
+    /// A body in pieces, of a length that is not announced.
+    fn paced_answer(&self, options: &QueryOptions) -> Answer {
+        let status = options.status.unwrap_or(200);
+        let Some(chunks) = options.chunks.filter(|_| !matches!(status, 204 | 304)) else {
+            return self.sized_answer(options);
+        };
+        let media_type = if chunks.are_events {
+            "text/event-stream"
+        } else {
+            "application/octet-stream"
+        };
+        let fields = [
+            text_type(media_type),
+            ("cache-control".to_owned(), "no-store".to_owned()),
+        ];
+        // Equal pauses draw nothing, so that they do not move other delays.
+        let seed = if chunks.every.from == chunks.every.to {
+            0
+        } else {
+            self.next_random()
+        };
+        let piece = self.chunk(&chunks);
+        let source = Source::Paced(Paced::new(piece, chunks.count, chunks.every, seed));
+        let body = Body::Streamed { length: None };
+        answer_of(Response::new(status, &fields, body), Some(source))
+    }
+
+    /// The bytes of each piece: letters, in an event those of its data.
+    fn chunk(&self, chunks: &Chunks) -> Bytes {
+        const BEFORE: &[u8] = b"data: ";
+        const AFTER: &[u8] = b"\n\n";
+        let size = chunks.size.get() as usize;
+        if !chunks.are_events {
+            return self.pattern.slice(..size);
+        }
+        let data = size - BEFORE.len() - AFTER.len();
+        [BEFORE, &self.pattern[..data], AFTER].concat().into()
     }
 
     fn sized_answer(&self, options: &QueryOptions) -> Answer {
@@ -459,6 +505,35 @@ mod tests {
         let mean = drawn.iter().map(|delay| delay.as_secs_f64()).sum::<f64>() / 100.0;
         // Three times the mean's standard error of 0.043 s.
         assert!((mean - 1.25).abs() < 0.13, "{mean}");
+    }
+
+    #[test]
+    fn body_in_pieces_has_no_length_and_events_have_data_lines() {
+        let site = Site::sized(Size::new(5)).expect("a response");
+        let ask = |target| {
+            let answer = site.answer(&SiteRequest {
+                method: "GET",
+                target,
+                fields: &[],
+                body_bytes: 0,
+            });
+            let mut source = answer.source.expect("a source");
+            let Source::Paced(paced) = &mut source else {
+                panic!("it has pauses");
+            };
+            paced.release(squall_base::Time::ZERO);
+            let Ok(super::super::source::Piece::Bytes(piece)) = source.piece() else {
+                panic!("the first piece is due");
+            };
+            let piece = String::from_utf8(piece.to_vec()).expect("text");
+            (answer.response.body().length(), piece)
+        };
+        assert_eq!(
+            ask("/?chunks=3&chunk=4&every=1s"),
+            (None, "abcd".to_owned())
+        );
+        let event = "data: abcd\n\n".to_owned();
+        assert_eq!(ask("/?chunks=3&chunk=12&every=1s&sse"), (None, event));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Beginning, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
-    Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Beginning, BodyArrivals, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome,
+    PacketRecord, Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
@@ -306,6 +306,7 @@ impl Tables {
             opened_connection: exchange.is_first,
             request_body_bytes: 0,
             response_body_bytes: exchange.body,
+            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
             error: None,
         })

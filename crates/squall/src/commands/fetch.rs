@@ -9,11 +9,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
+use squall_analysis::figure;
+use squall_analysis::load::Latencies;
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{InboxOptions, Request};
 use squall_linux::clock;
+use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::client::{Client, ClientSettings, ClientSinks, Observation, Observer, Target};
@@ -50,6 +53,9 @@ pub(crate) struct Arguments {
     /// Print everything sent and received, as it happens
     #[arg(short, long)]
     verbose: bool,
+    /// Print to stderr when the body arrived: its first part, and the gaps between the parts
+    #[arg(long)]
+    gaps: bool,
     /// Give up after this time
     #[arg(long, value_name = "TIME", default_value = "10min")]
     timeout: Duration,
@@ -95,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     };
     let stop = StopSignal::new()?;
     interrupt::watch_and_signal(stop.clone())?;
-    Client::new(settings, sinks, StopSignal::new()?, stop)?
+    let report = Client::new(settings, sinks, StopSignal::new()?, stop)?
         .with_uploads(vec![upload])
         .run()?;
     if let Some(keys) = keys {
@@ -107,6 +113,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let records: Vec<_> = records
         .flat_map(|mut chunk| std::mem::take(&mut *chunk))
         .collect();
+    if let Some(record) = records.first().filter(|_| arguments.gaps) {
+        output::eprint(arrivals(record, &report.gaps));
+    }
     let attempt = Attempt {
         url: &url,
         protocol,
@@ -153,6 +162,35 @@ fn choose_target(arguments: &Arguments) -> Result<(HttpUrl, ProtocolSettings, Ta
     let side = connection.settings(spoken.0, &possible)?;
     let target = TlsCredentials::target(connection, &url, spoken, &side, &mut address_book)?;
     Ok((url, (spoken, side), target))
+}
+
+/// When the body arrived, in a line: `body: 20 parts, the first after 52.3 ms; gaps p50 50.1 ms, p95 n/a, p99 n/a, longest
+/// 50.4 ms from 312 ms on`.
+fn arrivals(record: &RequestRecord, gaps: &DurationHistogram) -> String {
+    let arrivals = record.arrivals;
+    let Some(first) = arrivals.first else {
+        return "body: no part arrived\n".to_owned();
+    };
+    let parts = figure::counted(arrivals.count.into(), "part", "parts");
+    let after = figure::span(first.since(record.intended));
+    let Some(longest) = arrivals.longest_gap else {
+        return format!("body: {parts}, after {after}\n");
+    };
+    let mut of_all = Latencies::new();
+    gaps.counts()
+        .for_each(|(gap, count)| of_all.add_times(gap, count));
+    let quantile = |share| {
+        let known = of_all.quantile(share);
+        known.map_or_else(|| "n/a".to_owned(), figure::span)
+    };
+    format!(
+        "body: {parts}, the first after {after}; gaps p50 {}, p95 {}, p99 {}, longest {} from {} on\n",
+        quantile(0.5),
+        quantile(0.95),
+        quantile(0.99),
+        figure::span(longest.length),
+        figure::span(longest.from.since(record.intended)),
+    )
 }
 
 /// Reports the outcome of the request.

@@ -28,7 +28,8 @@ use crate::{interrupt, output};
         squall serve --h2c 8080 --preset alb --sink\n  \
         squall serve --h2 8443 --set tls.records=1300 --body 64KiB --access-log -\n\n\
         Without a listener it takes --h1 8080 --https 8443 --h3 8443. A request may ask for another size, a delay and a \
-        status: http://localhost:8080/?size=1MiB&delay=2s&status=503. Without --cert it makes a certificate for \
+        status: http://localhost:8080/?size=1MiB&delay=2s&status=503, or for a body in pieces with pauses: \
+        /?chunks=20&chunk=64&every=50ms&sse. Without --cert it makes a certificate for \
         localhost and every --name, and writes it where --write-cert says."
 )]
 pub(crate) struct Arguments {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use squall_base::Time;
-use squall_base::record::{ExchangeRecord, Outcome, Phase, RequestRecord, Side};
+use squall_base::record::{BodyArrivals, ExchangeRecord, Outcome, Phase, RequestRecord, Side};
 use squall_observe::{ConnectionRecord, Ending};
 
 /// Exchanges with the numbers of their requests, and the requests.
@@ -75,6 +75,7 @@ fn request(row: &ExchangeRecord, connection: Option<&ConnectionRecord>) -> Optio
         opened_connection: false,
         request_body_bytes: row.request_body_bytes,
         response_body_bytes: row.response_body_bytes,
+        arrivals: BodyArrivals::default(),
         outcome,
         error: None,
     })

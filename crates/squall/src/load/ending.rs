@@ -66,6 +66,11 @@ impl ThresholdSource for LoadSource<'_> {
                 let service = self.result.totals.service();
                 service.quantile(quantile).map(Quantile::Exact)
             }
+            Latency::FirstChunk => self.result.totals.first_chunk_quantile(quantile),
+            Latency::Gap => {
+                let gaps = self.result.totals.gaps();
+                gaps.quantile(quantile).map(Quantile::Exact)
+            }
         }
     }
 
@@ -99,19 +104,23 @@ impl LoadSource<'_> {
         match of {
             Latency::ResponseTime => self.result.totals.response(),
             Latency::ServiceTime => self.result.totals.service(),
+            Latency::FirstChunk => self.result.totals.first_chunk(),
+            Latency::Gap => self.result.totals.gaps(),
         }
     }
 
     /// Adjusts a figure over all requests: failed requests never end, and unfinished ones have only a lower bound.
     fn adjusted(&self, of: Latency, value: Option<Duration>) -> Option<Quantile> {
         let totals = &self.result.totals;
-        match value {
-            _ if of == Latency::ResponseTime && totals.failed() > 0 => Some(Quantile::Never),
-            Some(value) if of == Latency::ResponseTime && totals.censored() > 0 => {
-                let unfinished = totals.unfinished().max().unwrap_or_default();
-                Some(Quantile::AtLeast(value.max(unfinished)))
-            }
-            value => value.map(Quantile::Exact),
+        let unfinished = match of {
+            Latency::ResponseTime => totals.unfinished(),
+            Latency::FirstChunk => totals.unfinished_without_chunk(),
+            Latency::ServiceTime | Latency::Gap => return value.map(Quantile::Exact),
+        };
+        match (value, unfinished.max()) {
+            _ if totals.failed() > 0 => Some(Quantile::Never),
+            (Some(value), Some(waited)) => Some(Quantile::AtLeast(value.max(waited))),
+            (value, _) => value.map(Quantile::Exact),
         }
     }
 }

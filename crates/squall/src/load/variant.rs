@@ -275,6 +275,7 @@ fn combine(
     for report in reports {
         result.end = result.end.max(report.load_end.relative_to(epoch.time));
         result.counts.add(&report.counts);
+        result.totals.add_gaps(report.gaps.counts());
         result.requests += report.requests;
         result.gave_up |= report.gave_up;
         unfinished_pages.extend(report.unfinished_pages);

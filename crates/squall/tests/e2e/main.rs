@@ -84,6 +84,7 @@ mod serving;
 mod settings;
 mod settings_heard;
 mod smuggling;
+mod streams;
 mod support;
 mod truncated_clients;
 mod truncated_servers;

@@ -4,9 +4,9 @@
 use squall_analysis::causes::{Attribution, Inputs, attribute};
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent, Fate,
-    FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef, Phase,
-    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    BodyArrivals, Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent,
+    Fate, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef,
+    Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -209,6 +209,7 @@ impl World {
             opened_connection: false,
             request_body_bytes: 0,
             response_body_bytes: 0,
+            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
             error: None,
         });

@@ -10,8 +10,8 @@ use squall_base::plan::{
     Trial, Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
-    Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    BodyArrivals, Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness,
+    MachineHealth, Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -137,6 +137,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
         files: Vec::new(),
         connections_opened: 3,
         pages: None,
+        gaps: None,
         health: Health {
             schedule_lag: late(40),
             link_wakeup: late(20),
@@ -186,6 +187,7 @@ pub fn request(n: u64, latency_ms: u64, outcome: Outcome) -> RequestRecord {
         opened_connection: false,
         request_body_bytes: 0,
         response_body_bytes: 0,
+        arrivals: BodyArrivals::default(),
         outcome,
         error: None,
     }

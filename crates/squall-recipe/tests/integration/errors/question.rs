@@ -48,9 +48,9 @@ fn unmodified_recipe_is_valid() {
 
 #[test]
 fn an_unknown_measure_names_the_nearest_one() {
-    const KNOWN: &str = "expected `response time`, `page time`, `transfer time` or `server time` with `mean`, `p50`, `p90`, \
-                         `p95`, `p99`, `p99.9` or `iqr`, such as \"response time p99\" or, of some targets, \"response \
-                         time p99 of /video\"; or `throughput`, `connections`, `handshakes` or `failed share`";
+    const KNOWN: &str = "expected `response time`, `page time`, `transfer time`, `server time`, `first chunk time` or \
+                         `gap` with `mean`, `p50`, `p90`, `p95`, `p99`, `p99.9` or `iqr`, such as \"response time p99\" \
+                         or, of some targets, \"response time p99 of /video\"; or `throughput`, `connections`, `handshakes` or `failed share`";
     check(
         "\"connections\"]",
         "\"conections\"]",
@@ -83,6 +83,7 @@ fn measures_of_some_targets_need_a_path() {
         "response time p99 of",
         "connections of /video",
         "page time p50 of /video",
+        "gap p99 of /video",
     ] {
         let text = RIGHT.replace("\"response time p99\"", &format!("\"{wrong}\""));
         let found = parse(&text).expect_err(wrong).to_string();

@@ -7,9 +7,9 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Beginning, Direction, ExchangeRecord, Extent, Fate, FrameFacts, FrameLayer, FrameRecord,
-    Outcome, PacketClass, PacketRecord, Phase, QuicPath, RequestRecord, Side, SocketRecord,
-    SocketSample, TcpInfo, Way,
+    Beginning, BodyArrivals, Direction, ExchangeRecord, Extent, Fate, FrameFacts, FrameLayer,
+    FrameRecord, Gap, Outcome, PacketClass, PacketRecord, Phase, QuicPath, RequestRecord, Side,
+    SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -107,6 +107,15 @@ prop_compose! {
             opened_connection: numbers.2,
             request_body_bytes: counts[1],
             response_body_bytes: counts[2],
+            arrivals: BodyArrivals {
+                count: wide.1,
+                first: time(1),
+                last: time(2),
+                longest_gap: time(3).map(|from| Gap {
+                    from,
+                    length: Duration::from_nanos(times[1]),
+                }),
+            },
             outcome,
             error,
         }

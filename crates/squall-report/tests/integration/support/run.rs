@@ -10,8 +10,8 @@ use squall_base::plan::{
     Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
-    Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    BodyArrivals, Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness,
+    MachineHealth, Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use squall_report::TrialPoints;
@@ -214,6 +214,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         station_exits: Vec::new(),
         files: Vec::new(),
         pages: None,
+        gaps: None,
         connections_opened: match trial.variant.first_hop().connections {
             Connections::OnDemand { .. } => 87 + trial.repetition,
             Connections::Fixed(count) => count,
@@ -319,6 +320,7 @@ fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: &Load) -> 
         opened_connection: false,
         request_body_bytes: 1024,
         response_body_bytes: 1024,
+        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
         error: None,
     }

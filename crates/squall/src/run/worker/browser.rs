@@ -49,6 +49,7 @@ pub(super) fn pages(told: &[PageLine], rows: &mut [RequestRecord], count: u64) -
 
 #[cfg(test)]
 mod tests {
+    use squall_base::record::BodyArrivals;
     use squall_base::{Duration, Time};
 
     use super::*;
@@ -76,6 +77,7 @@ mod tests {
             opened_connection: false,
             request_body_bytes: 0,
             response_body_bytes: 0,
+            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
             error: None,
         }

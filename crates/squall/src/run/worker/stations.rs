@@ -8,11 +8,14 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Hop, Implementation, LoadKind, Side, Station, Trial, Variant};
-use squall_base::record::{HopRecord, PageRecord, SideCounts, StationExit, StationRecord};
+use squall_base::record::{
+    GapFigures, HopRecord, PageRecord, SideCounts, StationExit, StationRecord,
+};
 use squall_base::{Duration, Time};
 use squall_linux::clock;
 use squall_linux::link_thread::LinkBeginning;
 use squall_linux::scheduling::Scheduling;
+use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_stations::client::{Client, ClientReport, ClientSinks, Spin, StartBarrier};
 use squall_stations::proxy::{Proxy, ProxyReport};
@@ -40,6 +43,8 @@ pub(super) struct PathReport {
     pub(super) connections_opened: Option<u32>,
     /// The outcome of the pages, for a load of pages.
     pub(super) pages: Option<PageRecord>,
+    /// The gaps that our own client saw in streamed responses, if there were any.
+    pub(super) gaps: Option<GapFigures>,
     pub(super) hops: Vec<HopRecord>,
     pub(super) stations: Vec<StationRecord>,
     /// Congestion controls of the sockets on both sides of each link, as the kernel reports them, by hop.
@@ -479,6 +484,7 @@ fn conclude(
     }
     let client = client?;
     let connections_opened = client.own.as_ref().map(|own| own.connections_opened);
+    let gaps = client.own.as_ref().and_then(|own| gap_figures(&own.gaps));
     if let Some(own) = client.own {
         path.add(0, StationCounts::of_client(own));
     }
@@ -508,6 +514,7 @@ fn conclude(
         requests: client.requests,
         connections_opened,
         pages: client.pages,
+        gaps,
         client_spin: client.spin.time,
         stations: variant
             .stations
@@ -521,5 +528,22 @@ fn conclude(
         machine_errors: path.machine_errors,
         station_exits,
         faults,
+    })
+}
+
+/// The figures of all gaps; `None` if there were none.
+fn gap_figures(gaps: &DurationHistogram) -> Option<GapFigures> {
+    let whole = gaps.lateness();
+    (whole.count > 0).then(|| GapFigures {
+        count: whole.count,
+        mean: gaps.mean(),
+        p25: gaps.quantile(0.25),
+        p50: whole.p50,
+        p75: gaps.quantile(0.75),
+        p90: gaps.quantile(0.9),
+        p95: gaps.quantile(0.95),
+        p99: whole.p99,
+        p999: whole.p999,
+        max: whole.max,
     })
 }

@@ -68,6 +68,7 @@ pub(super) fn run(
         requests: results.path.requests,
         connections_opened: connections_opened(&results.path),
         pages: results.path.pages,
+        gaps: results.path.gaps,
         hops: results.path.hops,
         stations: results.path.stations,
         station_exits: results.path.station_exits,
