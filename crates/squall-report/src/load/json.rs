@@ -68,8 +68,10 @@ pub struct RequestsJson {
     pub failed: u64,
     /// Given up at the end of the load.
     pub unfinished: u64,
-    /// Requests of the warm-up, which no other number includes.
+    /// Requests of the warm-up, which no other number but `retried` includes.
     pub warmup: u64,
+    /// How often a request was sent again that the server had not processed.
+    pub retried: u64,
 }
 
 /// Rates, and the totals of body bytes.
@@ -283,6 +285,7 @@ impl LoadJson {
                 failed: totals.failed(),
                 unfinished: totals.censored(),
                 warmup: totals.warmup(),
+                retried: load.counts.retried,
             },
             rates: RatesJson::of(load),
             outcomes: Outcome::ALL
@@ -509,6 +512,17 @@ mod tests {
         assert_eq!(pages["page_time_ns"]["max"], 59_000_000);
         assert!(pages["page_time_ns"]["p90"].is_u64() && pages["page_time_ns"]["p95"].is_null());
         assert!(pages["page_time_of_all_ns"]["p90"]["exact"].is_u64());
+    }
+
+    #[test]
+    fn requests_that_were_sent_again_are_counted() {
+        let mut sample = samples::one();
+        sample.counts.retried = 7;
+        let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
+        assert_eq!(json["requests"]["retried"], 7);
+        let lines = crate::load::counts(&sample.counts);
+        let line = "retried 7 requests, which the server had not processed";
+        assert!(lines.iter().any(|found| found == line), "{lines:?}");
     }
 
     #[test]
