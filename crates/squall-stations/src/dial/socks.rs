@@ -295,7 +295,7 @@ mod tests {
         let answers = [&[5, 2, 1, 0][..], OPENED, b"more"].concat();
         for piece in [1, 3, answers.len()] {
             let mut tunnel = tunnel(SocksLogin::new(b"me", b"secret"));
-            let (mut said, mut passed) = (sent(&mut tunnel), Vec::new());
+            let (mut said, mut passed) = (sent(&mut tunnel), Vec::<u8>::new());
             for bytes in answers.chunks(piece) {
                 if passed.is_empty() {
                     passed.extend(tunnel.receive(bytes).unwrap().unwrap_or_default());
@@ -318,9 +318,9 @@ mod tests {
     fn addresses_are_sent_in_their_own_kind() {
         let encoded = |text: &str| SocksDestination::of_address(text.parse().unwrap()).encoded;
         assert_eq!(encoded("10.0.0.1:80"), [1, 10, 0, 0, 1, 0, 80]);
-        let mut v6 = vec![4];
-        v6.extend([0; 15]);
-        v6.extend([1, 0x1f, 0x90]);
+        let mut v6 = vec![4_u8];
+        v6.extend([0_u8; 15]);
+        v6.extend([1_u8, 0x1f, 0x90]);
         assert_eq!(encoded("[::1]:8080"), v6);
     }
 
@@ -358,7 +358,7 @@ mod tests {
         let said = answered(&[5, 0, 0, 9]).unwrap_err();
         assert!(said.contains("unknown kind 9"), "{said}");
         for (answer, said) in [
-            (&[5, 0xff][..], "wants a user name and a password"),
+            (&[5_u8, 0xff][..], "wants a user name and a password"),
             (&[5, 2], "method 2, which it was not offered"),
             (
                 b"HTTP/1.1 400",
