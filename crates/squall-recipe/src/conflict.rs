@@ -4,7 +4,7 @@
 //! for recipes. `settings` exports both for the command line.
 
 use squall_base::Bytes;
-use squall_base::plan::{Protocol, SideSettings, TlsVersion, Version, WindowUpdates};
+use squall_base::plan::{Protocol, SideSettings, TlsGroup, TlsVersion, Version, WindowUpdates};
 use thiserror::Error;
 
 /// Settings that are each valid but contradict each other.
@@ -23,6 +23,14 @@ pub enum Conflict {
     OldTlsInQuic {
         /// The newest that is allowed.
         max: TlsVersion,
+    },
+    /// Groups that only TLS 1.3 has, without TLS 1.3: no key exchange is left.
+    #[error("TLS {max} at most with the groups {groups} alone, which only TLS 1.3 has")]
+    GroupsOfNewerTls {
+        /// The newest version that is allowed.
+        max: TlsVersion,
+        /// The groups, with colons between them.
+        groups: String,
     },
     /// Window updates that are never sent, because the window is used up before one is due.
     #[error("window updates every {every} with a window of {window}")]
@@ -47,6 +55,15 @@ pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict
     if protocol.is_secure() && min > max {
         return Err(Conflict::TlsVersions { min, max });
     }
+    let groups = settings.tls.groups.as_deref().unwrap_or(&TlsGroup::ALL);
+    if protocol.is_secure()
+        && max < TlsVersion::Tls13
+        && groups.iter().all(|group| group.needs_tls13())
+    {
+        let names: Vec<&str> = groups.iter().map(|group| group.name()).collect();
+        let groups = names.join(":");
+        return Err(Conflict::GroupsOfNewerTls { max, groups });
+    }
     let http2 = &settings.http2;
     let window = http2.stream_window.min(http2.connection_window);
     match http2.window_updates {
@@ -63,6 +80,9 @@ impl Conflict {
         match self {
             Conflict::TlsVersions { .. } => "a `min_version` that is no newer than `max_version`",
             Conflict::OldTlsInQuic { .. } => "`max_version` \"1.3\", which QUIC needs",
+            Conflict::GroupsOfNewerTls { .. } => {
+                "another group besides, such as X25519, or `max_version` \"1.3\""
+            }
             Conflict::UpdatesBeyondWindow { .. } => {
                 "updates that are due before the window of a stream or connection is used up"
             }
@@ -72,7 +92,9 @@ impl Conflict {
     /// The table that the settings are in.
     pub(crate) fn table(&self) -> &'static str {
         match self {
-            Conflict::TlsVersions { .. } | Conflict::OldTlsInQuic { .. } => "tls",
+            Conflict::TlsVersions { .. }
+            | Conflict::OldTlsInQuic { .. }
+            | Conflict::GroupsOfNewerTls { .. } => "tls",
             Conflict::UpdatesBeyondWindow { .. } => "http2",
         }
     }

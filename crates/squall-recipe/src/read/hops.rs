@@ -215,6 +215,7 @@ fn ends(layout: &Layout, station_mode: StationMode) -> Vec<[HopEnd; 2]> {
             protocol,
             side,
             across_link,
+            is_proxy: station_index > 0 && station_index + 1 < layout.stations.len(),
             applier: match (station_mode, &layout.stations[station_index].runs) {
                 (StationMode::Embedded, _) | (_, Implementation::Embedded) => Applier::Embedded,
                 (StationMode::Real, Implementation::Program { .. } | Implementation::Own(_)) => {

@@ -106,6 +106,7 @@ pub(crate) fn settings(
         protocol: *protocol,
         side,
         across_link: true,
+        is_proxy: false,
         applier: effect::Applier::Embedded,
     };
     let ends: Vec<_> = protocols.iter().map(end).collect();

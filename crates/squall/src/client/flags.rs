@@ -81,7 +81,8 @@ pub(crate) struct ConnectionFlags {
     /// Connect to this address instead of the URL's: `IP:PORT` or `NAME:PORT`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect_to: Option<String>,
-    /// Reach servers through this HTTP proxy, which opens a tunnel (CONNECT): `http://HOST:PORT`; not for HTTP/3
+    /// Reach servers through this proxy: `http://HOST:PORT` opens a tunnel (CONNECT), `socks5://USER:PASSWORD@HOST:PORT`
+    /// is SOCKS5, and `socks5h://...` also resolves the servers' names; not for HTTP/3
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Connect to this UNIX socket instead of the URL's address; not for HTTP/3
@@ -93,6 +94,10 @@ pub(crate) struct ConnectionFlags {
     /// Use IPv6 addresses only
     #[arg(short = '6', long, conflicts_with = "ipv4")]
     pub(crate) ipv6: bool,
+    /// Send a request again that the server has not processed, as its GOAWAY or a refused stream says, up to ten times
+    /// each; for HTTP/2 and HTTP/3 [default: it has failed]
+    #[arg(long)]
+    pub(crate) retry_unprocessed: bool,
     /// Append TLS secrets to this file in NSS format (SSLKEYLOGFILE)
     #[arg(long, value_name = "FILE")]
     pub(crate) key_log: Option<std::path::PathBuf>,

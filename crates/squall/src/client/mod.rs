@@ -7,6 +7,7 @@ mod flags;
 mod form;
 mod payload;
 mod pool;
+mod proxy_url;
 mod reach;
 mod request;
 mod settings;

@@ -15,6 +15,7 @@ use squall_linux::{clock, tls_session};
 use squall_stations::client::{Route, Target};
 
 use super::flags::ConnectionFlags;
+use super::proxy_url::ProxyUrl;
 use super::reach::{AddressBook, ProbeTransport};
 use crate::outcome::BadInput;
 use squall_http::values::alt_svc::Alternative;
@@ -161,27 +162,6 @@ fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
         })
 }
 
-/// Parses the URL of a proxy.
-fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
-    let url = HttpUrl::parse(text).ok();
-    let is_proxy = |url: &HttpUrl| url.scheme == Scheme::Http && url.target == "/";
-    url.filter(is_proxy).ok_or_else(|| {
-        BadInput::new(format!(
-            "--proxy {}: expected http://HOST:PORT, without a name or password",
-            excerpt(text)
-        ))
-    })
-}
-
-/// A host and a port as in the authority of a URL.
-fn host_with_port((host, port): (&str, u16)) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
-}
-
 impl TlsCredentials {
     /// The address to connect to, and what TLS offers there.
     pub(crate) fn target(
@@ -201,7 +181,7 @@ impl TlsCredentials {
             quic: None,
             route: Route::Direct,
         };
-        let proxy = flags.proxy.as_deref().map(proxy).transpose()?;
+        let proxy = flags.proxy.as_deref().map(ProxyUrl::parse).transpose()?;
         if protocol == Protocol::H3 {
             if flags.lacks_udp() {
                 let said = "--proxy and --unix-socket carry no UDP, which HTTP/3 needs: give --http 1.1 or 2";
@@ -220,11 +200,11 @@ impl TlsCredentials {
         if let Some(path) = &flags.unix_socket {
             target.route = Route::UnixSocket(path.clone());
         } else {
-            if proxy.is_some() {
-                target.route = Route::Tunnel(host_with_port(destination));
+            let mut next = destination;
+            if let Some(proxy) = &proxy {
+                target.route = proxy.route(destination, family, address_book)?;
+                next = proxy.address();
             }
-            let next = proxy.as_ref().map(|url| (url.host.as_str(), url.port));
-            let next = next.unwrap_or(destination);
             target.address = address_book.address(next, family, ProbeTransport::Tcp)?;
         }
         if protocol.is_secure() {
@@ -307,24 +287,6 @@ mod tests {
         ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn proxy_is_a_server_of_http_alone() {
-        let url = proxy("http://cache:3128").unwrap();
-        assert_eq!((url.host.as_str(), url.port), ("cache", 3_128));
-        for bad in [
-            "https://cache:3128",
-            "http://a:b@cache",
-            "http://cache/x",
-            "socks5://cache",
-            "",
-        ] {
-            let said = proxy(bad).expect_err("it is no proxy").to_string();
-            assert!(said.contains("expected http://HOST:PORT"), "{said}");
-        }
-        assert_eq!(host_with_port(("::1", 443)), "[::1]:443");
-        assert_eq!(host_with_port(("server", 443)), "server:443");
     }
 
     #[test]

@@ -315,6 +315,7 @@ impl Upstreams {
             connect_to: None,
             proxy: None,
             unix_socket: None,
+            retry_unprocessed: false,
             key_log: None,
         }
     }
@@ -358,6 +359,12 @@ impl Settings {
         let like = self.like.and_then(|like| like.presets().back);
         let preset = like.or(self.back_preset.as_deref());
         let sets = ("--back-set", &self.back_sets[..]);
-        side_settings(preset, sets, Side::Client, &[protocol])
+        let back = side_settings(preset, sets, Side::Client, &[protocol])?;
+        if back.http2.retry_unprocessed || back.http3.retry_unprocessed {
+            let said = "--back-set: `retry_unprocessed` is for clients: a proxy always sends requests again that were \
+                        not processed";
+            return Err(BadInput::new(said));
+        }
+        Ok(back)
     }
 }

@@ -59,6 +59,7 @@ mod loads_targets;
 mod loads_uploads;
 mod lossy_link;
 mod observed;
+mod old_http;
 mod paths;
 mod programs;
 mod protocols;
