@@ -253,7 +253,7 @@ fn answer_of(response: Result<Response, MessageError>, source: Option<Source>) -
 fn echo_answer() -> Answer {
     let fields = [text_type("application/octet-stream")];
     let source = Source::Echo {
-        pieces: std::collections::VecDeque::new(),
+        waiting: std::collections::VecDeque::new(),
         has_ended: false,
     };
     let body = Body::Streamed { length: None };
