@@ -5,6 +5,8 @@
 //! `query` parses queries, `access` is the access log.
 
 mod access;
+#[cfg(test)]
+mod closed_windows;
 mod exchanges;
 mod page;
 mod query;
