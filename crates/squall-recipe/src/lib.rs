@@ -37,6 +37,7 @@ mod bundled;
 mod conflict;
 mod error;
 mod files;
+pub mod limits;
 mod path;
 mod presets;
 mod problems;

@@ -11,12 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use squall_base::Bytes;
 use squall_base::plan::Plan;
 use squall_base::record::TrialRecord;
 
+use crate::bounded::read_at_most;
 use crate::checksum::{is_seal_broken, seal};
 use crate::private::create_private;
 use crate::{READABLE_SCHEMAS, RecordError, SCHEMA};
+
+/// The largest JSON file that is read. A plan with the bodies of a recording is the largest one that squall writes.
+const MAX_JSON: Bytes = Bytes::new(1 << 30);
 
 /// The field that every version of plan.json and trial.json has.
 #[derive(Deserialize)]
@@ -171,7 +176,7 @@ pub(crate) fn read_schema(path: &Path) -> Result<u32, RecordError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
-    fs::read(path).map_err(|source| RecordError::Read {
+    read_at_most(path, MAX_JSON).map_err(|source| RecordError::Read {
         path: path.into(),
         source,
     })

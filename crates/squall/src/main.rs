@@ -15,6 +15,7 @@ mod explain;
 mod import;
 mod interrupt;
 mod key_log;
+mod limits;
 mod link;
 mod load;
 mod outcome;

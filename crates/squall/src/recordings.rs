@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -17,8 +18,10 @@ use squall_record::import::{
     HarOptions, Import, ImportError, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets,
 };
+use squall_record::{read_all, read_at_most};
 
 use crate::client::file_length;
+use crate::limits;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 
@@ -31,12 +34,8 @@ pub(crate) fn read_script(path: &Path) -> Result<Script> {
 /// Reads vegeta targets or a list of URLs; `-` is stdin. What cannot be sent is printed on stderr.
 pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
     let bytes = match path.to_str() {
-        Some("-") => {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
-                .context("cannot read the targets from stdin")?;
-            bytes
-        }
+        Some("-") => read_all(std::io::stdin(), limits::RECORDING)
+            .context("cannot read the targets from stdin")?,
         _ => read(path)?,
     };
     let imported = targets(&bytes).map_err(|error| in_file(path, &error))?;
@@ -53,7 +52,7 @@ pub(crate) fn read_page(path: &Path) -> Result<Vec<PageRequest>> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    std::fs::read(path)
+    read_at_most(path, limits::RECORDING)
         .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
 }
 
@@ -135,7 +134,7 @@ impl SiblingFiles {
         let copied = match &self.folder {
             Some(folder) => {
                 let from = self.find(folder, path);
-                file_length(&from).and_then(|_| std::fs::copy(&from, to).map(|_| ()))
+                copy_at_most(&from, to, limits::BODY)
             }
             None => std::fs::write(to, self.bytes(path).map_err(BadInput::new)?),
         };
@@ -153,7 +152,7 @@ impl SiblingFiles {
             return found.ok_or_else(|| "it is not compiled in".to_owned());
         };
         let file = self.find(folder, path);
-        let content = file_length(&file).and_then(|_| std::fs::read(&file));
+        let content = file_length(&file).and_then(|_| read_at_most(&file, limits::RECORDING));
         content.map_err(|error| match bundled_file(path) {
             Some(_) => format!(
                 "cannot read it: {error}; it comes with squall: `squall recipes {path} > {path}`"
@@ -185,6 +184,15 @@ impl SiblingFiles {
         self.omitted.borrow_mut().extend(said);
         Ok(imported.content)
     }
+}
+
+/// Copies a regular file of at most `limit` bytes. A sparse file of terabytes would fill the disk with zeros.
+fn copy_at_most(from: &Path, to: &Path, limit: Bytes) -> io::Result<()> {
+    if file_length(from)? > limit.get() {
+        let said = format!("it has more than {limit}, the most that is copied into a run");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, said));
+    }
+    std::fs::copy(from, to).map(drop)
 }
 
 /// The file at a path of a recipe in `folder`, if it is outside of that folder; symbolic links are followed. What cannot be
@@ -264,6 +272,22 @@ impl Files for SiblingFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sparse_files_are_neither_copied_nor_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("big.har");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 41).unwrap();
+        let files = SiblingFiles::recipe(&folder.path().join("recipe.toml"));
+        let error = files.copy("big.har", &folder.path().join("copy"));
+        let said = format!("{:#}", error.unwrap_err());
+        assert!(said.contains("more than 1GiB"), "{said}");
+        assert!(!folder.path().join("copy").exists());
+        let said = files.bytes("big.har").unwrap_err();
+        assert!(said.contains("more than 512MiB"), "{said}");
+        assert!(read_page(&path).is_err() && read_script(&path).is_err());
+    }
 
     #[test]
     fn recording_format_follows_from_the_file_extension() {

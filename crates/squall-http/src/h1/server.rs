@@ -405,6 +405,16 @@ impl StreamIo for Server {
         }
     }
 
+    fn body_waiting(&self, stream: StreamId) -> usize {
+        let request = self
+            .place(stream)
+            .and_then(|index| self.requests.get(index));
+        match request.map(|request| &request.response_state) {
+            Some(ResponseState::Sending(message)) => message.buffered_bytes(),
+            _ => 0,
+        }
+    }
+
     /// Bytes beyond the announced length are never taken.
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.message_mut(stream)
@@ -505,6 +515,20 @@ impl Engine for Server {
             self.sent += n as u64;
         }
         self.settle(inbox);
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        let of = |request: &PendingRequest| {
+            let message = match &request.response_state {
+                ResponseState::Sending(message) => message.buffered_bytes(),
+                ResponseState::Awaited
+                | ResponseState::Queued { .. }
+                | ResponseState::Refusal(_) => 0,
+            };
+            request.interim.pending().len() + message
+        };
+        let head = usize::try_from(self.head.len()).unwrap_or(usize::MAX);
+        self.requests.iter().map(of).sum::<usize>() + head
     }
 
     /// After a request was rejected, it stays open until the error response

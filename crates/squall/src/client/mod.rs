@@ -5,6 +5,7 @@
 mod advice;
 mod flags;
 mod form;
+pub(crate) mod numbers;
 mod payload;
 mod pool;
 mod proxy_url;

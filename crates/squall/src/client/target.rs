@@ -12,11 +12,13 @@ use squall_base::plan::{Protocol, SideSettings};
 use squall_base::text::excerpt;
 use squall_http::{Scheme, h3, tls};
 use squall_linux::{clock, tls_session};
+use squall_record::read_at_most;
 use squall_stations::client::{Route, Target};
 
 use super::flags::ConnectionFlags;
 use super::proxy_url::ProxyUrl;
 use super::reach::{AddressBook, ProbeTransport};
+use crate::limits;
 use crate::outcome::BadInput;
 use squall_http::values::alt_svc::Alternative;
 
@@ -221,7 +223,7 @@ impl TlsCredentials {
     /// Reads the certificates that the flags name.
     pub(super) fn of(flags: &ConnectionFlags) -> Result<TlsCredentials, BadInput> {
         let read = |path: &Path| {
-            std::fs::read(path)
+            read_at_most(path, limits::CERTIFICATES)
                 .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
         };
         let trust = match (&flags.cacert, flags.insecure) {

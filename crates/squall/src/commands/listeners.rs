@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_http::tls;
+use squall_record::read_at_most;
 use squall_stations::server::{Listener, ListenerProtocol};
 
 use crate::environment::certificate_validity;
+use crate::limits;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 
@@ -139,7 +141,7 @@ impl Certificate {
     fn identity(&self) -> Result<tls::Identity> {
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             let read = |path: &PathBuf| {
-                std::fs::read(path).map_err(|error| {
+                read_at_most(path, limits::CERTIFICATES).map_err(|error| {
                     BadInput::new(format!("cannot read {}: {error}", path.display()))
                 })
             };

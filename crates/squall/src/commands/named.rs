@@ -3,15 +3,15 @@
 //! Nothing is checked beyond that: squall-recipe reads recipes, squall-record reads folders. Used by the commands here,
 //! `run` and `explain`.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use squall_base::plan::Plan;
 use squall_base::text::without_bom;
 use squall_recipe::bundled;
-use squall_record::{RunFolder, TrialFolder, read_plan};
+use squall_record::{RunFolder, TrialFolder, read_plan, read_text_at_most};
 
+use crate::limits;
 use crate::outcome::BadInput;
 use crate::recordings::SiblingFiles;
 
@@ -25,7 +25,7 @@ pub(crate) struct RecipeText {
 /// Finds a recipe. A path (with a `/` or ending in `.toml`) is read; a name is looked up in ./recipes/, then among the
 /// bundled recipes.
 pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
-    let read = |path: &Path| match fs::read_to_string(path) {
+    let read = |path: &Path| match read_text_at_most(path, limits::SETTINGS) {
         Ok(text) => Ok(RecipeText {
             name: path.display().to_string(),
             text: without_bom(&text).to_owned(),
@@ -89,6 +89,8 @@ pub(crate) fn complete_trials(folder: &RunFolder, purpose: &str) -> Result<Vec<T
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -19,8 +19,8 @@ use squall_stations::server::Listener;
 use super::listeners::{Certificate, Listeners, random_seed};
 use super::serve::{access_log, print_counts};
 use crate::client::{
-    AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, pool_orders,
-    side_settings,
+    AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, numbers,
+    pool_orders, side_settings,
 };
 use crate::key_log::KeyLog;
 use crate::outcome::{BadInput, CommandOutcome};
@@ -67,7 +67,7 @@ struct Upstreams {
     #[arg(long, value_name = "HOW", value_enum)]
     balance: Option<Balancing>,
     /// Maximum connections to each upstream [default: 256 for HTTP/1.1, 8 for HTTP/2 and HTTP/3]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::connections)]
     connections: Option<u32>,
     /// Keep exactly --connections to each upstream [default: open one only if a request finds none free]
     #[arg(long, requires = "connections")]
@@ -78,7 +78,7 @@ struct Upstreams {
     )]
     warm: Option<WarmCount>,
     /// Maximum concurrent requests per HTTP/2 or HTTP/3 connection
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::streams)]
     streams: Option<u32>,
     /// How to choose among an upstream's connections that can take a request (docs/RECIPES.md) [default: last_used;
     /// turns with --fixed]

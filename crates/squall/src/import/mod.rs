@@ -7,15 +7,15 @@ mod packets;
 mod pcap;
 mod requests;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use squall_base::plan::Script;
 use squall_base::plan::message::has_credentials;
 use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
-use squall_record::write_private;
+use squall_record::{read_all, read_at_most, write_private};
 
+use crate::limits;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
 
@@ -112,13 +112,11 @@ fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    let mut bytes = Vec::new();
     let read = match path.to_str() {
-        Some("-") => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
-        _ => std::fs::read(path).map(|content| bytes = content),
+        Some("-") => read_all(std::io::stdin(), limits::RECORDING),
+        _ => read_at_most(path, limits::RECORDING),
     };
-    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
-    Ok(bytes)
+    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -21,10 +21,12 @@ use squall_observe::{
     ReorderBuffer, Secrets, Transport,
 };
 use squall_record::capture::{CaptureEntry, CaptureNotes, CaptureReader};
-use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, write_json};
+use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, read_at_most, write_json};
 
 use super::packets::PacketTable;
 use super::requests::{NumberedExchanges, number_requests};
+use crate::client::file_length;
+use crate::limits;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
 
@@ -101,7 +103,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let mut observer = Observer::new(Checksums::Ignored, Secrets::Complete);
     let mut rows = Observations::default();
     for path in &arguments.key_log {
-        let text = fs::read(path)
+        let text = read_at_most(path, limits::KEY_LOG)
             .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
         if observer.add_keys(&String::from_utf8_lossy(&text), &mut rows) == 0 {
             eprint(format_args!("{} has no secrets of TLS\n", path.display()));
@@ -190,7 +192,9 @@ fn read(
 ) -> Result<(bool, CaptureNotes), BadInput> {
     let wrong =
         |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
-    let file = File::open(path)
+    // It is read several times, and opening a pipe would wait for a writer.
+    let file = file_length(path)
+        .and_then(|_| File::open(path))
         .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
     let mut capture = CaptureReader::new(BufReader::new(file)).map_err(|error| wrong(&error))?;
     while let Some(entry) = capture.next_entry().map_err(|error| wrong(&error))? {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use squall_base::plan::Spacing;
-use squall_base::{Duration, Rate};
+use squall_base::{Duration, ParseQuantityError, Rate};
+use squall_recipe::limits::{MAX_PER_SECOND, MAX_SPIN};
 
 pub(super) use crate::client::Http;
 
@@ -24,8 +25,32 @@ impl FromStr for RateFlag {
         } else {
             format!("{text}/s")
         };
-        let said = |error| format!("{error}; a bare number is a rate per second");
-        whole.parse().map(RateFlag).map_err(said)
+        let said =
+            |error: ParseQuantityError| format!("{error}; a bare number is a rate per second");
+        let rate: Rate = whole.parse().map_err(said)?;
+        check_rate(rate)?;
+        Ok(RateFlag(rate))
+    }
+}
+
+/// Refuses a rate that no client can send.
+pub(super) fn check_rate(rate: Rate) -> Result<(), String> {
+    if rate.per_second() <= MAX_PER_SECOND {
+        return Ok(());
+    }
+    Err(format!(
+        "{rate} is out of range: expected at most {MAX_PER_SECOND}/s, which is more than one machine can send"
+    ))
+}
+
+/// Parses the time to spin before a request.
+pub(super) fn spin_time(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(time) if time <= MAX_SPIN => Ok(time),
+        Ok(_) => Err(format!(
+            "expected at most {MAX_SPIN}: a client that spins for longer does nothing else"
+        )),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -109,5 +134,17 @@ mod tests {
         for bad in ["", "fast", "0", "-1", "1/h/s"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn rates_and_times_beyond_the_limits_of_recipes_are_refused() {
+        assert!("1000000".parse::<RateFlag>().is_ok());
+        for text in ["1000001", "1000000000/s", "60000060/min"] {
+            let said = text.parse::<RateFlag>().unwrap_err();
+            assert!(said.contains("at most 1000000/s"), "{said}");
+        }
+        assert_eq!(spin_time("10ms"), Ok(MAX_SPIN));
+        let said = spin_time("11ms").unwrap_err();
+        assert!(said.contains("at most 10ms"), "{said}");
     }
 }
