@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::{Condition, LARGE_BODY_BYTES, PerDirection, Variant};
+use squall_base::Bytes;
+use squall_base::plan::{
+    Condition, LARGE_BODY_BYTES, PerDirection, RequestTemplate, ResponseTemplate, Variant,
+};
 use squall_base::record::Direction;
 use squall_link::settings::Capacity;
 use squall_link::trace::Trace;
@@ -35,8 +38,8 @@ impl FastPath {
         ("off", FastPath::Off),
     ];
 
-    /// For each link of the variant's path, whether it takes the fast path. `bodies` has the size of the largest request and
-    /// of the response.
+    /// For each link of the variant's path, whether it takes the fast path. `bodies` is from
+    /// `largest_bodies`.
     pub(crate) fn of_links(
         self,
         variant: &Variant,
@@ -50,6 +53,29 @@ impl FastPath {
         };
         (0..variant.links()).map(of_link).collect()
     }
+}
+
+/// The size of a load's largest bodies: those of requests, and of responses as they are planned or as a target asks squall's own
+/// server for them (`/?size=1MB`).
+pub(crate) fn largest_bodies(
+    requests: &[RequestTemplate],
+    response: &ResponseTemplate,
+) -> PerDirection<u64> {
+    let sent = requests.iter().map(|request| request.body.content_bytes());
+    let asked_for = requests
+        .iter()
+        .filter_map(|request| size_in(&request.target));
+    PerDirection {
+        up: sent.max().unwrap_or(0),
+        down: asked_for.fold(response.body.get(), u64::max),
+    }
+}
+
+/// The size that a target asks for.
+fn size_in(target: &str) -> Option<u64> {
+    let (_, query) = target.split_once('?')?;
+    let size = query.split('&').find_map(|it| it.strip_prefix("size="))?;
+    size.parse::<Bytes>().ok().map(Bytes::get)
 }
 
 /// Whether large bodies travel in a direction that may be faster than packet by packet.
@@ -82,6 +108,14 @@ fn may_be_faster(settings: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_may_ask_for_large_responses() {
+        assert_eq!(size_in("/?delay=1s&size=1MB"), Some(1_000_000));
+        for target in ["/", "/size=1MB", "/?sized=1MB", "/?size=large"] {
+            assert_eq!(size_in(target), None, "{target}");
+        }
+    }
 
     #[test]
     fn only_what_may_exceed_packet_by_packet_is_fast() {

@@ -6,14 +6,14 @@
 use std::num::NonZeroU32;
 
 use squall_base::plan::{
-    Condition, Load, Measure, PerDirection, Plan, Primary, RecipeFile, RequestTemplate,
-    ResponseTemplate, Trial, Variant,
+    Condition, Load, Measure, Plan, Primary, RecipeFile, RequestTemplate, ResponseTemplate, Trial,
+    Variant,
 };
 use squall_base::splitmix::splitmix64;
 use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
-use crate::fast::FastPath;
+use crate::fast::{FastPath, largest_bodies};
 use crate::words::{did_you_mean, listed};
 
 /// The most trials of a run: their folders are numbered with four digits.
@@ -219,12 +219,7 @@ impl Recipe {
             body: profile.response_body.unwrap_or(self.response.body),
             ..self.response
         };
-        let requests = self.requests(profile);
-        let sizes = requests.iter().map(|request| request.body.content_bytes());
-        let bodies = PerDirection {
-            up: sizes.max().unwrap_or(0),
-            down: response.body.get(),
-        };
+        let bodies = largest_bodies(&self.requests(profile), &response);
         let mut trials = Vec::new();
         for repetition in 0..profile.primary_repetitions {
             for (condition_index, condition) in (0_u32..).zip(&profile.conditions) {

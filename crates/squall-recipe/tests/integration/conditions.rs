@@ -215,6 +215,8 @@ fn large_bodies_without_a_rate_take_the_fast_path_in_every_variant() {
     assert_eq!(fast("delay = \"16500us\"", DOWNLOAD), both(true));
     assert_eq!(fast("delay = \"16500us\"", UPLOAD), both(true));
     assert_eq!(fast("link = \"rate 1gbit\"", DOWNLOAD), both(true));
+    let asked = "[request]\ntarget = \"/?size=1MB\"\n";
+    assert_eq!(fast("delay = \"16500us\"", asked), both(true));
     let small = "[response]\nbody = \"255KiB\"\n";
     assert_eq!(fast("delay = \"16500us\"", small), both(false));
     assert_eq!(fast("link = \"rate 500mbit\"", DOWNLOAD), both(false));
