@@ -323,7 +323,7 @@ fn incomplete(condition: &ConditionSummary, comparison: &Comparison) -> String {
         cells.filter(|cell| names.contains(&&cell.variant))
     };
     let pairs = comparison.pairs.len();
-    if cells().all(|cell| cell.valid_trials().count() == pairs) {
+    if cells().all(|cell| cell.evidence().len() == pairs) {
         return String::new();
     }
     let trials = cells().flat_map(|cell| &cell.trials);

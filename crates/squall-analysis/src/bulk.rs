@@ -4,7 +4,7 @@
 //! [`delivery_counters`] chooses one trial of each cell, and a [`DeliveryCounter`] takes in its packets, in constant memory.
 //! Nothing here says why a link was idle: `causes` and `findings` do. squall-report draws the result.
 
-use squall_base::plan::Condition;
+use squall_base::plan::{Condition, LARGE_BODY_BYTES};
 use squall_base::projection;
 use squall_base::record::{Direction, PacketRecord, Phase, RequestRecord, TrialRecord};
 use squall_base::{Duration, Time};
@@ -13,9 +13,6 @@ use crate::cell::CellSummary;
 use crate::quantile::Quantile;
 use crate::summary::ConditionSummary;
 use crate::trial::TrialStats;
-
-/// Bodies are large from this mean on: they take several round trips even without slow start.
-const LARGE_BODY_BYTES: u64 = 256 << 10;
 
 /// The most intervals: about two pixels for each in a small graph.
 const INTERVALS_AT_MOST: u64 = 150;

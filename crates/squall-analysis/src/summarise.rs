@@ -105,6 +105,7 @@ fn facts(trials: &[TrialStats]) -> RunEnvironment {
     };
     RunEnvironment {
         started_unix_ns: trials.iter().map(|trial| trial.started_unix_ns).min(),
+        fast_trials: trials.iter().filter(|it| it.fast.contains(&true)).count() as u64,
         kernels: distinct(&mut trials.iter().map(|trial| &trial.kernel)),
         congestion_controls: distinct(
             &mut trials

@@ -49,6 +49,9 @@ pub struct RunEnvironment {
     pub congestion_controls: Vec<String>,
     /// The seeds of the links.
     pub seeds: Vec<u64>,
+    /// The trials with a link whose devices exchanged super-packets.
+    #[serde(default)]
+    pub fast_trials: u64,
 }
 
 /// The results of a run, as written to summary.json.
@@ -143,7 +146,7 @@ impl RunSummary {
     }
 
     /// Checks `thresholds` for every cell that has trials, against the median over its valid trials of each trial's own
-    /// number. Each trial has one reading per threshold, in the same order. A cell without a valid trial meets no
+    /// number. Each trial has one reading per threshold, in the same order. A cell whose trials are all invalid meets no
     /// threshold.
     pub fn check_thresholds(&mut self, thresholds: &[Threshold], trials: &[TrialReadings]) {
         let cells = self
@@ -157,8 +160,14 @@ impl RunSummary {
                     let trial = trials.iter().find(|trial| trial.folder == stats.folder)?;
                     trial.readings.get(place).copied()
                 };
-                let readings: Vec<Reading> = cell.valid_trials().filter_map(of_trial).collect();
+                let evidence = cell.evidence();
+                let readings: Vec<Reading> = evidence.into_iter().filter_map(of_trial).collect();
                 let checked = threshold.judge(Reading::median(&readings));
+                let limit = if cell.is_limited() {
+                    " (a limit, because the link itself was the bottleneck)"
+                } else {
+                    ""
+                };
                 checked_cells.push(CellThreshold {
                     variant: cell.variant.clone(),
                     condition: cell.condition.clone(),
@@ -166,7 +175,7 @@ impl RunSummary {
                     measured: checked.measured,
                     holds: checked.holds,
                     sentence: format!(
-                        "{} at {}: {}",
+                        "{} at {}: {}{limit}",
                         cell.variant,
                         cell.condition,
                         checked.sentence(threshold)
@@ -242,6 +251,13 @@ pub enum Warning {
         folder: String,
         /// Why.
         reasons: Vec<String>,
+    },
+    /// Trials in which the emulated path itself was the bottleneck, so that their figures are limits.
+    LimitedTrials {
+        /// How many.
+        trials: u64,
+        /// What the first such path carried.
+        reason: String,
     },
     /// Trials that had to be repeated because earlier attempts were disturbed.
     RepeatedTrials {

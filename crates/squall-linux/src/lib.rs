@@ -8,6 +8,7 @@
 
 pub mod awake;
 pub mod bare;
+pub mod busy;
 pub mod clock;
 pub mod counters;
 pub mod cwnd_cap;

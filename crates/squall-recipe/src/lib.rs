@@ -36,6 +36,7 @@
 mod bundled;
 mod conflict;
 mod error;
+mod fast;
 mod files;
 pub mod limits;
 mod path;

@@ -107,7 +107,7 @@ pub(crate) const RESPONSE: Shape = Shape {
 };
 pub(crate) const CONDITIONS: Shape = Shape {
     label: "[conditions]",
-    keys: &["delay", "loss", "link", "schedule", "next_link"],
+    keys: &["delay", "loss", "link", "schedule", "fast", "next_link"],
 };
 /// The conditions of a link behind the first.
 pub(crate) const NEXT_LINK: Shape = Shape {

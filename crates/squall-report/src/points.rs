@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use squall_analysis::figure;
 use squall_base::Duration;
 use squall_base::plan::Condition;
-use squall_base::record::{
-    Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
-};
+use squall_base::record::{Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord};
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
 const DRAWN_AT_MOST: usize = 40_000;
@@ -111,7 +109,7 @@ impl TrialPoints {
             variant: trial.variant.name.clone(),
             condition: trial.condition.clone(),
             repetition: trial.repetition,
-            valid: record.health.validity == Validity::Valid,
+            valid: !record.health.validity.is_invalid(),
             warmup: trial.load.warmup,
             span: trial.load.warmup + trial.load.duration,
             points,

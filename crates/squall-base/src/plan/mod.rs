@@ -38,7 +38,8 @@ pub use path::{
 };
 pub use presets::{Preset, find_preset, presets};
 pub use request::{
-    FileCopy, FormField, FormValue, RecipeFile, RequestBody, RequestTemplate, ResponseTemplate,
+    FileCopy, FormField, FormValue, LARGE_BODY_BYTES, RecipeFile, RequestBody, RequestTemplate,
+    ResponseTemplate,
 };
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
@@ -207,6 +208,10 @@ pub struct Trial {
     /// How often sockets are sampled.
     #[serde(default = "usual_sampling")]
     pub sample_every: Duration,
+    /// For each link of the path, whether its devices exchange super-packets, which the link splits into the packets of
+    /// the wire before it decides anything. A link without an entry, as in plans from before there was a choice, does not.
+    #[serde(default)]
+    pub fast: Vec<bool>,
 }
 
 /// The interval in plans that do not state one: those from before it could be chosen.
@@ -244,6 +249,11 @@ impl Trial {
             0 => self.seed,
             further => splitmix64(self.seed, further as u64),
         }
+    }
+
+    /// Whether the devices of a link, by its place among the links of the path, exchange super-packets.
+    pub fn is_fast(&self, link: usize) -> bool {
+        self.fast.get(link).copied().unwrap_or(false)
     }
 
     /// The delays of the link that the hop of this number crosses, both ways.

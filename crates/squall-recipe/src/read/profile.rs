@@ -242,6 +242,7 @@ fn assemble(
     let profile = Profile {
         name,
         conditions,
+        fast: grid.fast,
         load,
         body: sizes.request,
         response_body: sizes.response,

@@ -121,6 +121,13 @@ fn push_header(page: &mut String, summary: &RunSummary) {
         ("kernel", facts.kernels.join(", ")),
         ("congestion control", facts.congestion_controls.join(", ")),
         ("link seeds", seeds(&facts.seeds)),
+        (
+            "super-packets",
+            match facts.fast_trials {
+                0 => String::new(),
+                fast => format!("at the links' devices, in {fast} of {trials} trials"),
+            },
+        ),
         // The version that made this page, not the trials: a run can be reported again later.
         (
             "report by",

@@ -128,11 +128,16 @@ fn push_head<'a>(page: &mut String, caption: &str, titles: impl IntoIterator<Ite
     page.push_str("</tr></thead>\n<tbody>\n");
 }
 
-/// The attributes of an element with a cell's figures: it is greyed, and says why, if they are doubtful.
+/// The attributes of an element with a cell's figures: it is greyed, and says why, if they are doubtful or limits.
 fn doubtful(cell: &ShownCell<'_>) -> String {
+    let what = if cell.is_limit {
+        "Limits, because the link itself was the bottleneck: times are at most this long, rates at least this high"
+    } else {
+        "All trials are invalid, and no comparison uses them"
+    };
     let said = |doubt| {
         format!(
-            " class=\"doubtful\" title=\"All trials are invalid, and no comparison uses them; the first: {}\"",
+            " class=\"doubtful\" title=\"{what}; the first: {}\"",
             escaped(doubt)
         )
     };

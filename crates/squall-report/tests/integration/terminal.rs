@@ -169,6 +169,30 @@ fn figures_of_a_cell_without_valid_trials_are_shown_as_doubtful() {
 }
 
 #[test]
+fn figures_of_a_link_that_was_the_bottleneck_are_shown_as_limits() {
+    let mut run = disturbed();
+    for place in [1, 7] {
+        run.records[place].0.health.validity = Validity::Limited {
+            reasons: vec!["the emulated path carries 2.00 Gbit/s here: give `rate`".to_owned()],
+        };
+    }
+    let summary = run.summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let mut rows = text.lines().filter(|line| line.starts_with("  h2c x1 "));
+    let fields: Vec<&str> = rows.next().unwrap().split_whitespace().skip(2).collect();
+    assert!(fields.contains(&"\u{2264}50.7"), "{text}");
+    let rate = fields.last().unwrap();
+    assert!(rate.starts_with('\u{2265}'), "{text}");
+    let said = "limits, because the link itself was the bottleneck of the cell; the first: the emulated path carries 2.00 Gbit/s";
+    assert!(
+        text.contains(said) && !text.contains("are invalid"),
+        "{text}"
+    );
+    let page = squall_report::html(&summary, &[], &[], &[]);
+    assert!(page.contains("<tr class=\"doubtful\" title=\"Limits, because"));
+}
+
+#[test]
 fn comparison_without_a_pair_is_named_once_for_all_measures() {
     let summary = disturbed().summary();
     let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);

@@ -185,7 +185,7 @@ fn outcome_of(summary: &RunSummary) -> CommandOutcome {
         .conditions
         .iter()
         .flat_map(|condition| &condition.cells)
-        .any(|cell| !cell.trials.is_empty() && cell.valid_trials().next().is_none());
+        .any(|cell| !cell.trials.is_empty() && cell.evidence().is_empty());
     let all_hold = summary.thresholds.iter().all(|held| held.holds);
     match () {
         () if is_invalid || summary.has_failed_programs() => CommandOutcome::Invalid,

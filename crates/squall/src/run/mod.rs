@@ -313,7 +313,7 @@ fn run_trials(run: &RunContext<'_>) -> Result<TrialsOutcome> {
             continue;
         };
         let record = complete.read_record()?;
-        if record.health.validity != Validity::Valid {
+        if record.health.validity.is_invalid() {
             attempts::set_aside(folder, complete, &record)?;
             missing.push((trial, record.attempt));
         }
@@ -359,8 +359,10 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
         let further = pages::sentence(pages).into_iter().chain(held());
         further.for_each(|further| said += &format!("; {further}"));
     }
-    if !stats.is_valid() {
-        said += ", INVALID";
+    match &stats.validity {
+        Validity::Valid => {}
+        Validity::Invalid { .. } => said += ", INVALID",
+        Validity::Limited { reasons } => said += &format!(", a limit: {}", reasons.join("; ")),
     }
     Ok(said)
 }

@@ -29,6 +29,7 @@ mod endings;
 mod equal_variants;
 mod explain;
 mod fast_link;
+mod fast_trials;
 mod fetch;
 mod findings;
 mod findings_page;

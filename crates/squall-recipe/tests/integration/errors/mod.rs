@@ -128,7 +128,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "delay = [",
         "dleay = [",
-        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link`, `schedule` or `next_link` (did you mean `delay`?)",
+        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link`, `schedule`, `fast` or `next_link` (did you mean `delay`?)",
     );
     check(
         "status = 200",
@@ -690,7 +690,7 @@ fn rendering_shows_the_line_and_marks_the_characters() {
             "   |",
             "15 | \tdleay = [\"0ms\", \"10ms\"]",
             "   | \t^^^^^",
-            "   = expected `delay`, `loss`, `link`, `schedule` or `next_link`",
+            "   = expected `delay`, `loss`, `link`, `schedule`, `fast` or `next_link`",
             "   = help: did you mean `delay`?"
         ]
     );

@@ -169,6 +169,7 @@ fn trial(
             body: Bytes::new(1024),
         },
         sample_every: SAMPLE_EVERY,
+        fast: Vec::new(),
     }
 }
 
@@ -226,6 +227,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
             rate_asked_per_s: rate_of(trial).per_second(),
             rate_achieved_per_s: answered / trial.load.duration.as_secs_f64(),
             link: Direction::ALL.map(direction).to_vec(),
+            links: Vec::new(),
             machine: MachineHealth::default(),
             validity: Validity::Valid,
         },
