@@ -145,6 +145,17 @@ impl CellSummary {
         self.trials.iter().filter(|trial| trial.is_valid())
     }
 
+    /// Of the valid trials, the middle one by mean response time; `None` without any.
+    pub fn middle_trial(&self) -> Option<&TrialStats> {
+        let mut trials: Vec<&TrialStats> = self.valid_trials().collect();
+        trials.sort_by_key(|trial| {
+            let mean = trial.mean.and_then(Quantile::lower_bound);
+            (mean.is_none(), mean)
+        });
+        let last = trials.len().checked_sub(1)?;
+        trials.get(last / 2).copied()
+    }
+
     /// The trials whose figures say something about the variant: the valid ones, or without any those whose figures are
     /// limits. Empty if all trials are invalid.
     pub fn evidence(&self) -> Vec<&TrialStats> {

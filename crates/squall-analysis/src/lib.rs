@@ -10,7 +10,9 @@
 //! trials of one variant under one condition, `summary` a whole run, and `summarise` makes it. `stats` holds the
 //! statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
 //! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
-//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `bulk`
+//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `shape`
+//! says how a trial's response times are distributed and what was in flight, `grid` lays out the conditions by two
+//! settings with the winners, `headline` is the answer as one clause, `run_health` says whether to trust the run, `bulk`
 //! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
 //! `causes` says what the requests' time was spent on, `explain` shows one request in full, `capture` infers from
 //! packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong. `load` is for a
@@ -43,12 +45,16 @@ pub mod figure;
 mod figures;
 pub mod findings;
 mod gaps;
+mod grid;
+mod headline;
 mod latency;
 pub mod load;
 mod own_error;
 mod page_time;
 mod quantile;
+mod run_health;
 mod sentence;
+mod shape;
 pub mod stats;
 mod summarise;
 mod summary;
@@ -68,9 +74,12 @@ pub use cell::{CellPages, CellSummary, Spread};
 pub use crossover::{ConnectionRange, ConnectionsNeeded, Crossover, Rung};
 pub use failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 pub use figures::{Figures, Interval};
+pub use grid::{ComparedPair, FieldOutcome, Grid, GridAxis, GridField};
 pub use own_error::OwnErrors;
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
+pub use run_health::{HealthGrade, RunHealth};
+pub use shape::{Course, PercentilePoint, Quartiles, TrialShape};
 pub use summarise::summarise;
 pub use summary::{
     CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,

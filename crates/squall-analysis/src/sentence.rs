@@ -211,11 +211,7 @@ impl Comparison {
                 }
             }
             (_, Some(ratio)) => {
-                let limit = match ratio.bound {
-                    false => "",
-                    true if ratio.median > 1.0 => "at least ",
-                    true => "at most ",
-                };
+                let limit = ratio.limit();
                 write!(
                     f,
                     "{variant}'s {what} {verb} {limit}{} {baseline}'s ({}; {}{})",

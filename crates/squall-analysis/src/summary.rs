@@ -190,6 +190,10 @@ impl RunSummary {
 /// The answer to a run's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
+    /// The answer in one clause, without a full stop: who wins, by what and under which condition. Empty in summaries of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub headline: String,
     /// The answer in one sentence.
     pub sentence: String,
     /// How certain the answer is, in a word.
@@ -198,6 +202,9 @@ pub struct Answer {
     pub how_sure: String,
     /// Why: the leading cause. `None` if no cause leads or the causes are unknown.
     pub why: Option<String>,
+    /// The last sentence of `why` that says what happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Further results, one sentence each: other differences between these two variants, and those of other variants.
     pub also: Vec<String>,
 }

@@ -281,6 +281,15 @@ impl Ratio {
         })
     }
 
+    /// `at least ` or `at most ` if the ratio is only a limit, otherwise empty.
+    pub(crate) fn limit(&self) -> &'static str {
+        match (self.bound, self.median > 1.0) {
+            (false, _) => "",
+            (true, true) => "at least ",
+            (true, false) => "at most ",
+        }
+    }
+
     /// The ratio or its inverse, whichever is above 1.
     pub(crate) fn size(&self) -> f64 {
         self.median.max(1.0 / self.median)

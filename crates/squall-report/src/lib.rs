@@ -5,8 +5,8 @@
 //!
 //! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
 //! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
-//! what is wrong, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials; `text` has what all of these share.
+//! what is wrong, `palette` has the colour and the letter of each cause, `changes` compares two runs, `explain` shows one
+//! request or moment, and `load` writes the texts of a load without trials; `text` has what all of these share.
 
 mod causes;
 mod changes;
@@ -15,6 +15,7 @@ pub mod explain;
 mod findings;
 mod html;
 pub mod load;
+mod palette;
 mod payload;
 mod points;
 mod shown;

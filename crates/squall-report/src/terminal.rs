@@ -46,7 +46,7 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
         }
         text.push('\n');
         writer.condition(&mut text, condition, &summary.measures);
-        text.push_str(&causes::bars(summary.causes.of_condition(place)));
+        text.push_str(&causes::bars(summary.causes.of_condition(place), colour));
     }
     if let Some(untried) = summary.untried() {
         text.push('\n');

@@ -4,9 +4,9 @@
 //! say what that is. `records` takes the rows of a trial once and keeps what detectors read, in memory linear in the
 //! requests and packets; `frames`, `sockets` and `flows` are its parts. `case` is the trial as detectors see it, `costs` sums
 //! what a pathology costs, `knob` knows what a setting is called in which program, and `aggregate` combines the findings of a
-//! run's trials. If the records do not show something, such as the far side of a third-party program, the detector is silent:
-//! a finding is never guessed, and a healthy trial has none. Nothing here reads a file or compares variants; docs/METHOD.md
-//! has every threshold with its origin.
+//! run's trials, and `merged` lists each of them once for the whole run. If the records do not show something, such as the
+//! far side of a third-party program, the detector is silent: a finding is never guessed, and a healthy trial has none.
+//! Nothing here reads a file or compares variants; docs/METHOD.md has every threshold with its origin.
 
 mod aggregate;
 mod case;
@@ -16,6 +16,7 @@ mod finding;
 mod flows;
 mod frames;
 mod knob;
+mod merged;
 mod records;
 mod sockets;
 
@@ -63,6 +64,7 @@ pub(crate) use made::trial as made_trial;
 
 pub use aggregate::{CellFindings, RunFinding, TrialFindings, aggregate};
 pub use finding::{CostShare, Evidence, Finding, Fix, Number, Severity, Whole};
+pub use merged::{FindingPlace, MergedFinding, merged};
 pub use records::Records;
 
 use crate::causes::Attribution;

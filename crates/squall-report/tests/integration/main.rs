@@ -6,6 +6,8 @@ mod browser;
 mod causes;
 mod deliveries;
 mod explain;
+mod page;
+mod reading;
 mod support;
 mod terminal;
 mod zoom;

@@ -13,10 +13,10 @@ use squall_analysis::{
     TrialStats, delivery_counters, summarise, trial_evidence,
 };
 use squall_base::plan::{Measure, Plan};
-use squall_base::record::{CausesRecord, RequestRecord, TrialRecord};
+use squall_base::record::{CausesRecord, DropRecord, RequestRecord, TrialRecord};
 use squall_record::{
-    RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_exchanges, read_json,
-    read_requests, write_json, write_whole,
+    RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_drops, read_exchanges,
+    read_json, read_requests, write_json, write_whole,
 };
 use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
 
@@ -227,6 +227,8 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
+        let drops = read_drop_rows(read.trial, read.record)?;
+        let points = points.with_drops(read.record, &drops);
         plots.push(match read.causes {
             Some(causes) => points.with_causes(causes),
             None => points,
@@ -277,6 +279,15 @@ fn read_findings(trial: &TrialFolder, record: &TrialRecord) -> Result<Vec<Findin
         return Ok(Vec::new());
     }
     Ok(trial.read_checked(record, &path, read_json)?)
+}
+
+/// The packets that the links of a trial dropped; empty if its causes are not known.
+fn read_drop_rows(trial: &TrialFolder, record: &TrialRecord) -> Result<Vec<DropRecord>> {
+    let path = trial.drops();
+    if !trial.has(record, &path) {
+        return Ok(Vec::new());
+    }
+    Ok(trial.read_checked(record, &path, read_drops)?)
 }
 
 /// The summary of a run from its records, without a report; `thresholds` are checked.
