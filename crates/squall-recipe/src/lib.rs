@@ -43,6 +43,7 @@ mod problems;
 mod raw;
 mod read;
 mod recipe;
+mod redaction;
 mod schema;
 mod section;
 pub mod settings;
@@ -55,6 +56,7 @@ pub use error::{Mistake, Problem, RecipeError};
 pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{ManyTrials, Recipe, UnknownProfile};
+pub use redaction::redacted;
 pub use schema::schema;
 pub use stations::StationMode;
 

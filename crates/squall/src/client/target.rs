@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use squall_base::plan::{Protocol, SideSettings};
+use squall_base::secrets::redacted_text;
 use squall_base::text::excerpt;
 use squall_http::{Scheme, h3, tls};
 use squall_linux::{clock, tls_session};
@@ -43,15 +44,11 @@ pub(crate) struct TlsCredentials {
 impl HttpUrl {
     /// Parses `text`; the default scheme is http.
     pub(crate) fn parse(text: &str) -> Result<HttpUrl, BadInput> {
-        let whole = if text.contains("://") {
-            text.to_owned()
-        } else {
-            format!("http://{text}")
-        };
+        let whole = with_scheme(text);
         let refused = |said: &str| {
             BadInput::new(format!(
                 "{:?} is not a URL that can be asked: {said}, such as https://server:8443/path",
-                excerpt(text)
+                shown(text)
             ))
         };
         if text.starts_with('/') {
@@ -161,6 +158,23 @@ fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
         })
 }
 
+/// A URL with its scheme; the default is http.
+fn with_scheme(text: &str) -> String {
+    if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    }
+}
+
+/// What messages show of a URL that the user typed: no secrets, and not all of a long one.
+fn shown(text: &str) -> String {
+    let whole = with_scheme(text);
+    // The scheme that `text` lacks is not shown.
+    let scheme = whole.len() - text.len();
+    excerpt(&redacted_text(&whole)[scheme..])
+}
+
 /// Parses the URL of a proxy.
 fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
     let url = HttpUrl::parse(text).ok();
@@ -168,7 +182,7 @@ fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
     url.filter(is_proxy).ok_or_else(|| {
         BadInput::new(format!(
             "--proxy {}: expected http://HOST:PORT, without a name or password",
-            excerpt(text)
+            shown(text)
         ))
     })
 }
@@ -307,6 +321,22 @@ mod tests {
         ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn messages_show_no_password_of_a_url() {
+        for text in [
+            "http://me:hidden@server/",
+            "me:hidden@server",
+            "/a?token=hidden",
+        ] {
+            let said = HttpUrl::parse(text).unwrap_err().to_string();
+            assert!(said.contains("[redacted]"), "{said}");
+            assert!(!said.contains("hidden"), "{said}");
+        }
+        let said = proxy("http://me:hidden@cache").unwrap_err().to_string();
+        assert!(!said.contains("hidden"), "{said}");
+        assert_eq!(shown("server/a"), "server/a");
     }
 
     #[test]

@@ -74,6 +74,7 @@ mod quic_control;
 mod raw_quic;
 mod recipes_quick;
 mod records;
+mod redaction;
 mod repeatability;
 mod results;
 mod resumption;

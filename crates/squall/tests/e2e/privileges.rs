@@ -154,12 +154,12 @@ fn worker_and_programs_of_a_trial_have_no_right_that_they_do_not_need() {
     let _seat = seat();
     let station = format!(
         "[station.mine]\ncommand = \"sh {{configuration}}\"\nconfiguration = '''\n\
-         cat /proc/self/status > {{folder}}/program\ncat /proc/$PPID/status > {{folder}}/worker\n\
+         cat /proc/self/status > program\ncat /proc/$PPID/status > worker\n\
          exec {} serve --h1 {{listen_host}}:{{listen_port}} --body 8\n'''\n",
         env!("CARGO_BIN_EXE_squall")
     );
     let variant = "[[variant]]\nname = \"mine\"\npath = \"client ~h1~> mine\"\n";
-    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
+    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"\nrepetitions = 1";
     let text = recipe("50/s", "delay = \"2ms\"", &[variant], profile);
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station;
     let run = run_recipe(&text, &[]);
