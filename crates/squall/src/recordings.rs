@@ -135,6 +135,14 @@ impl OutsideFiles {
 /// The user id that may read every file.
 const ROOT: u32 = 0;
 
+/// The user that this process runs as, for messages about what a recipe may do.
+pub(crate) fn own_user() -> String {
+    match process::effective_ids().0 {
+        ROOT => "root".to_owned(),
+        uid => format!("user {uid}"),
+    }
+}
+
 /// The files next to a recipe.
 pub(crate) struct SiblingFiles {
     /// `None` if the files are compiled in.
@@ -217,12 +225,9 @@ impl SiblingFiles {
             ));
         }
         if self.announced.borrow_mut().insert(path.to_owned()) {
-            let user = match process::effective_ids().0 {
-                ROOT => "root".to_owned(),
-                uid => format!("user {uid}"),
-            };
             eprint(format_args!(
-                "squall: the recipe reads a file outside of its folder, with the rights of {user}: {path:?} is {file:?}\n"
+                "squall: the recipe reads a file outside of its folder, with the rights of {}: {path:?} is {file:?}\n",
+                own_user()
             ));
         }
         Ok(folder.join(path))

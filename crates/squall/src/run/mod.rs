@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
 use squall_base::record::{FailedAttempt, Phase, RequestRecord, Validity};
+use squall_base::text::escape_controls;
 use squall_linux::awake::SleepInhibitor;
 use squall_recipe::{Recipe, StationMode, parse_with};
 use squall_record::{
@@ -97,7 +98,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
-        print(preview(&plan_recipe(arguments, wanted)?.plan))?;
+        let preview = preview(&plan_recipe(arguments, wanted)?.plan);
+        print(escape_controls(&preview))?;
         return Ok(CommandOutcome::Success);
     }
     let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
@@ -232,6 +234,7 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
         .plan(&profile, arguments.seed)
         .map_err(BadInput::new)?;
     secrets::warn_of_a_copy(&plan);
+    programs::announce_own(&plan);
     programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
             "{}\nTo let squall play all programs itself, add: --stations embedded",
