@@ -24,6 +24,7 @@ mod names;
 mod netlink;
 pub mod offload;
 mod port;
+pub mod privileges;
 pub mod probe;
 pub mod process;
 pub mod program;

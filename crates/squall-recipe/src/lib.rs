@@ -45,6 +45,7 @@ mod problems;
 mod raw;
 mod read;
 mod recipe;
+mod redaction;
 mod schema;
 mod section;
 pub mod settings;
@@ -57,6 +58,7 @@ pub use error::{Mistake, Problem, RecipeError};
 pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{ManyTrials, Recipe, UnknownProfile};
+pub use redaction::redacted;
 pub use schema::schema;
 pub use stations::StationMode;
 

@@ -133,13 +133,13 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
     parse(path, &read(path)?)
 }
 
-/// Writes plan.json, with the schema version. Only its owner may read it (mode 0600) if its requests have credentials:
-/// they stay in it, because the run could not go on without them.
+/// Writes plan.json, with the schema version. Only its owner may read it (mode 0600) if its requests have secrets, which the
+/// caller may have left out ([`Plan::redacted`]).
 pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError> {
     let path = path.as_ref();
     let schema = SCHEMA;
     let text = indented(path, &VersionedPlan { schema, plan })? + "\n";
-    let readers = if plan.has_credentials() {
+    let readers = if plan.has_secrets() {
         Readers::Owner
     } else {
         Readers::All

@@ -11,8 +11,10 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use squall_base::plan::{PageRequest, Script, ScriptRequest, Urgency};
+use squall_base::secrets::{REDACTED, is_redacted};
 use squall_base::text::bytes_without_bom;
 use squall_base::{Bytes, Duration};
+use squall_linux::process;
 use squall_recipe::{Files, RecordingChoice, bundled_files};
 use squall_record::import::{
     HarOptions, Import, ImportError, parse_har, parse_script, parse_timing_script,
@@ -28,6 +30,14 @@ use crate::output::eprint;
 /// Reads a script in squall's own format.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
     let script = parse_script(&read(path)?).map_err(|error| in_file(path, &error))?;
+    let mut requests = script.requests.iter();
+    if requests.any(|request| is_redacted(&request.headers, &request.url)) {
+        eprint(format_args!(
+            "{}: secrets were left out of it, and its requests send {REDACTED} in their place (`squall import \
+             --keep-secrets` keeps them)\n",
+            path.display()
+        ));
+    }
     Ok(script)
 }
 
@@ -100,10 +110,43 @@ pub(crate) fn bundled_file(path: &str) -> Option<&'static str> {
     all.find(|(name, _)| *name == path).map(|(_, text)| *text)
 }
 
+/// What happens before a file outside of the recipe's folder is read: a recipe may come from a stranger, and reads files
+/// with the rights of the user who runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutsideFiles {
+    /// A line on stderr announces it.
+    Announced,
+    /// It is refused.
+    Refused,
+}
+
+impl OutsideFiles {
+    /// Root can read every file, so it must be asked for (`--allow-files`).
+    pub(crate) fn allowed_if(is_asked: bool) -> OutsideFiles {
+        if is_asked || process::effective_ids().0 != ROOT {
+            OutsideFiles::Announced
+        } else {
+            OutsideFiles::Refused
+        }
+    }
+}
+
+/// The user id that may read every file.
+const ROOT: u32 = 0;
+
+/// The user that this process runs as, for messages about what a recipe may do.
+pub(crate) fn own_user() -> String {
+    match process::effective_ids().0 {
+        ROOT => "root".to_owned(),
+        uid => format!("user {uid}"),
+    }
+}
+
 /// The files next to a recipe.
 pub(crate) struct SiblingFiles {
     /// `None` if the files are compiled in.
     folder: Option<PathBuf>,
+    outside: OutsideFiles,
     /// What imports left out of recordings, one sentence each.
     omitted: RefCell<Vec<String>>,
     /// The files outside of the recipe's folder that were announced, as the recipe names them.
@@ -111,10 +154,11 @@ pub(crate) struct SiblingFiles {
 }
 
 impl SiblingFiles {
-    /// The files next to the recipe in this file.
+    /// The files next to the recipe in this file. Those outside of its folder are refused.
     pub(crate) fn recipe(file: &Path) -> SiblingFiles {
         SiblingFiles {
             folder: Some(file.parent().unwrap_or(Path::new("")).to_path_buf()),
+            outside: OutsideFiles::Refused,
             omitted: RefCell::default(),
             announced: RefCell::default(),
         }
@@ -124,16 +168,22 @@ impl SiblingFiles {
     pub(crate) fn bundled() -> SiblingFiles {
         SiblingFiles {
             folder: None,
+            outside: OutsideFiles::Refused,
             omitted: RefCell::default(),
             announced: RefCell::default(),
         }
+    }
+
+    /// The same files, but with this rule for those outside of the recipe's folder.
+    pub(crate) fn with_outside(self, outside: OutsideFiles) -> SiblingFiles {
+        SiblingFiles { outside, ..self }
     }
 
     /// Copies the file at a path of the recipe.
     pub(crate) fn copy(&self, path: &str, to: &Path) -> Result<()> {
         let copied = match &self.folder {
             Some(folder) => {
-                let from = self.find(folder, path);
+                let from = self.find(folder, path).map_err(BadInput::new)?;
                 copy_at_most(&from, to, limits::BODY)
             }
             None => std::fs::write(to, self.bytes(path).map_err(BadInput::new)?),
@@ -151,7 +201,7 @@ impl SiblingFiles {
             let found = bundled_file(path).map(|text| text.as_bytes().to_vec());
             return found.ok_or_else(|| "it is not compiled in".to_owned());
         };
-        let file = self.find(folder, path);
+        let file = self.find(folder, path)?;
         let content = file_length(&file).and_then(|_| read_at_most(&file, limits::RECORDING));
         content.map_err(|error| match bundled_file(path) {
             Some(_) => format!(
@@ -161,17 +211,25 @@ impl SiblingFiles {
         })
     }
 
-    /// Where the file at a path of the recipe is. Prints a line, once, if that is outside of the recipe's folder: a recipe may
-    /// come from a stranger, and reads files with the rights of the user who runs it. Call it before the file is read.
-    fn find(&self, folder: &Path, path: &str) -> PathBuf {
-        if let Some(file) = outside(folder, path)
-            && self.announced.borrow_mut().insert(path.to_owned())
-        {
-            eprint(format_args!(
-                "squall: the recipe reads a file outside of its folder: {path:?} is {file:?}\n"
+    /// Where the file at a path of the recipe is. If that is outside of the recipe's folder, it is refused, with the reason,
+    /// or announced once. Call it before the file is read.
+    fn find(&self, folder: &Path, path: &str) -> Result<PathBuf, String> {
+        let Some(file) = outside(folder, path) else {
+            return Ok(folder.join(path));
+        };
+        if self.outside == OutsideFiles::Refused {
+            return Err(format!(
+                "it is {file:?}, outside of the recipe's folder, and root can read every file: see whether the recipe may \
+                 have it, then add --allow-files"
             ));
         }
-        folder.join(path)
+        if self.announced.borrow_mut().insert(path.to_owned()) {
+            eprint(format_args!(
+                "squall: the recipe reads a file outside of its folder, with the rights of {}: {path:?} is {file:?}\n",
+                own_user()
+            ));
+        }
+        Ok(folder.join(path))
     }
 
     /// Returns what an import found, and keeps what it left out for `omitted`.
@@ -258,7 +316,7 @@ impl Files for SiblingFiles {
         let Some(folder) = &self.folder else {
             return Ok(Bytes::new(self.bytes(path)?.len() as u64));
         };
-        let found = file_length(&self.find(folder, path));
+        let found = file_length(&self.find(folder, path)?);
         found
             .map(Bytes::new)
             .map_err(|error| format!("cannot read it: {error}"))
@@ -386,6 +444,7 @@ mod tests {
         std::fs::write(home.path().join("body"), "b").unwrap();
         std::fs::write(own.join("text"), "t").unwrap();
         let files = SiblingFiles::recipe(&own.join("recipe.toml"));
+        let files = files.with_outside(OutsideFiles::Announced);
         files.text("text").unwrap();
         assert!(files.announced.borrow().is_empty());
         files.text("../body").unwrap();
@@ -394,6 +453,33 @@ mod tests {
         files.copy("../body", &own.join("copy")).unwrap();
         let announced: Vec<String> = files.announced.borrow().iter().cloned().collect();
         assert_eq!(announced, ["../body", "/dev/null"]);
+    }
+
+    #[test]
+    fn file_outside_of_the_recipes_folder_is_refused_before_it_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(home.path().join("secret"), "s").unwrap();
+        std::fs::write(own.join("text"), "t").unwrap();
+        std::os::unix::fs::symlink("../secret", own.join("link")).unwrap();
+        let files = SiblingFiles::recipe(&own.join("recipe.toml"));
+        assert_eq!(files.text("text").unwrap(), "t");
+        for path in ["../secret", "link", "/etc/hostname"] {
+            let refused = [
+                files.text(path).unwrap_err(),
+                files.length(path).unwrap_err(),
+                files.copy(path, &own.join("copy")).unwrap_err().to_string(),
+            ];
+            for said in refused {
+                assert!(said.contains("--allow-files"), "{path}: {said}");
+            }
+        }
+        assert!(!own.join("copy").exists());
+        assert_eq!(OutsideFiles::allowed_if(true), OutsideFiles::Announced);
+        let is_root = process::effective_ids().0 == ROOT;
+        let unasked = OutsideFiles::allowed_if(false);
+        assert_eq!(unasked == OutsideFiles::Refused, is_root);
     }
 
     #[test]

@@ -304,14 +304,6 @@ pub struct Plan {
     pub trials: Vec<Trial>,
 }
 
-impl Plan {
-    /// Whether a request of its loads has a header field with credentials.
-    pub fn has_credentials(&self) -> bool {
-        let mut requests = self.requests.iter();
-        requests.any(|request| message::has_credentials(&request.headers))
-    }
-}
-
 /// The measures of plans that name none.
 fn usual_measures() -> Vec<Measure> {
     vec![Measure::USUAL]

@@ -18,6 +18,8 @@ mod target;
 mod verbose;
 mod version;
 
+use squall_linux::privileges::Rights;
+
 pub(crate) use advice::Attempt;
 pub(crate) use flags::{ConnectionFlags, Http, RequestFlags};
 pub(crate) use form::{FieldValue, encode_fields};
@@ -29,3 +31,10 @@ pub(crate) use single::single;
 pub(crate) use target::{HttpUrl, TlsCredentials};
 pub(crate) use verbose::{LinePrefix, VerbosePrinter};
 pub(crate) use version::resolve_auto;
+
+/// The rights that a client uses if it has them: what it reads and writes may belong to any user, a local port may be below
+/// 1024, a congestion control may not be for everyone, and its threads may be in real time.
+pub(crate) const RIGHTS: Rights = Rights::FILES
+    .and(Rights::PORTS)
+    .and(Rights::SOCKETS)
+    .and(Rights::REAL_TIME);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use squall_base::plan::{Protocol, SideSettings};
+use squall_base::secrets::redacted_text;
 use squall_base::text::excerpt;
 use squall_http::{Scheme, h3, tls};
 use squall_linux::{clock, tls_session};
@@ -43,6 +44,13 @@ pub(crate) struct TlsCredentials {
     identity: Option<tls::Identity>,
 }
 
+/// What messages show of a URL that the user typed: no secrets, and not all of a long one. `whole` may begin with a scheme
+/// that `text` lacks, which is not shown.
+fn shown(text: &str, whole: &str) -> String {
+    let scheme = whole.len() - text.len();
+    excerpt(&redacted_text(whole)[scheme..])
+}
+
 impl HttpUrl {
     /// Parses `text`; the default scheme is http.
     pub(crate) fn parse(text: &str) -> Result<HttpUrl, BadInput> {
@@ -54,7 +62,7 @@ impl HttpUrl {
         let refused = |said: &str| {
             BadInput::new(format!(
                 "{:?} is not a URL that can be asked: {said}, such as https://server:8443/path",
-                excerpt(text)
+                shown(text, &whole)
             ))
         };
         if text.starts_with('/') {
@@ -269,6 +277,22 @@ impl TlsCredentials {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_show_no_password_of_a_url() {
+        for text in [
+            "http://me:hidden@server/",
+            "me:hidden@server",
+            "/a?token=hidden",
+        ] {
+            let said = HttpUrl::parse(text)
+                .err()
+                .expect("it is refused")
+                .to_string();
+            assert!(said.contains("[redacted]"), "{said}");
+            assert!(!said.contains("hidden"), "{said}");
+        }
+    }
 
     #[test]
     fn urls_are_split_into_their_parts() {

@@ -16,6 +16,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{InboxOptions, Request};
 use squall_linux::clock;
+use squall_linux::privileges;
 use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
@@ -23,7 +24,7 @@ use squall_stations::client::{Client, ClientSettings, ClientSinks, Observation, 
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
-    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest,
+    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest, RIGHTS,
     RequestFlags, TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
 };
 use crate::key_log::KeyLog;
@@ -68,6 +69,7 @@ type ProtocolSettings = ((Protocol, bool), SideSettings);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    privileges::keep_only(RIGHTS)?;
     let (url, spoken, target) = choose_target(arguments)?;
     let ((protocol, _), _) = spoken;
     let PreparedRequest { request, upload } = arguments.request.request(&url)?;

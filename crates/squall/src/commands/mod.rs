@@ -12,4 +12,5 @@ pub(crate) mod named;
 pub(crate) mod proxy;
 pub(crate) mod recipes;
 pub(crate) mod report;
+mod rights;
 pub(crate) mod serve;

@@ -17,12 +17,13 @@ use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeout
 use squall_stations::server::Listener;
 
 use super::listeners::{Certificate, Listeners, random_seed};
+use super::rights::{LaterFiles, UserFlag};
 use super::serve::{access_log, print_counts};
 use crate::client::{
     AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, numbers,
     pool_orders, side_settings,
 };
-use crate::key_log::KeyLog;
+use crate::key_log::{KeyLog, OpenKeyLog};
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::{interrupt, output};
 
@@ -44,6 +45,8 @@ pub(crate) struct Arguments {
     settings: Settings,
     #[command(flatten)]
     certificate: Certificate,
+    #[command(flatten)]
+    user: UserFlag,
     #[command(flatten)]
     times: Times,
     /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
@@ -186,14 +189,15 @@ impl ImitatedProgram {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let rights = arguments.user.prepare(LaterFiles::None)?;
     let requested = arguments.listeners.requested();
     let front = arguments.settings.front(&requested.protocols())?;
     let listeners = requested.set_up(&front, &arguments.certificate)?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
-    let keys = KeyLog::open(arguments.key_log.as_deref())?;
+    let keys = OpenKeyLog::open(arguments.key_log.as_deref())?;
     let log = LogSinks {
-        key_log: keys.as_ref().map(KeyLog::sender),
+        key_log: keys.as_ref().map(OpenKeyLog::sender),
         ..LogSinks::default()
     };
     let settings = settings(arguments, listeners, front, &log)?;
@@ -202,6 +206,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let addresses = proxy
         .addresses()
         .context("cannot find where the listeners are")?;
+    rights.drop_after_listening()?;
+    let keys = keys.map(OpenKeyLog::start).transpose()?;
     interrupt::watch_and_signal(stop)?;
     requested.print_listening(&addresses);
     print_report(&proxy.run()?);

@@ -10,8 +10,8 @@ mod requests;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use squall_base::plan::Script;
-use squall_base::plan::message::has_credentials;
+use squall_base::plan::{Script, ScriptRequest};
+use squall_base::secrets::{self, has_credentials, redacted_text};
 use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
 use squall_record::{read_all, read_at_most, write_private};
 
@@ -57,6 +57,9 @@ enum Format {
 struct Files {
     /// Recording to convert; `-` is stdin
     recording: PathBuf,
+    /// Keep secrets: values of authorization, cookie, x-api-key and the like, and those in URLs
+    #[arg(long)]
+    keep_secrets: bool,
     /// Write the script to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -84,7 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     for omission in &imported.omissions {
         eprint(format_args!("{omission}\n"));
     }
-    let script = &imported.content;
+    let mut script = imported.content;
+    if !files.keep_secrets {
+        leave_out_secrets(&mut script);
+    }
+    let script = &script;
     let text = script_text(script)?;
     let last = script.steps.last().map(|step| step.at).unwrap_or_default();
     eprint(format_args!(
@@ -99,11 +106,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Success)
 }
 
+/// Takes the secrets out of a script, and prints a notice if it has any.
+fn leave_out_secrets(script: &mut Script) {
+    let mut count = 0_usize;
+    for request in &mut script.requests {
+        let before = request.clone();
+        secrets::redact(&mut request.headers, &mut request.url);
+        count += usize::from(*request != before);
+    }
+    if count > 0 {
+        eprint(format_args!(
+            "secrets left out of {count} requests ({} in their place): add --keep-secrets to send them\n",
+            secrets::REDACTED
+        ));
+    }
+}
+
 /// Writes the text of a script to a file. Only the owner may read it (mode 0600) if its requests have credentials, as those
 /// of browsers often do.
 fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
-    let mut requests = script.requests.iter();
-    let written = if requests.any(|request| has_credentials(&request.headers)) {
+    let has_secrets = |request: &ScriptRequest| {
+        has_credentials(&request.headers) || redacted_text(&request.url) != request.url
+    };
+    let written = if script.requests.iter().any(has_secrets) {
         write_private(path, text.as_bytes())
     } else {
         std::fs::write(path, text)
@@ -123,7 +148,7 @@ fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use squall_base::plan::{ScriptBody, ScriptRequest};
+    use squall_base::plan::ScriptBody;
 
     use super::*;
 
@@ -144,5 +169,25 @@ mod tests {
         write(&path, &script, "{}").unwrap();
         let found = std::fs::metadata(path).unwrap();
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn script_has_no_secrets_unless_they_are_kept() {
+        let request = |value: &str, token: &str| ScriptRequest {
+            method: "GET".to_owned(),
+            url: format!("http://a/?token={token}"),
+            headers: vec![("cookie".to_owned(), value.to_owned())],
+            body: ScriptBody::Empty,
+        };
+        let mut script = Script {
+            requests: vec![request("session=1", "2")],
+            steps: Vec::new(),
+        };
+        leave_out_secrets(&mut script);
+        let shown = secrets::REDACTED;
+        assert_eq!(script.requests, [request(shown, shown)]);
+        let once = script.clone();
+        leave_out_secrets(&mut script);
+        assert_eq!(script, once);
     }
 }
