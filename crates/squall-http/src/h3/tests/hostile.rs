@@ -184,8 +184,11 @@ fn uploads_that_are_not_consumed_are_bounded() {
     assert!((500_000..2_500_000).contains(&arrived), "{arrived}");
 }
 
+/// A stream, how it begins, and the frame that follows again and again.
+type Flood = (u64, &'static [u8], &'static [u8]);
+
 /// A server that a client floods with `count` copies of a frame on a stream.
-fn flooded((stream, opening, frame): (u64, &[u8], &[u8]), count: usize) -> Pair {
+fn flooded((stream, opening, frame): Flood, count: usize) -> Pair {
     let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     match stream {
         0 => {
@@ -205,7 +208,7 @@ fn flooded((stream, opening, frame): (u64, &[u8], &[u8]), count: usize) -> Pair 
 
 #[test]
 fn floods_of_frames_without_content_end_the_connection_with_excessive_load() {
-    let floods: [(&str, (u64, &[u8], &[u8])); 6] = [
+    let floods: [(&str, Flood); 6] = [
         ("a reserved type", (0, &[], &[0x21, 0])),
         ("empty DATA", (0, &[], &[0, 0])),
         ("GOAWAY", (2, &[], &[0x7, 1, 0])),
