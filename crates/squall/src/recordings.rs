@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -22,7 +23,7 @@ use crate::client::file_length;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 
-/// Reads a script in squall's own format.
+/// Reads a script in squall's own format; `-` is stdin.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
     let script = parse_script(&read(path)?).map_err(|error| in_file(path, &error))?;
     Ok(script)
@@ -30,31 +31,44 @@ pub(crate) fn read_script(path: &Path) -> Result<Script> {
 
 /// Reads vegeta targets or a list of URLs; `-` is stdin. What cannot be sent is printed on stderr.
 pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
-    let bytes = match path.to_str() {
-        Some("-") => {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
-                .context("cannot read the targets from stdin")?;
-            bytes
-        }
-        _ => read(path)?,
-    };
-    let imported = targets(&bytes).map_err(|error| in_file(path, &error))?;
+    let imported = targets(&read(path)?).map_err(|error| in_file(path, &error))?;
     for omission in &imported.omissions {
         eprint(format_args!("{}: {omission}\n", path.display()));
     }
     Ok(imported.content)
 }
 
-/// Reads a page file.
+/// Reads a page file; `-` is stdin.
 pub(crate) fn read_page(path: &Path) -> Result<Vec<PageRequest>> {
-    let page = page(&read(path)?).map_err(|error| in_file(path, &error))?;
+    let page = page(&read(path)?).map_err(|error| {
+        let said = format!(
+            "cannot read the page: {error}; it is a list of requests, such as [{{\"url\": \"/\"}}] (docs/LOAD.md)"
+        );
+        in_file(path, &said)
+    })?;
     Ok(page)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    std::fs::read(path)
-        .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
+/// Reads a file that a flag names; `-` is stdin.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => io::stdin().read_to_end(&mut bytes).map(|_| ()),
+        _ => std::fs::read(path).map(|content| bytes = content),
+    };
+    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
+    Ok(bytes)
+}
+
+/// Reads a file that must be text.
+///
+/// # Errors
+/// Why it cannot be read, without its name.
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => "it is no text in UTF-8; is it the right file?".to_owned(),
+        _ => error.to_string(),
+    })
 }
 
 fn in_file(path: &Path, error: &dyn std::fmt::Display) -> BadInput {

@@ -17,7 +17,7 @@ mod verbose;
 mod version;
 
 pub(crate) use advice::Attempt;
-pub(crate) use flags::{ConnectionFlags, Http, RequestFlags};
+pub(crate) use flags::{ConnectionFlags, Http, RequestFlags, positive_time};
 pub(crate) use form::{FieldValue, encode_fields};
 pub(crate) use payload::{Payload, PreparedRequest, check_upload, file_length};
 pub(crate) use pool::{WarmCount, pool_orders};

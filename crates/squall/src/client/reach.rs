@@ -162,7 +162,10 @@ fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
     if (is_unanswered || is_system) && !host.trim_end_matches('.').ends_with(".invalid") {
         anyhow!("{said}; check that this machine reaches a name server (/etc/resolv.conf)")
     } else {
-        BadInput::new(said).into()
+        BadInput::new(format!(
+            "{said}; check how it is written, or use its IP address"
+        ))
+        .into()
     }
 }
 

@@ -17,7 +17,7 @@ use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::server::{AccessLog, Server, ServerSettings, Site};
 
-use super::listeners::{Certificate, Listeners};
+use super::listeners::{Certificate, Listeners, cannot_listen};
 use crate::client::{SET, side_settings};
 use crate::key_log::KeyLog;
 use crate::outcome::{BadInput, CommandOutcome};
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         is_realtime: false,
     };
     let stop = StopSignal::new()?;
-    let server = Server::listen(settings, stop.clone())?;
+    let server = Server::listen(settings, stop.clone()).map_err(cannot_listen)?;
     let addresses = server
         .addresses()
         .context("cannot find where the listeners are")?;

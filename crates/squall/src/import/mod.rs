@@ -7,7 +7,6 @@ mod packets;
 mod pcap;
 mod requests;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -18,6 +17,7 @@ use squall_record::write_private;
 
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
+use crate::recordings;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -74,9 +74,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
                 media_only: *media,
                 drop_cookies: *drop_cookies,
             };
-            (files, parse_har(&read(&files.recording)?, &options))
+            (
+                files,
+                parse_har(&recordings::read(&files.recording)?, &options),
+            )
         }
-        Format::Timing { files } => (files, parse_timing_script(&read(&files.recording)?)),
+        Format::Timing { files } => (
+            files,
+            parse_timing_script(&recordings::read(&files.recording)?),
+        ),
         Format::Pcap(arguments) => return pcap::run(arguments),
     };
     let imported: Import<Script> =
@@ -87,10 +93,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let script = &imported.content;
     let text = script_text(script)?;
     let last = script.steps.last().map(|step| step.at).unwrap_or_default();
+    let kinds = match script.requests.len() {
+        1 => "1 kind".to_owned(),
+        count => format!("{count} kinds"),
+    };
     eprint(format_args!(
-        "requests at their times: {}, of {} kinds, over {last}\n",
+        "requests at their times: {}, of {kinds}, over {last}\n",
         script.steps.len(),
-        script.requests.len(),
     ));
     match &files.output {
         None => output::print(text)?,
@@ -109,16 +118,6 @@ fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
         std::fs::write(path, text)
     };
     written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    let mut bytes = Vec::new();
-    let read = match path.to_str() {
-        Some("-") => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
-        _ => std::fs::read(path).map(|content| bytes = content),
-    };
-    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

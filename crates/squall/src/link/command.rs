@@ -3,8 +3,7 @@
 //! Only the flags and their validation, which yield a `plan`. The front process starts here (`front`), and the worker
 //! process too (`worker`).
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -19,6 +18,7 @@ use super::plan::{Plan, Starter};
 use super::{front, worker};
 use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::outcome::{BadInput, CommandOutcome};
+use crate::recordings::read_text;
 
 /// The default congestion control in both hosts: what most servers and clients use.
 const CONGESTION_CONTROL: &str = "cubic";
@@ -274,7 +274,7 @@ impl Conditions {
             return Ok(Vec::new());
         };
         let file = path.display();
-        let schedule = fs::read_to_string(path)
+        let schedule = read_text(path)
             .map_err(|error| BadInput::new(format!("cannot read the schedule {file}: {error}")))?;
         let changes = text::schedule(&schedule, &mut read_trace)
             .map_err(|error| BadInput::new(format!("{file}: {error}")))?;
@@ -329,7 +329,7 @@ fn read_list(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
 }
 
 fn read_trace(name: &str) -> Result<Arc<Trace>, String> {
-    let text = fs::read_to_string(name)
+    let text = read_text(Path::new(name))
         .map_err(|error| format!("cannot read the trace {name}: {error}"))?;
     match Trace::parse(&text) {
         Ok(trace) => Ok(Arc::new(trace.named(name))),
@@ -339,6 +339,8 @@ fn read_trace(name: &str) -> Result<Arc<Trace>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::Parser;
 
     use super::*;

@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use squall_base::Rate;
 use squall_base::plan::Spacing;
-use squall_base::{Duration, Rate};
 
-pub(super) use crate::client::Http;
+pub(super) use crate::client::{Http, positive_time};
 
 /// A rate: `1000`, `1000/s` or `90/m`.
 #[derive(Clone, Copy, Debug)]
@@ -19,22 +19,14 @@ impl FromStr for RateFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<RateFlag, String> {
-        let whole = if text.contains('/') {
-            text.to_owned()
-        } else {
+        let is_number = text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let whole = if is_number {
             format!("{text}/s")
+        } else {
+            text.to_owned()
         };
         let said = |error| format!("{error}; a bare number is a rate per second");
         whole.parse().map(RateFlag).map_err(said)
-    }
-}
-
-/// Parses a time greater than 0.
-pub(super) fn positive_time(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
-        Ok(time) => Ok(time),
-        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -106,8 +98,11 @@ mod tests {
         let rate = |text: &str| text.parse::<RateFlag>().map(|rate| rate.0.to_string());
         assert_eq!(rate("1000"), rate("1000/s"));
         assert_ne!(rate("90/m"), rate("90"));
-        for bad in ["", "fast", "0", "-1", "1/h/s"] {
-            assert!(rate(bad).is_err(), "{bad}");
+        for bad in ["", "fast", "0", "-1", "1/h/s", "1k", "10rps"] {
+            let said = rate(bad).unwrap_err();
+            assert!(said.contains("a bare number"), "{bad}: {said}");
         }
+        let said = rate("10rps").unwrap_err();
+        assert!(said.contains("\"10rps\""), "{said}");
     }
 }
