@@ -320,7 +320,7 @@ fn mistakes_about_loads() {
         (
             "load --targets binary",
             2,
-            "it is not UTF-8; a target is a line such as GET https://",
+            "is no method and URL; a target is a line such as GET https://",
         ),
         (
             "load --targets mixed.txt -n 2",

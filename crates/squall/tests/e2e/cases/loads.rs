@@ -51,7 +51,7 @@ fn few_requests_are_not_faster_than_asked() {
             let (home, url) = (home.path(), &url);
             scope.spawn(move || {
                 let more = format!("requests:rate>={}", rate * 1.2);
-                let arguments = [arguments, &["--threshold", &more]].concat();
+                let arguments = [arguments, &["--threshold", more.as_str()]].concat();
                 let (ended, figures) = figures(home, &arguments, url);
                 assert_eq!(ended.code, Some(99), "{arguments:?}: {}", ended.stderr);
                 assert_eq!(figures["requests"]["succeeded"], count, "{arguments:?}");

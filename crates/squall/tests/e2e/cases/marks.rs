@@ -52,8 +52,8 @@ fn marked_files_are_read_as_others() {
     let pem = fs::read_to_string(home.join(CERTIFICATE)).expect("a certificate");
     mark(home, "marked.pem", &pem);
     let rows: [(&[&str], &str); 9] = [
-        (&["import", "har", "in.har"], plain),
-        (&["import", "timing", "in.tsv"], plain),
+        (&["import", "har", "in.har"], ""),
+        (&["import", "timing", "in.tsv"], ""),
         (REPLAY, plain),
         (&["load", "--page", "page.json"], plain),
         (&["load", "-n", "1", "--targets", "urls.txt"], ""),
@@ -64,9 +64,7 @@ fn marked_files_are_read_as_others() {
     ];
     for (arguments, url) in rows {
         let mut arguments = arguments.to_vec();
-        if arguments[0] != "import" && !url.is_empty() {
-            arguments.push(url);
-        }
+        arguments.extend(Some(url).filter(|url| !url.is_empty()));
         let ended = run(home, &arguments);
         assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);
     }
