@@ -12,6 +12,16 @@ fn addresses() -> (SocketAddr, SocketAddr) {
     (CLIENT.parse().unwrap(), SERVER.parse().unwrap())
 }
 
+/// A pair whose ClientHello fits one datagram.
+fn brief() -> Pair {
+    let hello = TlsSettings {
+        groups: Some(vec![TlsGroup::X25519]),
+        ..TlsSettings::default()
+    };
+    let tls = (&hello, &TlsSettings::default());
+    Pair::secured_by(&Http3Settings::default(), tls, InboxOptions::default())
+}
+
 /// The first datagram of a client.
 fn first_datagram(client: &mut Client) -> Vec<u8> {
     let (mut batch, mut inbox) = (Batch::new(), Inbox::default());
@@ -30,13 +40,7 @@ fn is_refused(pair: &Pair) -> bool {
 /// second has as many probes as two minutes with the usual one.
 #[test]
 fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
-    // A ClientHello with this group fits one datagram, so the server sends its certificate.
-    let hello = TlsSettings {
-        groups: Some(vec![TlsGroup::X25519]),
-        ..TlsSettings::default()
-    };
-    let tls = (&hello, &TlsSettings::default());
-    let mut pair = Pair::secured_by(&Http3Settings::default(), tls, InboxOptions::default());
+    let mut pair = brief();
     let initial_rtt = std::time::Duration::from_millis(1);
     pair.server.config.set_initial_rtt(initial_rtt);
     let mut initial = first_datagram(&mut pair.client);
@@ -65,7 +69,7 @@ fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
 
 #[test]
 fn an_unvalidated_connection_takes_no_datagram_of_another_address() {
-    let mut pair = Pair::new();
+    let mut pair = brief();
     let initial = first_datagram(&mut pair.client);
     let (from, to) = addresses();
     let other = SocketAddr::from(([10, 0, 0, 9], 4_000));
