@@ -223,6 +223,7 @@ mod tests {
             requests,
             files: Vec::new(),
             trials: Vec::new(),
+            fixes: None,
         }
     }
 

@@ -5,7 +5,7 @@
 //! `textContent` in the scripts, never through markup.
 //!
 //! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes, `deliveries` its graphs of
-//! what the link delivered, `findings` what is wrong. Scripts and styles are in assets/.
+//! what the link delivered, `findings` what is wrong, `tried` what its fixes gained. Scripts and styles are in assets/.
 
 mod causes;
 mod deliveries;
@@ -13,6 +13,7 @@ mod findings;
 mod overview;
 mod section;
 mod text;
+mod tried;
 
 use squall_analysis::findings::CellFindings;
 use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
@@ -68,6 +69,7 @@ pub fn html(
     push_thresholds(&mut page, summary);
     push_warnings(&mut page, summary);
     findings::push(&mut page, cells);
+    tried::push(&mut page, summary);
     for (index, condition) in conditions_with_trials(summary) {
         section::push(
             &mut page,

@@ -6,6 +6,7 @@ mod browser;
 mod causes;
 mod deliveries;
 mod explain;
+mod fixes;
 mod support;
 mod terminal;
 mod zoom;
