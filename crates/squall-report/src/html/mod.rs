@@ -4,9 +4,10 @@
 //! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
 //! `textContent` in the scripts, never through markup.
 //!
-//! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `section` one
-//! condition with `causes` (its stacks), `shapes` (how its response times are distributed) and `deliveries` (what the link
-//! delivered). `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
+//! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
+//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
+//! `deliveries` (what the link delivered). `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in
+//! assets/.
 
 mod answer;
 mod causes;
@@ -20,6 +21,7 @@ mod shapes;
 mod table;
 mod terms;
 mod text;
+mod tried;
 
 use squall_analysis::findings::CellFindings;
 use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
@@ -83,6 +85,7 @@ pub fn html(
     push_thresholds(&mut page, summary);
     comparison::push(&mut page, summary);
     findings::push(&mut page, cells);
+    tried::push(&mut page, summary);
     for (index, condition) in conditions_with_trials(summary) {
         let parts = section::RunParts {
             measures: &summary.measures,

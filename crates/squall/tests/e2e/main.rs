@@ -93,6 +93,7 @@ mod settings_heard;
 mod smuggling;
 mod streams;
 mod support;
+mod tried_fixes;
 mod truncated_clients;
 mod truncated_servers;
 mod truth_holds;

@@ -91,6 +91,7 @@ pub fn run(names: &[&str], size: Size) -> Run {
         }],
         files: Vec::new(),
         trials: Vec::new(),
+        fixes: None,
     };
     for repetition in 0..size.repetitions {
         for (place, condition) in plan.conditions.iter().enumerate() {
