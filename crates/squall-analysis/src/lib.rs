@@ -73,7 +73,8 @@ pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use summarise::summarise;
 pub use summary::{
-    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,
+    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, Schema, TrialReadings,
+    Warning,
 };
 pub use tail::{CauseMean, TailCauses, TailShare, Tails};
 pub use target_times::TargetTimes;

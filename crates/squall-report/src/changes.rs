@@ -8,7 +8,8 @@ use squall_analysis::{Overload, Quantile, Reading, figure};
 
 use crate::text::{aligned, printable};
 
-const TITLES: [&str; 7] = ["", "before", "after", "ratio", "95 %", "MDE", "after is"];
+/// The titles of a cell's table.
+pub(crate) const TITLES: [&str; 7] = ["", "before", "after", "ratio", "95 %", "MDE", "after is"];
 
 /// The comparison as text: the sentence first, then the cells.
 pub fn changes(changes: &Changes) -> String {
@@ -68,7 +69,7 @@ fn table(cell: &CellChange) -> String {
 }
 
 /// A field for each title.
-fn row(change: &FigureChange) -> Vec<String> {
+pub(crate) fn row(change: &FigureChange) -> Vec<String> {
     let unknown = || "n/a".to_owned();
     let ratio = change.ratio;
     let interval = ratio.and_then(|ratio| ratio.interval);

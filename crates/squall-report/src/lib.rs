@@ -3,21 +3,24 @@
 //! It computes no statistic and changes no verdict (squall-analysis does that) and reads no record from disk. The page
 //! requests nothing from the network.
 //!
-//! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
-//! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
+//! `terminal` writes the text (`table` its rows, `causes` its bars with the letters of `palette`), `points` chooses the
+//! requests to draw, `html` builds the page, and `payload` packs the data for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
 //! what is wrong, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials; `text` has what all of these share.
+//! without trials; `export` writes results for other tools, and `text` has what all of these share.
 
 mod causes;
 mod changes;
 mod date;
 pub mod explain;
+pub mod export;
 mod findings;
 mod html;
 pub mod load;
+mod palette;
 mod payload;
 mod points;
 mod shown;
+mod table;
 mod terminal;
 mod text;
 

@@ -30,6 +30,7 @@ pub use json::{
 };
 pub use live::{LiveLoad, line, screen};
 pub use summary::{counts, summary};
+pub(crate) use text::span as plain_span;
 pub use text::{Glyphs, TextFormat};
 
 /// A finished load.

@@ -91,12 +91,12 @@ fn terminal_has_two_bars_for_each_cell() {
         &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
         100,
         Colour::Plain,
-        Detail::Usual,
+        Detail::Full,
     );
     assert!(!text.contains('\u{1b}'));
     assert_eq!(text.matches("where the time went").count(), 3, "{text}");
     // 50 ms, 0.4 ms and 0.3 ms times two random factors: 0.475 of 50.475 ms on average.
-    let clean = "h1          all          ████████████████████████  distance 99 %, loss 0.9 %";
+    let clean = "h1          all          DDDDDDDDDDDDDDDDDDDDDDDD  D distance 99 %, L loss 0.9 %";
     let mut lines = text
         .lines()
         .skip_while(|line| !line.contains("where the time went"));
@@ -114,8 +114,17 @@ fn terminal_has_two_bars_for_each_cell() {
             .starts_with("slowest 1 %"),
         "{text}"
     );
-    let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Full);
     assert!(!without.contains("where the time went"));
+    // Usually there are only those of the answer's condition.
+    let usual = terminal(
+        &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
+        100,
+        Colour::Plain,
+        Detail::Usual,
+    );
+    let title = "  where the time went, delay 25ms, loss ";
+    assert_eq!(usual.matches(title).count(), 1, "{usual}");
 }
 
 #[test]
