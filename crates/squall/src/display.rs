@@ -10,6 +10,8 @@ use squall_report::Colour;
 
 /// Width of texts if there is no terminal.
 const PLAIN_WIDTH: usize = 100;
+/// Rows of a terminal that does not tell.
+const PLAIN_ROWS: usize = 24;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColourChoice {
@@ -76,6 +78,16 @@ pub(crate) fn can_redraw() -> bool {
 /// Columns of the results on stdout.
 pub(crate) fn width() -> usize {
     process::terminal_width().unwrap_or(PLAIN_WIDTH)
+}
+
+/// Columns and rows of the terminal on stderr, where lines are redrawn.
+pub(crate) fn redraw_size() -> (usize, usize) {
+    match process::error_terminal_size() {
+        // Some terminals do not tell their rows.
+        Some((columns, 0)) => (columns, PLAIN_ROWS),
+        Some(size) => size,
+        None => (PLAIN_WIDTH, PLAIN_ROWS),
+    }
 }
 
 #[cfg(test)]

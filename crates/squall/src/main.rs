@@ -8,6 +8,7 @@
 mod awake;
 mod background;
 mod client;
+mod command_line;
 mod commands;
 mod display;
 mod doctor;

@@ -28,7 +28,7 @@ pub use json::{
     LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson, PartJson,
     PunctualityJson, RatesJson, RequestsJson,
 };
-pub use live::{LiveLoad, line, screen};
+pub use live::{CheckedThreshold, LiveLoad, line, screen};
 pub use summary::{counts, summary};
 pub(crate) use text::span as plain_span;
 pub use text::{Glyphs, TextFormat};

@@ -36,7 +36,12 @@ impl TextFormat {
         self.width.max(WIDTH_AT_LEAST)
     }
 
-    /// One line, cut at the width.
+    /// The text as one line of this terminal.
+    pub fn fitting(&self, text: &str) -> String {
+        self.line(Style::Plain, text)
+    }
+
+    /// One line, cut at the width between two words.
     pub(super) fn line(&self, style: Style, text: &str) -> String {
         self.colour
             .styled(style, &self.cut(&printable(text), self.columns()))
