@@ -8,8 +8,9 @@ use clap::ValueEnum;
 use squall_linux::process;
 use squall_report::Colour;
 
-/// Width of texts if there is no terminal.
+/// Width of tables, and of texts that have none, if there is no terminal.
 const PLAIN_WIDTH: usize = 100;
+const NARROW_WIDTH: usize = 80;
 /// Rows of a terminal that does not tell.
 const PLAIN_ROWS: usize = 24;
 
@@ -78,6 +79,11 @@ pub(crate) fn can_redraw() -> bool {
 /// Columns of the results on stdout.
 pub(crate) fn width() -> usize {
     process::terminal_width().unwrap_or(PLAIN_WIDTH)
+}
+
+/// Columns of sentences and lists on stdout.
+pub(crate) fn narrow_width() -> usize {
+    process::terminal_width().unwrap_or(NARROW_WIDTH)
 }
 
 /// Columns and rows of the terminal on stderr, where lines are redrawn.

@@ -82,8 +82,8 @@ impl LiveLoad<'_> {
     }
 }
 
-/// The lines of a screen, none wider than the terminal, and at most `rows` of them. The histogram has the rows that are left.
-pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, rows: usize) -> Vec<String> {
+/// The lines of a screen, none wider than the terminal, and at most `height` of them. The histogram has the rows that are left.
+pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, height: usize) -> Vec<String> {
     let mut lines = vec![progress(live, format)];
     lines.push(format.line(Style::Plain, &rates(live)));
     let mut rows = latencies(live);
@@ -99,7 +99,10 @@ pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, rows: usize) -> Vec<Stri
     lines.push(format.line(Style::Plain, &outcomes(live.totals)));
     lines.extend(failures(live.totals, format));
     lines.extend(generator(live).map(|line| format.line(Style::Plain, &line)));
-    lines.extend(live.thresholds.iter().map(|threshold| {
+    // Before the first request, no threshold holds.
+    let has_begun = live.totals.requests() > 0;
+    let thresholds = live.thresholds.iter().filter(|_| has_begun);
+    lines.extend(thresholds.map(|threshold| {
         let style = if threshold.holds {
             Style::Plain
         } else {
@@ -107,9 +110,9 @@ pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, rows: usize) -> Vec<Stri
         };
         format.line(style, &threshold.marked(format.glyphs))
     }));
-    let left = rows.saturating_sub(lines.len());
+    let left = height.saturating_sub(lines.len());
     lines.extend(chart_within(live.totals.response(), format, left));
-    lines.truncate(rows);
+    lines.truncate(height);
     lines
 }
 
