@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use squall_analysis::answer::add_findings;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
-use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
+use squall_analysis::findings::{CellFindings, Finding, RunFindings, TrialFindings, aggregate};
 use squall_analysis::{
     BulkPhase, Delivery, LinkPacket, RunSummary, Threshold, TrialReadings, TrialRows, TrialSource,
     TrialStats, delivery_counters, summarise, trial_evidence,
@@ -142,9 +142,9 @@ impl StoredSummary {
         };
         let summary: RunSummary =
             read_json(&self.summary).map_err(|error| unreadable(&self.summary, error))?;
-        let cells: Vec<CellFindings> =
+        let findings: RunFindings =
             read_json(&self.findings).map_err(|error| unreadable(&self.findings, error))?;
-        show(&summary, &cells, reporting, None)?;
+        show(&summary, &findings.cells, reporting, None)?;
         Ok(outcome_of(&summary))
     }
 }
@@ -180,8 +180,7 @@ fn outcome_of(summary: &RunSummary) -> CommandOutcome {
 /// The results derived from a run's trials.
 struct RunResults {
     summary: RunSummary,
-    /// The findings, by cell.
-    cells: Vec<CellFindings>,
+    findings: RunFindings,
     /// The HTML report.
     page: String,
 }
@@ -189,7 +188,7 @@ struct RunResults {
 impl RunResults {
     fn write(&self, folder: &RunFolder) -> Result<()> {
         write_json(folder.summary(), &self.summary)?;
-        write_json(folder.findings(), &self.cells)?;
+        write_json(folder.findings(), &self.findings)?;
         write_whole(folder.report(), &self.page)?;
         Ok(())
     }
@@ -201,7 +200,12 @@ impl RunResults {
         reporting: &ReportFlags,
     ) -> Result<CommandOutcome> {
         let report = is_written.then(|| folder.report());
-        show(&self.summary, &self.cells, reporting, report.as_deref())?;
+        show(
+            &self.summary,
+            &self.findings.cells,
+            reporting,
+            report.as_deref(),
+        )?;
         Ok(outcome_of(&self.summary))
     }
 }
@@ -225,7 +229,7 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
     let page = html(&summary, &plots, &cells, &delivered);
     Ok(RunResults {
         summary,
-        cells,
+        findings: RunFindings::of(cells),
         page,
     })
 }
