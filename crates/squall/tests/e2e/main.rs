@@ -28,6 +28,7 @@ mod doctor;
 mod endings;
 mod equal_variants;
 mod explain;
+mod exports;
 mod fast_link;
 mod fetch;
 mod findings;
