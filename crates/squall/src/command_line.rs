@@ -15,10 +15,9 @@ const SWITCHES: [char; 6] = ['k', '4', '6', 'q', 'v', 'h'];
 
 /// This process's command line.
 pub(crate) fn shown() -> Vec<String> {
-    let arguments = std::env::args_os().map(|it| it.to_string_lossy().into_owned());
-    let mut arguments = arguments.collect::<Vec<_>>().into_iter();
     // The path of the program says nothing about the results.
-    arguments.next();
+    let arguments = std::env::args_os().skip(1);
+    let arguments = arguments.map(|it| it.to_string_lossy().into_owned());
     std::iter::once("squall".to_owned())
         .chain(without_credentials(arguments))
         .collect()

@@ -24,9 +24,9 @@ use squall_base::record::SideCounts;
 
 pub use comparison::comparison;
 pub use json::{
-    BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson, LatenciesJson,
-    LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson, PartJson,
-    PunctualityJson, RatesJson, RequestsJson,
+    AnswerJson, BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson,
+    LatenciesJson, LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson,
+    PartJson, PunctualityJson, RatesJson, RequestsJson,
 };
 pub use live::{CheckedThreshold, LiveLoad, line, screen};
 pub use summary::{counts, summary};

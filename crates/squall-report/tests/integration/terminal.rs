@@ -325,7 +325,8 @@ fn six_trials_have_intervals_and_an_answer() {
 fn two_runs_are_printed_as_tables_of_changes() {
     let before = run(&["h1", "evil\u{1b}[2J"], Size::SMALL).summary();
     let after = run(&["h1", "h3"], Size::SMALL).summary();
-    let text = changes(&squall_analysis::change::changes(&before, &after));
+    let found = squall_analysis::change::changes(&before, &after);
+    let text = changes(&found, 100);
     assert!(text.contains("\nh1, delay 25ms, loss 3%\n"), "{text}");
     assert!(text.contains("2 pairs of the same seeds"), "{text}");
     assert!(text.contains("within our own error"), "{text}");
@@ -334,4 +335,11 @@ fn two_runs_are_printed_as_tables_of_changes() {
         "{text}"
     );
     assert!(!text.contains('\u{1b}'));
+    // Two pairs have no interval, so that its column is left out.
+    assert!(!text.contains("95 %") && text.contains(" ratio "), "{text}");
+    for width in [60, 80, 200] {
+        let text = changes(&found, width);
+        let mut rows = text.lines().filter(|line| line.starts_with("  "));
+        assert!(rows.all(|line| line.chars().count() <= width), "{text}");
+    }
 }

@@ -17,6 +17,7 @@ use squall_report::export::{Check, markdown_of_changes};
 use super::differing_keys::differing_keys;
 use super::named::open_run;
 use super::report::summary_of;
+use crate::display;
 use crate::environment::Environment;
 use crate::exports::ExportFlags;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
@@ -133,7 +134,7 @@ fn show(
         print(markdown())?;
         return exported;
     }
-    print(format_args!("{}", changes_text(found)))?;
+    print(changes_text(found, display::width()))?;
     let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
     if !lines.is_empty() {
         print(format_args!("\n{}", lines.concat()))?;
