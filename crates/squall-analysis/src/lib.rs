@@ -83,7 +83,8 @@ pub use run_health::{HealthGrade, RunHealth};
 pub use shape::{Course, PercentilePoint, Quartiles, TrialShape};
 pub use summarise::summarise;
 pub use summary::{
-    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,
+    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, Schema, TrialReadings,
+    Warning,
 };
 pub use tail::{CauseMean, TailCauses, TailShare, Tails};
 pub use target_times::TargetTimes;

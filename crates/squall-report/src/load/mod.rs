@@ -24,12 +24,13 @@ use squall_base::record::SideCounts;
 
 pub use comparison::comparison;
 pub use json::{
-    BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson, LatenciesJson,
-    LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson, PartJson,
-    PunctualityJson, RatesJson, RequestsJson,
+    AnswerJson, BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson,
+    LatenciesJson, LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson,
+    PartJson, PunctualityJson, RatesJson, RequestsJson,
 };
-pub use live::{LiveLoad, line, screen};
+pub use live::{CheckedThreshold, LiveLoad, line, screen};
 pub use summary::{counts, summary};
+pub(crate) use text::span as plain_span;
 pub use text::{Glyphs, TextFormat};
 
 /// A finished load.

@@ -24,6 +24,7 @@ use squall_record::{
 use squall_report::explain as words;
 
 use crate::commands::named::{complete_trials, refused_folder_of_runs};
+use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, print, print_json};
 pub(crate) use arguments::Arguments;
@@ -394,6 +395,16 @@ fn show(
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
     let mut text = String::new();
+    // Of several requests, what each waited for comes first.
+    if entries.iter().map(|it| it.requests.len()).sum::<usize>() > 1 {
+        for it in entries {
+            let name = format!(
+                "{}, {}, repetition {}",
+                it.variant, it.condition, it.repetition
+            );
+            text += &words::overview(&name, &it.requests);
+        }
+    }
     for it in entries {
         let of_trial = selected
             .iter()
@@ -419,5 +430,5 @@ fn show(
             text.push_str(&words::moment(&context, moment, colour));
         }
     }
-    print(format_args!("{text}"))
+    print(words::fitted(&text, display::narrow_width()))
 }
