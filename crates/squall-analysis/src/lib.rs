@@ -36,6 +36,7 @@ pub mod causes;
 mod cell;
 pub mod change;
 mod crossover;
+pub mod detail;
 pub mod explain;
 mod failures;
 mod family;
@@ -54,6 +55,7 @@ mod summarise;
 mod summary;
 mod tail;
 mod target_times;
+mod thinned;
 mod threshold;
 mod threshold_text;
 mod trial;
@@ -77,6 +79,7 @@ pub use summary::{
 };
 pub use tail::{CauseMean, TailCauses, TailShare, Tails};
 pub use target_times::TargetTimes;
+pub use thinned::Thinned;
 pub use threshold::{
     Aggregate, Certainty, Latency, Measure, Operator, Percentile, Reading, Threshold,
     ThresholdResult, ThresholdSource,
