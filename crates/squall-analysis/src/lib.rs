@@ -12,10 +12,10 @@
 //! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
 //! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `bulk`
 //! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
-//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `capture` infers from
-//! packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong. `load` is for a
-//! load without trials: it keeps sums instead of rows, because there are too many requests to keep. squall-report draws
-//! the result.
+//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `detail` some requests of a
+//! run with their connections, `capture` infers from packets seen at one point what happened to them beyond it, and
+//! `findings` recognises what is wrong. `load` is for a load without trials: it keeps sums instead of rows, because
+//! there are too many requests to keep. Lists that are too long to draw are `thinned`. squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;

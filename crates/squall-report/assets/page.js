@@ -4,6 +4,7 @@
  * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
 import { pointsOf, readManifest } from "./data.js";
+import { detailsOf, followDetails } from "./details.js";
 import { Scatter } from "./scatter.js";
 import { Pane, View } from "./view.js";
 
@@ -182,6 +183,7 @@ class Section {
           // With a single variant, its colour carries no information.
           causes: entry.byCause && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
           points: points[i],
+          details: detailsOf(trial.element, points[i]),
           warmupS: trial.warmup_s,
         })),
       );
@@ -219,6 +221,8 @@ const sections = [...document.querySelectorAll(".plots")].map((host) => {
   const condition = manifest.conditions[Number(host.dataset.condition)];
   return condition.trials.length > 0 ? new Section(host, condition, manifest) : null;
 });
+
+followDetails();
 
 /** For the browser's console, and for the tests that use the page as a person does. */
 globalThis.squall = { manifest, sections };

@@ -3,6 +3,7 @@
  * It does not choose what is drawn (page.js does) and keeps no ranges: its Pane does (view.js). It draws at most
  * once per frame, and only while it is visible. */
 
+import { openOnClick, paintDetailed } from "./details.js";
 import { Note, nearest } from "./hover.js";
 import { Raster, frameOf, paintLayers } from "./paint.js";
 import { logTicks } from "./ticks.js";
@@ -39,8 +40,9 @@ export class Scatter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
-  /** Draws `layers`, later ones on top: { name, colour, causes, points, warmupS }. `colour` names a colour of style.css.
-   * `causes` does so for each cause, if points are to have the colour of their cause. */
+  /** Draws `layers`, later ones on top: { name, colour, causes, points, details, warmupS }. `colour` names a colour of
+   * style.css. `causes` does so for each cause, if points are to have the colour of their cause. `details` are the points
+   * that can be shown in full. */
   setLayers(layers) {
     this.layers = layers;
     this.host.dataset.points = layers.reduce((sum, layer) => sum + layer.points.startS.length, 0);
@@ -79,6 +81,7 @@ export class Scatter {
     this.plot = new globalThis.uPlot(this.options(), [[0, 1], [null, null]], this.host);
     this.note = new Note(this.plot.over, this.marks, this.causes);
     listenToPointer(this);
+    openOnClick(this);
   }
 
   options() {
@@ -133,6 +136,7 @@ export class Scatter {
       causes: causes?.map((name) => (name ? this.colour(name) : null)),
     }));
     paintLayers(ctx, frame, this.raster, layers, this.colour("--failure"));
+    paintDetailed(ctx, frame, this.layers, this.colour("--ink"));
     ctx.restore();
   }
 

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeMap;
 
+use squall_analysis::detail::TrialDetail;
 use squall_analysis::figure;
 use squall_base::Duration;
 use squall_base::plan::Condition;
 use squall_base::record::{
     Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
+
+use crate::explain::ExplanationContext;
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
 const DRAWN_AT_MOST: usize = 40_000;
@@ -82,6 +85,13 @@ impl PointMark {
     }
 }
 
+/// Some requests of a trial in full, and what their times and hops refer to.
+#[derive(Clone, Debug)]
+pub(crate) struct DetailedTrial {
+    pub(crate) context: ExplanationContext,
+    pub(crate) detail: TrialDetail,
+}
+
 /// A trial's requests, ready to be drawn.
 #[derive(Clone, Debug)]
 pub struct TrialPoints {
@@ -93,6 +103,8 @@ pub struct TrialPoints {
     /// Warm-up and measurement; the drain has no arrivals.
     pub(crate) span: Duration,
     pub(crate) points: Vec<Point>,
+    /// Some of its requests in full.
+    pub(crate) detail: Option<DetailedTrial>,
     /// Requests of the trial, drawn or not.
     total: usize,
 }
@@ -115,6 +127,7 @@ impl TrialPoints {
             warmup: trial.load.warmup,
             span: trial.load.warmup + trial.load.duration,
             points,
+            detail: None,
             total,
         }
     }
@@ -129,6 +142,14 @@ impl TrialPoints {
             point.cause = dominant.get(&point.request).copied().flatten();
         }
         self
+    }
+
+    /// Adds some of its requests in full. `record` is the trial's.
+    pub fn add_detail(&mut self, record: &TrialRecord, detail: TrialDetail) {
+        self.detail = Some(DetailedTrial {
+            context: ExplanationContext::of_trial(record),
+            detail,
+        });
     }
 
     /// Whether any point has a cause.

@@ -75,6 +75,10 @@ pub struct DirectionTrace {
     /// The packets with payload; QUIC: those with stream bytes, once for each stream. Lost and repeated ones are kept
     /// first.
     pub packets: Thinned<TracePacket>,
+    /// How many of all packets were lost.
+    pub lost: u64,
+    /// How many of all packets had bytes that had been sent before.
+    pub repeated: u64,
     /// QUIC: the packets by number, each as the range of that number; of TCP, empty.
     pub numbers: Thinned<TracePacket>,
     /// The acknowledgements that its sender read.
@@ -201,6 +205,9 @@ fn direction_trace(
     };
     let is_quic = connection.is_quic();
     let packets = packets(connection, index, direction, span);
+    let count =
+        |is_it: fn(&TracePacket) -> bool| packets.iter().filter(|it| is_it(it)).count() as u64;
+    let (lost, repeated) = (count(|it| it.is_lost), count(|it| it.is_again));
     let interval = (span.to - span.from).div_ceil(INTERVALS).max(1);
     let acks = evidence.acknowledgements.iter();
     let acks = acks.filter(|it| is_within(span, it.time));
@@ -210,6 +217,8 @@ fn direction_trace(
     });
     DirectionTrace {
         delivered: delivered(&packets, span, interval),
+        lost,
+        repeated,
         interval: Duration::from_nanos(interval),
         packets: Thinned::of(packets, KEPT, |it| it.is_lost || it.is_again),
         numbers: if is_quic {

@@ -5,11 +5,12 @@
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, Finding, Number, RunFinding};
 
+use super::details::Details;
 use super::text::escaped;
 use crate::findings::headline;
 
 /// Appends the findings; nothing if there are none.
-pub(super) fn push(page: &mut String, cells: &[CellFindings]) {
+pub(super) fn push(page: &mut String, cells: &[CellFindings], details: &Details) {
     if cells.is_empty() {
         return;
     }
@@ -23,14 +24,14 @@ pub(super) fn push(page: &mut String, cells: &[CellFindings]) {
             escaped(&cell.condition.to_string())
         ));
         for found in &cell.findings {
-            push_finding(page, found);
+            push_finding(page, found, details);
         }
         page.push_str("</ul>\n");
     }
     page.push_str("</section>\n");
 }
 
-fn push_finding(page: &mut String, found: &RunFinding) {
+fn push_finding(page: &mut String, found: &RunFinding, details: &Details) {
     let finding = &found.finding;
     page.push_str(&format!(
         "<li><b>{}</b><br>{}\n",
@@ -45,8 +46,9 @@ fn push_finding(page: &mut String, found: &RunFinding) {
         ));
     }
     page.push_str(&format!(
-        "<br><small>{}</small></li>\n",
-        escaped(&evidence(finding, &found.folder))
+        "<br><small>{}{}</small></li>\n",
+        escaped(&evidence(finding, &found.folder)),
+        details.evidence(&found.folder, finding),
     ));
 }
 
@@ -80,7 +82,7 @@ mod tests {
     #[test]
     fn markup_in_findings_is_escaped() {
         let mut page = String::new();
-        push(&mut page, &cells());
+        push(&mut page, &cells(), &Details::of(&[]));
         assert!(
             page.contains("<h3>h2c &lt;x1&gt;, delay 25ms, loss 3%</h3>"),
             "{page}"
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn healthy_run_has_no_section() {
         let mut page = String::new();
-        push(&mut page, &[]);
+        push(&mut page, &[], &Details::of(&[]));
         assert_eq!(page, "");
     }
 }

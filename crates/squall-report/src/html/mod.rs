@@ -2,15 +2,20 @@
 //!
 //! All text is in the markup, so the page is complete without scripts and on paper; scripts only draw the points. The page
 //! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
-//! `textContent` in the scripts, never through markup.
+//! `textContent` in the scripts, never through markup. (details.js inserts markup that was made and escaped here.)
 //!
 //! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes, `deliveries` its graphs of
-//! what the link delivered, `findings` what is wrong. Scripts and styles are in assets/.
+//! what the link delivered, `findings` what is wrong. `details` are single requests in full (`request`, `connection`, both
+//! over `chart`). Scripts and styles are in assets/.
 
 mod causes;
+mod chart;
+mod connection;
 mod deliveries;
+mod details;
 mod findings;
 mod overview;
+mod request;
 mod section;
 mod text;
 
@@ -20,19 +25,24 @@ use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
 use crate::date;
 use crate::payload;
 use crate::points::TrialPoints;
+use details::Details;
 use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");
-const STYLE: &str = include_str!("../../assets/style.css");
+const STYLE: &str = concat!(
+    include_str!("../../assets/style.css"),
+    include_str!("../../assets/details.css")
+);
 
 /// The page's modules, each after the ones that it imports.
-const MODULES: [&str; 7] = [
+const MODULES: [&str; 8] = [
     include_str!("../../assets/data.js"),
     include_str!("../../assets/view.js"),
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/details.js"),
     include_str!("../../assets/scatter.js"),
     include_str!("../../assets/page.js"),
 ];
@@ -67,7 +77,9 @@ pub fn html(
     overview::push(&mut page, summary);
     push_thresholds(&mut page, summary);
     push_warnings(&mut page, summary);
-    findings::push(&mut page, cells);
+    let details = Details::of(plots);
+    findings::push(&mut page, cells, &details);
+    details.push(&mut page);
     for (index, condition) in conditions_with_trials(summary) {
         section::push(
             &mut page,
@@ -79,9 +91,10 @@ pub fn html(
         );
     }
     page.push_str(
-        "<noscript><p class=\"note\">The plots need scripts; the tables do not.</p></noscript>\n",
+        "<noscript><p class=\"note\">The plots, and requests in full, need scripts; the tables do not.</p></noscript>\n",
     );
     page.push_str(&payload::elements(summary, plots));
+    page.push_str(details.elements());
     page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
     page.push_str(&format!(
         "<script type=\"module\">\n{}</script>\n</body>\n</html>\n",

@@ -93,6 +93,7 @@ fn lost_segment_is_a_lost_packet_and_a_repeated_one() {
         ]
     );
     assert!(down.packets.kept.iter().all(|it| it.request == Some(0)));
+    assert_eq!((down.packets.all, down.lost, down.repeated), (4, 1, 1));
     let acks: Vec<u64> = down.acks.kept.iter().map(|ack| ack.to).collect();
     // The last one came after the request's end.
     assert_eq!(acks, [0, MSS]);
