@@ -52,6 +52,10 @@ async function showDetail(dialog) {
   if (detailInAddress() !== id) return;
   const body = document.getElementById("detail-body");
   body.innerHTML = markup;
+  // There may not have been room for everything that it refers to.
+  for (const link of body.querySelectorAll("a[href^='#']")) {
+    if (!document.getElementById(`detail-${link.hash.slice(1)}`)) link.replaceWith(...link.childNodes);
+  }
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   dialog.dataset.shows = id;

@@ -14,7 +14,7 @@ use squall_base::record::{
     Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 
-use crate::explain::ExplanationContext;
+use crate::html::TrialMarkup;
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
 const DRAWN_AT_MOST: usize = 40_000;
@@ -85,13 +85,6 @@ impl PointMark {
     }
 }
 
-/// Some requests of a trial in full, and what their times and hops refer to.
-#[derive(Clone, Debug)]
-pub(crate) struct DetailedTrial {
-    pub(crate) context: ExplanationContext,
-    pub(crate) detail: TrialDetail,
-}
-
 /// A trial's requests, ready to be drawn.
 #[derive(Clone, Debug)]
 pub struct TrialPoints {
@@ -104,7 +97,7 @@ pub struct TrialPoints {
     pub(crate) span: Duration,
     pub(crate) points: Vec<Point>,
     /// Some of its requests in full.
-    pub(crate) detail: Option<DetailedTrial>,
+    pub(crate) detail: Option<TrialMarkup>,
     /// Requests of the trial, drawn or not.
     total: usize,
 }
@@ -145,11 +138,8 @@ impl TrialPoints {
     }
 
     /// Adds some of its requests in full. `record` is the trial's.
-    pub fn add_detail(&mut self, record: &TrialRecord, detail: TrialDetail) {
-        self.detail = Some(DetailedTrial {
-            context: ExplanationContext::of_trial(record),
-            detail,
-        });
+    pub fn add_detail(&mut self, record: &TrialRecord, detail: &TrialDetail) {
+        self.detail = Some(TrialMarkup::of(record, detail));
     }
 
     /// Whether any point has a cause.

@@ -9,7 +9,9 @@ mod rows;
 
 use std::collections::BTreeSet;
 
-use squall_base::record::{FrameRecord, RequestRecord, SocketRecord, TrialRecord};
+use squall_base::record::{
+    DropRecord, FrameRecord, RequestRecord, SocketRecord, TrialRecord, Victim,
+};
 
 use crate::causes::{ConnectionTrace, Detail, PathInputs};
 use crate::explain::{Explanation, follow_requests};
@@ -25,6 +27,8 @@ pub struct RequestDetail {
     pub reasons: Vec<String>,
     /// All that is known about it.
     pub explanation: Explanation,
+    /// The other requests that were delayed by lost packets that delayed this one, in the order of their numbers.
+    pub delayed_with: Vec<u64>,
     /// The frames of its streams on all hops, in order of time.
     pub frames: Thinned<FrameTick>,
 }
@@ -57,7 +61,8 @@ pub struct TrialDetail {
 pub struct DetailBuilder {
     folder: String,
     index: u32,
-    requests: Vec<(Vec<String>, Explanation)>,
+    /// Without frames.
+    requests: Vec<RequestDetail>,
     connections: Vec<ConnectionTrace>,
     rows: RowCollector,
 }
@@ -72,19 +77,21 @@ impl DetailBuilder {
     ) -> DetailBuilder {
         let numbers: BTreeSet<u64> = chosen.keys().copied().collect();
         let detail = Detail::ConnectionsOf(&numbers);
-        let (mut explanations, mut connections) =
-            follow_requests(requests, inputs, &numbers, detail);
+        let (mut explanations, attribution) = follow_requests(requests, inputs, &numbers, detail);
         explanations.sort_by_key(|it| it.request);
+        let mut connections = attribution.traces;
         connections.sort_by_key(|it| (it.hop, it.connection));
         let rows = RowCollector::new(&explanations, &connections);
-        let with_reasons = explanations.into_iter().map(|it| {
-            let reasons = chosen.get(&it.request).cloned().unwrap_or_default();
-            (reasons, it)
+        let without_frames = explanations.into_iter().map(|it| RequestDetail {
+            reasons: chosen.get(&it.request).cloned().unwrap_or_default(),
+            delayed_with: delayed_with(it.request, &attribution.drops),
+            explanation: it,
+            frames: Thinned::default(),
         });
         DetailBuilder {
             folder: record.trial.folder(),
             index: record.trial.index,
-            requests: with_reasons.collect(),
+            requests: without_frames.collect(),
             connections,
             rows,
         }
@@ -109,15 +116,23 @@ impl DetailBuilder {
             folder: self.folder,
             index: self.index,
             requests: requests
-                .map(|((reasons, explanation), frames)| RequestDetail {
-                    reasons,
-                    explanation,
-                    frames,
-                })
+                .map(|(request, frames)| RequestDetail { frames, ..request })
                 .collect(),
             connections: connections
                 .map(|(trace, senders)| ConnectionDetail { trace, senders })
                 .collect(),
         }
     }
+}
+
+/// The other requests that were delayed by packets that delayed this one.
+fn delayed_with(request: u64, drops: &[DropRecord]) -> Vec<u64> {
+    let is_it = |victim: &Victim| victim.request == request;
+    let shared = drops.iter().filter(|drop| drop.victims.iter().any(is_it));
+    let victims = shared.flat_map(|drop| &drop.victims);
+    let others: BTreeSet<u64> = victims
+        .map(|victim| victim.request)
+        .filter(|other| *other != request)
+        .collect();
+    others.into_iter().collect()
 }

@@ -12,8 +12,7 @@ use squall_base::{Duration, Time};
 
 use super::{CauseTime, DroppedPacket, PacketName, Tables};
 use crate::causes::{
-    ConnectionTrace, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, Stage,
-    follow_path,
+    Attribution, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, Stage, follow_path,
 };
 
 /// A request gets the slot of one that ended in the same call, that is, within this time.
@@ -184,20 +183,22 @@ pub fn explain(
     follow_requests(tables.requests, tables.inputs(path), requests, detail).0
 }
 
-/// Explains some of the requests `rows`, which are among the inputs. Returns also what `detail` asks for of connections.
+/// Explains some of the requests `rows`, which are among the inputs. Returns also what else was found in the inputs; of
+/// causes, only those of these requests.
 pub(crate) fn follow_requests(
     rows: &[RequestRecord],
     inputs: PathInputs,
     requests: &BTreeSet<u64>,
     detail: Detail<'_>,
-) -> (Vec<Explanation>, Vec<ConnectionTrace>) {
+) -> (Vec<Explanation>, Attribution) {
     let (attribution, courses) = follow_path(inputs, requests, detail);
     let chosen = rows.iter();
     let chosen = chosen.filter(|row| requests.contains(&row.request));
     let both = chosen.zip(attribution.causes.iter()).zip(courses);
     let explanations = both
-        .map(|((row, causes), course)| explanation(rows, row, causes, course, &attribution.drops));
-    (explanations.collect(), attribution.traces)
+        .map(|((row, causes), course)| explanation(rows, row, causes, course, &attribution.drops))
+        .collect();
+    (explanations, attribution)
 }
 
 fn explanation(

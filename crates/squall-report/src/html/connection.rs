@@ -16,6 +16,9 @@ use super::chart::{Chart, TimeAxis, ValueAxis, area, band, crosses, dots, steps}
 use super::details::{Page, letter};
 use super::text::{SERIES, escaped};
 
+/// The values of a quantity over time.
+type Line = Vec<(Time, f64)>;
+
 /// The most requests in the legend.
 const NAMED: usize = 7;
 
@@ -260,10 +263,9 @@ impl View<'_> {
         senders: &SenderRows,
     ) {
         let in_flight = trace.in_flight.kept.iter();
-        let in_flight: Vec<(Time, f64)> =
-            in_flight.map(|it| (it.at, kilobytes(it.bytes))).collect();
+        let in_flight: Line = in_flight.map(|it| (it.at, kilobytes(it.bytes))).collect();
         let samples = senders.samples.kept.iter();
-        let windows: Vec<(Time, f64)> = samples
+        let windows: Line = samples
             .filter_map(|it| Some((it.at, kilobytes(it.cwnd_bytes?))))
             .collect();
         let most = in_flight.iter().map(|(_, value)| *value);
@@ -297,7 +299,7 @@ impl View<'_> {
         senders: &SenderRows,
     ) {
         let levels = &senders.levels.kept;
-        let of = |wanted: Option<u64>| -> Vec<(Time, f64)> {
+        let of = |wanted: Option<u64>| -> Line {
             let own = levels.iter().filter(|it| it.stream == wanted);
             own.map(|it| (it.at, it.bytes as f64 / 1e3)).collect()
         };
@@ -322,7 +324,7 @@ impl View<'_> {
 
     fn push_round_trips(&self, page: &mut String, words: &str, senders: &SenderRows) {
         let samples = senders.samples.kept.iter();
-        let times: Vec<(Time, f64)> = samples
+        let times: Line = samples
             .filter_map(|it| Some((it.at, it.rtt?.as_millis_f64())))
             .collect();
         if times.is_empty() {
@@ -342,7 +344,7 @@ impl View<'_> {
         &self,
         page: &mut String,
         (title, label): (&str, String),
-        lines: &[(&str, Vec<(Time, f64)>)],
+        lines: &[(&str, Line)],
         bands: String,
     ) {
         let time = self.time();
@@ -386,7 +388,7 @@ fn first_byte(packets: &Thinned<TracePacket>) -> u64 {
     starts.min().unwrap_or(0)
 }
 
-fn acks(trace: &DirectionTrace, value: impl Fn(u64) -> f64) -> Vec<(Time, f64)> {
+fn acks(trace: &DirectionTrace, value: impl Fn(u64) -> f64) -> Line {
     let all = trace.acks.kept.iter();
     all.map(|ack| (ack.at, value(ack.to))).collect()
 }

@@ -26,6 +26,7 @@ use crate::date;
 use crate::payload;
 use crate::points::TrialPoints;
 use details::Details;
+pub(crate) use details::TrialMarkup;
 use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");

@@ -11,7 +11,7 @@ use squall_analysis::causes::{MessagePacket, Passage, Stage};
 use squall_analysis::detail::{FrameTick, RequestDetail};
 use squall_analysis::explain::Explanation;
 use squall_analysis::{Thinned, figure};
-use squall_base::record::{Cause, Direction, Side, Way, frame_name};
+use squall_base::record::{Direction, Side, Way, frame_name};
 use squall_base::{Duration, Time};
 
 use super::chart::{self, LEFT, RIGHT, TimeAxis, since};
@@ -33,8 +33,8 @@ const VISIBLE: f64 = 0.4;
 const PACKETS_DRAWN: usize = 300;
 const ROWS: usize = 200;
 
-/// The most requests that are named among those that it waited for.
-const WAITED_NAMED: usize = 12;
+/// The most requests that are named in a sentence.
+const NAMED: usize = 12;
 
 /// Appends the request.
 pub(super) fn push(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
@@ -59,7 +59,7 @@ pub(super) fn push(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     chart::push_times(page, drawing.time, drawing.bottom + 14.0);
     page.push_str("</svg></div>\n");
     push_hint(page, detail);
-    push_waited(page, it, of);
+    push_waited(page, detail, of);
     push_stages(page, it);
     push_frames(page, &detail.frames, it.intended);
     page.push_str("<details open><summary>All of it in words</summary>\n<pre tabindex=\"0\">");
@@ -321,33 +321,39 @@ fn push_hint(page: &mut String, detail: &RequestDetail) {
     page.push_str(&format!("<p class=\"hint\">{words}</p>\n"));
 }
 
-/// The requests that it waited for, with links to those that are shown too.
-fn push_waited(page: &mut String, it: &Explanation, of: &Page<'_>) {
+/// The requests that it waited for, and those that waited with it, with links to those that are shown too.
+fn push_waited(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     let mut seen = BTreeSet::new();
-    let waits = it.waited_for.iter();
-    let waits: Vec<(Cause, u64)> = waits
-        .map(|blocker| (blocker.cause, blocker.request))
-        .filter(|wait| seen.insert(*wait))
-        .collect();
-    if waits.is_empty() {
+    let blockers = detail.explanation.waited_for.iter();
+    let waits = blockers
+        .filter(|it| seen.insert((it.cause, it.request)))
+        .map(|it| (it.request, format!(" ({})", it.cause.name())));
+    push_named(page, "It waited for", waits.collect(), of);
+    let delayed = detail.delayed_with.iter();
+    let delayed = delayed.map(|request| (*request, String::new()));
+    let words = "The lost packets that delayed it also delayed";
+    push_named(page, words, delayed.collect(), of);
+}
+
+/// A sentence that names requests, each with what to say of it; nothing without requests.
+fn push_named(page: &mut String, words: &str, requests: Vec<(u64, String)>, of: &Page<'_>) {
+    if requests.is_empty() {
         return;
     }
-    let named = waits.iter().take(WAITED_NAMED).map(|(cause, request)| {
-        let cause = cause.name();
-        match of.request(*request) {
-            Some(id) => format!("<a href=\"#{id}\">request {request}</a> ({cause})"),
-            None => format!("request {request} ({cause})"),
-        }
-    });
-    let named: Vec<String> = named.collect();
-    let more = match waits.len().saturating_sub(WAITED_NAMED) {
+    let more = match requests.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {} more", figure::count(more as u64)),
     };
-    page.push_str(&format!(
-        "<p>It waited for {}{more}.</p>\n",
-        named.join(", ")
-    ));
+    let named =
+        requests
+            .into_iter()
+            .take(NAMED)
+            .map(|(request, about)| match of.request(request) {
+                Some(id) => format!("<a href=\"#{id}\">request {request}</a>{about}"),
+                None => format!("request {request}{about}"),
+            });
+    let named: Vec<String> = named.collect();
+    page.push_str(&format!("<p>{words} {}{more}.</p>\n", named.join(", ")));
 }
 
 /// The stages as a table, those of each hop after those of the whole path.

@@ -136,6 +136,7 @@ fn detail(record: &TrialRecord) -> TrialDetail {
                 request: REQUEST,
                 ..explanation()
             },
+            delayed_with: vec![9, 12],
             frames: all(vec![frame]),
         }],
         connections: vec![connection()],
@@ -148,7 +149,7 @@ fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings])
         if record.trial.index == TRIAL {
             let mut detail = detail(record);
             change(&mut detail);
-            plot.add_detail(record, detail);
+            plot.add_detail(record, &detail);
         }
     }
     html(&run.summary(), &plots, cells, &[])
@@ -202,6 +203,9 @@ fn request_has_its_stages_packets_frames_and_words() {
     ));
     assert!(markup.contains("<td data-label=\"frame\">HEADERS</td>"));
     assert!(markup.contains("It waited for request 3 (hol), request 4 (hol)."));
+    assert!(
+        markup.contains("The lost packets that delayed it also delayed request 9, request 12.")
+    );
     assert!(markup.contains("the slowest &lt;of all&gt;"));
     // The text of `squall explain`.
     assert!(markup.contains("sent again by fast retransmit"));

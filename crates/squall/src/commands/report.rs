@@ -268,7 +268,7 @@ fn add_details(
     };
     let record = trial.read_record()?;
     if let Some(detail) = read_details(&trial, &record, chosen)? {
-        points.add_detail(&record, detail);
+        points.add_detail(&record, &detail);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use squall_base::record::{
     Cause, FrameFacts, Side, SocketRecord, SocketSample, TcpInfo, TrialRecord, Way,
 };
 
-use super::explained::hop;
+use super::explained::{blocked, hop};
 use super::world::{
     ConnectionStream, DELAY, Delivered, Down, LossDrop, MSS, READ, Times, Up, World, clear, frame,
     time,
@@ -257,4 +257,16 @@ fn quic_has_packet_numbers_and_offsets_of_streams() {
         .collect();
     assert_eq!(again, [1_000]);
     assert_eq!(down.acks.kept[0].to, 4);
+}
+
+#[test]
+fn requests_that_the_same_loss_delayed_are_named() {
+    let (world, _) = blocked();
+    let detail = detailed(&world, &[1]);
+    let [request] = detail.requests.as_slice() else {
+        panic!("{:?}", detail.requests);
+    };
+    assert_eq!(request.explanation.request, 1);
+    assert_eq!(request.delayed_with, [0]);
+    assert_eq!(request.reasons, ["a test asked for it"]);
 }
