@@ -4,6 +4,7 @@
  * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
 import { pointsOf, readManifest } from "./data.js";
+import { detailsOf, followDetails } from "./details.js";
 import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
 import { Scatter } from "./scatter.js";
 import { followConditions } from "./state.js";
@@ -254,6 +255,7 @@ class Section {
           colour: `--series-${trial.variant % SERIES}`,
           causes: this.colouring[entry.kind] && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
           points: points[i],
+          details: detailsOf(trial.element, points[i]),
           warmupS: trial.warmup_s,
         })),
       );
@@ -325,6 +327,7 @@ const sections = [...document.querySelectorAll(".plots")].map((host) => {
 addSwitches();
 offerDownloads();
 followConditions();
+followDetails();
 printEverything(sections.filter((section) => section !== null));
 
 /** For the browser's console, and for the tests that use the page as a person does. */

@@ -3,6 +3,7 @@
  * It does not choose what is drawn (page.js does) and keeps no ranges: its Pane does (view.js). It draws at most
  * once per frame, and only while it is visible. */
 
+import { openOnClick, paintDetailed } from "./details.js";
 import { Note, nearest } from "./hover.js";
 import { Raster, frameOf, paintDrops, paintLayers } from "./paint.js";
 import { logTicks } from "./ticks.js";
@@ -42,8 +43,9 @@ export class Scatter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
-  /** Draws `layers`, later ones on top: { name, colour, causes, points, warmupS }. `colour` names a colour of style.css.
-   * `causes` does so for each cause, if points are to have the colour of their cause. */
+  /** Draws `layers`, later ones on top: { name, colour, causes, points, details, warmupS }. `colour` names a colour of
+   * style.css. `causes` does so for each cause, if points are to have the colour of their cause. `details` are the points
+   * that can be shown in full. */
   setLayers(layers) {
     this.layers = layers;
     this.host.dataset.points = layers.reduce((sum, layer) => sum + layer.points.startS.length, 0);
@@ -82,6 +84,7 @@ export class Scatter {
     this.plot = new globalThis.uPlot(this.options(), [[0, 1], [null, null]], this.host);
     this.note = new Note(this.plot.over, this.marks, this.causes);
     listenToPointer(this);
+    openOnClick(this);
   }
 
   options() {
@@ -139,6 +142,7 @@ export class Scatter {
     // With a single variant, a drop has the colour of the cause that it leads to.
     const lost = this.colour("--cause-loss");
     paintDrops(ctx, frame, layers.length > 1 ? layers : layers.map((layer) => ({ ...layer, colour: lost })));
+    paintDetailed(ctx, frame, this.layers, this.colour("--ink"));
     ctx.restore();
   }
 

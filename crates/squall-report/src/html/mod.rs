@@ -2,20 +2,24 @@
 //!
 //! All text is in the markup, so the page is complete without scripts and on paper; scripts only draw the points. The page
 //! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
-//! `textContent` in the scripts, never through markup.
+//! `textContent` in the scripts, never through markup. (details.js inserts markup that was made and escaped here.)
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
-//! `deliveries` (what the link delivered). `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in
-//! assets/.
+//! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
+//! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
+mod chart;
 mod comparison;
+mod connection;
 mod deliveries;
+mod details;
 mod findings;
 mod grid;
 mod plot;
+mod request;
 mod section;
 mod shapes;
 mod table;
@@ -30,20 +34,26 @@ use crate::date;
 use crate::palette;
 use crate::payload;
 use crate::points::TrialPoints;
+use details::Details;
+pub(crate) use details::TrialMarkup;
 use terms::explained;
 use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");
-const STYLE: &str = include_str!("../../assets/style.css");
+const STYLE: &str = concat!(
+    include_str!("../../assets/style.css"),
+    include_str!("../../assets/details.css")
+);
 
 /// The page's modules, each after the ones that it imports.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     include_str!("../../assets/data.js"),
     include_str!("../../assets/view.js"),
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/details.js"),
     include_str!("../../assets/scatter.js"),
     include_str!("../../assets/state.js"),
     include_str!("../../assets/export.js"),
@@ -84,8 +94,10 @@ pub fn html(
     answer::push(&mut page, summary);
     push_thresholds(&mut page, summary);
     comparison::push(&mut page, summary);
-    findings::push(&mut page, cells);
+    let details = Details::of(plots);
+    findings::push(&mut page, cells, &details);
     tried::push(&mut page, summary);
+    details.push(&mut page);
     for (index, condition) in conditions_with_trials(summary) {
         let parts = section::RunParts {
             measures: &summary.measures,
@@ -96,11 +108,12 @@ pub fn html(
         section::push(&mut page, index, condition, &parts);
     }
     page.push_str(
-        "<noscript><p class=\"note\">The plots of single requests need scripts; everything else does not.</p></noscript>\n\
-         </main>\n",
+        "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \
+         not.</p></noscript>\n</main>\n",
     );
     terms::push_explanations(&mut page);
     page.push_str(&payload::elements(summary, plots));
+    page.push_str(details.elements());
     page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
     page.push_str(&format!(
         "<script type=\"module\">\n{}</script>\n</body>\n</html>\n",

@@ -1,11 +1,13 @@
 //! `squall report`: makes a run's summary and report from its records. `squall run` uses the same code.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use squall_analysis::answer::add_findings;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
+use squall_analysis::detail::{ChosenRequests, DetailCandidates, choose_detailed};
 use squall_analysis::findings::{CellFindings, Finding, RunFindings, TrialFindings, aggregate};
 use squall_analysis::{
     BulkPhase, Delivery, LinkPacket, RunSummary, Threshold, TrialReadings, TrialRows, TrialSource,
@@ -20,6 +22,7 @@ use squall_record::{
 use squall_report::export::{benchmarks_of_run, checks_of_run, markdown_of_run};
 use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, terminal};
 
+use super::details::read_details;
 use super::named::{complete_trials, open_run};
 use crate::display::{self, ColourChoice};
 use crate::exports::{ExportFlags, MetricFlags};
@@ -212,6 +215,7 @@ impl RunResults {
 
 fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<RunResults> {
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
+    let mut candidates = Vec::new();
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
         let drops = read_drop_rows(read.trial, read.record)?;
@@ -223,17 +227,39 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
         let findings = read_findings(read.trial, read.record)?;
         found.push(TrialFindings::of(read.record, findings));
         phases.extend(BulkPhase::of(read.record, read.requests));
+        candidates.push(DetailCandidates::of(read.record, read.requests));
         Ok(())
     })?;
     let cells = aggregate(&found);
     add_findings(&mut summary, &cells);
     let delivered = read_deliveries(folder, &summary, &phases)?;
+    let chosen = choose_detailed(&candidates, &cells);
+    for (points, of) in plots.iter_mut().zip(&candidates) {
+        add_details(folder, of.folder(), &chosen, points)?;
+    }
     let page = html(&summary, &plots, &cells, &delivered);
     Ok(RunResults {
         summary,
         findings: RunFindings::of(cells),
         page,
     })
+}
+
+/// Adds the chosen requests of a trial in full to what is drawn of it, if any was chosen.
+fn add_details(
+    folder: &RunFolder,
+    name: &str,
+    chosen: &BTreeMap<String, ChosenRequests>,
+    points: &mut TrialPoints,
+) -> Result<()> {
+    let Some((chosen, trial)) = chosen.get(name).zip(folder.complete_trial(name)) else {
+        return Ok(());
+    };
+    let record = trial.read_record()?;
+    if let Some(detail) = read_details(&trial, &record, chosen)? {
+        points.add_detail(&record, &detail);
+    }
+    Ok(())
 }
 
 /// What the link delivered in a trial of each cell with large bodies. Cells whose trial has no table of packets are left
