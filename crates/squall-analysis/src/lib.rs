@@ -11,11 +11,11 @@
 //! statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
 //! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
 //! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `bulk`
-//! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
-//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `capture` infers from
-//! packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong. `load` is for a
-//! load without trials: it keeps sums instead of rows, because there are too many requests to keep. squall-report draws
-//! the result.
+//! says what the link delivered over time while large bodies crossed it, `request_totals` has sums for programs that
+//! collect metrics, and `figure` is how all of them write numbers. `causes` says what the requests' time was spent on,
+//! `explain` shows one request in full, `capture` infers from packets seen at one point what happened to them beyond it,
+//! and `findings` recognises what is wrong. `load` is for a load without trials: it keeps sums instead of rows, because
+//! there are too many requests to keep. squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -48,6 +48,7 @@ pub mod load;
 mod own_error;
 mod page_time;
 mod quantile;
+mod request_totals;
 mod sentence;
 pub mod stats;
 mod summarise;
@@ -71,6 +72,7 @@ pub use figures::{Figures, Interval};
 pub use own_error::OwnErrors;
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
+pub use request_totals::{RequestTotals, TIME_LIMITS};
 pub use summarise::summarise;
 pub use summary::{
     CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,
