@@ -73,7 +73,10 @@ fn har_file_has_what_the_specification_requires() {
     );
     // Given up, and never connected.
     assert_eq!(
-        (&entries[2]["response"]["status"], &entries[2]["response"]["_error"]),
+        (
+            &entries[2]["response"]["status"],
+            &entries[2]["response"]["_error"]
+        ),
         (&json!(0), &json!("censored"))
     );
     assert_eq!(
