@@ -41,6 +41,7 @@ release: prerequisites ## build squall with profile-guided optimisation: as root
 bench: prerequisites ## measure link, analysis and engines, next to other programs: as root, on a quiet machine
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
 	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
+	cargo bench -p squall --bench fast_link $(CARGO_FLAGS)
 	cargo bench -p squall --bench analysis $(CARGO_FLAGS)
 	-cargo build --release --manifest-path benches/h3-client/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/h3-client" $(CARGO_FLAGS)
 	@scripts/release profile

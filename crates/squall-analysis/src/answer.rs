@@ -12,6 +12,7 @@ use crate::cell::CellSummary;
 use crate::crossover::{ConnectionsNeeded, Crossover};
 use crate::figure;
 use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
+use crate::headline::headline;
 use crate::stats::sign_flip::smallest_sign_flip;
 pub use crate::summary::{Answer, Confidence};
 use crate::summary::{ConditionSummary, RunSummary};
@@ -22,7 +23,7 @@ use crate::verdict::{
 
 impl Confidence {
     /// How certain this comparison is.
-    fn of(comparison: &Comparison) -> Confidence {
+    pub(crate) fn of(comparison: &Comparison) -> Confidence {
         match comparison.finding {
             Difference::Higher | Difference::Lower => Confidence::Proven,
             Difference::SeemsHigher | Difference::SeemsLower => Confidence::Likely,
@@ -62,14 +63,20 @@ pub(crate) fn answer(
     let crossover = crossover_between(condition, leading);
     let claim = claim(condition, leading);
     let claim = format!("{claim}, at {}.", condition.condition);
+    let leading_why = why(leading);
     Some(Answer {
+        headline: match crossover {
+            Some(crossover) => format!("{}, at {}", crossover.sentence(), condition.condition),
+            None => headline(leading, &condition.condition),
+        },
         sentence: match crossover {
             Some(crossover) => format!("{}; {claim}", crossover.sentence()),
             None => claim,
         },
         confidence: Confidence::of(leading),
         how_sure: how_sure(leading),
-        why: why(leading),
+        reason: leading_why.clone(),
+        why: leading_why,
         also: others
             .chain(crossovers(conditions, crossover))
             .chain(shown(&all))
@@ -96,12 +103,14 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
         // If a window is at fault, add the throughput that shows it.
         let is_window = ["stream_window", "connection_window"].contains(&finding.name.as_str());
         let beside = findings.summary.and_then(CellSummary::beside_prediction);
-        Some(match beside.filter(|_| is_window) {
+        let found = match beside.filter(|_| is_window) {
             Some(beside) => format!("{what_happens} Its throughput is {beside}."),
             None => what_happens.to_owned(),
-        })
+        };
+        Some((what_happens.to_owned(), found))
     });
-    if let (Some(answer), Some(found)) = (&mut summary.answer, found) {
+    if let (Some(answer), Some((reason, found))) = (&mut summary.answer, found) {
+        answer.reason = Some(reason);
         answer.why = Some(match answer.why.take() {
             Some(why) => format!("{why} {found}"),
             None => found,
@@ -247,7 +256,7 @@ fn leading<'a>(
 }
 
 /// The comparisons of different variants.
-fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
+pub(crate) fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
     let compared = condition
         .verdicts
         .iter()
@@ -282,6 +291,12 @@ fn direction(comparison: &Comparison) -> Option<PairResult> {
     }
 }
 
+/// Whether the variant's value is the better one, if all measurements agree on that.
+pub(crate) fn variant_wins(comparison: &Comparison) -> Option<bool> {
+    let is_higher = direction(comparison)? == PairResult::Higher;
+    Some(is_higher == comparison.measure.is_better_higher())
+}
+
 /// `two envoys h2c is slower than two envoys h1: p99 2100 ms against 66 ms, 32x`, without a full stop.
 fn claim(condition: &ConditionSummary, comparison: &Comparison) -> String {
     let (variant, baseline) = (&comparison.variant, &comparison.baseline);
@@ -298,12 +313,7 @@ fn claim(condition: &ConditionSummary, comparison: &Comparison) -> String {
         verb(comparison.measure, direction == PairResult::Higher)
     );
     if let Some(ratio) = comparison.ratio {
-        let limit = match (ratio.bound, ratio.median > 1.0) {
-            (false, _) => "",
-            (true, true) => "at least ",
-            (true, false) => "at most ",
-        };
-        text += &format!(", {limit}{}", figure::ratio(ratio.median));
+        text += &format!(", {}{}", ratio.limit(), figure::ratio(ratio.median));
     }
     match comparison.overload {
         Some(Overload::Variant) => text += &format!(" ({variant} cannot carry the load)"),
@@ -323,7 +333,7 @@ fn incomplete(condition: &ConditionSummary, comparison: &Comparison) -> String {
         cells.filter(|cell| names.contains(&&cell.variant))
     };
     let pairs = comparison.pairs.len();
-    if cells().all(|cell| cell.valid_trials().count() == pairs) {
+    if cells().all(|cell| cell.evidence().len() == pairs) {
         return String::new();
     }
     let trials = cells().flat_map(|cell| &cell.trials);

@@ -4,18 +4,13 @@
 //! [`delivery_counters`] chooses one trial of each cell, and a [`DeliveryCounter`] takes in its packets, in constant memory.
 //! Nothing here says why a link was idle: `causes` and `findings` do. squall-report draws the result.
 
-use squall_base::plan::Condition;
+use squall_base::plan::{Condition, LARGE_BODY_BYTES};
 use squall_base::projection;
 use squall_base::record::{Direction, PacketRecord, Phase, RequestRecord, TrialRecord};
 use squall_base::{Duration, Time};
 
 use crate::cell::CellSummary;
-use crate::quantile::Quantile;
 use crate::summary::ConditionSummary;
-use crate::trial::TrialStats;
-
-/// Bodies are large from this mean on: they take several round trips even without slow start.
-const LARGE_BODY_BYTES: u64 = 256 << 10;
 
 /// The most intervals: about two pixels for each in a small graph.
 const INTERVALS_AT_MOST: u64 = 150;
@@ -268,7 +263,7 @@ pub fn delivery_counters(
     condition: &ConditionSummary,
     phases: &[BulkPhase],
 ) -> Vec<DeliveryCounter> {
-    let trials = condition.cells.iter().filter_map(middle_trial);
+    let trials = condition.cells.iter().filter_map(CellSummary::middle_trial);
     let chosen: Vec<&BulkPhase> = trials
         .filter_map(|trial| phases.iter().find(|phase| phase.folder == trial.folder))
         .collect();
@@ -280,16 +275,6 @@ pub fn delivery_counters(
     counters
         .map(|phase| DeliveryCounter::new(phase, interval))
         .collect()
-}
-
-fn middle_trial(cell: &CellSummary) -> Option<&TrialStats> {
-    let mut trials: Vec<&TrialStats> = cell.valid_trials().collect();
-    trials.sort_by_key(|trial| {
-        let mean = trial.mean.and_then(Quantile::lower_bound);
-        (mean.is_none(), mean)
-    });
-    let last = trials.len().checked_sub(1)?;
-    trials.get(last / 2).copied()
 }
 
 /// The shortest interval of 1, 2 or 5 x 10^n ms of which a span has no more than the limit.
@@ -313,7 +298,7 @@ mod tests {
     use super::*;
     use crate::findings::made_trial;
     use crate::load::requests::answered;
-    use crate::trial::trial_stats;
+    use crate::trial::{TrialStats, trial_stats};
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)

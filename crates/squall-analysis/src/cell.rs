@@ -145,26 +145,59 @@ impl CellSummary {
         self.trials.iter().filter(|trial| trial.is_valid())
     }
 
-    /// The cell as it would be if its trials were valid, for a report that marks these figures as doubtful; `None` if a
-    /// trial is valid, or if there is no trial. Comparisons never use it.
+    /// Of the valid trials, the middle one by mean response time; `None` without any.
+    pub fn middle_trial(&self) -> Option<&TrialStats> {
+        let mut trials: Vec<&TrialStats> = self.valid_trials().collect();
+        trials.sort_by_key(|trial| {
+            let mean = trial.mean.and_then(Quantile::lower_bound);
+            (mean.is_none(), mean)
+        });
+        let last = trials.len().checked_sub(1)?;
+        trials.get(last / 2).copied()
+    }
+
+    /// The trials whose figures say something about the variant: the valid ones, or without any those whose figures are
+    /// limits. Empty if all trials are invalid.
+    pub fn evidence(&self) -> Vec<&TrialStats> {
+        let valid: Vec<&TrialStats> = self.valid_trials().collect();
+        if valid.is_empty() {
+            let trials = self.trials.iter();
+            trials.filter(|trial| trial.validity.is_limited()).collect()
+        } else {
+            valid
+        }
+    }
+
+    /// Whether its figures are limits: no trial is valid, and in some the emulated path itself was the bottleneck.
+    pub fn is_limited(&self) -> bool {
+        self.evidence().iter().any(|trial| !trial.is_valid())
+    }
+
+    /// The cell as it would be if its trials were valid, for a report that marks these figures as doubtful, or as limits;
+    /// `None` if a trial is valid, or if there is no trial. Where figures are limits, invalid trials stay out of them.
+    /// Comparisons never use it.
     pub fn as_if_valid(&self) -> Option<CellSummary> {
         if self.trials.is_empty() || self.valid_trials().next().is_some() {
             return None;
         }
+        let is_limited = self.is_limited();
+        let trials = self.trials.iter();
+        let trials = trials.filter(|trial| !is_limited || trial.validity.is_limited());
         let as_if_valid = |trial: &TrialStats| TrialStats {
             validity: Validity::Valid,
             ..trial.clone()
         };
-        let trials = self.trials.iter().map(as_if_valid).collect();
+        let trials = trials.map(as_if_valid).collect();
         Some(CellSummary::of(&self.variant, &self.condition, trials))
     }
 
-    /// The first reason why a trial is invalid, as its record has it; `None` if no trial has such a reason.
+    /// The first reason why a trial is invalid or its figures are limits, as its record has it; `None` if no trial has such a
+    /// reason.
     pub fn first_doubt(&self) -> Option<&str> {
-        self.trials.iter().find_map(|trial| match &trial.validity {
-            Validity::Invalid { reasons } => reasons.first().map(String::as_str),
-            Validity::Valid => None,
-        })
+        let is_limited = self.is_limited();
+        let trials = self.trials.iter();
+        let mut trials = trials.filter(|trial| !is_limited || trial.validity.is_limited());
+        trials.find_map(|trial| trial.validity.reasons().first().map(String::as_str))
     }
 
     /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)`.

@@ -328,6 +328,7 @@ impl FigureChange {
                     variant: figure.latency(after)??.into(),
                     baseline: figure.latency(before)??.into(),
                     own_error: figure.own_error_ns(after) + figure.own_error_ns(before),
+                    is_limited: false,
                 })
             })
             .collect();
@@ -464,6 +465,7 @@ impl FigureChange {
             Difference::Unknown(UnknownReason::NoPair) => "no valid trials",
             Difference::Unknown(UnknownReason::TooFewRequests) => "too few requests",
             Difference::Unknown(UnknownReason::Hidden) => "hidden by unfinished requests",
+            Difference::Unknown(UnknownReason::Limited) => "limited by the emulated path",
         }
     }
 }

@@ -10,12 +10,14 @@
 //! trials of one variant under one condition, `summary` a whole run, and `summarise` makes it. `stats` holds the
 //! statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
 //! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
-//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `bulk`
-//! says what the link delivered over time while large bodies crossed it, `request_totals` has sums for programs that
-//! collect metrics, and `figure` is how all of them write numbers. `causes` says what the requests' time was spent on,
-//! `explain` shows one request in full, `capture` infers from packets seen at one point what happened to them beyond it,
-//! and `findings` recognises what is wrong. `load` is for a load without trials: it keeps sums instead of rows, because
-//! there are too many requests to keep. squall-report draws the result.
+//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows,
+//! `shape` says how a trial's response times are distributed and what was in flight, `grid` lays out the conditions by
+//! two settings with the winners, `headline` is the answer as one clause, `run_health` says whether to trust the run,
+//! `bulk` says what the link delivered over time while large bodies crossed it, `request_totals` has sums for programs
+//! that collect metrics, and `figure` is how all of them write numbers. `causes` says what the requests' time was spent
+//! on, `explain` shows one request in full, `capture` infers from packets seen at one point what happened to them
+//! beyond it, `findings` recognises what is wrong, and `tried` says what fixes gained. `load` is for a load without
+//! trials: it keeps sums instead of rows, because there are too many requests to keep. squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -43,13 +45,17 @@ pub mod figure;
 mod figures;
 pub mod findings;
 mod gaps;
+mod grid;
+mod headline;
 mod latency;
 pub mod load;
 mod own_error;
 mod page_time;
 mod quantile;
 mod request_totals;
+mod run_health;
 mod sentence;
+mod shape;
 pub mod stats;
 mod summarise;
 mod summary;
@@ -59,6 +65,7 @@ mod threshold;
 mod threshold_text;
 mod trial;
 mod trial_source;
+mod tried;
 mod value;
 mod verdict;
 mod warning;
@@ -69,10 +76,13 @@ pub use cell::{CellPages, CellSummary, Spread};
 pub use crossover::{ConnectionRange, ConnectionsNeeded, Crossover, Rung};
 pub use failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 pub use figures::{Figures, Interval};
+pub use grid::{ComparedPair, FieldOutcome, Grid, GridAxis, GridField};
 pub use own_error::OwnErrors;
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use request_totals::{RequestTotals, TIME_LIMITS};
+pub use run_health::{HealthGrade, RunHealth};
+pub use shape::{Course, PercentilePoint, Quartiles, TrialShape};
 pub use summarise::summarise;
 pub use summary::{
     CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,
@@ -86,6 +96,7 @@ pub use threshold::{
 pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
 pub use trial::{Intervals, TrialRows, TrialStats, trial_evidence, trial_stats};
 pub use trial_source::TrialSource;
+pub use tried::{TriedCondition, TriedFix, tried_fixes};
 pub use value::Value;
 pub use verdict::{
     Comparison, Difference, LEVEL, Overload, Pair, PairResult, Ratio, UnknownReason, Values,

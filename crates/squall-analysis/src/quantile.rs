@@ -107,6 +107,17 @@ impl Sample {
             .flatten()
     }
 
+    /// The nearest-rank quantile at a share, from 0 for the smallest latency to below 1; `None` as for
+    /// [`Sample::quantile`].
+    pub(crate) fn at_share(&self, share: f64) -> Option<Quantile> {
+        let count = i32::try_from(self.len()).unwrap_or(i32::MAX);
+        // Less a rounding error, which must not add a rank.
+        let rank = (self.len() as f64 * share - 1e-9).ceil() as usize;
+        (share.powi(count) <= SAMPLE_FALLS_SHORT)
+            .then(|| self.at_rank(rank.max(1)))
+            .flatten()
+    }
+
     /// The 75th percentile less the 25th; `None` below 13 values, or if the 25th is not known exactly.
     pub fn interquartile_range(&self) -> Option<Quantile> {
         let (low, high) = (self.quantile(250)?, self.quantile(750)?);

@@ -115,6 +115,13 @@ impl fmt::Display for Comparison {
                 )?;
             }
         }
+        if self.is_limited() {
+            f.write_str("; a limit, because the link itself was a bottleneck")?;
+        }
+        if self.limited_pairs > 0 {
+            let pairs = figure::counted(self.limited_pairs, "pair", "pairs");
+            write!(f, "; {pairs} left out whose bottleneck was the link itself")?;
+        }
         if self.invalid_pairs > 0 {
             let pairs = figure::counted(self.invalid_pairs, "invalid pair", "invalid pairs");
             write!(f, "; {pairs} left out")?;
@@ -131,6 +138,12 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
+    /// Whether the emulated path was the bottleneck of a trial, and there is a result all the same.
+    fn is_limited(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.is_limited)
+            && self.finding != Difference::Unknown(UnknownReason::Limited)
+    }
+
     /// The largest measurement error of ours among the pairs.
     fn own_error(&self) -> f64 {
         let errors = self.pairs.iter().map(|pair| pair.own_error);
@@ -198,11 +211,7 @@ impl Comparison {
                 }
             }
             (_, Some(ratio)) => {
-                let limit = match ratio.bound {
-                    false => "",
-                    true if ratio.median > 1.0 => "at least ",
-                    true => "at most ",
-                };
+                let limit = ratio.limit();
                 write!(
                     f,
                     "{variant}'s {what} {verb} {limit}{} {baseline}'s ({}; {}{})",
@@ -352,6 +361,9 @@ impl fmt::Display for UnknownReason {
             UnknownReason::TooFewRequests => f.write_str("trials have too few values, or none"),
             UnknownReason::Hidden => {
                 f.write_str("unfinished or failed requests hide which is higher")
+            }
+            UnknownReason::Limited => {
+                f.write_str("the link itself was the bottleneck; give `rate`")
             }
         }
     }

@@ -48,6 +48,8 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
         warnings: warnings(trials_planned, &variants, &conditions, &[]),
         failed_attempts: Vec::new(),
         thresholds: Vec::new(),
+        tried_fixes: Vec::new(),
+        fixes_not_tried: Vec::new(),
         variants,
         conditions,
     }
@@ -105,6 +107,7 @@ fn facts(trials: &[TrialStats]) -> RunEnvironment {
     };
     RunEnvironment {
         started_unix_ns: trials.iter().map(|trial| trial.started_unix_ns).min(),
+        fast_trials: trials.iter().filter(|it| it.fast.contains(&true)).count() as u64,
         kernels: distinct(&mut trials.iter().map(|trial| &trial.kernel)),
         congestion_controls: distinct(
             &mut trials

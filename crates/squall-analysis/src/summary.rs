@@ -5,7 +5,7 @@
 //! a summary. The trials of one variant under one condition are in `cell`, the comparisons in `verdict`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Condition, Measure, Primary};
+use squall_base::plan::{Condition, Measure, Primary, UntriedFix};
 use squall_base::record::FailedAttempt;
 
 use crate::causes::RunBandTimes;
@@ -14,6 +14,7 @@ use crate::crossover::Crossover;
 use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
+use crate::tried::TriedFix;
 use crate::verdict::Verdict;
 use crate::warning::warnings;
 
@@ -49,6 +50,9 @@ pub struct RunEnvironment {
     pub congestion_controls: Vec<String>,
     /// The seeds of the links.
     pub seeds: Vec<u64>,
+    /// The trials with a link whose devices exchanged super-packets.
+    #[serde(default)]
+    pub fast_trials: u64,
 }
 
 /// The results of a run, as written to summary.json.
@@ -84,6 +88,13 @@ pub struct RunSummary {
     pub failed_attempts: Vec<FailedAttempt>,
     /// What a reader should doubt, and what to do about it.
     pub warnings: Vec<Warning>,
+    /// The fixes that the run tried, and what each gained. The caller, which has their trials, fills it in with
+    /// [`tried_fixes`](crate::tried_fixes).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried_fixes: Vec<TriedFix>,
+    /// Fixes of equally costly findings that the run could not try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixes_not_tried: Vec<UntriedFix>,
     /// The requested thresholds, checked for each cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<CellThreshold>,
@@ -143,7 +154,7 @@ impl RunSummary {
     }
 
     /// Checks `thresholds` for every cell that has trials, against the median over its valid trials of each trial's own
-    /// number. Each trial has one reading per threshold, in the same order. A cell without a valid trial meets no
+    /// number. Each trial has one reading per threshold, in the same order. A cell whose trials are all invalid meets no
     /// threshold.
     pub fn check_thresholds(&mut self, thresholds: &[Threshold], trials: &[TrialReadings]) {
         let cells = self
@@ -157,8 +168,14 @@ impl RunSummary {
                     let trial = trials.iter().find(|trial| trial.folder == stats.folder)?;
                     trial.readings.get(place).copied()
                 };
-                let readings: Vec<Reading> = cell.valid_trials().filter_map(of_trial).collect();
+                let evidence = cell.evidence();
+                let readings: Vec<Reading> = evidence.into_iter().filter_map(of_trial).collect();
                 let checked = threshold.judge(Reading::median(&readings));
+                let limit = if cell.is_limited() {
+                    " (a limit, because the link itself was the bottleneck)"
+                } else {
+                    ""
+                };
                 checked_cells.push(CellThreshold {
                     variant: cell.variant.clone(),
                     condition: cell.condition.clone(),
@@ -166,7 +183,7 @@ impl RunSummary {
                     measured: checked.measured,
                     holds: checked.holds,
                     sentence: format!(
-                        "{} at {}: {}",
+                        "{} at {}: {}{limit}",
                         cell.variant,
                         cell.condition,
                         checked.sentence(threshold)
@@ -181,6 +198,10 @@ impl RunSummary {
 /// The answer to a run's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
+    /// The answer in one clause, without a full stop: who wins, by what and under which condition. Empty in summaries of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub headline: String,
     /// The answer in one sentence.
     pub sentence: String,
     /// How certain the answer is, in a word.
@@ -189,6 +210,9 @@ pub struct Answer {
     pub how_sure: String,
     /// Why: the leading cause. `None` if no cause leads or the causes are unknown.
     pub why: Option<String>,
+    /// The last sentence of `why` that says what happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Further results, one sentence each: other differences between these two variants, and those of other variants.
     pub also: Vec<String>,
 }
@@ -242,6 +266,13 @@ pub enum Warning {
         folder: String,
         /// Why.
         reasons: Vec<String>,
+    },
+    /// Trials in which the emulated path itself was the bottleneck, so that their figures are limits.
+    LimitedTrials {
+        /// How many.
+        trials: u64,
+        /// What the first such path carried.
+        reason: String,
     },
     /// Trials that had to be repeated because earlier attempts were disturbed.
     RepeatedTrials {

@@ -70,6 +70,9 @@ pub struct TrialStats {
     pub started_unix_ns: u64,
     /// The kernel's release.
     pub kernel: String,
+    /// For each link of the path, whether its devices exchanged super-packets; empty if that is not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fast: Vec<bool>,
     /// The congestion control that was configured for both sides, without duplicates.
     pub congestion_control_asked: Vec<String>,
     /// The congestion control of both sides' sockets as read back from the kernel, without duplicates.
@@ -171,8 +174,18 @@ impl TrialStats {
         self.validity == Validity::Valid
     }
 
-    /// The trial's value of a measure; `None` if it has too few requests, pages or exchanges, or if nothing counted it.
+    /// The trial's value of a measure; `None` if it has too few requests, pages or exchanges, or if nothing counted it. If
+    /// the emulated path itself was the bottleneck, it is a limit.
     pub fn value(&self, measure: Measure) -> Option<Value> {
+        let seen = self.seen_value(measure)?;
+        if self.validity.is_limited() {
+            seen.limited(measure.unit())
+        } else {
+            Some(seen)
+        }
+    }
+
+    fn seen_value(&self, measure: Measure) -> Option<Value> {
         let time = |figures: &Figures, statistic| figures.get(statistic).map(Value::from);
         let path = measure.targets().unwrap_or_default();
         let below = match path.path() {
@@ -271,6 +284,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         attempt: record.attempt,
         started_unix_ns: record.epoch_unix_ns,
         kernel: record.used.kernel.clone(),
+        fast: record.health.links.iter().map(|link| link.fast).collect(),
         congestion_control_asked: asked_congestion_control(&trial.variant),
         congestion_control_used: congestion_control(record),
         asked,

@@ -16,8 +16,11 @@ use crate::quantile::Quantile;
 pub enum Value {
     /// Exactly this value.
     Exact(f64),
-    /// This value or more: unfinished requests hide how much more.
+    /// This value or more: unfinished requests hide how much more, or the emulated path itself was the bottleneck of a
+    /// throughput.
     AtLeast(f64),
+    /// This value or less: the emulated path itself was the bottleneck.
+    AtMost(f64),
     /// Infinite: the requests that it depends on failed.
     Never,
 }
@@ -35,11 +38,22 @@ impl From<Quantile> for Value {
 }
 
 impl Value {
-    /// The value or its lower bound; `None` if it is infinite.
-    pub fn lower_bound(self) -> Option<f64> {
+    /// The value or the bound of it that is known; `None` if it is infinite.
+    pub fn bound(self) -> Option<f64> {
         match self {
-            Value::Exact(value) | Value::AtLeast(value) => Some(value),
+            Value::Exact(value) | Value::AtLeast(value) | Value::AtMost(value) => Some(value),
             Value::Never => None,
+        }
+    }
+
+    /// What this value says of a faster path, if it was seen on an emulated one that was the bottleneck itself; `None` if it
+    /// says nothing: on that path unfinished requests might have finished.
+    pub(crate) fn limited(self, unit: Unit) -> Option<Value> {
+        match (self, unit) {
+            (Value::Exact(value), Unit::Time | Unit::Share) => Some(Value::AtMost(value)),
+            (Value::Exact(value), Unit::BytesPerSecond) => Some(Value::AtLeast(value)),
+            (Value::Exact(_), Unit::Count) => Some(self),
+            (Value::AtLeast(_) | Value::AtMost(_) | Value::Never, _) => None,
         }
     }
 
@@ -47,25 +61,27 @@ impl Value {
     pub fn exact(self) -> Option<f64> {
         match self {
             Value::Exact(value) => Some(value),
-            Value::AtLeast(_) | Value::Never => None,
+            Value::AtLeast(_) | Value::AtMost(_) | Value::Never => None,
         }
     }
 
-    /// The logarithm of its lower bound, for ratios; `None` if it is infinite or zero.
+    /// The logarithm of the value or of its bound, for ratios; `None` if it is infinite or zero.
     pub(crate) fn log(self) -> Option<f64> {
-        let value = self.lower_bound()?;
+        let value = self.bound()?;
         (value > 0.0).then(|| value.ln())
     }
 
-    fn order(self) -> (bool, f64, bool) {
+    fn order(self) -> (bool, f64, u8) {
         match self {
-            Value::Exact(value) => (false, value, false),
-            Value::AtLeast(value) => (false, value, true),
-            Value::Never => (true, 0.0, false),
+            Value::AtMost(value) => (false, value, 0),
+            Value::Exact(value) => (false, value, 1),
+            Value::AtLeast(value) => (false, value, 2),
+            Value::Never => (true, 0.0, 0),
         }
     }
 
-    /// The middle value, or the midpoint of the middle two, which is as uncertain as the less certain of both.
+    /// The middle value, or the midpoint of the middle two, which is as uncertain as the less certain of both. Of values that
+    /// are bounds on different sides it is called a lower bound.
     pub fn median(values: impl IntoIterator<Item = Value>) -> Option<Value> {
         let mut sorted: Vec<Value> = values.into_iter().collect();
         sorted.sort_by(|a, b| {
@@ -75,21 +91,24 @@ impl Value {
         });
         let low = *sorted.get(sorted.len().checked_sub(1)? / 2)?;
         let high = sorted[sorted.len() / 2];
-        let (Some(a), Some(b)) = (low.lower_bound(), high.lower_bound()) else {
+        let (Some(a), Some(b)) = (low.bound(), high.bound()) else {
             return Some(Value::Never);
         };
         let middle = f64::midpoint(a, b);
         Some(match (low, high) {
             (Value::Exact(_), Value::Exact(_)) => Value::Exact(middle),
+            (Value::AtMost(_), Value::Exact(_) | Value::AtMost(_))
+            | (Value::Exact(_), Value::AtMost(_)) => Value::AtMost(middle),
             _ => Value::AtLeast(middle),
         })
     }
 
-    /// The value with its unit, for a sentence: `212 ms`, `more than 4870 ms`, `42.5 Mbit/s`, `16`, `3 %`.
+    /// The value with its unit, for a sentence: `212 ms`, `more than 4870 ms`, `at most 512 ms`, `42.5 Mbit/s`, `16`, `3 %`.
     pub fn in_words(self, unit: Unit) -> String {
         match self {
             Value::Exact(value) => format_value(value, unit),
             Value::AtLeast(value) => format!("more than {}", format_value(value, unit)),
+            Value::AtMost(value) => format!("at most {}", format_value(value, unit)),
             Value::Never => "never answered".to_owned(),
         }
     }
@@ -157,6 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_slow_emulated_path_shows_is_a_bound_for_the_better() {
+        let limited = |value: Value, unit| value.limited(unit);
+        let seen = Value::Exact(5.0);
+        assert_eq!(limited(seen, Unit::Time), Some(Value::AtMost(5.0)));
+        assert_eq!(
+            limited(seen, Unit::BytesPerSecond),
+            Some(Value::AtLeast(5.0))
+        );
+        assert_eq!(limited(seen, Unit::Count), Some(seen));
+        assert_eq!(limited(Value::Never, Unit::Time), None);
+    }
+
+    #[test]
     fn measures_have_names_that_fit_into_sentences() {
         for (measure, expected) in [
             ("response time p99", "p99"),
@@ -188,6 +220,8 @@ mod tests {
             Some(AtLeast(2.0))
         );
         assert_eq!(Value::median([Exact(1.0), Never]), Some(Never));
+        let at_most = Value::median([Value::AtMost(1.0), Exact(3.0)]);
+        assert_eq!(at_most, Some(Value::AtMost(2.0)));
         assert_eq!(Value::median([]), None);
     }
 }

@@ -63,10 +63,14 @@ pub struct Comparison {
     pub baseline: String,
     /// True if both are the same variant under two names (A/A): any difference between them is noise.
     pub is_same_variant: bool,
-    /// The pairs of valid trials that have a value, in order of repetition.
+    /// The pairs of valid trials that have a value, in order of repetition, and those whose values are limits if that leaves
+    /// nothing open.
     pub pairs: Vec<Pair>,
     /// Pairs left out because one of their trials is invalid.
     pub invalid_pairs: u64,
+    /// Pairs left out because the emulated path itself was the bottleneck of one of their trials.
+    #[serde(default)]
+    pub limited_pairs: u64,
     /// Which of the two did not carry the load, if either; then there is no ratio.
     pub overload: Option<Overload>,
     /// Both values: medians over the pairs; `None` without pairs.
@@ -113,6 +117,9 @@ pub struct Pair {
     pub baseline: Value,
     /// Our measurement errors in both trials, added up, in the unit of the values.
     pub own_error: f64,
+    /// Whether the emulated path itself was the bottleneck of a trial, so that its value is a limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_limited: bool,
 }
 
 /// What a single pair shows.
@@ -124,7 +131,7 @@ pub enum PairResult {
     Lower,
     /// The difference is within our own error.
     Same,
-    /// Unfinished or failed requests hide which is higher.
+    /// Unfinished or failed requests, or limits, hide which is higher.
     Hidden,
 }
 
@@ -195,21 +202,30 @@ pub enum UnknownReason {
     TooFewRequests,
     /// Unfinished or failed requests hide which value is higher.
     Hidden,
+    /// The emulated path itself was the bottleneck, and the limits of both values leave open which is higher.
+    Limited,
 }
 
 impl Pair {
     /// What this pair shows.
     pub fn result(&self) -> PairResult {
+        use Value::{AtLeast, AtMost, Exact, Never};
         match (self.variant, self.baseline) {
-            (Value::Exact(a), Value::Exact(b)) if a > b + self.own_error => PairResult::Higher,
-            (Value::Exact(a), Value::Exact(b)) if b > a + self.own_error => PairResult::Lower,
-            (Value::Exact(_), Value::Exact(_)) => PairResult::Same,
-            (Value::AtLeast(a), Value::Exact(b)) if a > b + self.own_error => PairResult::Higher,
-            (Value::Exact(a), Value::AtLeast(b)) if b > a + self.own_error => PairResult::Lower,
-            (Value::Never, Value::Exact(_)) => PairResult::Higher,
-            (Value::Exact(_), Value::Never) => PairResult::Lower,
+            (Exact(a) | AtLeast(a), Exact(b) | AtMost(b)) if a > b + self.own_error => {
+                PairResult::Higher
+            }
+            (Exact(a) | AtMost(a), Exact(b) | AtLeast(b)) if b > a + self.own_error => {
+                PairResult::Lower
+            }
+            (Exact(_), Exact(_)) => PairResult::Same,
+            (Never, Exact(_) | AtMost(_)) => PairResult::Higher,
+            (Exact(_) | AtMost(_), Never) => PairResult::Lower,
             _ => PairResult::Hidden,
         }
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.result() == PairResult::Hidden
     }
 
     fn of(measure: Measure, variant: &TrialStats, baseline: &TrialStats) -> Option<Pair> {
@@ -218,6 +234,10 @@ impl Pair {
             variant: variant.value(measure)?,
             baseline: baseline.value(measure)?,
             own_error: variant.own_error_of(measure) + baseline.own_error_of(measure),
+            is_limited: measure.unit() != Unit::Count
+                && [variant, baseline]
+                    .iter()
+                    .any(|trial| trial.validity.is_limited()),
         })
     }
 
@@ -235,7 +255,7 @@ impl Pair {
 
     /// How much further apart the values are than our own error; negative if they are closer. `None` if either is infinite.
     fn beyond_error(&self) -> Option<f64> {
-        let (a, b) = (self.variant.lower_bound()?, self.baseline.lower_bound()?);
+        let (a, b) = (self.variant.bound()?, self.baseline.bound()?);
         Some((a - b).abs() - self.own_error)
     }
 }
@@ -261,6 +281,15 @@ impl Ratio {
         })
     }
 
+    /// `at least ` or `at most ` if the ratio is only a limit, otherwise empty.
+    pub(crate) fn limit(&self) -> &'static str {
+        match (self.bound, self.median > 1.0) {
+            (false, _) => "",
+            (true, true) => "at least ",
+            (true, false) => "at most ",
+        }
+    }
+
     /// The ratio or its inverse, whichever is above 1.
     pub(crate) fn size(&self) -> f64 {
         self.median.max(1.0 / self.median)
@@ -279,7 +308,7 @@ impl Ratio {
 fn hidden_by_own_error(pairs: &[Pair]) -> f64 {
     let ratios = pairs.iter().map(|pair| {
         let values = [pair.variant, pair.baseline].into_iter();
-        let lower = values.filter_map(Value::lower_bound).reduce(f64::min);
+        let lower = values.filter_map(Value::bound).reduce(f64::min);
         1.0 + pair.own_error / lower.unwrap_or(0.0).max(1.0)
     });
     ratios.fold(1.0, f64::max)
@@ -310,8 +339,13 @@ impl Difference {
         if pairs.is_empty() {
             return (Difference::Unknown(UnknownReason::NoPair), None);
         }
-        if pairs.iter().any(|pair| pair.result() == PairResult::Hidden) {
-            return (Difference::Unknown(UnknownReason::Hidden), None);
+        if let Some(hidden) = pairs.iter().find(|pair| pair.is_hidden()) {
+            let reason = if hidden.is_limited {
+                UnknownReason::Limited
+            } else {
+                UnknownReason::Hidden
+            };
+            return (Difference::Unknown(reason), None);
         }
         let Some(effect) = effect else {
             // Lower bounds and infinite values show only the direction: this is the sign test, for pairs that all agree.
@@ -344,7 +378,8 @@ impl Difference {
 }
 
 impl Comparison {
-    fn of(
+    /// Compares two cells of one condition by a measure, or by a substitute that all of their trials have.
+    pub(crate) fn of(
         variant: &CellSummary,
         baseline: &CellSummary,
         requested: Measure,
@@ -358,13 +393,12 @@ impl Comparison {
                 Some((a, baseline.trials.iter().find(same)?))
             })
             .collect();
-        let valid = matched.iter().filter(|(a, b)| a.is_valid() && b.is_valid());
-        let valid: Vec<(&TrialStats, &TrialStats)> = valid.copied().collect();
-        let measure = first_available(requested, &valid);
-        let with_value = valid
+        let usable = matched
             .iter()
-            .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
-        let (pairs, trials): (Vec<Pair>, Vec<_>) = with_value.unzip();
+            .filter(|(a, b)| !a.validity.is_invalid() && !b.validity.is_invalid());
+        let usable: Vec<TrialPair<'_>> = usable.copied().collect();
+        let measure = first_available(requested, &usable);
+        let (pairs, trials, limited_pairs) = pairs_of(measure, &usable);
         // A seed derived from the pairs: the same pairs always yield the same numbers.
         let seed = pairs.len() as u64;
         let seed = trials
@@ -375,7 +409,7 @@ impl Comparison {
         let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
         // Only times grow while requests pile up.
         let overload = Overload::of(variant, baseline).filter(|_| measure.unit() == Unit::Time);
-        let (finding, p) = if pairs.is_empty() && !valid.is_empty() {
+        let (finding, p) = if pairs.is_empty() && !usable.is_empty() {
             (Difference::Unknown(UnknownReason::TooFewRequests), None)
         } else {
             Difference::of(&pairs, effect.as_ref(), seed)
@@ -387,7 +421,7 @@ impl Comparison {
             _ => Ratio::of(&pairs, effect.as_ref()),
         };
         let is_shorter = values.is_some_and(|(variant, baseline)| {
-            variant.lower_bound() < baseline.lower_bound() && variant.lower_bound().is_some()
+            variant.bound() < baseline.bound() && variant.bound().is_some()
         });
         let tail = match measure {
             // The requests of all targets explain no subset of targets.
@@ -407,7 +441,8 @@ impl Comparison {
             variant: variant.variant.clone(),
             baseline: baseline.variant.clone(),
             is_same_variant,
-            invalid_pairs: (matched.len() - valid.len()) as u64,
+            invalid_pairs: (matched.len() - usable.len()) as u64,
+            limited_pairs,
             overload,
             values: values.map(|(variant, baseline)| Values { variant, baseline }),
             ratio,
@@ -486,9 +521,32 @@ impl Comparison {
     }
 }
 
+/// A variant's trial and that of its baseline.
+type TrialPair<'a> = (&'a TrialStats, &'a TrialStats);
+
+/// The pairs of these trials that are compared, their trials, and how many were left out because the emulated path itself was
+/// the bottleneck: those pairs count if their limits leave nothing open, or if there are no others.
+fn pairs_of<'a>(
+    measure: Measure,
+    trials: &[TrialPair<'a>],
+) -> (Vec<Pair>, Vec<TrialPair<'a>>, u64) {
+    let with_value = trials
+        .iter()
+        .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
+    let mut all: Vec<(Pair, _)> = with_value.collect();
+    let count = all.len();
+    let has_open_limit = all.iter().any(|(it, _)| it.is_limited && it.is_hidden());
+    if has_open_limit && all.iter().any(|(it, _)| !it.is_limited) {
+        all.retain(|(it, _)| !it.is_limited);
+    }
+    let left_out = (count - all.len()) as u64;
+    let (pairs, trials) = all.into_iter().unzip();
+    (pairs, trials, left_out)
+}
+
 /// The first of a measure and its substitutes for which all of these trials have a value; `requested` if none
 /// qualifies.
-fn first_available(requested: Measure, pairs: &[(&TrialStats, &TrialStats)]) -> Measure {
+fn first_available(requested: Measure, pairs: &[TrialPair<'_>]) -> Measure {
     let has = |trial: &TrialStats, measure: Measure| trial.value(measure).is_some();
     let all_have = |measure: &Measure| {
         let mut trials = pairs.iter().flat_map(|(a, b)| [a, b]);
@@ -585,6 +643,7 @@ mod tests {
             variant: Value::Exact(0.0),
             baseline: Value::Exact(0.0),
             own_error: 0.0,
+            is_limited: false,
         };
         // Their ratio is unknown, so there is no effect.
         let pairs = [pair(0), pair(1)];

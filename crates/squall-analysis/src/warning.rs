@@ -44,6 +44,7 @@ pub(crate) fn warnings(
             });
         }
     }
+    found.extend(limited_trials(trials()));
     found.extend(repeated_trials(variants, conditions, attempts));
     found.extend(UntoldVersions::of(trials()).map(Warning::UnknownVersions));
     for warning in trials().filter_map(other_congestion_control) {
@@ -60,6 +61,15 @@ pub(crate) fn warnings(
     found.extend(conditions.iter().flat_map(not_the_same));
     found.extend(few_pairs(conditions));
     found
+}
+
+fn limited_trials<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> Option<Warning> {
+    let limited: Vec<&TrialStats> = trials.filter(|trial| trial.validity.is_limited()).collect();
+    let reason = limited.first()?.validity.reasons().first()?;
+    Some(Warning::LimitedTrials {
+        trials: limited.len() as u64,
+        reason: reason.clone(),
+    })
 }
 
 /// The cells of one variant under every condition.
@@ -183,6 +193,7 @@ impl fmt::Display for Warning {
                 "Trial {folder} is invalid and left out: {}. Repeat it with `squall run --resume RUN`.",
                 reasons.join("; "),
             ),
+            Warning::LimitedTrials { trials, reason } => fmt_limited_trials(f, *trials, reason),
             Warning::RepeatedTrials { by_variant, trials } => {
                 fmt_repeated_trials(f, by_variant, *trials)
             }
@@ -232,6 +243,15 @@ impl fmt::Display for Warning {
             ),
         }
     }
+}
+
+fn fmt_limited_trials(f: &mut fmt::Formatter<'_>, trials: u64, reason: &str) -> fmt::Result {
+    write!(
+        f,
+        "In {} the link itself was the bottleneck, so the figures are limits: the variant would be at least as good on a \
+         faster link. The first: {reason}, so that all variants meet a link that squall can carry.",
+        figure::counted(trials, "trial", "trials"),
+    )
 }
 
 fn fmt_repeated_trials(

@@ -9,6 +9,7 @@ pub mod civil;
 pub mod plan;
 pub mod quantity;
 pub mod record;
+pub mod secrets;
 mod side;
 pub mod splitmix;
 pub mod text;

@@ -22,6 +22,11 @@ pub trait StreamIo {
     /// How many bytes of a streamed body could be taken now.
     fn body_room(&self, stream: StreamId) -> usize;
 
+    /// How many bytes of a streamed body were taken and still wait, for windows or for the socket.
+    fn body_waiting(&self, _stream: StreamId) -> usize {
+        0
+    }
+
     /// Takes the next bytes of a streamed body and returns how many; 0 if there is no room or no such body.
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize;
 
@@ -69,6 +74,10 @@ pub trait Engine: StreamIo {
     /// stays open until all requests have ended: the client itself ends it then. A server: false once no more requests
     /// can arrive and every response has been written.
     fn is_open(&self) -> bool;
+
+    /// How many bytes wait here: output, streamed bodies and an incomplete head. Bodies that were passed whole are
+    /// shared, so they count only in the output of HTTP/2, which copies them.
+    fn buffered_bytes(&self) -> usize;
 
     /// The SETTINGS of both sides, and counts of GOAWAYs and resets, if it speaks HTTP/2.
     fn http2_settings(&self) -> Option<Http2Announcements<'_>> {
@@ -192,6 +201,13 @@ impl<S: Side> TcpEngine<S> {
             TcpEngine::H2(h2) => h2.is_open(),
         }
     }
+
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        match self {
+            TcpEngine::H1(h1) => h1.buffered_bytes(),
+            TcpEngine::H2(h2) => h2.buffered_bytes(),
+        }
+    }
 }
 
 /// The streams of one connection, borrowed, whichever HTTP version it speaks.
@@ -218,6 +234,15 @@ impl<S: Side> StreamIo for ConnectionStreams<'_, S> {
             ConnectionStreams::H1(h1) => h1.body_room(stream),
             ConnectionStreams::H2(h2) => h2.body_room(stream),
             ConnectionStreams::H3(h3) => h3.body_room(stream),
+            ConnectionStreams::None => 0,
+        }
+    }
+
+    fn body_waiting(&self, stream: StreamId) -> usize {
+        match self {
+            ConnectionStreams::H1(h1) => h1.body_waiting(stream),
+            ConnectionStreams::H2(h2) => h2.body_waiting(stream),
+            ConnectionStreams::H3(h3) => h3.body_waiting(stream),
             ConnectionStreams::None => 0,
         }
     }

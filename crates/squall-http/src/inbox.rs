@@ -7,6 +7,13 @@ use squall_base::record::FrameFacts;
 
 use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 
+/// How many items of each kind an emptied inbox has room for: more than most reads bring. A peer whose one read brought
+/// thousands of them must not keep their memory until its connection ends.
+const KEPT_ITEMS: usize = 128;
+
+/// How many bytes of bodies an emptied inbox has room for: those of one read.
+const KEPT_BYTES: usize = 64 * 1024;
+
 /// What an inbox collects in addition to events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxOptions {
@@ -54,12 +61,16 @@ impl<E> Inbox<E> {
         self.events.is_empty() && self.frames.is_empty()
     }
 
-    /// Discards the contents and keeps the memory.
+    /// Discards the contents and keeps the memory of a usual read.
     pub fn clear(&mut self) {
         self.events.clear();
+        self.events.shrink_to(KEPT_ITEMS);
         self.bodies.clear();
+        self.bodies.shrink_to(KEPT_BYTES);
         self.trailers.clear();
+        self.trailers.shrink_to(KEPT_ITEMS);
         self.frames.clear();
+        self.frames.shrink_to(KEPT_ITEMS);
     }
 
     /// Adds one event.
@@ -133,5 +144,20 @@ impl Inbox<ServerEvent> {
                 len: bytes.len() as u64,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emptied_inbox_keeps_little_memory() {
+        let mut inbox = Inbox::<ServerEvent>::default();
+        for number in 0..100_000 {
+            inbox.push_body(StreamId(number), b"x");
+        }
+        inbox.clear();
+        assert!(inbox.events.capacity() <= KEPT_ITEMS);
     }
 }

@@ -43,6 +43,12 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         self.open.iter_mut().map(|(_, state)| state)
     }
 
+    /// The state of a stream, if it is open, without noting the lookup.
+    pub fn get(&self, id: Id) -> Option<&T> {
+        let index = self.open.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.open.get(index).map(|(_, state)| state)
+    }
+
     /// The state of a stream, if it is open.
     #[inline]
     pub fn find(&mut self, id: Id) -> Option<&mut T> {
@@ -178,6 +184,7 @@ mod tests {
         assert_eq!(streams.remove(3), Some('b'));
         assert_eq!(streams.remove(3), None);
         assert_eq!(streams.find(7), Some(&mut 'c'));
+        assert_eq!((streams.get(7), streams.get(3)), (Some(&'c'), None));
         assert_eq!(streams.iter().map(|(id, _)| id).collect::<Vec<_>>(), [1, 7]);
         assert_eq!(streams.len(), 2);
     }

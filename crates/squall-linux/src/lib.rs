@@ -8,6 +8,7 @@
 
 pub mod awake;
 pub mod bare;
+pub mod busy;
 pub mod clock;
 pub mod counters;
 pub mod cwnd_cap;
@@ -23,6 +24,7 @@ mod names;
 mod netlink;
 pub mod offload;
 mod port;
+pub mod privileges;
 pub mod probe;
 pub mod process;
 pub mod program;

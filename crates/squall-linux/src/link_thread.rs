@@ -15,6 +15,7 @@ use squall_base::record::{Direction, LateSpan, LateSpans, PacketRecord};
 use squall_base::{Duration, Time};
 use squall_link::{Departure, Link, LinkSettings};
 
+use crate::busy::{BusyMeter, FullTime};
 use crate::clock;
 use crate::error::SetupError;
 use crate::port::Port;
@@ -77,6 +78,8 @@ pub struct LinkReport {
     pub late: LateSpans,
     /// Processor time that the thread has used.
     pub processor_time: Duration,
+    /// When it worked without a pause, and what it carried meanwhile.
+    pub full: FullTime,
     /// How much later than requested the link began, because its thread received the request too late.
     pub start_delay: Duration,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
@@ -213,6 +216,7 @@ struct Driver {
     next_heartbeat: Time,
     wakeups: DurationHistogram,
     late: LateSpans,
+    busy: BusyMeter,
     /// Packets that have just been read.
     arrived: Vec<Vec<u8>>,
     /// Packets whose fate is final, waiting to be logged.
@@ -254,6 +258,8 @@ impl Driver {
             next_heartbeat: now + HEARTBEAT,
             wakeups: DurationHistogram::new(),
             late: LateSpans::default(),
+            // The thread replaces it when it begins to run: processor time is its own.
+            busy: BusyMeter::new(now, Duration::ZERO),
             arrived: Vec::new(),
             finished: Vec::new(),
             buffers: Vec::new(),
@@ -263,6 +269,7 @@ impl Driver {
 
     fn run(mut self) -> Result<LinkReport, SetupError> {
         let scheduling = scheduling::make_realtime(PRIORITY);
+        self.busy = BusyMeter::new(clock::now(), clock::processor_time_of_thread());
         let is_silent = loop {
             self.record_heartbeats();
             self.begin_when_set();
@@ -290,6 +297,7 @@ impl Driver {
             wakeups: self.wakeups,
             late: self.late,
             processor_time: clock::processor_time_of_thread(),
+            full: self.busy.into_full(),
             start_delay: self.start_delay,
             is_silent,
             crossings,
@@ -297,9 +305,14 @@ impl Driver {
         })
     }
 
-    /// Records the lateness of every heartbeat that is due; a long stall counts once for each heartbeat it delayed.
+    /// Begins a turn, and records the lateness of every heartbeat that is due; a long stall counts once for each heartbeat it
+    /// delayed.
     fn record_heartbeats(&mut self) {
         let now = clock::now();
+        self.busy.begin_turn(now, self.last_sleep);
+        if self.next_heartbeat <= now {
+            self.busy.judge(clock::processor_time_of_thread());
+        }
         self.late.add(LateSpan {
             from: self.next_heartbeat,
             until: now,
@@ -324,6 +337,7 @@ impl Driver {
     fn release_due(&mut self) {
         let mut now = clock::now();
         while let Some(departure) = self.link.take(now) {
+            self.busy.work();
             if departure.is_release() {
                 let receiver = departure.record.direction.opposite();
                 self.ports[receiver as usize].write(departure, &mut self.finished);
@@ -344,6 +358,10 @@ impl Driver {
         let mut finished = std::mem::take(&mut self.finished);
         for departure in finished.drain(..) {
             self.last_packet = departure.record.released.unwrap_or(self.last_packet);
+            let PacketRecord {
+                direction, length, ..
+            } = departure.record;
+            self.busy.write(direction, u64::from(length));
             self.log(departure);
         }
         self.finished = finished;
@@ -358,7 +376,7 @@ impl Driver {
         while packets < READS_A_TURN {
             let port = &mut self.ports[direction as usize];
             match port.read(&mut self.buffers, &mut self.arrived) {
-                Ok(()) => {}
+                Ok(()) => self.busy.work(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.readable[direction as usize] = false;
                     return Ok(());

@@ -24,6 +24,7 @@ use nix::unistd::{Pid, getppid};
 use crate::error::SetupError;
 use crate::host::Host;
 use crate::names;
+use crate::privileges::{Rights, restrict};
 use crate::scheduling::{processors_of, raise_open_files};
 
 /// The user that a program runs as.
@@ -223,7 +224,8 @@ pub struct TiedProgram {
 
 /// Starts `command` and ties it to the calling thread, whose end kills it (PR_SET_PDEATHSIG). It runs in the host with this
 /// namespace, if one is given, on these processors, unless the list is empty, and with the highest permitted limit of open
-/// files. If `command` asks for pipes, they are in the returned `Child`, which must not be waited for.
+/// files. It gets no more rights than [`Rights::PROGRAMS`], also as root. If `command` asks for pipes, they are in the
+/// returned `Child`, which must not be waited for.
 pub fn start_tied(
     namespace: Option<BorrowedFd<'_>>,
     processors: &[usize],
@@ -249,13 +251,15 @@ pub fn start_tied(
             sched_setaffinity(Pid::from_raw(0), &set)?;
         }
         raise_open_files()?;
+        // Entering the namespace takes rights that a program is not given.
+        restrict(Rights::PROGRAMS)?;
         // The signal mask is inherited, and programs expect an empty one.
         SigSet::empty().thread_set_mask()?;
         Ok(())
     };
     command.process_group(0);
     // SAFETY: between fork and exec only async-signal-safe code may run. `settle` makes system calls on plain data that it
-    // owns, and allocates nothing.
+    // owns (`restrict` too), and allocates nothing.
     unsafe { command.pre_exec(settle) };
     let child = command.spawn()?;
     let leader = Pid::from_raw(child.id() as i32);

@@ -2,7 +2,7 @@
 //!
 //! A body is either whole: shared, and not copied until a session asks for its bytes; or streamed: passed in pieces that
 //! wait here until the session may send them, at most [`STREAMED_BUFFER_BYTES`] or one DATA frame of them. This module does
-//! not know about windows.
+//! not know about windows: the owner adds no more than they allow.
 
 use std::collections::VecDeque;
 
@@ -35,6 +35,8 @@ pub struct Bodies {
     open: VecDeque<(u32, Source)>,
     /// How much of each streamed body is buffered at most.
     waiting_bytes: usize,
+    /// How much of all streamed bodies is buffered now.
+    buffered_bytes: usize,
 }
 
 /// Where the bytes of a body come from.
@@ -72,6 +74,7 @@ impl Bodies {
         Bodies {
             open: VecDeque::new(),
             waiting_bytes: STREAMED_BUFFER_BYTES.max(data_bytes as usize),
+            buffered_bytes: 0,
         }
     }
 
@@ -85,16 +88,32 @@ impl Bodies {
             Body::Streamed => Source::Streamed(StreamedBody::default()),
         };
         match self.index(stream) {
-            Ok(index) => self.open[index].1 = source,
+            Ok(index) => {
+                self.buffered_bytes -= self.open[index].1.waiting_bytes();
+                self.open[index].1 = source;
+            }
             Err(index) => self.open.insert(index, (stream, source)),
         }
     }
 
     /// Removes the body of a stream, if it has one.
     pub fn remove(&mut self, stream: u32) {
-        if let Ok(index) = self.index(stream) {
-            self.open.remove(index);
+        if let Ok(index) = self.index(stream)
+            && let Some((_, source)) = self.open.remove(index)
+        {
+            self.buffered_bytes -= source.waiting_bytes();
         }
+    }
+
+    /// How many bytes of the stream's body wait, if it is streamed.
+    pub fn waiting(&self, stream: u32) -> usize {
+        self.index(stream)
+            .map_or(0, |index| self.open[index].1.waiting_bytes())
+    }
+
+    /// How many bytes of all streamed bodies wait. Whole bodies are shared, so they do not count.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
     /// Whether bytes of the stream's body, or its end, are still to be sent.
@@ -140,6 +159,7 @@ impl Bodies {
         let accepted = bytes.len().min(room);
         streamed.waiting.extend(&bytes[..accepted]);
         let must_resume = accepted > 0 && std::mem::take(&mut streamed.is_deferred);
+        self.buffered_bytes += accepted;
         (accepted, must_resume)
     }
 
@@ -170,14 +190,27 @@ impl Bodies {
         copy: impl FnMut(&[u8]),
     ) -> Option<BodyRead> {
         let index = self.index(stream).ok()?;
-        let piece = match &mut self.open[index].1 {
+        let source = &mut self.open[index].1;
+        let before = source.waiting_bytes();
+        let piece = match source {
             Source::Whole { bytes, sent } => read_whole(bytes, sent, at_most, copy),
             Source::Streamed(streamed) => streamed.read(at_most, copy),
         };
+        self.buffered_bytes -= before - source.waiting_bytes();
         if matches!(piece, BodyRead::Last(_)) {
             self.open.remove(index);
         }
         Some(piece)
+    }
+}
+
+impl Source {
+    /// How many bytes of it are buffered.
+    fn waiting_bytes(&self) -> usize {
+        match self {
+            Source::Whole { .. } => 0,
+            Source::Streamed(streamed) => streamed.waiting.len(),
+        }
     }
 }
 
@@ -210,6 +243,10 @@ impl StreamedBody {
         copy(&front[..from_front]);
         copy(&back[..len - from_front]);
         self.waiting.drain(..len);
+        if self.waiting.is_empty() {
+            // A stream that waits for its windows keeps no memory.
+            self.waiting = VecDeque::new();
+        }
         if self.waiting.is_empty() && self.has_ended {
             match self.trailers {
                 Some(_) => BodyRead::LastBeforeTrailers(len),
@@ -280,5 +317,25 @@ mod tests {
         assert_eq!((bodies.room(1), bodies.add(1, b"x")), (0, (0, false)));
         read(&mut bodies, 1, 10);
         assert_eq!(bodies.room(1), 10);
+    }
+
+    #[test]
+    fn bytes_that_wait_are_counted_until_they_are_read_or_dropped() {
+        let mut bodies = Bodies::new(16_384);
+        bodies.insert(1, Body::Whole(&Bytes::from_static(b"shared")));
+        for stream in [3, 5, 7] {
+            bodies.insert(stream, Body::Streamed);
+            bodies.add(stream, &[0; 100]);
+        }
+        assert_eq!((bodies.waiting(3), bodies.buffered_bytes()), (100, 300));
+        read(&mut bodies, 3, 30);
+        assert_eq!((bodies.waiting(3), bodies.buffered_bytes()), (70, 270));
+        bodies.remove(5);
+        assert_eq!((bodies.waiting(5), bodies.buffered_bytes()), (0, 170));
+        bodies.insert(7, Body::Streamed);
+        assert_eq!((bodies.waiting(7), bodies.buffered_bytes()), (0, 70));
+        bodies.end(3, None);
+        read(&mut bodies, 3, 100);
+        assert_eq!(bodies.buffered_bytes(), 0);
     }
 }

@@ -36,6 +36,10 @@ pub trait Http2Session<H> {
     /// gone. Fails if the window would exceed [`crate::MAX_WINDOW_BYTES`].
     fn submit_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Error>;
 
+    /// How much DATA the peer's windows let us send on a stream: the smaller one of its window and the connection's. A
+    /// stream that is still to be opened has the window that it will begin with, if that is known; one that is gone has any.
+    fn send_window(&self, stream: u32) -> usize;
+
     /// How much DATA the peer may send on a stream, or on the connection (0), once it has received every queued
     /// WINDOW_UPDATE; 0 if the stream is not open.
     fn window_to_receive(&mut self, stream: u32) -> u32;

@@ -279,6 +279,12 @@ impl<H: Handler> Http2Session<H> for Session<H> {
         Ok(())
     }
 
+    fn send_window(&self, stream: u32) -> usize {
+        let windows = [self.window_to_send(0), self.window_to_send(stream)];
+        let smaller = windows.into_iter().min().unwrap_or(0);
+        usize::try_from(smaller).unwrap_or(0)
+    }
+
     fn window_to_receive(&mut self, stream: u32) -> u32 {
         // SAFETY: the session is alive; the functions only look.
         let bytes = id(stream).map_or(0, |stream| unsafe {

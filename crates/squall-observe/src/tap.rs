@@ -22,11 +22,17 @@ use crate::tls::Keys;
 /// 9293, section 3.4.2).
 const LINGER: Duration = Duration::from_secs(240);
 
+/// How many connections are followed at a time. A capture may hold a million that never end, such as a scan of ports, and
+/// each takes about 1.5 kB. More than twice the connections of any load.
+const MAX_OPEN: usize = 1 << 17;
+
 /// All connections at one end of the link.
 pub(crate) struct Tap {
     /// Which end: packets in this direction are sent by it.
     end: Direction,
     flows: BTreeMap<FlowKey, Flow>,
+    /// Flows in the order in which they began; some have ended meanwhile.
+    begun: VecDeque<FlowKey>,
     /// Flows that have ended, oldest first.
     ended: VecDeque<(Time, FlowKey)>,
     /// QUIC connections.
@@ -57,6 +63,7 @@ impl Tap {
         Tap {
             end,
             flows: BTreeMap::new(),
+            begun: VecDeque::new(),
             ended: VecDeque::new(),
             quic: quic::Connections::default(),
         }
@@ -96,6 +103,10 @@ impl Tap {
         if is_followed && let Some(Flow::Open(connection)) = self.flows.remove(&key) {
             connection.finish(&mut context);
         }
+        if !self.flows.contains_key(&key) {
+            self.make_room(MAX_OPEN, &mut context);
+            self.begun.push_back(key);
+        }
         let flow = self.flows.entry(key).or_insert_with(|| {
             let number = packet.numbers.of(self.end, key, initial(segment));
             Flow::Open(Box::new(Connection::new(number, context.now, way, segment)))
@@ -117,6 +128,23 @@ impl Tap {
             self.ended.push_back((packet.now, key));
         }
         Some(number)
+    }
+
+    /// Before a flow begins: if `most` are open, ends an eighth of them, those that began first. If more packets of such a
+    /// connection follow, they count as another connection, seen from its middle.
+    fn make_room(&mut self, most: usize, context: &mut Context<'_>) {
+        if self.begun.len() < most {
+            return;
+        }
+        let flows = &self.flows;
+        (self.begun).retain(|key| matches!(flows.get(key), Some(Flow::Open(_))));
+        while self.begun.len() > most - most / 8
+            && let Some(key) = self.begun.pop_front()
+        {
+            if let Some(Flow::Open(connection)) = self.flows.remove(&key) {
+                connection.finish(context);
+            }
+        }
     }
 
     /// Forgets flows that ended more than [`LINGER`] ago.
@@ -187,5 +215,63 @@ fn initial(segment: &Segment<'_>) -> Option<u32> {
         (true, None) => Some(segment.seq),
         (true, Some(ack)) => Some(ack.wrapping_sub(1)),
         (false, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::KeyLog;
+
+    /// A SYN from this port, which nothing answers.
+    fn syn(port: u16) -> Segment<'static> {
+        Segment {
+            source: SocketAddr::from(([10, 0, 0, 1], port)),
+            destination: SocketAddr::from(([10, 0, 0, 2], 80)),
+            seq: 1,
+            ack: None,
+            syn: true,
+            fin: false,
+            rst: false,
+            flags: 0x02,
+            window: 1_000,
+            window_scale: None,
+            payload: &[],
+            missing_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn oldest_of_too_many_open_connections_end() {
+        let (log, mut rows) = (KeyLog::default(), Observations::default());
+        let keys = Keys {
+            log: &log,
+            may_come: false,
+        };
+        let mut numbers = ConnectionNumbers::default();
+        let mut tap = Tap::new(Direction::Up);
+        for port in 1..=16 {
+            let mut packet = PacketContext {
+                now: Time::from_nanos(u64::from(port)),
+                direction: Direction::Up,
+                keys,
+                numbers: &mut numbers,
+                rows: &mut rows,
+            };
+            tap.segment(&syn(port), &mut packet);
+        }
+        let mut context = Context {
+            now: Time::from_nanos(17),
+            way: Way::Sent,
+            keys,
+            rows: &mut rows,
+        };
+        tap.make_room(17, &mut context);
+        assert_eq!(tap.flows.len(), 16, "there is room for one more");
+        tap.make_room(16, &mut context);
+        assert_eq!((tap.flows.len(), tap.begun.len()), (14, 14));
+        assert_eq!(tap.number(syn(1).source, syn(1).destination), None);
+        assert_eq!(tap.number(syn(3).source, syn(3).destination), Some(2));
+        assert_eq!(rows.connections.len(), 2);
     }
 }

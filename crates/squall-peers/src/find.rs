@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use squall_linux::privileges;
 use thiserror::Error;
 
 /// How long a program may take to print its version; Envoy needs half a second when its file is not in the page cache.
@@ -181,6 +182,7 @@ fn version_output(path: &Path, arguments: &[&str]) -> Result<String, String> {
         .stdin(Stdio::null())
         .stdout(writer)
         .stderr(other);
+    privileges::confine(&mut command);
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     // The command holds the write end of the pipe.
     drop(command);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 pub use squall_base::plan::ProgramSetting as Setting;
 use squall_base::plan::Protocol;
+use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Side};
 
 /// A server (an `answer`, no `upstreams`) or a proxy (`upstreams`, no `answer`) on the path.
@@ -105,6 +106,8 @@ pub struct ProgramFile {
 pub enum Content {
     /// This text.
     Text(String),
+    /// This text with secrets, so only the owner may read it.
+    Private(String),
     /// This many bytes of `x`.
     Filler(Bytes),
     /// These files, one after the other. They may include a key, so only the owner may read the result.
@@ -140,6 +143,27 @@ impl Invocation {
     /// Adds a text file.
     pub(crate) fn text(&mut self, path: &str, text: String) {
         self.file(path, Content::Text(text));
+    }
+
+    /// Adds a text file with header fields, private if one of them has a secret.
+    pub(crate) fn fields(&mut self, path: &str, text: String, headers: &[(String, String)]) {
+        self.file(
+            path,
+            if has_credentials(headers) {
+                Content::Private(text)
+            } else {
+                Content::Text(text)
+            },
+        );
+    }
+
+    /// Adds a note if one of these header fields, which are arguments of `program`, has a secret.
+    pub(crate) fn note_secrets(&mut self, program: &str, headers: &[(String, String)]) {
+        if has_credentials(headers) {
+            self.notes.push(format!(
+                "{program} takes header fields only as arguments, which every user of this machine can read while it runs"
+            ));
+        }
     }
 
     /// Adds a file.

@@ -339,7 +339,7 @@ pub(crate) fn write_files(folder: &Path, files: &[ProgramFile]) -> Result<(), St
         let bytes = content(&file.content)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        if matches!(file.content, Content::Joined(_)) {
+        if matches!(file.content, Content::Joined(_) | Content::Private(_)) {
             options.mode(0o600);
         }
         let written = options
@@ -352,7 +352,7 @@ pub(crate) fn write_files(folder: &Path, files: &[ProgramFile]) -> Result<(), St
 
 fn content(content: &Content) -> Result<Vec<u8>, StartError> {
     match content {
-        Content::Text(text) => Ok(text.clone().into_bytes()),
+        Content::Text(text) | Content::Private(text) => Ok(text.clone().into_bytes()),
         Content::Filler(bytes) => Ok(vec![b'x'; bytes.get() as usize]),
         Content::Joined(files) => {
             let mut all = Vec::new();
@@ -394,4 +394,31 @@ pub(crate) fn tail(path: &Path, bytes: u64) -> String {
         Ok(end)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_a_program_s_file_with_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |path: &str, content| ProgramFile {
+            path: path.into(),
+            content,
+        };
+        let files = [
+            file("open.conf", Content::Text("a".to_owned())),
+            file("fields", Content::Private("cookie: b".to_owned())),
+        ];
+        write_files(folder.path(), &files).unwrap();
+        let mode = |name: &str| {
+            let found = fs::metadata(folder.path().join(name)).unwrap();
+            found.permissions().mode() & 0o777
+        };
+        assert_eq!(mode("fields"), 0o600);
+        assert_ne!(mode("open.conf"), 0o600);
+    }
 }

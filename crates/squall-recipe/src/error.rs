@@ -336,6 +336,12 @@ pub enum Mistake {
         /// The key.
         key: String,
     },
+    /// A setting of the client of a path, on a hop that a proxy opens.
+    #[error("`{key}` of a proxy")]
+    InProxy {
+        /// The key.
+        key: String,
+    },
     /// A setting of proxies, on a hop that does not lead to one of our own.
     #[error("`{key}` of `{station}`, which is no proxy of squall's own")]
     NoProxy {

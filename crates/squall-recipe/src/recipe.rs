@@ -13,6 +13,7 @@ use squall_base::splitmix::splitmix64;
 use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
+use crate::fast::{FastPath, largest_bodies};
 use crate::words::{did_you_mean, listed};
 
 /// The most trials of a run: their folders are numbered with four digits.
@@ -44,6 +45,7 @@ pub struct Recipe {
 pub(crate) struct Profile {
     pub(crate) name: String,
     pub(crate) conditions: Vec<Condition>,
+    pub(crate) fast: FastPath,
     pub(crate) load: Load,
     /// Replaces the size of all request bodies.
     pub(crate) body: Option<Bytes>,
@@ -193,6 +195,7 @@ impl Recipe {
             requests: self.requests(chosen),
             files: self.files.clone(),
             trials: self.trials(chosen, seed),
+            fixes: None,
         })
     }
 
@@ -217,6 +220,7 @@ impl Recipe {
             body: profile.response_body.unwrap_or(self.response.body),
             ..self.response
         };
+        let bodies = largest_bodies(&self.requests(profile), &response);
         let mut trials = Vec::new();
         for repetition in 0..profile.primary_repetitions {
             for (condition_index, condition) in (0_u32..).zip(&profile.conditions) {
@@ -237,6 +241,7 @@ impl Recipe {
                         load: profile.load.clone(),
                         response: response.clone(),
                         sample_every: self.sample_every,
+                        fast: profile.fast.of_links(variant, condition, bodies),
                     });
                 }
             }

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 use squall_base::plan::{Measure, PROGRAMS};
 
+use crate::fast::FastPath;
 use crate::shapes::{self, Shape};
 
 /// The dialect that it is written in.
@@ -105,6 +106,7 @@ fn value(of: &Shape, key: &str) -> Value {
         }
         "schedule" if is_of(&shapes::PRIMARY) => json!({ "type": "string" }),
         "schedule" => one_or_more(&json!({ "type": "string" })),
+        "fast" => words(FastPath::WORDS.iter().map(|(word, _)| (*word).to_owned())),
         "up" | "down" => json!({ "type": "string" }),
         "name" | "question" | "path" | "command" => json!({ "type": "string" }),
         // Any value: the parser checks it.
@@ -196,6 +198,7 @@ mod tests {
         for right in [
             "[conditions]\ndelay = [\"1ms\", { up = \"1ms\", down = \"2ms\" }]\nloss = { down = \"1%\" }",
             "[conditions]\nlink = { up = \"rate 1mbit\" }\nschedule = [\"\", \"a.schedule\"]",
+            "[conditions]\nfast = \"off\"",
             "[profile.x]\nlink = [\"\", { down = \"trace a.trace\" }]\nschedule = \"a.schedule\"",
             "[profile.x.primary]\nvariant = \"a\"\nloss = { up = \"1%\" }\nschedule = \"\"",
             "[[conditions.next_link]]\ndelay = \"20ms\"\nloss = { down = \"1%\" }",
@@ -205,6 +208,7 @@ mod tests {
         for wrong in [
             "[conditions]\ndelay = { both = \"1ms\" }",
             "[conditions]\nloss = { up = [\"1%\"] }",
+            "[conditions]\nfast = true",
             "[conditions]\nschedule = { up = \"a.schedule\" }",
             "[profile.x.primary]\nvariant = \"a\"\nschedule = [\"a.schedule\"]",
             "[[conditions.next_link]]\ndelay = [\"20ms\"]",

@@ -262,6 +262,12 @@ mod tests {
                 "http3.requests_per_connection=1",
                 "in `client`",
             ),
+            (
+                server,
+                client,
+                "http2.retry_unprocessed=true",
+                "in `client`, which sends requests",
+            ),
         ] {
             let set = SideSettings::default();
             let error = apply(&mut set.clone(), assignment, side, &Protocol::ALL);
@@ -377,6 +383,17 @@ mod tests {
             check(&settings, Protocol::H3).unwrap_err().to_string(),
             "HTTP/3 with TLS 1.2 at most"
         );
+        let newer = ["tls.max_version=1.2", "tls.groups=X25519MLKEM768"];
+        assert_eq!(check(&with(&newer), Protocol::H1), Ok(()));
+        assert_eq!(
+            check(&with(&newer), Protocol::H1s).unwrap_err().to_string(),
+            "TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has"
+        );
+        for groups in ["tls.groups=X25519MLKEM768:P-256", "tls.groups=default"] {
+            let settings = with(&["tls.max_version=1.2", groups]);
+            assert_eq!(check(&settings, Protocol::H2), Ok(()));
+        }
+        assert_eq!(check(&with(&newer[1..]), Protocol::H2), Ok(()));
         let settings = with(&["http2.window_updates.every=65536"]);
         assert_eq!(check(&settings, Protocol::H1), Ok(()));
         assert_eq!(

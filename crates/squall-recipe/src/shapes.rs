@@ -107,7 +107,7 @@ pub(crate) const RESPONSE: Shape = Shape {
 };
 pub(crate) const CONDITIONS: Shape = Shape {
     label: "[conditions]",
-    keys: &["delay", "loss", "link", "schedule", "next_link"],
+    keys: &["delay", "loss", "link", "schedule", "fast", "next_link"],
 };
 /// The conditions of a link behind the first.
 pub(crate) const NEXT_LINK: Shape = Shape {
@@ -191,6 +191,7 @@ pub(crate) const HTTP2: Shape = Shape {
         "data_size",
         "goaway_after",
         "requests_per_connection",
+        "retry_unprocessed",
     ],
 };
 pub(crate) const WINDOW_UPDATES: Shape = Shape {
@@ -212,6 +213,7 @@ pub(crate) const HTTP3: Shape = Shape {
         "receive_buffer",
         "local_ports",
         "requests_per_connection",
+        "retry_unprocessed",
     ],
 };
 pub(crate) const TLS: Shape = Shape {

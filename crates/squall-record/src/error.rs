@@ -112,6 +112,18 @@ pub enum RecordError {
         /// What shows the damage, in a sentence.
         fault: String,
     },
+    /// A table has more rows than fit into memory.
+    #[error("{} has {rows} rows, which take {needed_bytes} bytes of memory, but {available_bytes} are available: read it on a larger machine; if squall did not write that many, the file is damaged", path.display())]
+    TooManyRows {
+        /// The file.
+        path: PathBuf,
+        /// How many rows it says it has.
+        rows: u64,
+        /// What they would take.
+        needed_bytes: u64,
+        /// What the machine has left.
+        available_bytes: u64,
+    },
     /// A Parquet file is so damaged that its decoder panicked.
     #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
     Undecodable {

@@ -11,12 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use squall_base::Bytes;
 use squall_base::plan::Plan;
 use squall_base::record::TrialRecord;
 
+use crate::bounded::read_at_most;
 use crate::checksum::{is_seal_broken, seal};
 use crate::private::create_private;
 use crate::{READABLE_SCHEMAS, RecordError, SCHEMA};
+
+/// The largest JSON file that is read. A plan with the bodies of a recording is the largest one that squall writes.
+const MAX_JSON: Bytes = Bytes::new(1 << 30);
 
 /// The field that every version of plan.json and trial.json has.
 #[derive(Deserialize)]
@@ -128,13 +133,13 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
     parse(path, &read(path)?)
 }
 
-/// Writes plan.json, with the schema version. Only its owner may read it (mode 0600) if its requests have credentials:
-/// they stay in it, because the run could not go on without them.
+/// Writes plan.json, with the schema version. Only its owner may read it (mode 0600) if its requests have secrets, which the
+/// caller may have left out ([`Plan::redacted`]).
 pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError> {
     let path = path.as_ref();
     let schema = SCHEMA;
     let text = indented(path, &VersionedPlan { schema, plan })? + "\n";
-    let readers = if plan.has_credentials() {
+    let readers = if plan.has_secrets() {
         Readers::Owner
     } else {
         Readers::All
@@ -171,7 +176,7 @@ pub(crate) fn read_schema(path: &Path) -> Result<u32, RecordError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
-    fs::read(path).map_err(|source| RecordError::Read {
+    read_at_most(path, MAX_JSON).map_err(|source| RecordError::Read {
         path: path.into(),
         source,
     })
@@ -223,6 +228,7 @@ mod tests {
             requests,
             files: Vec::new(),
             trials: Vec::new(),
+            fixes: None,
         }
     }
 

@@ -30,6 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bounded;
 pub mod capture;
 mod checksum;
 mod error;
@@ -37,10 +38,12 @@ pub mod export;
 mod folder;
 pub mod import;
 mod json;
+mod memory;
 mod pcapng;
 mod private;
 mod table;
 
+pub use bounded::{read_all, read_at_most, read_text_at_most};
 pub use error::{CellFault, RecordError};
 pub use folder::{PartialTrial, RunFolder, RunLock, TrialFiles, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan, write_record, write_whole};

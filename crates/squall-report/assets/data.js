@@ -28,6 +28,7 @@ async function unpack(trial) {
   const n = trial.count;
   const bytes = new DataView(buffer);
   const u32 = (column, row) => bytes.getUint32((column * n + row) * 4, true);
+  const drops = new DataView(buffer, 14 * n);
   const points = {
     request: new Float64Array(n),
     startS: new Float64Array(n),
@@ -37,6 +38,8 @@ async function unpack(trial) {
     // 0: unknown; otherwise one more than the index among the manifest's causes.
     cause: new Uint8Array(buffer, 13 * n, n),
     warmupCount: trial.warmup_count,
+    // When the link dropped packets.
+    dropsS: new Float64Array(trial.drop_count),
   };
   let request = 0;
   let startUs = 0;
@@ -47,6 +50,8 @@ async function unpack(trial) {
     // Computed once, so that a logarithmic axis redraws as fast as a linear one.
     points.latencyLog[i] = Math.log10(Math.max(points.latencyMs[i], 1e-3));
   }
+  let dropUs = 0;
+  for (let i = 0; i < trial.drop_count; i++) points.dropsS[i] = (dropUs += drops.getUint32(4 * i, true)) / 1e6;
   return points;
 }
 

@@ -4,7 +4,10 @@
  * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
 import { pointsOf, readManifest } from "./data.js";
+import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
 import { Scatter } from "./scatter.js";
+import { followConditions } from "./state.js";
+import { addSwitches } from "./switches.js";
 import { Pane, View } from "./view.js";
 
 /** The number of colours in style.css; further variants start over with the first. */
@@ -15,8 +18,18 @@ const MULTIPLE_HEIGHT = 190;
 
 const ZOOM_HINT = "Drag to zoom, Shift-drag to move, Ctrl-wheel or + − to zoom time, double-click to reset.";
 const MARK_HINT =
-  "Each dot is a request. Pale and shaded: warm-up. Open square with a stalk: unfinished, it took longer. Cross at the top: failed.";
-const CAUSE_HINT = "Below, each dot has the colour of what the request was mostly spent on: the colours of the table above.";
+  "Each dot is a request. Pale and shaded: warm-up. Open square below a hatched band: unfinished, it took at least that long. Cross at the top: failed. Mark on the time axis: the link dropped a packet.";
+const CAUSE_HINT = "Coloured by cause, each dot has the colour of what the request was mostly spent on: the colours of the table above.";
+
+/** What the dots' colours stand for: the words, and whether the overlay and the small plots show causes. */
+const COLOURINGS = {
+  both: { words: "variant above, cause below", overlay: false, multiple: true },
+  variant: { words: "variant", overlay: false, multiple: false },
+  cause: { words: "cause", overlay: true, multiple: true },
+};
+
+/** The width of a plot on A4, in CSS pixels: a large one, and one of two beside each other. */
+const PRINT_WIDTH = { overlay: 690, multiple: 335 };
 
 function element(tag, className, ...children) {
   const made = document.createElement(tag);
@@ -33,9 +46,12 @@ class Section {
     this.repetition = this.repetitions[0];
     this.variants = manifest.variants.map((_, index) => index).filter((v) => trials.some((t) => t.variant === v));
     this.shown = new Set(this.variants.slice(0, 2));
+    this.hasCauses = trials.some((trial) => trial.has_causes);
+    this.colouring = COLOURINGS.both;
     this.view = new View(this.wholeX(), log);
     this.panes = { overlay: new Pane(this.view), multiples: new Pane(this.view) };
     this.host.append(this.controls(), this.overlay(), this.multiples());
+    if (this.repetitions.length > 1) this.host.append(this.sideBySide());
     this.select();
   }
 
@@ -48,7 +64,12 @@ class Section {
     const trials = this.current();
     const shown = trials.filter((trial) => this.shown.has(trial.variant));
     this.panes.overlay.fitTo(latencyRanges(shown.length > 0 ? shown : trials));
-    this.panes.multiples.fitTo(latencyRanges(trials));
+    // Small plots of other repetitions share this axis.
+    this.panes.multiples.fitTo(latencyRanges(this.isSideBySide() ? this.trials : trials));
+  }
+
+  isSideBySide() {
+    return this.scatters.some((entry) => entry.repetition !== null);
   }
 
   current() {
@@ -59,6 +80,7 @@ class Section {
     const bar = element("div", "controls");
     if (this.repetitions.length > 1) bar.append(this.repetitionChoice());
     bar.append(this.logSwitch());
+    if (this.hasCauses) bar.append(this.colouringChoice());
     const reset = element("button", "reset", "Reset zoom");
     reset.type = "button";
     reset.addEventListener("click", () => this.view.reset());
@@ -94,6 +116,16 @@ class Section {
     return element("label", "", box, " Logarithmic latency");
   }
 
+  colouringChoice() {
+    const choice = element("select", "colouring");
+    for (const [name, { words }] of Object.entries(COLOURINGS)) choice.append(new Option(words, name));
+    choice.addEventListener("change", () => {
+      this.colouring = COLOURINGS[choice.value];
+      this.select();
+    });
+    return element("label", "", "Colour by ", choice);
+  }
+
   /** The large plot, which overlays some variants, and the toggles for them. */
   overlay() {
     const toggles = element("fieldset", "toggles", element("legend", "", "Shown together"));
@@ -124,32 +156,72 @@ class Section {
       figure.prepend(element("h3", "", swatch(variant), this.manifest.variants[variant]));
       grid.append(figure);
     }
-    if (this.trials.some((trial) => trial.has_causes)) {
+    if (this.hasCauses) {
       return element("div", "", element("p", "hint", CAUSE_HINT), grid);
     }
     return grid;
   }
 
-  figure(kind, height, pane, variants) {
+  /** A small plot for each variant and repetition, created when it is opened. */
+  sideBySide() {
+    const details = element("details", "side-by-side", element("summary", "", "All repetitions side by side"));
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.querySelector("figure")) return;
+      const grid = element("div", "multiples");
+      for (const variant of this.variants) {
+        for (const repetition of this.repetitions) {
+          const figure = this.figure("multiple", MULTIPLE_HEIGHT, this.panes.multiples, () => [variant], repetition);
+          figure.prepend(element("h3", "", swatch(variant), `${this.manifest.variants[variant]}, repetition ${repetition + 1}`));
+          grid.append(figure);
+        }
+      }
+      details.append(grid);
+      this.select();
+    });
+    return details;
+  }
+
+  /** Without a `repetition`, it shows the chosen one. */
+  figure(kind, height, pane, variants, repetition = null) {
     const plot = element("div", "plot");
     plot.tabIndex = 0;
     plot.setAttribute("role", "group");
     plot.style.minHeight = `${height}px`;
     const caption = element("figcaption");
     const figure = element("figure", kind, plot, caption);
-    const entry = { plot, caption, variants, byCause: kind === "multiple", scatter: null };
+    const entry = { kind, plot, pane, height, caption, variants, repetition, scatter: null };
     this.scatters.push(entry);
+    const save = saveButton("SVG", "Download this plot as SVG", "requests.svg", "image/svg+xml", () => svgOfScatter(entry.scatter));
+    figure.append(save);
     new IntersectionObserver(
       ([seen]) => {
         if (seen.isIntersecting && !entry.scatter) {
-          entry.scatter = new Scatter(plot, pane, height, this.manifest);
-          this.fill(entry);
+          this.create(entry);
         }
         entry.scatter?.setInSight(seen.isIntersecting);
       },
       { rootMargin: "200px" },
     ).observe(figure);
     return figure;
+  }
+
+  create(entry) {
+    entry.scatter = new Scatter(entry.plot, entry.pane, entry.height, this.manifest);
+    return this.fill(entry);
+  }
+
+  /** Draws every plot that was not in view yet, and returns when all are drawn. */
+  async drawAll() {
+    await Promise.all(this.scatters.filter((entry) => !entry.scatter).map((entry) => this.create(entry)));
+  }
+
+  /** Draws every plot immediately, in the width of a page of paper or of the screen. */
+  resizeAll(isPrinting) {
+    for (const { kind, scatter } of this.scatters) {
+      if (!scatter) continue;
+      scatter.resize(isPrinting ? PRINT_WIDTH[kind] : undefined);
+      scatter.draw();
+    }
   }
 
   /** Updates every plot to the chosen repetition and variants. */
@@ -165,7 +237,8 @@ class Section {
   }
 
   trialsOf(entry) {
-    const trials = this.current();
+    const repetition = entry.repetition ?? this.repetition;
+    const trials = this.trials.filter((trial) => trial.repetition === repetition);
     return entry.variants().sort((a, b) => a - b).flatMap((variant) => trials.filter((t) => t.variant === variant));
   }
 
@@ -179,8 +252,7 @@ class Section {
         trials.map((trial, i) => ({
           name: this.manifest.variants[trial.variant],
           colour: `--series-${trial.variant % SERIES}`,
-          // With a single variant, its colour carries no information.
-          causes: entry.byCause && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
+          causes: this.colouring[entry.kind] && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
           points: points[i],
           warmupS: trial.warmup_s,
         })),
@@ -214,11 +286,46 @@ function captionOf(trial, name, among) {
   return (among > 1 ? `${name}: ` : "") + trial.caption + invalid;
 }
 
+/** On paper, every plot is drawn and nothing is folded. Points are unpacked asynchronously, and nothing waits for that
+ * while a page is being printed, so the page's own button and Ctrl-P draw the plots that were not in view first. */
+function printEverything(sections) {
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("main details:not([open], .side-by-side)")];
+    for (const details of closed) details.open = true;
+    document.documentElement.classList.add("printing");
+    for (const section of sections) section.resizeAll(true);
+  });
+  addEventListener("afterprint", () => {
+    for (const details of closed) details.open = false;
+    document.documentElement.classList.remove("printing");
+    for (const section of sections) section.resizeAll(false);
+  });
+  const drawAndPrint = async () => {
+    for (const section of sections) await section.drawAll();
+    globalThis.print();
+  };
+  const button = element("button", "print", "Print");
+  button.type = "button";
+  button.addEventListener("click", drawAndPrint);
+  document.querySelector("header").append(button);
+  addEventListener("keydown", (event) => {
+    if (event.key !== "p" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    drawAndPrint();
+  });
+}
+
 const manifest = readManifest();
 const sections = [...document.querySelectorAll(".plots")].map((host) => {
   const condition = manifest.conditions[Number(host.dataset.condition)];
   return condition.trials.length > 0 ? new Section(host, condition, manifest) : null;
 });
+
+addSwitches();
+offerDownloads();
+followConditions();
+printEverything(sections.filter((section) => section !== null));
 
 /** For the browser's console, and for the tests that use the page as a person does. */
 globalThis.squall = { manifest, sections };

@@ -71,6 +71,7 @@ export function paintLayers(context, frame, raster, layers, failure) {
   raster.drawOnto(context, frame);
   for (const { points, colour } of layers) {
     const [from, to] = inSight(points, frame);
+    paintAtLeast(context, frame, points, from, to, colour);
     context.fillStyle = colour;
     paintUnfinished(context, frame, points, from, to, Math.max(pointSize(to - from, frame.ratio), 3 * frame.ratio));
     context.strokeStyle = failure;
@@ -118,7 +119,35 @@ function paintAnswered(raster, frame, points, own, byCause) {
   }
 }
 
-/** Open squares with a stalk: the true latency is somewhere above. */
+/** A hatched band from each unfinished request upwards: it took at least that long, how much longer is unknown.
+ * Bands of neighbours merge, so that requests cut off together do not look like a falling line. */
+function paintAtLeast(context, frame, points, from, to, colour) {
+  const latencies = frame.latencies(points);
+  const width = Math.round(4 * frame.ratio);
+  context.beginPath();
+  let hasAny = false;
+  for (let i = from; i < to; i++) {
+    if (points.mark[i] !== UNFINISHED) continue;
+    hasAny = true;
+    const x = Math.round(frame.left + (points.startS[i] - frame.xFrom) * frame.xScale) - (width >> 1);
+    const y = frame.top + frame.height - (latencies[i] - frame.yFrom) * frame.yScale;
+    context.rect(x, frame.top, width, Math.max(y - frame.top, 0));
+  }
+  if (!hasAny) return;
+  context.save();
+  context.clip();
+  context.strokeStyle = colour;
+  context.lineWidth = Math.max(1, frame.ratio);
+  context.beginPath();
+  for (let x = frame.left - frame.height; x < frame.left + frame.width; x += 6 * frame.ratio) {
+    context.moveTo(x, frame.top + frame.height);
+    context.lineTo(x + frame.height, frame.top);
+  }
+  context.stroke();
+  context.restore();
+}
+
+/** Open squares at the lower bound. */
 function paintUnfinished(context, frame, points, from, to, size) {
   const latencies = frame.latencies(points);
   const line = Math.max(1, Math.round(frame.ratio));
@@ -131,8 +160,21 @@ function paintUnfinished(context, frame, points, from, to, size) {
     context.fillRect(x, y + size - line, size, line);
     context.fillRect(x, y, line, size);
     context.fillRect(x + size - line, y, line, size);
-    context.fillRect(x + half, y - size, line, size);
   }
+}
+
+/** Marks on the time axis where the link dropped packets: a row for each layer. */
+export function paintDrops(context, frame, layers) {
+  const height = 5 * frame.ratio;
+  layers.forEach(({ points, colour }, row) => {
+    const bottom = frame.top + frame.height - row * (height + frame.ratio);
+    context.fillStyle = colour;
+    const until = lowerBound(points.dropsS, frame.pane.x[1]);
+    for (let i = lowerBound(points.dropsS, frame.pane.x[0]); i < until; i++) {
+      const x = frame.left + (points.dropsS[i] - frame.xFrom) * frame.xScale;
+      context.fillRect(Math.round(x), bottom - height, Math.max(1, frame.ratio), height);
+    }
+  });
 }
 
 /** Crosses along the top edge: a failed request has no latency. */

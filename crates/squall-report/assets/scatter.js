@@ -4,7 +4,7 @@
  * once per frame, and only while it is visible. */
 
 import { Note, nearest } from "./hover.js";
-import { Raster, frameOf, paintLayers } from "./paint.js";
+import { Raster, frameOf, paintDrops, paintLayers } from "./paint.js";
 import { logTicks } from "./ticks.js";
 
 const inFrame = new Set();
@@ -35,7 +35,10 @@ export class Scatter {
     pane.view.listeners.add(this.onView);
     this.build();
     listenToKeys(host, pane);
-    new ResizeObserver(() => this.resize()).observe(host);
+    new ResizeObserver(() => {
+      // On paper, the width is that of the page.
+      if (!document.documentElement.classList.contains("printing")) this.resize();
+    }).observe(host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
@@ -133,6 +136,9 @@ export class Scatter {
       causes: causes?.map((name) => (name ? this.colour(name) : null)),
     }));
     paintLayers(ctx, frame, this.raster, layers, this.colour("--failure"));
+    // With a single variant, a drop has the colour of the cause that it leads to.
+    const lost = this.colour("--cause-loss");
+    paintDrops(ctx, frame, layers.length > 1 ? layers : layers.map((layer) => ({ ...layer, colour: lost })));
     ctx.restore();
   }
 
@@ -149,10 +155,18 @@ export class Scatter {
     );
   }
 
-  resize() {
-    const width = Math.max(this.host.clientWidth, 120);
+  resize(width = Math.max(this.host.clientWidth, 120)) {
     if (width === this.plot.width) return;
     this.plot.setSize({ width, height: this.height });
+  }
+
+  /** The colours of the page, resolved, for each layer: its own, and one for each code of a cause if it is drawn by causes. */
+  resolved() {
+    return this.layers.map((layer) => ({
+      ...layer,
+      colour: this.colour(layer.colour).trim(),
+      causes: layer.causes?.map((name) => (name ? this.colour(name).trim() : null)),
+    }));
   }
 }
 

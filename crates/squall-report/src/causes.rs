@@ -1,12 +1,14 @@
 //! Where a run's time went, in a terminal: two bars for each cell, all requests and the slowest hundredth.
 //!
-//! The characters of a bar stand for its causes, in the order in which they are named beside it. Nothing is added up here:
-//! squall-analysis does that in `causes/shares.rs`. The page's bars are in `html/causes`.
+//! The characters of a bar stand for its causes, in the order in which they are named beside it; in colour, each piece and
+//! its name have the cause's colour on the page (`palette`). Nothing is added up here: squall-analysis does that in
+//! `causes/shares.rs`. The page's bars are in `html/causes`.
 
 use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_base::record::Cause;
 
-use crate::text::printable;
+use crate::palette::CauseLook;
+use crate::text::{Colour, printable};
 
 /// The length of a bar in characters.
 const BAR: usize = 24;
@@ -18,7 +20,7 @@ const ROOTS: usize = 3;
 const ROOT_AT_LEAST: f64 = 0.01;
 
 /// The bars of one condition; empty without cells.
-pub(crate) fn bars(cells: &[CellBandTimes]) -> String {
+pub(crate) fn bars(cells: &[CellBandTimes], colour: Colour) -> String {
     if cells.is_empty() {
         return String::new();
     }
@@ -35,7 +37,7 @@ pub(crate) fn bars(cells: &[CellBandTimes]) -> String {
             let line = format!(
                 "  {label:<width$}  {:<11}  {}",
                 BANDS[place].name,
-                bar(band)
+                bar(band, colour)
             );
             text.push_str(line.trim_end());
             text.push('\n');
@@ -44,7 +46,7 @@ pub(crate) fn bars(cells: &[CellBandTimes]) -> String {
     text
 }
 
-fn bar(band: &BandTime) -> String {
+fn bar(band: &BandTime, colour: Colour) -> String {
     let total = band.spans.total().as_nanos();
     if total == 0 {
         return "n/a".to_owned();
@@ -52,24 +54,25 @@ fn bar(band: &BandTime) -> String {
     let shares = band.shares();
     let share = |ns: u64| ns as f64 / total as f64;
     let mut bar = String::new();
+    let mut drawn = 0;
     let mut named = Vec::new();
     let mut so_far = 0.0;
     for (cause, fill) in shares.iter().zip(FILLS) {
         let share = share(cause.time.as_nanos());
         so_far += share;
         let end = (so_far * BAR as f64).round() as usize;
-        let length = end.saturating_sub(bar.chars().count());
-        bar.extend(std::iter::repeat_n(fill, length));
+        let piece: String = std::iter::repeat_n(fill, end.saturating_sub(drawn)).collect();
+        drawn = drawn.max(end);
+        let code = CauseLook::of(cause.cause).terminal_code();
+        bar += &colour.in_palette(code, &piece);
         let behind = match cause.cause {
             Cause::Queue => behind(band),
             _ => String::new(),
         };
-        named.push(format!("{} {}{behind}", cause.cause.name(), percent(share)));
+        let name = colour.in_palette(code, cause.cause.name());
+        named.push(format!("{name} {}{behind}", percent(share)));
     }
-    bar.extend(std::iter::repeat_n(
-        REST,
-        BAR.saturating_sub(bar.chars().count()),
-    ));
+    bar.extend(std::iter::repeat_n(REST, BAR.saturating_sub(drawn)));
     if shares.len() > FILLS.len() {
         named.push(format!("others {}", percent((1.0 - so_far).max(0.0))));
     }

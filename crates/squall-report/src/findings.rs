@@ -54,7 +54,7 @@ pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: De
 }
 
 /// Title, severity, cost, and how many trials show it.
-pub(crate) fn headline(found: &RunFinding) -> String {
+fn headline(found: &RunFinding) -> String {
     let finding = &found.finding;
     let on_hop = finding
         .hop
@@ -117,6 +117,7 @@ pub(crate) mod tests {
             fixes: vec![Fix {
                 station: "client <b>".to_owned(),
                 setting: "h3 & friends".to_owned(),
+                changes: Vec::new(),
             }],
             hop: None,
         };

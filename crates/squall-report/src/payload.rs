@@ -2,9 +2,10 @@
 //!
 //! The columns of a trial follow each other, all little-endian: request number and start in microseconds, both as u32
 //! differences from the previous row (almost constant, so they compress to next to nothing), latency in microseconds as
-//! u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). They are deflated with a zlib header (RFC
-//! 1950) and encoded in base64. A trial is not decoded until its plot comes into view. assets/data.js is the reader. Which
-//! points are drawn is not decided here but in `points`.
+//! u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). Behind them are the times of dropped
+//! packets in microseconds, as u32 differences too. All of it is deflated with a zlib header (RFC 1950) and encoded in base64.
+//! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Which points are drawn is not decided
+//! here but in `points`.
 
 use std::io::Write;
 
@@ -55,6 +56,8 @@ struct TrialEntry {
     count: usize,
     /// How many of the first points belong to the warm-up.
     warmup_count: usize,
+    /// How many drops are behind the points.
+    drop_count: usize,
     caption: String,
     /// The id of the element that holds the columns.
     element: String,
@@ -76,7 +79,7 @@ pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
             };
             let element = format!("points-{index}");
             columns.push_str(&format!("<script type=\"text/plain\" id=\"{element}\">"));
-            columns.push_str(&packed(&plot.points));
+            columns.push_str(&packed(&plot.points, &plot.drops));
             columns.push_str("</script>\n");
             trials.push(entry(plot, variant, element));
         }
@@ -139,14 +142,15 @@ fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
             .iter()
             .take_while(|point| point.phase == Phase::Warmup)
             .count(),
+        drop_count: plot.drops.len(),
         caption: plot.caption(),
         element,
     }
 }
 
-/// The columns of `points`, compressed, as text.
-fn packed(points: &[Point]) -> String {
-    let mut columns = Vec::with_capacity(points.len() * 14);
+/// The columns of `points` and the times of `drops`, compressed, as text.
+fn packed(points: &[Point], drops: &[Duration]) -> String {
+    let mut columns = Vec::with_capacity(points.len() * 14 + drops.len() * 4);
     extend_differences(&mut columns, points.iter().map(|point| point.request));
     extend_differences(
         &mut columns,
@@ -158,6 +162,7 @@ fn packed(points: &[Point]) -> String {
     columns.extend(points.iter().map(|point| code(point.mark)));
     let cause = |point: &Point| point.cause.map_or(0, |cause| cause as u8 + 1);
     columns.extend(points.iter().map(cause));
+    extend_differences(&mut columns, drops.iter().map(|at| at.as_nanos() / 1_000));
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let deflated = encoder.write_all(&columns).and_then(|()| encoder.finish());
     STANDARD.encode(deflated.expect("writing to memory does not fail"))

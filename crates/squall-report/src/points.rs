@@ -2,15 +2,16 @@
 //!
 //! Up to 40,000 are all drawn. Of more, it keeps the slowest, because readers look for those, and evenly spaced ones of the
 //! others; the caption has both numbers. Nothing is chosen at random, so a record always produces the same page.
-//! `payload` packs the points for the page.
+//! Packets that the link dropped are marks beside the points, also evenly spaced if there are many. `payload` packs both for
+//! the page; the shape of the trial, which `html::shapes` draws, is squall-analysis'.
 
 use std::collections::BTreeMap;
 
-use squall_analysis::figure;
+use squall_analysis::{TrialShape, figure};
 use squall_base::Duration;
 use squall_base::plan::Condition;
 use squall_base::record::{
-    Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    Cause, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, TrialRecord,
 };
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
@@ -18,6 +19,9 @@ const DRAWN_AT_MOST: usize = 40_000;
 
 /// How many of those are the slowest requests.
 const SLOWEST_DRAWN: usize = 10_000;
+
+/// The most drops that are marked: more than a plot has pixels across.
+const DROPS_MARKED: usize = 4_000;
 
 /// One request as a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +97,14 @@ pub struct TrialPoints {
     /// Warm-up and measurement; the drain has no arrivals.
     pub(crate) span: Duration,
     pub(crate) points: Vec<Point>,
+    /// When the link dropped packets, in order, counted from the first arrival of the load.
+    pub(crate) drops: Vec<Duration>,
+    /// How its response times are distributed, and what was in flight.
+    pub(crate) shape: TrialShape,
     /// Requests of the trial, drawn or not.
     total: usize,
+    /// Dropped packets of the trial, marked or not.
+    dropped: usize,
 }
 
 impl TrialPoints {
@@ -111,12 +121,31 @@ impl TrialPoints {
             variant: trial.variant.name.clone(),
             condition: trial.condition.clone(),
             repetition: trial.repetition,
-            valid: record.health.validity == Validity::Valid,
+            valid: !record.health.validity.is_invalid(),
             warmup: trial.load.warmup,
             span: trial.load.warmup + trial.load.duration,
             points,
+            drops: Vec::new(),
+            shape: TrialShape::of(record, requests),
             total,
+            dropped: 0,
         }
+    }
+
+    /// Marks when the link dropped packets. `drops` are the trial's rows, in any order.
+    pub fn with_drops(mut self, record: &TrialRecord, drops: &[DropRecord]) -> TrialPoints {
+        let start = record.load_start;
+        let since_epoch = drops.iter().map(|row| row.dropped_at.as_nanos());
+        let mut times: Vec<Duration> = since_epoch
+            .filter(|at| *at >= start.as_nanos())
+            .map(|at| Duration::from_nanos(at) - start)
+            .filter(|at| *at <= self.span)
+            .collect();
+        times.sort_unstable();
+        self.dropped = times.len();
+        let step = times.len().div_ceil(DROPS_MARKED).max(1);
+        self.drops = times.into_iter().step_by(step).collect();
+        self
     }
 
     /// Colours the points by the cause of most of their response time. `causes` are the trial's rows, in any order.
@@ -146,17 +175,26 @@ impl TrialPoints {
         self.points.is_empty()
     }
 
-    /// How many of how many requests are drawn, for the plot's caption.
+    /// How many of how many requests are drawn and how many packets were dropped, for the plot's caption.
     pub(crate) fn caption(&self) -> String {
         let total = figure::counted(self.total as u64, "request", "requests");
-        if self.len() == self.total {
-            return format!("all {total}");
+        let mut words = if self.len() == self.total {
+            format!("all {total}")
+        } else {
+            format!(
+                "{} of {total}: the slowest {} and an even share of the others",
+                figure::count(self.len() as u64),
+                figure::count(SLOWEST_DRAWN as u64),
+            )
+        };
+        if self.dropped > 0 {
+            let packets = figure::counted(self.dropped as u64, "packet", "packets");
+            words += &format!(", {packets} dropped");
+            if self.drops.len() < self.dropped {
+                words += &format!(" ({} marked)", figure::count(self.drops.len() as u64));
+            }
         }
-        format!(
-            "{} of {total}: the slowest {} and an even share of the others",
-            figure::count(self.len() as u64),
-            figure::count(SLOWEST_DRAWN as u64),
-        )
+        words
     }
 }
 

@@ -1,6 +1,6 @@
-//! A cell as the reports show it: if none of its trials is valid, with the figures of the invalid ones.
+//! A cell as the reports show it: if none of its trials is valid, with the figures of the others.
 //!
-//! It computes no figure. `terminal` and `html::section` mark the figures that are doubtful.
+//! It computes no figure. `terminal` and `html::section` mark the figures that are doubtful, or limits.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,10 @@ use squall_analysis::{CellSummary, ConditionSummary};
 pub(crate) struct ShownCell<'a> {
     /// The cell with the figures to show.
     pub(crate) figures: Cow<'a, CellSummary>,
-    /// Why the first trial is invalid, if the figures are those of invalid trials.
+    /// Why the first trial is invalid, or what its link carried, if the figures are those of such trials.
     pub(crate) doubt: Option<&'a str>,
+    /// Whether the figures are limits: the link itself was the bottleneck.
+    pub(crate) is_limit: bool,
 }
 
 impl<'a> ShownCell<'a> {
@@ -25,10 +27,12 @@ impl<'a> ShownCell<'a> {
             Some(figures) => ShownCell {
                 figures: Cow::Owned(figures),
                 doubt: Some(cell.first_doubt().unwrap_or("no reason is recorded")),
+                is_limit: cell.is_limited(),
             },
             None => ShownCell {
                 figures: Cow::Borrowed(cell),
                 doubt: None,
+                is_limit: false,
             },
         }
     }

@@ -46,7 +46,7 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
         }
         text.push('\n');
         writer.condition(&mut text, condition, &summary.measures);
-        text.push_str(&causes::bars(summary.causes.of_condition(place)));
+        text.push_str(&causes::bars(summary.causes.of_condition(place), colour));
     }
     if let Some(untried) = summary.untried() {
         text.push('\n');
@@ -127,11 +127,22 @@ impl TerminalWriter {
         self.paragraph(text, Style::Bold, "", &condition.condition.to_string());
         let cells = ShownCell::all_of(condition);
         self.table(text, &cells, &optional_columns(measures));
-        if let Some(doubt) = cells.iter().find_map(|cell| cell.doubt) {
-            let said = format!(
-                "?: all trials of the cell are invalid, and no comparison uses them; the first: {doubt}"
-            );
-            self.paragraph(text, Style::Warning, "  ", &said);
+        for is_limit in [false, true] {
+            let mut of_kind = cells.iter().filter(|cell| cell.is_limit == is_limit);
+            if let Some(doubt) = of_kind.find_map(|cell| cell.doubt) {
+                let what = if is_limit {
+                    "\u{2264}, \u{2265}: limits, because the link itself was the bottleneck of the cell"
+                } else {
+                    "?: all trials of the cell are invalid, and no comparison uses them"
+                };
+                let said = format!("{what}; the first: {doubt}");
+                self.paragraph(text, Style::Warning, "  ", &said);
+            }
+        }
+        let mut trials = cells.iter().flat_map(|cell| &cell.figures.trials);
+        if trials.any(|trial| trial.fast.contains(&true)) {
+            let said = "The devices of a link exchanged super-packets (`fast`): fewer acknowledgements, as with receive offload";
+            self.paragraph(text, Style::Faint, "  ", said);
         }
         self.below(text, &cells, |cell| measured(cell, measures));
         self.below(text, &cells, page_times);
@@ -154,7 +165,11 @@ impl TerminalWriter {
         for cell in cells {
             let figures: &CellSummary = &cell.figures;
             if let Some(said) = said_of(figures) {
-                let mark = cell.doubt.map_or("", |_| " (?)");
+                let mark = match (cell.doubt, cell.is_limit) {
+                    (None, _) => "",
+                    (Some(_), false) => " (?)",
+                    (Some(_), true) => " (a limit)",
+                };
                 self.paragraph(text, Style::Plain, "  ", &(said + mark));
             }
         }
@@ -171,7 +186,7 @@ impl TerminalWriter {
                     match place {
                         // The names.
                         0 => field(figures),
-                        _ => marked(cell, field(figures)),
+                        _ => marked(cell, place, field(figures)),
                     }
                 };
                 let fields: Vec<String> = title.chain(cells.iter().map(shown)).collect();
@@ -200,10 +215,15 @@ impl TerminalWriter {
     }
 }
 
-/// `figure`, with a `?` behind it if it is doubtful.
-fn marked(cell: &ShownCell<'_>, figure: String) -> String {
-    match cell.doubt {
-        Some(_) if figure != "n/a" => figure + "?",
+/// `figure` of the column at `place`, with a `?` behind it if it is doubtful. A limit of times has a sign before it, and so
+/// has one of the rate.
+fn marked(cell: &ShownCell<'_>, place: usize, figure: String) -> String {
+    match (cell.doubt, cell.is_limit) {
+        (Some(_), false) if figure != "n/a" => figure + "?",
+        (Some(_), true) if figure != "n/a" && TIMES.contains(&place) => format!("\u{2264}{figure}"),
+        (Some(_), true) if figure != "n/a" && place + 1 == COLUMNS.len() => {
+            format!("\u{2265}{figure}")
+        }
         _ => figure,
     }
 }
@@ -250,6 +270,9 @@ const COLUMNS: [Column; 14] = [
     (CONNECTIONS, |cell| number(cell.connections_opened)),
     ("rate/s", |cell| number(cell.rate_achieved_per_s)),
 ];
+
+/// The places of times among these columns.
+const TIMES: std::ops::RangeInclusive<usize> = 1..=9;
 
 fn latency(spread: Option<Spread<Quantile>>) -> String {
     spread.map_or_else(

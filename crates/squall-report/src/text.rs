@@ -37,6 +37,14 @@ impl Colour {
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
+
+    /// `text` in one of a terminal's 256 colours.
+    pub(crate) fn in_palette(self, code: u32, text: &str) -> String {
+        match self {
+            Colour::Ansi if !text.is_empty() => format!("\x1b[38;5;{code}m{text}\x1b[0m"),
+            Colour::Ansi | Colour::Plain => text.to_owned(),
+        }
+    }
 }
 
 /// Words as lines of at most `width` characters. Lines begin with `indent`, and all but the first with two more spaces.

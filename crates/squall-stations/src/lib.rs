@@ -13,6 +13,7 @@ mod error;
 mod exchange;
 mod held;
 mod log;
+mod memory;
 pub mod proxy;
 pub mod rows;
 pub mod server;

@@ -15,16 +15,17 @@ use squall_record::append_private;
 
 use crate::outcome::BadInput;
 
-/// The key log of a command, and the thread that writes it.
-pub(crate) struct KeyLog {
+/// The key log of a command, opened. Its thread has not started, so the process can still change its rights.
+pub(crate) struct OpenKeyLog {
     path: PathBuf,
+    file: File,
     sender: Sender<Vec<String>>,
-    writer: JoinHandle<io::Result<()>>,
+    lines: Receiver<Vec<String>>,
 }
 
-impl KeyLog {
+impl OpenKeyLog {
     /// Opens the log if a flag names one. Only its owner may read a new one (mode 0600).
-    pub(crate) fn open(path: Option<&Path>) -> Result<Option<KeyLog>> {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Option<OpenKeyLog>> {
         let Some(path) = path else {
             return Ok(None);
         };
@@ -35,15 +36,51 @@ impl KeyLog {
             ))
         })?;
         let (sender, lines) = mpsc::channel();
+        Ok(Some(OpenKeyLog {
+            path: path.to_owned(),
+            file,
+            sender,
+            lines,
+        }))
+    }
+
+    /// The channel for new lines.
+    pub(crate) fn sender(&self) -> Sender<Vec<String>> {
+        self.sender.clone()
+    }
+
+    /// Starts the thread that writes it.
+    pub(crate) fn start(self) -> Result<KeyLog> {
+        let OpenKeyLog {
+            path,
+            file,
+            sender,
+            lines,
+        } = self;
         let writer = thread::Builder::new()
             .name("squall-keys".to_owned())
             .spawn(move || write(file, &lines))
             .context("cannot start the thread that writes the key log")?;
-        Ok(Some(KeyLog {
-            path: path.to_owned(),
+        Ok(KeyLog {
+            path,
             sender,
             writer,
-        }))
+        })
+    }
+}
+
+/// The key log of a command, and the thread that writes it.
+pub(crate) struct KeyLog {
+    path: PathBuf,
+    sender: Sender<Vec<String>>,
+    writer: JoinHandle<io::Result<()>>,
+}
+
+impl KeyLog {
+    /// Opens the log if a flag names one, and starts its thread.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Option<KeyLog>> {
+        let opened = OpenKeyLog::open(path)?;
+        opened.map(OpenKeyLog::start).transpose()
     }
 
     /// The channel for new lines.

@@ -1,24 +1,57 @@
 //! Printing to stdout and stderr that tolerates a closed reader: `squall report RUN | head` and a closed terminal are
-//! not errors. Messages on stderr may quote foreign text, so a terminal only shows their characters and obeys none.
+//! not errors. Results and messages may quote foreign text, so a terminal only shows its characters and obeys none.
 //!
-//! squall-report makes the texts for stdout, and escapes what is foreign in them.
+//! squall-report makes most texts for stdout, and escapes what is foreign in them, wherever they go. Whatever else is printed
+//! reaches files and pipes as it is, and a terminal escaped.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use squall_base::text::escape_controls;
 
-/// Prints results to stdout. If the reader has closed the pipe, nothing happens.
+/// The styles of squall-report's texts (ECMA-48, SGR).
+const STYLES: [&str; 4] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m"];
+
+/// Prints results to stdout. If that is a terminal, control characters are escaped, except newlines, tabs and styles. If the
+/// reader has closed the pipe, nothing happens.
 pub(crate) fn print(text: impl Display) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
+    let written = if stdout.is_terminal() {
+        stdout.write_all(for_terminal(&text.to_string()).as_bytes())
+    } else {
+        write!(stdout, "{text}")
+    };
+    match written.and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to stdout")
         }
         _ => Ok(()),
     }
+}
+
+/// `text` with its control characters escaped, except newlines, tabs and styles.
+fn for_terminal(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(escape) = rest.find('\x1b') {
+        let (before, sequence) = rest.split_at(escape);
+        shown.push_str(&escape_controls(before));
+        rest = match STYLES.iter().find(|style| sequence.starts_with(**style)) {
+            Some(style) => {
+                shown.push_str(style);
+                &sequence[style.len()..]
+            }
+            None => {
+                let (character, after) = sequence.split_at(1);
+                shown.push_str(&escape_controls(character));
+                after
+            }
+        };
+    }
+    shown.push_str(&escape_controls(rest));
+    shown
 }
 
 /// Prints a value to stdout as JSON, indented for people. `what` is its name in error messages.
@@ -59,6 +92,20 @@ pub(crate) fn error_chain(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminal_obeys_the_styles_of_results_and_nothing_else() {
+        for (text, expected) in [
+            ("plain\t\u{e9}\n", "plain\t\u{e9}\n"),
+            ("\x1b[1mbold\x1b[0m\n", "\x1b[1mbold\x1b[0m\n"),
+            ("\x1b[2Ja\x1b", "\\u{1b}[2Ja\\u{1b}"),
+            ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+            ("\u{9b}31m\u{202e}", "\\u{9b}31m\\u{202e}"),
+            ("", ""),
+        ] {
+            assert_eq!(for_terminal(text), expected);
+        }
+    }
 
     #[test]
     fn repeated_cause_is_printed_once() {

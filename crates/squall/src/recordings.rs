@@ -5,56 +5,69 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use squall_base::plan::{PageRequest, Script, ScriptRequest, Urgency};
+use squall_base::secrets::{REDACTED, is_redacted};
 use squall_base::text::bytes_without_bom;
 use squall_base::{Bytes, Duration};
+use squall_linux::process;
 use squall_recipe::{Files, RecordingChoice, bundled_files};
 use squall_record::import::{
     HarOptions, Import, ImportError, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets,
 };
+use squall_record::{read_all, read_at_most};
 
 use crate::client::file_length;
+use crate::limits;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 
-/// Reads a script in squall's own format.
+/// Reads a script in squall's own format; `-` is stdin.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
     let script = parse_script(&read(path)?).map_err(|error| in_file(path, &error))?;
+    let mut requests = script.requests.iter();
+    if requests.any(|request| is_redacted(&request.headers, &request.url)) {
+        eprint(format_args!(
+            "{}: secrets were left out of it, and its requests send {REDACTED} in their place (`squall import \
+             --keep-secrets` keeps them)\n",
+            path.display()
+        ));
+    }
     Ok(script)
 }
 
 /// Reads vegeta targets or a list of URLs; `-` is stdin. What cannot be sent is printed on stderr.
 pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
-    let bytes = match path.to_str() {
-        Some("-") => {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
-                .context("cannot read the targets from stdin")?;
-            bytes
-        }
-        _ => read(path)?,
-    };
-    let imported = targets(&bytes).map_err(|error| in_file(path, &error))?;
+    let imported = targets(&read(path)?).map_err(|error| in_file(path, &error))?;
     for omission in &imported.omissions {
         eprint(format_args!("{}: {omission}\n", path.display()));
     }
     Ok(imported.content)
 }
 
-/// Reads a page file.
+/// Reads a page file; `-` is stdin.
 pub(crate) fn read_page(path: &Path) -> Result<Vec<PageRequest>> {
-    let page = page(&read(path)?).map_err(|error| in_file(path, &error))?;
+    let page = page(&read(path)?).map_err(|error| {
+        let said = format!(
+            "cannot read the page: {error}; it is a list of requests, such as [{{\"url\": \"/\"}}] (docs/LOAD.md)"
+        );
+        in_file(path, &said)
+    })?;
     Ok(page)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    std::fs::read(path)
-        .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
+/// Reads a file that a flag names; `-` is stdin.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+    let read = match path.to_str() {
+        Some("-") => read_all(io::stdin(), limits::RECORDING),
+        _ => read_at_most(path, limits::RECORDING),
+    };
+    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
 }
 
 fn in_file(path: &Path, error: &dyn std::fmt::Display) -> BadInput {
@@ -101,10 +114,43 @@ pub(crate) fn bundled_file(path: &str) -> Option<&'static str> {
     all.find(|(name, _)| *name == path).map(|(_, text)| *text)
 }
 
+/// What happens before a file outside of the recipe's folder is read: a recipe may come from a stranger, and reads files
+/// with the rights of the user who runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutsideFiles {
+    /// A line on stderr announces it.
+    Announced,
+    /// It is refused.
+    Refused,
+}
+
+impl OutsideFiles {
+    /// Root can read every file, so it must be asked for (`--allow-files`).
+    pub(crate) fn allowed_if(is_asked: bool) -> OutsideFiles {
+        if is_asked || process::effective_ids().0 != ROOT {
+            OutsideFiles::Announced
+        } else {
+            OutsideFiles::Refused
+        }
+    }
+}
+
+/// The user id that may read every file.
+const ROOT: u32 = 0;
+
+/// The user that this process runs as, for messages about what a recipe may do.
+pub(crate) fn own_user() -> String {
+    match process::effective_ids().0 {
+        ROOT => "root".to_owned(),
+        uid => format!("user {uid}"),
+    }
+}
+
 /// The files next to a recipe.
 pub(crate) struct SiblingFiles {
     /// `None` if the files are compiled in.
     folder: Option<PathBuf>,
+    outside: OutsideFiles,
     /// What imports left out of recordings, one sentence each.
     omitted: RefCell<Vec<String>>,
     /// The files outside of the recipe's folder that were announced, as the recipe names them.
@@ -112,10 +158,11 @@ pub(crate) struct SiblingFiles {
 }
 
 impl SiblingFiles {
-    /// The files next to the recipe in this file.
+    /// The files next to the recipe in this file. Those outside of its folder are refused.
     pub(crate) fn recipe(file: &Path) -> SiblingFiles {
         SiblingFiles {
             folder: Some(file.parent().unwrap_or(Path::new("")).to_path_buf()),
+            outside: OutsideFiles::Refused,
             omitted: RefCell::default(),
             announced: RefCell::default(),
         }
@@ -125,17 +172,23 @@ impl SiblingFiles {
     pub(crate) fn bundled() -> SiblingFiles {
         SiblingFiles {
             folder: None,
+            outside: OutsideFiles::Refused,
             omitted: RefCell::default(),
             announced: RefCell::default(),
         }
+    }
+
+    /// The same files, but with this rule for those outside of the recipe's folder.
+    pub(crate) fn with_outside(self, outside: OutsideFiles) -> SiblingFiles {
+        SiblingFiles { outside, ..self }
     }
 
     /// Copies the file at a path of the recipe.
     pub(crate) fn copy(&self, path: &str, to: &Path) -> Result<()> {
         let copied = match &self.folder {
             Some(folder) => {
-                let from = self.find(folder, path);
-                file_length(&from).and_then(|_| std::fs::copy(&from, to).map(|_| ()))
+                let from = self.find(folder, path).map_err(BadInput::new)?;
+                copy_at_most(&from, to, limits::BODY)
             }
             None => std::fs::write(to, self.bytes(path).map_err(BadInput::new)?),
         };
@@ -152,8 +205,8 @@ impl SiblingFiles {
             let found = bundled_file(path).map(|text| text.as_bytes().to_vec());
             return found.ok_or_else(|| "it is not compiled in".to_owned());
         };
-        let file = self.find(folder, path);
-        let content = file_length(&file).and_then(|_| std::fs::read(&file));
+        let file = self.find(folder, path)?;
+        let content = file_length(&file).and_then(|_| read_at_most(&file, limits::RECORDING));
         content.map_err(|error| match bundled_file(path) {
             Some(_) => format!(
                 "cannot read it: {error}; it comes with squall: `squall recipes {path} > {path}`"
@@ -162,17 +215,25 @@ impl SiblingFiles {
         })
     }
 
-    /// Where the file at a path of the recipe is. Prints a line, once, if that is outside of the recipe's folder: a recipe may
-    /// come from a stranger, and reads files with the rights of the user who runs it. Call it before the file is read.
-    fn find(&self, folder: &Path, path: &str) -> PathBuf {
-        if let Some(file) = outside(folder, path)
-            && self.announced.borrow_mut().insert(path.to_owned())
-        {
-            eprint(format_args!(
-                "squall: the recipe reads a file outside of its folder: {path:?} is {file:?}\n"
+    /// Where the file at a path of the recipe is. If that is outside of the recipe's folder, it is refused, with the reason,
+    /// or announced once. Call it before the file is read.
+    fn find(&self, folder: &Path, path: &str) -> Result<PathBuf, String> {
+        let Some(file) = outside(folder, path) else {
+            return Ok(folder.join(path));
+        };
+        if self.outside == OutsideFiles::Refused {
+            return Err(format!(
+                "it is {file:?}, outside of the recipe's folder, and root can read every file: see whether the recipe may \
+                 have it, then add --allow-files"
             ));
         }
-        folder.join(path)
+        if self.announced.borrow_mut().insert(path.to_owned()) {
+            eprint(format_args!(
+                "squall: the recipe reads a file outside of its folder, with the rights of {}: {path:?} is {file:?}\n",
+                own_user()
+            ));
+        }
+        Ok(folder.join(path))
     }
 
     /// Returns what an import found, and keeps what it left out for `omitted`.
@@ -185,6 +246,15 @@ impl SiblingFiles {
         self.omitted.borrow_mut().extend(said);
         Ok(imported.content)
     }
+}
+
+/// Copies a regular file of at most `limit` bytes. A sparse file of terabytes would fill the disk with zeros.
+fn copy_at_most(from: &Path, to: &Path, limit: Bytes) -> io::Result<()> {
+    if file_length(from)? > limit.get() {
+        let said = format!("it has more than {limit}, the most that is copied into a run");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, said));
+    }
+    std::fs::copy(from, to).map(drop)
 }
 
 /// The file at a path of a recipe in `folder`, if it is outside of that folder; symbolic links are followed. What cannot be
@@ -250,20 +320,36 @@ impl Files for SiblingFiles {
         let Some(folder) = &self.folder else {
             return Ok(Bytes::new(self.bytes(path)?.len() as u64));
         };
-        let found = file_length(&self.find(folder, path));
+        let found = file_length(&self.find(folder, path)?);
         found
             .map(Bytes::new)
             .map_err(|error| format!("cannot read it: {error}"))
     }
 
     fn text(&self, path: &str) -> Result<String, String> {
-        String::from_utf8(self.bytes(path)?).map_err(|_| "it is no text in UTF-8".to_owned())
+        String::from_utf8(self.bytes(path)?).map_err(|_| "it is not text in UTF-8".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sparse_files_are_neither_copied_nor_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("big.har");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 41).unwrap();
+        let files = SiblingFiles::recipe(&folder.path().join("recipe.toml"));
+        let error = files.copy("big.har", &folder.path().join("copy"));
+        let said = format!("{:#}", error.unwrap_err());
+        assert!(said.contains("more than 1GiB"), "{said}");
+        assert!(!folder.path().join("copy").exists());
+        let said = files.bytes("big.har").unwrap_err();
+        assert!(said.contains("more than 512MiB"), "{said}");
+        assert!(read_page(&path).is_err() && read_script(&path).is_err());
+    }
 
     #[test]
     fn recording_format_follows_from_the_file_extension() {
@@ -362,6 +448,7 @@ mod tests {
         std::fs::write(home.path().join("body"), "b").unwrap();
         std::fs::write(own.join("text"), "t").unwrap();
         let files = SiblingFiles::recipe(&own.join("recipe.toml"));
+        let files = files.with_outside(OutsideFiles::Announced);
         files.text("text").unwrap();
         assert!(files.announced.borrow().is_empty());
         files.text("../body").unwrap();
@@ -370,6 +457,33 @@ mod tests {
         files.copy("../body", &own.join("copy")).unwrap();
         let announced: Vec<String> = files.announced.borrow().iter().cloned().collect();
         assert_eq!(announced, ["../body", "/dev/null"]);
+    }
+
+    #[test]
+    fn file_outside_of_the_recipes_folder_is_refused_before_it_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(home.path().join("secret"), "s").unwrap();
+        std::fs::write(own.join("text"), "t").unwrap();
+        std::os::unix::fs::symlink("../secret", own.join("link")).unwrap();
+        let files = SiblingFiles::recipe(&own.join("recipe.toml"));
+        assert_eq!(files.text("text").unwrap(), "t");
+        for path in ["../secret", "link", "/etc/hostname"] {
+            let refused = [
+                files.text(path).unwrap_err(),
+                files.length(path).unwrap_err(),
+                files.copy(path, &own.join("copy")).unwrap_err().to_string(),
+            ];
+            for said in refused {
+                assert!(said.contains("--allow-files"), "{path}: {said}");
+            }
+        }
+        assert!(!own.join("copy").exists());
+        assert_eq!(OutsideFiles::allowed_if(true), OutsideFiles::Announced);
+        let is_root = process::effective_ids().0 == ROOT;
+        let unasked = OutsideFiles::allowed_if(false);
+        assert_eq!(unasked == OutsideFiles::Refused, is_root);
     }
 
     #[test]

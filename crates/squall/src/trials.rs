@@ -10,7 +10,7 @@ use squall_base::plan::Trial;
 use squall_base::record::TrialRecord;
 use squall_record::{RunFolder, TrialFolder};
 
-use crate::commands::named::complete_trials;
+use crate::commands::named::{complete_trials, refused_folder_of_runs};
 use crate::outcome::BadInput;
 
 /// Which trials of a run to use.
@@ -90,11 +90,19 @@ fn folders(path: &Path, purpose: &str, others: &str) -> Result<Vec<TrialFolder>>
         return Ok(vec![trial]);
     }
     let run = RunFolder::open(path).map_err(|error| {
-        BadInput::new(format!(
-            "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes \
-             them{others}: {error}",
-            path.display()
-        ))
+        if path.is_file() {
+            return BadInput::new(format!(
+                "{0} is a file, not a folder: if it is a capture, `squall import pcap {0}` makes one of it",
+                path.display()
+            ));
+        }
+        refused_folder_of_runs(path).unwrap_or_else(|| {
+            BadInput::new(format!(
+                "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes \
+                 them{others}: {error}",
+                path.display()
+            ))
+        })
     })?;
     complete_trials(&run, purpose)
 }

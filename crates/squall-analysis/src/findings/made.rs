@@ -71,6 +71,7 @@ fn planned(protocol: Protocol) -> Trial {
             body: Bytes::new(1_024),
         },
         sample_every: SAMPLE_EVERY,
+        fast: Vec::new(),
     }
 }
 
@@ -104,6 +105,7 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
             rate_asked_per_s: 100.0,
             rate_achieved_per_s: 100.0,
             link: Vec::new(),
+            links: Vec::new(),
             machine: MachineHealth::default(),
             validity: Validity::Valid,
         },

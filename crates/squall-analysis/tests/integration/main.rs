@@ -13,6 +13,7 @@ mod coverage;
 #[allow(unreachable_pub)] // public for the fuzz targets, which are another crate
 mod drive_thresholds;
 mod garbage;
+mod overview;
 #[path = "../../../squall-record/tests/integration/rows/mod.rs"]
 #[allow(dead_code, reason = "frames are read whole")]
 mod rows;
@@ -21,4 +22,5 @@ mod summary;
 mod support;
 mod target_times;
 mod threshold;
+mod tried;
 mod verdict;

@@ -123,6 +123,33 @@ fn cell_has_the_median_and_range_of_its_valid_trials() {
 }
 
 #[test]
+fn limits_are_kept_as_limits_and_invalid_trials_stay_out_of_them() {
+    let plan = plan(2);
+    let p99 = |ms_| Quantile::Exact(ms(ms_));
+    let mut trials = trials(&plan, &[(p99(10), p99(500)), (p99(90), p99(500))]);
+    trials[0].validity = Validity::Limited {
+        reasons: vec!["the emulated path carries 2 Gbit/s here: give `rate`".to_owned()],
+    };
+    trials[2].validity = Validity::Invalid {
+        reasons: vec!["the link was late".to_owned()],
+    };
+    let summary = summarise(&plan, trials);
+    let cell = &summary.conditions[0].cells[0];
+    assert!(cell.is_limited() && cell.p99.is_none());
+    let shown = cell.as_if_valid().unwrap();
+    assert_eq!(shown.p99.unwrap().high, p99(10));
+    assert!(cell.first_doubt().unwrap().contains("give `rate`"));
+    let warnings: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
+    let limited = "In 1 trial the link itself was the bottleneck";
+    assert!(
+        warnings.iter().any(|it| it.starts_with(limited)),
+        "{warnings:?}"
+    );
+    let text = serde_json::to_string(&summary).unwrap();
+    assert_eq!(serde_json::from_str::<RunSummary>(&text).unwrap(), summary);
+}
+
+#[test]
 fn summary_round_trips_through_json() {
     let plan = plan(3);
     let p99s = [

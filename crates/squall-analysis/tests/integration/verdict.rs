@@ -229,6 +229,66 @@ fn invalid_trials_are_left_out_and_counted() {
     );
 }
 
+/// Makes the emulated path itself the bottleneck of the first `repetitions` trials of these variants.
+fn limit(variants: &'static [&str], repetitions: u32) -> impl Fn(&mut [TrialStats]) {
+    move |trials| {
+        for trial in trials {
+            if variants.contains(&trial.variant.as_str()) && trial.repetition < repetitions {
+                trial.validity = Validity::Limited {
+                    reasons: vec![
+                        "the emulated path carries 2 Gbit/s here: give `rate`".to_owned(),
+                    ],
+                };
+            }
+        }
+    }
+}
+
+#[test]
+fn variant_that_the_link_limits_is_not_blamed() {
+    let unknown = "h2c x1 and h1 cannot be compared by p99: the link itself was the bottleneck; give `rate`\n";
+    assert_eq!(
+        said_after(&[exact(100, 500)], limit(&["h1", "h2c x1"], 1)),
+        unknown
+    );
+    // It might be faster than the other one.
+    assert_eq!(
+        said_after(&[exact(100, 500)], limit(&["h2c x1"], 1)),
+        unknown
+    );
+}
+
+#[test]
+fn variant_that_is_slower_for_another_reason_is_at_least_that_much_slower() {
+    let one = said_after(&[exact(500, 11_770)], limit(&["h1"], 1));
+    assert!(one.starts_with("h2c x1's p99 was at least "), "{one}");
+    assert!(one.contains(" against at most 500 ms; 1 pair"), "{one}");
+    let limit_said = "; a limit, because the link itself was a bottleneck\n";
+    assert!(one.ends_with(limit_said), "{one}");
+    let all = said_after(&six(2.0), limit(&["h1"], 6));
+    assert!(
+        all.starts_with("h2c x1's p99 is at least 2.0x h1's (200 ms against at most 100 ms"),
+        "{all}"
+    );
+    // With some of the trials limited, the others are known.
+    let some = said_after(&six(2.0), limit(&["h1"], 2));
+    assert!(
+        some.starts_with("h2c x1's p99 is at least 2.0x h1's"),
+        "{some}"
+    );
+}
+
+#[test]
+fn limits_that_leave_the_question_open_are_left_out() {
+    let mut seven = six(2.0);
+    seven.insert(0, exact(500, 100));
+    assert_eq!(
+        said_after(&seven, limit(&["h1", "h2c x1"], 1)),
+        "h2c x1's p99 is 2.0x h1's (200 ms against 100 ms; 95 % 2.0x to 2.0x, 6 pairs; p 0.031, MDE 1.02x); 1 pair left out \
+         whose bottleneck was the link itself\n"
+    );
+}
+
 #[test]
 fn trials_of_different_seeds_do_not_form_a_pair() {
     let reseed = |trials: &mut [TrialStats]| trials[1].seed += 1;

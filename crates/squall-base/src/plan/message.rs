@@ -97,27 +97,6 @@ const CONNECTION: [&str; 5] = [
     "upgrade",
 ];
 
-/// Fields that carry credentials or cookies (RFC 9110, section 11; RFC 6265).
-const CREDENTIALS: [&str; 5] = [
-    "authorization",
-    "cookie",
-    "cookie2",
-    "proxy-authorization",
-    "set-cookie",
-];
-
-/// How the names of further such fields end, of which no standard has a list.
-const CREDENTIAL_ENDINGS: [&str; 8] = [
-    "-authorization",
-    "-jwt",
-    "-password",
-    "access-key",
-    "api-key",
-    "apikey",
-    "secret",
-    "token",
-];
-
 /// The only value of `te` that every protocol can carry.
 const TE_VALUE: &str = "trailers";
 
@@ -174,23 +153,6 @@ pub fn header_bytes(name: &str, value: &str) -> usize {
     name.len() + value.len() + 32
 }
 
-/// Whether one of these fields contains credentials. The made-up cookie of [`BROWSER_HEADERS`] does not count.
-pub fn has_credentials(headers: &[(String, String)]) -> bool {
-    headers.iter().any(|(name, value)| {
-        is_credential(name) && !BROWSER_HEADERS.contains(&(name.as_str(), value.as_str()))
-    })
-}
-
-/// Whether a field of that name, in any case, contains credentials: a name from [`CREDENTIALS`], or one that ends like the
-/// names of such fields (`x-goog-api-key`, `x-amz-security-token`).
-fn is_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    CREDENTIALS.contains(&name.as_str())
-        || CREDENTIAL_ENDINGS
-            .iter()
-            .any(|ending| name.ends_with(ending))
-}
-
 /// A token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty()
@@ -241,29 +203,6 @@ mod tests {
         for name in ["accept", "content-type", "grpc-timeout"] {
             assert_eq!(reservation(name, "x"), None, "{name}");
         }
-    }
-
-    #[test]
-    fn credentials_are_recognised_by_the_name_of_their_field() {
-        let has = |name: &str| has_credentials(&[(name.to_owned(), "1234".to_owned())]);
-        for name in [
-            "authorization",
-            "Proxy-Authorization",
-            "cookie",
-            "set-cookie",
-            "x-api-key",
-            "x-goog-api-key",
-            "private-token",
-            "x-amz-security-token",
-            "cf-access-client-secret",
-        ] {
-            assert!(has(name), "{name}");
-        }
-        for name in ["accept", "content-type", "user-agent", "traceparent", "te"] {
-            assert!(!has(name), "{name}");
-        }
-        let browser = BROWSER_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert!(!has_credentials(&browser), "its cookie is made up");
     }
 
     /// HTTP/2 and HTTP/3 allow it (RFC 9113, section 8.2.2; RFC 9114, section 4.2), and gRPC requires it.

@@ -6,9 +6,10 @@
 //! `request` their values, `presets` the settings of well-known programs, `script` requests with their times, `page`
 //! requests that depend on each other, `path` the stations of a variant, `stages` a rate that changes, `words` the
 //! notation of these values, `workload` the loads made from them, `load` the load of a trial, `condition` what the link
-//! does in it, `measure` what variants are compared by.
+//! does in it, `measure` what variants are compared by, `fixes` the settings that a run tries after its planned trials.
 
 mod condition;
+mod fixes;
 mod load;
 mod measure;
 pub mod message;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
 pub use condition::{Condition, LinkConditions, PerDirection};
+pub use fixes::{ChosenFixes, FixTrials, FixesToTry, SettingChange, UntriedFix, listed_changes};
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
 pub use measure::{Measure, Primary, Statistic, Targets, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
@@ -38,7 +40,8 @@ pub use path::{
 };
 pub use presets::{Preset, find_preset, presets};
 pub use request::{
-    FileCopy, FormField, FormValue, RecipeFile, RequestBody, RequestTemplate, ResponseTemplate,
+    FileCopy, FormField, FormValue, LARGE_BODY_BYTES, RecipeFile, RequestBody, RequestTemplate,
+    ResponseTemplate,
 };
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
@@ -207,6 +210,10 @@ pub struct Trial {
     /// How often sockets are sampled.
     #[serde(default = "usual_sampling")]
     pub sample_every: Duration,
+    /// For each link of the path, whether its devices exchange super-packets, which the link splits into the packets of
+    /// the wire before it decides anything. A link without an entry, as in plans from before there was a choice, does not.
+    #[serde(default)]
+    pub fast: Vec<bool>,
 }
 
 /// The interval in plans that do not state one: those from before it could be chosen.
@@ -218,13 +225,14 @@ impl Trial {
     /// The name of the trial's folder: its index, variant, condition and repetition, in safe characters.
     pub fn folder(&self) -> String {
         let condition = &self.condition;
+        // File names have length limits; the index distinguishes folders. Names of variants in recipes are shorter.
+        let variant: String = self.variant.name.chars().take(80).collect();
         let mut text = format!(
-            "{:04}-{}-{}-{}",
-            self.index, self.variant.name, condition.delay, condition.loss
+            "{:04}-{variant}-{}-{}",
+            self.index, condition.delay, condition.loss
         );
         let further = condition.further().join(", ");
         if !further.is_empty() {
-            // File names have length limits; the index distinguishes folders.
             text.push('-');
             text.extend(further.chars().take(60));
         }
@@ -244,6 +252,11 @@ impl Trial {
             0 => self.seed,
             further => splitmix64(self.seed, further as u64),
         }
+    }
+
+    /// Whether the devices of a link, by its place among the links of the path, exchange super-packets.
+    pub fn is_fast(&self, link: usize) -> bool {
+        self.fast.get(link).copied().unwrap_or(false)
     }
 
     /// The delays of the link that the hop of this number crosses, both ways.
@@ -292,13 +305,32 @@ pub struct Plan {
     pub files: Vec<RecipeFile>,
     /// The trials.
     pub trials: Vec<Trial>,
+    /// The fixes to try after these trials, if the user asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixes: Option<FixesToTry>,
 }
 
 impl Plan {
-    /// Whether a request of its loads has a header field with credentials.
-    pub fn has_credentials(&self) -> bool {
-        let mut requests = self.requests.iter();
-        requests.any(|request| message::has_credentials(&request.headers))
+    /// The fixes that were chosen, with their trials; empty until the planned trials are complete.
+    pub fn tried_fixes(&self) -> &[FixTrials] {
+        let chosen = self.fixes.as_ref().and_then(|fixes| fixes.chosen.as_ref());
+        chosen.map_or(&[][..], |chosen| chosen.tried.as_slice())
+    }
+
+    /// The fixes of equally costly findings that cannot be tried.
+    pub fn fixes_not_tried(&self) -> &[UntriedFix] {
+        let chosen = self.fixes.as_ref().and_then(|fixes| fixes.chosen.as_ref());
+        chosen.map_or(&[][..], |chosen| chosen.not_tried.as_slice())
+    }
+
+    /// The trials of fixes, in the order in which they are run.
+    pub fn fix_trials(&self) -> impl Iterator<Item = &Trial> {
+        self.tried_fixes().iter().flat_map(|fix| &fix.trials)
+    }
+
+    /// Whether a trial of this run belongs to a fix, and so to none of the plan's cells.
+    pub fn is_of_fix(&self, trial: &Trial) -> bool {
+        self.fix_trials().any(|own| own.index == trial.index)
     }
 }
 

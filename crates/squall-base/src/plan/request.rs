@@ -20,6 +20,9 @@ pub struct RequestTemplate {
     pub body: RequestBody,
 }
 
+/// Bodies are large from this size on: they take several round trips even without slow start.
+pub const LARGE_BODY_BYTES: u64 = 256 << 10;
+
 /// The body of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +51,25 @@ impl RequestBody {
     /// Whether the body is empty.
     pub fn is_empty(&self) -> bool {
         *self == RequestBody::default()
+    }
+
+    /// How many bytes of content it has; a form's are those of its fields, without what multipart/form-data adds.
+    pub fn content_bytes(&self) -> u64 {
+        let len = |bytes: usize| bytes as u64;
+        match self {
+            RequestBody::Size(size) => size.get(),
+            RequestBody::Text(text) => len(text.len()),
+            RequestBody::Binary(bytes) => len(bytes.len()),
+            RequestBody::File(file) => file.bytes.get(),
+            RequestBody::Form(fields) => fields
+                .iter()
+                .map(|field| match &field.value {
+                    FormValue::Text(text) => len(text.len()),
+                    FormValue::File { file, .. } => file.bytes.get(),
+                    FormValue::Generated { size, .. } => size.get(),
+                })
+                .fold(0, u64::saturating_add),
+        }
     }
 
     /// The size that the recipe sets: that of a body which is only a size, or of the single generated upload in a form.

@@ -73,6 +73,9 @@ pub struct Http2Settings {
     pub goaway_after: Option<u32>,
     /// The number of requests after which a client ends the connection; `None`: never.
     pub requests_per_connection: Option<u32>,
+    /// Whether a client sends a request again that the server has not processed (RFC 9113, section 8.7).
+    #[serde(default)]
+    pub retry_unprocessed: bool,
 }
 
 impl Default for Http2Settings {
@@ -89,6 +92,7 @@ impl Default for Http2Settings {
             data_size: Bytes::new(16_384),
             goaway_after: None,
             requests_per_connection: None,
+            retry_unprocessed: false,
         }
     }
 }
@@ -137,6 +141,9 @@ pub struct Http3Settings {
     pub local_ports: Option<PortRange>,
     /// The number of requests after which a client ends the connection; `None`: never.
     pub requests_per_connection: Option<u32>,
+    /// Whether a client sends a request again that the server has not processed (RFC 9114, sections 4.1.1 and 5.2).
+    #[serde(default)]
+    pub retry_unprocessed: bool,
 }
 
 impl Http3Settings {
@@ -162,6 +169,7 @@ impl Default for Http3Settings {
             receive_buffer: None,
             local_ports: None,
             requests_per_connection: None,
+            retry_unprocessed: false,
         }
     }
 }
@@ -242,6 +250,13 @@ crate::words! {
         /// NIST's curve, also called secp521r1.
         #[serde(rename = "P-521")]
         P521 = "P-521",
+    }
+}
+
+impl TlsGroup {
+    /// Whether only TLS 1.3 has this group.
+    pub const fn needs_tls13(self) -> bool {
+        matches!(self, TlsGroup::X25519MlKem768)
     }
 }
 

@@ -33,6 +33,10 @@ pub struct SideCounts {
     pub settings_sent: BTreeMap<String, u64>,
     /// What the peers announced.
     pub settings_received: BTreeMap<String, u64>,
+    /// How often this side sent a request again that the peer had not processed (`retry_unprocessed`). Zero in records
+    /// from before this was counted.
+    #[serde(default)]
+    pub retried: u64,
     /// GOAWAYs and resets of connections that have ended.
     #[serde(flatten)]
     pub endings: EndingCounts,
@@ -88,6 +92,7 @@ impl SideCounts {
         self.quic_connections += other.quic_connections;
         self.tls_full += other.tls_full;
         self.tls_resumed += other.tls_resumed;
+        self.retried += other.retried;
         self.endings.add(other.endings);
         for (own, others) in [
             (&mut self.protocols, &other.protocols),

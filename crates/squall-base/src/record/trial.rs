@@ -83,6 +83,45 @@ pub enum Validity {
         /// The reasons.
         reasons: Vec<String>,
     },
+    /// The emulated path itself was the bottleneck, because the processor of a link's thread was full. The variant would be
+    /// at least as good on the path that was asked for, so the figures are limits. Repeating the trial would not help.
+    Limited {
+        /// What the path carried, and what to do: one sentence for each such link.
+        reasons: Vec<String>,
+    },
+}
+
+impl Validity {
+    /// Whether the trial must not be used at all.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Validity::Invalid { .. })
+    }
+
+    /// Whether the trial's figures are limits.
+    pub fn is_limited(&self) -> bool {
+        matches!(self, Validity::Limited { .. })
+    }
+
+    /// What is to be said against the trial; empty if it is valid.
+    pub fn reasons(&self) -> &[String] {
+        match self {
+            Validity::Valid => &[],
+            Validity::Invalid { reasons } | Validity::Limited { reasons } => reasons,
+        }
+    }
+}
+
+/// How a link of a trial was driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkThreadHealth {
+    /// The hop of the path that crosses the link.
+    pub hop: u8,
+    /// Whether its devices exchanged super-packets (`fast` of the trial).
+    pub fast: bool,
+    /// For how long in all the processor of the link's thread was full.
+    pub full: Duration,
+    /// IP bits per second that the busier direction carried in that time; `None` if there was no such time.
+    pub carried_bit_per_s: Option<u64>,
 }
 
 /// The most memory that one protocol's sockets held in a trial, those of all other programs of the machine included.
@@ -124,6 +163,9 @@ pub struct Health {
     pub rate_achieved_per_s: f64,
     /// Both directions of each link, in the order of the links.
     pub link: Vec<DirectionHealth>,
+    /// The thread of each link, in the order of the links; empty in records from before it was recorded.
+    #[serde(default)]
+    pub links: Vec<LinkThreadHealth>,
     /// What the hosts shared with other programs.
     #[serde(default)]
     pub machine: MachineHealth,

@@ -192,6 +192,14 @@ impl<S: Side> Connection<S> {
         }
     }
 
+    /// How many bytes wait here: output, plaintext or encrypted, streamed bodies and an incomplete head. Whole bodies
+    /// that are not copied do not count.
+    pub fn buffered_bytes(&self) -> usize {
+        let engine = self.engine.as_ref().map_or(0, TcpEngine::buffered_bytes);
+        let encrypted = (self.tls.as_ref()).map_or(0, |tls| tls.session.output().len());
+        engine + encrypted
+    }
+
     /// Bytes to write to the socket; empty if there are none now. Bytes stay in the output until they are taken. Over
     /// TLS, `now` determines the sizes of new records (`RecordSizes::Dynamic`).
     pub fn output(&mut self, now: Time) -> &[u8] {

@@ -394,6 +394,13 @@ impl StreamIo for Client {
             .map_or(0, |upload| upload.message.room())
     }
 
+    fn body_waiting(&self, stream: StreamId) -> usize {
+        let upload = self.upload.as_ref();
+        upload
+            .filter(|upload| upload.stream == stream)
+            .map_or(0, |upload| upload.message.buffered_bytes())
+    }
+
     /// Bytes beyond the announced length are never taken.
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.message_mut(stream)
@@ -458,6 +465,12 @@ impl Engine for Client {
                 Err(ConnectionError::UnexpectedEnd)
             }
         }
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        let upload = self.upload.as_ref();
+        let upload = upload.map_or(0, |upload| upload.message.buffered_bytes());
+        upload + usize::try_from(self.head.len()).unwrap_or(usize::MAX)
     }
 
     fn output(&mut self) -> &[u8] {

@@ -134,6 +134,12 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Whether the sender wants to keep the connection: in HTTP/1.1 unless it says otherwise, in HTTP/1.0 only if it says so
+    /// (RFC 9112, section 9.3 and appendix C.2.2).
+    pub(super) fn keeps_connection(&self, version: Version) -> bool {
+        !self.closes && (version == Version::Http11 || self.keeps_alive)
+    }
+
     /// Every HTTP/1.1 request must have exactly one host (RFC 9112, section 3.2).
     pub(super) fn check_host(&self, version: Version) -> Result<(), ConnectionError> {
         let is_right = match self.host {

@@ -203,8 +203,7 @@ pub(super) fn parse_request(bytes: &[u8], wants: InboxOptions) -> ParseResult<Re
         fields,
         version,
         body: facts.request_body(version)?,
-        // HTTP/1.0 connections are never kept alive here, even if the client asks for it.
-        keeps_alive: version == Version::Http11 && !facts.closes,
+        keeps_alive: facts.keeps_connection(version),
         expects_continue: version == Version::Http11 && facts.expects_continue,
     };
     Ok(Some((len, head)))
@@ -252,10 +251,7 @@ fn parse_unfolded_response(
         (AnsweredMethod::Head, _) | (_, 100..=199 | 204 | 304) => None,
         _ => facts.response_body(version)?,
     };
-    let keeps_alive = match version {
-        Version::Http11 => !facts.closes,
-        Version::Http10 => facts.keeps_alive,
-    };
+    let keeps_alive = facts.keeps_connection(version);
     let fields = if wants.fields {
         owned_fields(response.headers, None)
     } else {

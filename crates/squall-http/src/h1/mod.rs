@@ -33,3 +33,6 @@ pub(crate) const CHUNKED_LINE: &str = "transfer-encoding: chunked\r\n";
 
 /// The head line that announces that the connection ends with this message (RFC 9112, section 9.6).
 const CLOSE_LINE: &str = "connection: close\r\n";
+
+/// The head line that tells an HTTP/1.0 client that the connection stays (RFC 9112, appendix C.2.2).
+const KEEP_ALIVE_LINE: &str = "connection: keep-alive\r\n";

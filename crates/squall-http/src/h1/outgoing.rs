@@ -146,6 +146,15 @@ impl Outgoing {
         }
     }
 
+    /// How many bytes wait in a buffer of its own: framing, and a body that is not shared.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        match self {
+            Outgoing::Stored { .. } => 0,
+            Outgoing::Chunked(body) => body.staged.pending().len(),
+            Outgoing::Streamed(stream) => stream.staged.pending().len(),
+        }
+    }
+
     /// How many bytes of a streamed body could be taken now.
     pub(super) fn room(&self) -> usize {
         match self {

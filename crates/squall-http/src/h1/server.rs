@@ -2,14 +2,13 @@
 //!
 //! Requests may be pipelined; a response may begin before its request's body has ended. The engine itself answers
 //! `Expect: 100-continue`, and it rejects ambiguous requests with an error response, after which it ends the
-//! connection.
+//! connection. A client of HTTP/1.0 may keep its connection (`connection: keep-alive`), but not pipeline.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use squall_base::plan::{BodyFraming, Http1Settings};
 
-use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
 use super::head::{AnsweredMethod, HeadBuffer, RequestHead, parse_request};
@@ -17,11 +16,12 @@ use super::outgoing::{Outgoing, STREAM_BUFFER_BYTES, SendOptions};
 use super::refusal::{Refusal, refusal_for};
 use super::staged::StagedOutput;
 use super::version::Version;
+use super::{CLOSE_LINE, KEEP_ALIVE_LINE};
 use crate::engine::{Engine, StreamIo};
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Interim, Response, Trailers};
+use crate::message::{self, Interim, Response, Trailers};
 
 /// How many requests may wait for their responses; bounds the memory, and no well-behaved client reaches it.
 pub const MAX_PIPELINED: usize = 1024;
@@ -134,6 +134,15 @@ impl Server {
         let request =
             request.filter(|request| matches!(request.response_state, ResponseState::Awaited));
         let request = request.ok_or(RespondError::NotWaiting(stream))?;
+        if request.is_ended_by_close(response) {
+            // No request follows one of HTTP/1.0 that is not answered, so what is read belongs to this one.
+            request.then = AfterRequest::Close;
+            match &mut self.reading {
+                ReadState::Head => self.reading = ReadState::Over,
+                ReadState::Body { then, .. } => *then = AfterRequest::Close,
+                ReadState::Over => {}
+            }
+        }
         request.response_state = if place == Some(0) {
             ResponseState::Sending(request.outgoing(response, framing))
         } else {
@@ -196,6 +205,14 @@ impl Server {
         if skipped > 0 {
             self.received += skipped as u64;
             return Ok(skipped);
+        }
+        if let Some(last) = self.requests.back_mut()
+            && last.peer_version == Version::Http10
+        {
+            // HTTP/1.0 has no pipelining: the connection ends after the response, and the rest is ignored.
+            last.then = AfterRequest::Close;
+            self.reading = ReadState::Over;
+            return Ok(bytes.len());
         }
         if !self.head.has_begun() {
             inbox.push(ServerEvent::RequestFirstByte {
@@ -388,6 +405,16 @@ impl StreamIo for Server {
         }
     }
 
+    fn body_waiting(&self, stream: StreamId) -> usize {
+        let request = self
+            .place(stream)
+            .and_then(|index| self.requests.get(index));
+        match request.map(|request| &request.response_state) {
+            Some(ResponseState::Sending(message)) => message.buffered_bytes(),
+            _ => 0,
+        }
+    }
+
     /// Bytes beyond the announced length are never taken.
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.message_mut(stream)
@@ -490,6 +517,20 @@ impl Engine for Server {
         self.settle(inbox);
     }
 
+    fn buffered_bytes(&self) -> usize {
+        let of = |request: &PendingRequest| {
+            let message = match &request.response_state {
+                ResponseState::Sending(message) => message.buffered_bytes(),
+                ResponseState::Awaited
+                | ResponseState::Queued { .. }
+                | ResponseState::Refusal(_) => 0,
+            };
+            request.interim.pending().len() + message
+        };
+        let head = usize::try_from(self.head.len()).unwrap_or(usize::MAX);
+        self.requests.iter().map(of).sum::<usize>() + head
+    }
+
     /// After a request was rejected, it stays open until the error response
     /// has been written.
     fn is_open(&self) -> bool {
@@ -512,12 +553,22 @@ impl PendingRequest {
             framing,
             peer_version: self.peer_version,
             answered: self.answered,
-            extra: match self.then {
-                AfterRequest::Next => "",
-                AfterRequest::Close => CLOSE_LINE,
+            extra: match (self.then, self.peer_version) {
+                (AfterRequest::Close, _) => CLOSE_LINE,
+                (AfterRequest::Next, Version::Http10) => KEEP_ALIVE_LINE,
+                (AfterRequest::Next, Version::Http11) => "",
             },
         };
         Outgoing::new(response.h1(), options)
+    }
+
+    /// Whether only the end of the connection can delimit this response: HTTP/1.0 has no chunks.
+    fn is_ended_by_close(&self, response: &Response) -> bool {
+        let has_no_length = matches!(
+            response.h1().body(),
+            message::Body::Streamed { length: None }
+        );
+        has_no_length && self.peer_version == Version::Http10
     }
 
     /// Drops a 100 (Continue) that a final response or an early body has made unnecessary, unless it is already partly

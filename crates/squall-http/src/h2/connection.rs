@@ -282,11 +282,28 @@ impl<L: Listener> Connection<L> {
 }
 
 impl<L: Listener> StreamIo for Connection<L> {
+    /// Limited by the peer's windows: otherwise a peer that never opens them could make each of its streams fill a
+    /// buffer.
     fn body_room(&self, stream: StreamId) -> usize {
-        number(stream).map_or(0, |stream| self.session.bodies().room(stream))
+        let Some(stream) = number(stream) else {
+            return 0;
+        };
+        let bodies = self.session.bodies();
+        match bodies.room(stream) {
+            0 => 0,
+            room => {
+                let window = self.session.send_window(stream);
+                room.min(window.saturating_sub(bodies.waiting(stream)))
+            }
+        }
+    }
+
+    fn body_waiting(&self, stream: StreamId) -> usize {
+        number(stream).map_or(0, |stream| self.session.bodies().waiting(stream))
     }
 
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        let bytes = &bytes[..bytes.len().min(self.body_room(stream))];
         let taken = number(stream).map_or(Ok(0), |id| self.session.send_body(id, bytes));
         match taken {
             Ok(taken) => taken,
@@ -389,6 +406,10 @@ impl<L: Listener> Engine for Connection<L> {
 
     fn is_open(&self) -> bool {
         self.failure.is_none() && L::is_usable(self)
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        self.pending().len() + self.session.bodies().buffered_bytes()
     }
 
     fn http2_settings(&self) -> Option<Http2Announcements<'_>> {

@@ -15,6 +15,9 @@ use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameWalker};
 /// here.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// The capacity that is kept while nothing waits. Many connections are idle most of the time.
+const KEPT_BYTES: usize = 16 * 1024;
+
 /// The largest frame other than DATA: nghttp2 splits header sections into frames that every peer must accept (RFC 9113,
 /// section 4.2).
 const HEADERS_BYTES: u32 = 16 * 1024;
@@ -162,6 +165,7 @@ impl Output {
                 }
             });
         }
+        self.release();
         Ok(())
     }
 
@@ -177,6 +181,14 @@ impl Output {
             self.start = 0;
         } else if self.start >= BUFFER_BYTES / 2 {
             self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+    }
+
+    /// Gives back the memory of a buffer that has grown, while there is nothing to send.
+    fn release(&mut self) {
+        if self.start == self.bytes.len() && self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
             self.start = 0;
         }
     }
@@ -261,6 +273,18 @@ mod tests {
         assert_eq!(marks.note(frame(33, 10, FrameKind::HEADERS, 4)), None);
         assert_eq!(marks.note(frame(52, 1, FrameKind::DATA, 1)), Some(1));
         assert_eq!(marks.ahead, [first(33), last(62)]);
+    }
+
+    #[test]
+    fn output_that_was_taken_keeps_little_memory() {
+        let mut output = Output::new(FrameWalker::of_server(0), 16_384);
+        output.bytes = vec![0; 100_000];
+        output.advance(50_000, |_| {});
+        output.release();
+        assert_eq!(output.pending().len(), 50_000);
+        output.advance(50_000, |_| {});
+        output.release();
+        assert_eq!((output.pending().len(), output.bytes.capacity()), (0, 0));
     }
 
     #[test]

@@ -174,9 +174,11 @@ impl Listener for ServerListener {
         let session = &connection.session;
         let may_read = !connection.has_ended && session.wants_read();
         let may_write = session.wants_write() || !connection.pending().is_empty();
+        // After its end, a client opens no windows any more, so a body that waits for one waits forever.
+        let may_continue = |id| !connection.has_ended || session.send_window(id) > 0;
         let must_answer = || {
             let mut streams = connection.listener().streams.iter();
-            streams.any(|(_, state)| !state.is_answered || state.is_streamed)
+            streams.any(|(id, state)| !state.is_answered || (state.is_streamed && may_continue(id)))
         };
         may_read || may_write || must_answer()
     }

@@ -107,13 +107,14 @@ mod tests {
     #[test]
     fn a_token_returns_the_original_id_until_it_expires() {
         let tokens = RetryTokens::new(1);
+        let token = token();
         for (now_ms, expected) in [
             (5_000, Some(ORIGINAL)),
             (15_000, Some(ORIGINAL)),
             (15_001, None),
             (4_999, None),
         ] {
-            let found = tokens.original_id(now_ms, OWNER, &token());
+            let found = tokens.original_id(now_ms, OWNER, &token);
             assert_eq!(found, expected, "{now_ms}");
         }
     }

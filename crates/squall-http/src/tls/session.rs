@@ -165,7 +165,11 @@ impl Session {
     /// Encrypts as much of `plain` as there is room for, and returns how much. Encrypts nothing before the handshake is
     /// complete, after [`Session::close_notify`] and after an error.
     pub fn encrypt(&mut self, plain: &[u8], now: Time) -> usize {
-        if plain.is_empty() || !self.can_send() {
+        if plain.is_empty() {
+            self.stream.get_mut().release();
+            return 0;
+        }
+        if !self.can_send() {
             return 0;
         }
         if self.output().is_empty() {

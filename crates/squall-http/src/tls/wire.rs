@@ -15,6 +15,9 @@ const PIECE_BYTES: usize = 1024;
 /// Taken output is removed from the buffer once there is this much of it.
 const COMPACT_BYTES: usize = 64 * 1024;
 
+/// The capacity of the output that is kept while nothing waits. Many connections are idle most of the time.
+const KEPT_BYTES: usize = 16 * 1024;
+
 /// The buffers of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
@@ -110,6 +113,13 @@ impl Wire {
         } else if self.taken >= COMPACT_BYTES {
             self.output.drain(..self.taken);
             self.taken = 0;
+        }
+    }
+
+    /// Gives back the memory of output that has grown and was taken.
+    pub(super) fn release(&mut self) {
+        if self.output.is_empty() && self.output.capacity() > KEPT_BYTES {
+            self.output = Vec::new();
         }
     }
 }

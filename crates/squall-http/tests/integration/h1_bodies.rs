@@ -246,6 +246,12 @@ fn streamed_responses_are_framed_for_their_client() {
             "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned(),
         ),
         (
+            settings,
+            "GET / HTTP/1.0\r\nconnection: keep-alive",
+            &unknown,
+            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned(),
+        ),
+        (
             chunks_of(9),
             "GET / HTTP/1.0",
             &known,

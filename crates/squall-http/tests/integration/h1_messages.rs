@@ -475,6 +475,47 @@ fn an_http_1_0_client_is_answered_and_the_connection_closed() {
 }
 
 #[test]
+fn an_http_1_0_client_keeps_its_connection_if_it_asks_for_it() {
+    let get = b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n";
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    for stream in [0, 1, 2].map(StreamId) {
+        server.receive(get, &mut inbox).unwrap();
+        server.respond(stream, &response(200, 2)).unwrap();
+        let text = output(&mut server, &mut inbox);
+        assert!(text.contains("content-length: 2\r\n"), "{text}");
+        assert!(text.contains("connection: keep-alive\r\n"), "{text}");
+        assert!(server.is_open());
+    }
+    for ending in [
+        "GET / HTTP/1.0\r\nconnection: keep-alive, close\r\n\r\n",
+        "GET / HTTP/1.0\r\nkeep-alive: timeout=5\r\n\r\n",
+    ] {
+        let mut server = new_server();
+        server.receive(ending.as_bytes(), &mut inbox).unwrap();
+        server.respond(STREAM, &response(200, 2)).unwrap();
+        let text = output(&mut server, &mut inbox);
+        assert!(text.contains("connection: close\r\n"), "{text}");
+        assert!(!server.is_open());
+    }
+}
+
+/// HTTP/1.0 has no pipelining, so a second request before the response is not taken.
+#[test]
+fn an_http_1_0_client_that_pipelines_gets_one_response_and_the_end() {
+    let get = b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    server.receive(&get.repeat(3), &mut inbox).unwrap();
+    let is_head = |event: &&ServerEvent| matches!(event, ServerEvent::RequestHead { .. });
+    assert_eq!(inbox.events.iter().filter(is_head).count(), 1);
+    server.respond(STREAM, &response(200, 2)).unwrap();
+    let text = output(&mut server, &mut inbox);
+    assert!(text.contains("connection: close\r\n"), "{text}");
+    assert!(!server.is_open());
+}
+
+#[test]
 fn malformed_requests_are_errors() {
     let flood = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(h1::MAX_PIPELINED + 1);
     for (text, error) in [

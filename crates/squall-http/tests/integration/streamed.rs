@@ -64,12 +64,12 @@ fn an_unfinished_streamed_body_does_not_delay_others() {
 }
 
 #[test]
-fn only_a_buffer_full_of_body_is_taken() {
+fn only_as_much_of_a_body_is_taken_as_the_windows_allow() {
     let mut pair = pair();
     let stream = pair.submit(&streamed_request(None));
     let much = vec![7; 1 << 20];
     let (mut given, mut taken) = (0, 0);
-    // The server's output is not read, so its windows end the upload: 65,535 bytes, plus a full buffer.
+    // The server's output is not read, so its windows end the upload.
     for _ in 0..100 {
         assert_eq!(pair.client.body_room(stream).min(much.len()), {
             taken = pair.client.send_body(stream, &much);
@@ -79,9 +79,38 @@ fn only_a_buffer_full_of_body_is_taken() {
         while pair.up() > 0 {}
     }
     assert_eq!((taken, pair.client.body_room(stream)), (0, 0));
-    assert_eq!(given, 65_535 + 64 * 1024);
+    assert_eq!(given, 65_535);
     pair.settle();
     assert_eq!(pair.server_inbox.bodies.len(), given);
+}
+
+/// A client that opens no window makes the server buffer nothing, however many responses it asks for.
+#[test]
+fn streams_without_window_hold_no_bytes() {
+    let closed = Http2Settings {
+        stream_window: squall_base::Bytes::new(1),
+        window_updates: WindowUpdates::Never,
+        ..Http2Settings::default()
+    };
+    let mut pair = H2Pair::new(&closed, &Http2Settings::default());
+    pair.settle();
+    let streams: Vec<StreamId> = (0..50).map(|_| pair.submit(&request("GET", 0))).collect();
+    pair.settle();
+    for stream in &streams {
+        let response = streamed_response(None);
+        pair.server.respond(*stream, &response).unwrap();
+        let taken = pair.server.send_body(*stream, &[7; 100_000]);
+        assert_eq!((taken, pair.server.body_waiting(*stream)), (1, 1));
+    }
+    assert_eq!(pair.server.buffered_bytes(), streams.len());
+    pair.settle();
+    for stream in &streams {
+        assert_eq!(pair.server.send_body(*stream, &[7; 100_000]), 0);
+    }
+    assert_eq!(pair.server.buffered_bytes(), 0);
+    assert!(pair.server.is_open(), "the client may still open windows");
+    pair.server.receive_end(&mut pair.server_inbox).unwrap();
+    assert!(!pair.server.is_open(), "no window will ever open");
 }
 
 #[test]

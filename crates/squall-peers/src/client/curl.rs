@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Duration, Rate, Time};
 
 use super::driver::{ClientDriver, ReportedFields};
@@ -20,6 +21,7 @@ use crate::order::{Content, Invocation};
 
 const NAME: &str = "curl";
 const ROWS: &str = "curl.json";
+const SECRET_FIELDS: &str = "secret-fields";
 
 /// The largest --parallel-max that curl accepts.
 const MAX_AT_ONCE: u64 = 300;
@@ -113,12 +115,26 @@ impl ClientDriver for Curl {
                 invocation.arguments(["--header", "content-type:"]);
             }
         }
-        for (name, value) in &order.headers {
-            invocation.arguments(["--header", &format!("{name}: {value}")]);
-        }
+        headers(order, &mut invocation);
         // curl does not send the fragment, so this is the same URL `requests` times.
         invocation.argument(format!("{}#[1-{requests}]", order.url()));
         Ok(invocation)
+    }
+}
+
+/// The header fields: those with secrets in a file, because every user of the machine can read arguments.
+fn headers(order: &ClientOrder, invocation: &mut Invocation) {
+    let (secret, others): (Vec<_>, Vec<_>) = (order.headers.iter().cloned())
+        .partition(|field| has_credentials(std::slice::from_ref(field)));
+    for (name, value) in &others {
+        invocation.arguments(["--header", &format!("{name}: {value}")]);
+    }
+    if !secret.is_empty() {
+        let lines = secret
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\n"));
+        invocation.fields(SECRET_FIELDS, lines.collect(), &secret);
+        invocation.arguments(["--header", &format!("@{SECRET_FIELDS}")]);
     }
 }
 

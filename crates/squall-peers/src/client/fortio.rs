@@ -88,6 +88,7 @@ impl ClientDriver for Fortio {
         for (name, value) in &order.headers {
             invocation.arguments(["-H", &format!("{name}: {value}")]);
         }
+        invocation.note_secrets(NAME, &order.headers);
         invocation.argument(order.url());
         Ok(invocation)
     }

@@ -86,6 +86,7 @@ impl ClientDriver for H2load {
         for (name, value) in &order.headers {
             invocation.argument(format!("--header={name}: {value}"));
         }
+        invocation.note_secrets(NAME, &order.headers);
         invocation.argument(order.url());
         Ok(invocation)
     }

@@ -58,7 +58,7 @@ impl ClientDriver for K6 {
             ));
         }
         let mut invocation = Invocation::default();
-        invocation.text("script.js", script(order));
+        invocation.fields("script.js", script(order), &order.headers);
         if order.body > Bytes::new(0) {
             invocation.file("body", Content::Filler(order.body));
         }

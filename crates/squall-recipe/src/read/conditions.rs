@@ -15,6 +15,7 @@ use squall_link::trace::Trace;
 
 use super::names::distinct;
 use crate::error::Mistake;
+use crate::fast::FastPath;
 use crate::files::{self, RecipeFiles};
 use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, Section, SpannedValue};
@@ -34,6 +35,8 @@ pub(super) struct Grid {
     schedules: Vec<String>,
     /// The links behind the first, the same in all conditions.
     next_links: Vec<LinkConditions>,
+    /// Which links exchange super-packets with their hosts, in all conditions.
+    pub(super) fast: FastPath,
 }
 
 impl Grid {
@@ -52,14 +55,19 @@ impl Grid {
             links: vec![String::new().into()],
             schedules: vec![String::new()],
             next_links: Vec::new(),
+            fast: FastPath::default(),
         };
         let Some(table) = table else {
             return Ok(nothing);
         };
         let next_links = next_links(&table, variants, files);
+        let fast = table.optional("fast", |field| {
+            field.word("a choice of the fast path", &FastPath::WORDS)
+        });
         let grid = Axes::read(&table, files).override_grid(nothing);
         Ok(Grid {
             next_links: next_links?,
+            fast: fast?.unwrap_or_default(),
             ..grid?
         })
     }
@@ -111,6 +119,7 @@ impl Axes {
             links: self.links?.unwrap_or(grid.links),
             schedules: self.schedules?.unwrap_or(grid.schedules),
             next_links: grid.next_links,
+            fast: grid.fast,
         })
     }
 }

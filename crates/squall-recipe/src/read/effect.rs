@@ -16,6 +16,8 @@ pub(super) struct HopEnd {
     pub(super) protocol: Protocol,
     pub(super) side: Side,
     pub(super) across_link: bool,
+    /// Whether the station is between a client and a server.
+    pub(super) is_proxy: bool,
     pub(super) applier: Applier,
 }
 
@@ -37,12 +39,15 @@ enum IgnoreReason {
     InsideHost,
     /// The key is one of our own stations.
     Program,
+    /// The key is one of clients, and a proxy does so anyway.
+    Proxy,
 }
 
 const IN_CLIENT: &str =
     "it in `client`: a server's connections have the port that the server listens at";
 const IN_SERVER: &str = "it in `server`; a client ends connections after `requests_per_connection`";
 const REQUESTS_IN_CLIENT: &str = "it in `client`; a server of HTTP/2 has `goaway_after`";
+const RETRIES_IN_CLIENT: &str = "it in `client`, which sends requests";
 const NO_STREAMS: &str = "it in `server`: none of HTTP/3 opens streams for requests to its clients \
                           (RFC 9114, section 6.1)";
 
@@ -52,6 +57,7 @@ fn check_applies(end: HopEnd, table: &str, key: &str) -> Result<(), IgnoreReason
         ("tcp" | "http3", "local_ports") => Some((Side::Client, IN_CLIENT)),
         ("http2", "goaway_after") => Some((Side::Server, IN_SERVER)),
         ("http2" | "http3", "requests_per_connection") => Some((Side::Client, REQUESTS_IN_CLIENT)),
+        ("http2" | "http3", "retry_unprocessed") => Some((Side::Client, RETRIES_IN_CLIENT)),
         ("http3", "max_concurrent_streams") => Some((Side::Server, NO_STREAMS)),
         _ => None,
     };
@@ -65,6 +71,7 @@ fn check_applies(end: HopEnd, table: &str, key: &str) -> Result<(), IgnoreReason
         _ if end.applier == Applier::Host => Err(IgnoreReason::Program),
         _ => match only_side {
             Some((side, why)) if side != end.side => Err(IgnoreReason::OtherSide(side, why)),
+            Some(_) if end.is_proxy && key == "retry_unprocessed" => Err(IgnoreReason::Proxy),
             _ => Ok(()),
         },
     }
@@ -140,6 +147,10 @@ fn check_key(
         IgnoreReason::Program => field.refuse_key(
             Mistake::OnlyPrograms { key },
             "it where a station of squall's own is; what a program can be given stands in `client` or `server`",
+        ),
+        IgnoreReason::Proxy => field.refuse_key(
+            Mistake::InProxy { key },
+            "it in the client: a proxy always sends requests again that were not processed",
         ),
     })
 }

@@ -17,12 +17,11 @@ use toml::de::DeValue;
 use super::body;
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
+use crate::limits::MAX_WEIGHT;
 use crate::problems::{ReportedProblem, collect_all};
 use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
-/// Weights are 32 bits wide; this stays well within that.
-const MAX_WEIGHT: u32 = 1_000_000;
 const SEVERAL: &str = "a table [request], or several [[request]] with weights";
 
 /// `[request]`, or one `[[request]]`.

@@ -12,20 +12,13 @@ use super::http;
 use super::request_mix::{self, RequestMix};
 use crate::error::Mistake;
 use crate::files::{RecipeFiles, RecordingChoice};
+use crate::limits::{MAX_PER_SECOND, MAX_SPIN, MAX_TILES, MAX_USERS};
 use crate::problems::ReportedProblem;
 use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 use crate::words::{did_you_mean, listed};
 
-/// More than the client of one machine can send, so a higher rate is a slip.
-const MAX_PER_SECOND: f64 = 1e6;
-/// Each user with its own connections needs file descriptors for them.
-const MAX_USERS: u32 = 60_000;
 const MAX_THINK: Duration = Duration::from_secs(24 * 3_600);
-/// A client that spins longer before each request does nothing else.
-const MAX_SPIN: Duration = Duration::from_millis(10);
-/// Each tile is a request of the page, and no page has more.
-const MAX_TILES: u32 = 10_000;
 const WHOLE: std::ops::RangeInclusive<u32> = 1..=u32::MAX;
 
 /// The expected contents of [load].

@@ -8,6 +8,7 @@ use toml::de::DeValue;
 use super::load::OwnConnections;
 use super::side::refuse_unused;
 use crate::error::Mistake;
+use crate::limits::{MAX_CONNECTIONS, MAX_STREAMS};
 use crate::problems::ReportedProblem;
 use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
@@ -17,10 +18,6 @@ use crate::shapes;
 const DEFAULT_AT_MOST: u32 = 4_096;
 /// The limit on a proxy's hop, so that a path of four hops stays below 20,000 file descriptors.
 const PROXY_AT_MOST: u32 = 1_024;
-/// A client address has fewer ports than this towards one server address.
-const MAX_CONNECTIONS: u32 = 60_000;
-/// More than there are stream identifiers (RFC 9113, section 5.1.1).
-const MAX_STREAMS: u32 = (1 << 31) - 1;
 
 /// What the recipe sets, before the path's protocol fills in the defaults.
 pub(super) struct Pool {

@@ -15,6 +15,7 @@ use super::question::{self, PrimarySection};
 use super::sizes::{self, BodySizes, Messages};
 use crate::error::Mistake;
 use crate::files::RecipeFiles;
+use crate::limits::MAX_REPETITIONS;
 use crate::problems::{Problems, ReportedProblem, collect_all};
 use crate::recipe::{MAX_TRIALS, Profile};
 use crate::section::{Field, Section};
@@ -23,7 +24,6 @@ use crate::shapes;
 /// The longest warm-up, measurement or drain: one day.
 const MAX_SPAN: Duration = Duration::from_secs(24 * 3_600);
 const SPAN: &str = "at most 24h";
-const MAX_REPETITIONS: u32 = 1_000;
 
 const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
 const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
@@ -242,6 +242,7 @@ fn assemble(
     let profile = Profile {
         name,
         conditions,
+        fast: grid.fast,
         load,
         body: sizes.request,
         response_body: sizes.response,

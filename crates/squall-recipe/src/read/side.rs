@@ -296,6 +296,7 @@ fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), ReportedProb
         data_size: |f| f.within(&data_sizes, "1 to 16777215 bytes"),
         goaway_after: count_or_never,
         requests_per_connection: count_or_never,
+        retry_unprocessed: Field::boolean,
     })
 }
 
@@ -361,6 +362,7 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), ReportedProb
         receive_buffer: buffer,
         local_ports: local_ports,
         requests_per_connection: count_or_never,
+        retry_unprocessed: Field::boolean,
     })
 }
 

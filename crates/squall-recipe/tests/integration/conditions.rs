@@ -198,3 +198,52 @@ fn each_further_link_has_its_own_conditions() {
     assert_eq!(of_second, plan.conditions[0]);
     assert_eq!(of_second.schedule, "handover.schedule");
 }
+
+/// Whether each link of each trial takes the fast path.
+#[track_caller]
+fn fast(conditions: &str, end: &str) -> Vec<Vec<bool>> {
+    let plan = plan_of(&recipe("", conditions, end));
+    plan.trials.into_iter().map(|trial| trial.fast).collect()
+}
+
+const DOWNLOAD: &str = "[response]\nbody = \"23MB\"\n";
+const UPLOAD: &str = "[request]\nmethod = \"POST\"\nbody = \"256KiB\"\n";
+
+#[test]
+fn large_bodies_without_a_rate_take_the_fast_path_in_every_variant() {
+    let both = |is_fast: bool| [vec![is_fast], vec![is_fast]];
+    assert_eq!(fast("delay = \"16500us\"", DOWNLOAD), both(true));
+    assert_eq!(fast("delay = \"16500us\"", UPLOAD), both(true));
+    assert_eq!(fast("link = \"rate 1gbit\"", DOWNLOAD), both(true));
+    let asked = "[request]\ntarget = \"/?size=1MB\"\n";
+    assert_eq!(fast("delay = \"16500us\"", asked), both(true));
+    let small = "[response]\nbody = \"255KiB\"\n";
+    assert_eq!(fast("delay = \"16500us\"", small), both(false));
+    assert_eq!(fast("link = \"rate 500mbit\"", DOWNLOAD), both(false));
+    // Only the direction of the bodies matters.
+    let down = "link = { down = \"rate 100mbit\" }";
+    assert_eq!(fast(down, DOWNLOAD), both(false));
+    assert_eq!(fast(down, UPLOAD), both(true));
+    let profile = "[response]\nbody = \"1KiB\"\n[profile.large]\nresponse_body = \"1MiB\"\n";
+    assert_eq!(fast("", profile), both(true), "a profile replaces sizes");
+}
+
+#[test]
+fn recipe_may_choose_the_fast_path_itself() {
+    let both = |is_fast: bool| [vec![is_fast], vec![is_fast]];
+    assert_eq!(fast("fast = \"off\"", DOWNLOAD), both(false));
+    assert_eq!(fast("fast = \"on\"\nlink = \"rate 1mbit\"", ""), both(true));
+    assert_eq!(fast("fast = \"auto\"", ""), both(false));
+    let two = "[[variant]]\nname = \"c\"\npath = \"client ~h2~> balancer(alb) ~h1~> server\"\n\
+               [response]\nbody = \"1MiB\"\n";
+    let conditions = "[[conditions.next_link]]\nlink = \"rate 10mbit\"";
+    assert_eq!(
+        fast(conditions, two),
+        [vec![true], vec![true], vec![true, false]],
+        "each link by its own settings"
+    );
+    assert_eq!(
+        problem("fast = \"yes\""),
+        "7:8: \"yes\" is not a choice of the fast path: expected `auto`, `on` or `off`"
+    );
+}

@@ -87,6 +87,16 @@ fn keys_of_the_other_side_are_refused() {
             "client = { http3.max_concurrent_streams = 5 }",
             streams,
         ),
+        (
+            "client ~h2~> server",
+            "server = { http2.retry_unprocessed = true }",
+            "`retry_unprocessed` of a server: it in `client`",
+        ),
+        (
+            "client -h1-> proxy ~h2c~> server",
+            "hop.2.client.http2.retry_unprocessed = true",
+            "`retry_unprocessed` of a proxy: it in the client",
+        ),
         // Set for both sides, but the side that could use it is a program.
         ("client ~h2c~> nginx", "http2.goaway_after = 5", goaway),
         (

@@ -322,7 +322,7 @@ fn every_key_of_http2_is_read() {
         "[variant.http2]\nstream_window = \"1MiB\"\nconnection_window = \"2MiB\"\n\
          window_updates = { every = \"64KiB\" }\nmax_frame_size = \"1MiB\"\n\
          max_concurrent_streams = 7\nheader_table_size = \"0\"\ndata_size = \"8KiB\"\n\
-         goaway_after = 100\nrequests_per_connection = 50",
+         goaway_after = 100\nrequests_per_connection = 50\nretry_unprocessed = true",
     );
     let http2 = Http2Settings {
         stream_window: Bytes::new(1 << 20),
@@ -334,6 +334,7 @@ fn every_key_of_http2_is_read() {
         data_size: Bytes::new(8_192),
         goaway_after: Some(100),
         requests_per_connection: Some(50),
+        retry_unprocessed: true,
     };
     assert_eq!((found.client.http2, found.server.http2), (http2, http2));
     let rules = [
@@ -361,7 +362,8 @@ fn every_key_of_http3_is_read() {
         "[variant.http3]\nstream_window = \"1KiB\"\nconnection_window = \"2KiB\"\n\
          max_concurrent_streams = 7\ncongestion_control = \"bbr2\"\npacing = false\n\
          max_ack_delay = \"5ms\"\nmax_udp_payload = \"1200\"\ngso = false\nsend_buffer = \"8KiB\"\n\
-         receive_buffer = \"4KiB\"\nlocal_ports = \"1024-1030\"\nrequests_per_connection = 50",
+         receive_buffer = \"4KiB\"\nlocal_ports = \"1024-1030\"\nrequests_per_connection = 50\n\
+         retry_unprocessed = true",
     );
     let http3 = Http3Settings {
         stream_window: Bytes::new(1_024),
@@ -376,6 +378,7 @@ fn every_key_of_http3_is_read() {
         receive_buffer: Some(Bytes::new(4_096)),
         local_ports: PortRange::new(1_024, 1_030),
         requests_per_connection: Some(50),
+        retry_unprocessed: true,
     };
     assert_eq!((found.client.http3, found.server.http3), (http3, http3));
     let lines = "http3 = { send_buffer = \"1KiB\", receive_buffer = \"1KiB\", local_ports = \"1-2\" }\n\

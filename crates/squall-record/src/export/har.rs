@@ -2,21 +2,18 @@
 //! viewers and `squall import har` read.
 //!
 //! Timings come from the marks of each row; their sum is the response time. The record has neither the header fields
-//! nor the bodies of responses, so those are empty. Values of header fields with credentials are replaced, and no
-//! cookie is listed. `import/har` is the way back.
+//! nor the bodies of responses, so those are empty. Secrets in header fields and URLs of requests are replaced
+//! (`squall_base::secrets`), and no cookie is listed. `import/har` is the way back.
 
 use std::io::Write;
 
 use serde_json::{Value, json};
-use squall_base::plan::message::has_credentials;
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::secrets::redact;
 use squall_base::{Duration, Time};
 use url::form_urlencoded;
 
 use super::{Elements, ExportError, measured, rfc3339, unix_ns};
-
-/// What stands for the value of a header field with credentials.
-const REDACTED: &str = "redacted";
 
 /// The only page: all requests of the load.
 const PAGE: &str = "load";
@@ -120,19 +117,17 @@ impl<'a, W: Write, A: Fn(&RequestRecord) -> HarRequest<'a>> HarExport<W, A> {
 }
 
 fn request_part(request: &HarRequest<'_>, row: &RequestRecord) -> Value {
-    let headers = request.headers.iter().map(|field| {
-        let (name, value) = field;
-        let is_secret = has_credentials(std::slice::from_ref(field));
-        let value = if is_secret { REDACTED } else { value.as_str() };
-        json!({ "name": name, "value": value })
-    });
+    let (mut headers, mut url) = (request.headers.to_vec(), request.url.to_owned());
+    redact(&mut headers, &mut url);
+    let fields = headers.iter();
+    let fields = fields.map(|(name, value)| json!({ "name": name, "value": value }));
     let mut part = json!({
         "method": request.method,
-        "url": request.url,
+        "url": url,
         "httpVersion": request.http_version,
         "cookies": [],
-        "headers": headers.collect::<Vec<_>>(),
-        "queryString": query(request.url),
+        "headers": fields.collect::<Vec<_>>(),
+        "queryString": query(&url),
         "headersSize": NOT_APPLICABLE,
         "bodySize": row.request_body_bytes,
     });

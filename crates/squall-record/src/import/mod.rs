@@ -23,6 +23,7 @@ mod media;
 mod moment;
 mod omission;
 mod own;
+mod redaction;
 mod sendable;
 mod timing_script;
 mod vegeta;
@@ -31,6 +32,7 @@ pub use error::{Fault, Format, ImportError, Location, UrlFault};
 pub use har::{HarOptions, parse_har};
 pub use omission::{Import, Omission, OmissionReason};
 pub use own::{parse_script, script_text};
+pub use redaction::redacted_recording;
 pub use timing_script::parse_timing_script;
 pub use vegeta::{parse_vegeta_json, parse_vegeta_targets};
 

@@ -26,7 +26,7 @@ use squall_base::record::{
     SocketRecord,
 };
 
-use crate::RecordError;
+use crate::{RecordError, memory};
 pub use reader::{Rows, each_projected};
 pub use writer::TableWriter;
 
@@ -53,40 +53,55 @@ pub type DropWriter = TableWriter<DropRecord>;
 
 /// Reads all rows of a requests.parquet, in the order in which they were written.
 pub fn read_requests(path: impl AsRef<Path>) -> Result<Vec<RequestRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
 }
 
 /// Reads all rows of a packets.parquet, in the order in which they were written. A trial can have millions, of about 80
 /// bytes each in memory; [`Rows`] returns them one by one.
 pub fn read_packets(path: impl AsRef<Path>) -> Result<Vec<PacketRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
 }
 
 /// Reads all rows of an exchanges.parquet, in the order in which they were written.
 pub fn read_exchanges(path: impl AsRef<Path>) -> Result<Vec<ExchangeRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
 }
 
 /// Reads all rows of a frames.parquet, in the order in which they were written. There can be as many as packets;
 /// [`Rows`] returns them one by one.
 pub fn read_frames(path: impl AsRef<Path>) -> Result<Vec<FrameRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
 }
 
 /// Reads all rows of a sockets.parquet, in the order in which they were written. Each takes about 600 bytes in memory;
 /// [`Rows`] returns them one by one.
 pub fn read_sockets(path: impl AsRef<Path>) -> Result<Vec<SocketRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
 }
 
 /// Reads all rows of a causes.parquet, in the order in which they were written.
 pub fn read_causes(path: impl AsRef<Path>) -> Result<Vec<CausesRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
 }
 
 /// Reads all rows of a drops.parquet, in the order in which they were written.
 pub fn read_drops(path: impl AsRef<Path>) -> Result<Vec<DropRecord>, RecordError> {
-    Rows::open(path)?.collect()
+    all(path.as_ref())
+}
+
+/// Reads all rows of a table into memory, if they fit there: how many there are is what the file says.
+fn all<R: TableRow>(path: &Path) -> Result<Vec<R>, RecordError> {
+    let rows = Rows::<R>::open(path)?;
+    let needed = rows.declared_rows().saturating_mul(size_of::<R>() as u64);
+    match memory::available_bytes() {
+        Some(available) if needed > available => Err(RecordError::TooManyRows {
+            path: path.into(),
+            rows: rows.declared_rows(),
+            needed_bytes: needed,
+            available_bytes: available,
+        }),
+        _ => rows.collect(),
+    }
 }
 
 /// A row that squall-record can write and read: [`RequestRecord`], [`PacketRecord`], [`ExchangeRecord`],

@@ -43,6 +43,8 @@ pub struct Rows<R: TableRow> {
     batch: vec::IntoIter<R>,
     /// Requested columns that need not be read because they are null in every row.
     nulls: Vec<&'static str>,
+    /// How many rows there are, according to the file.
+    declared_rows: u64,
 }
 
 impl<R: TableRow> Rows<R> {
@@ -100,7 +102,15 @@ impl<R: TableRow> Rows<R> {
             rows_before_batch: 0,
             batch: Vec::new().into_iter(),
             nulls: nulls.into_iter().map(|column| column.name).collect(),
+            declared_rows: (metadata.metadata().row_groups().iter())
+                .map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
+                .fold(0, u64::saturating_add),
         })
+    }
+
+    /// How many rows the table has, according to the file.
+    pub(super) fn declared_rows(&self) -> u64 {
+        self.declared_rows
     }
 
     /// Passes every remaining row to `take` as soon as it is decoded, because a row of many columns is expensive to

@@ -152,7 +152,7 @@ fn credentials_are_not_exported() {
     assert_eq!(written[0], json!({ "name": "accept", "value": "*/*" }));
     assert_eq!(
         written[1],
-        json!({ "name": "authorization", "value": "redacted" })
+        json!({ "name": "authorization", "value": "[redacted]" })
     );
 }
 

@@ -7,42 +7,52 @@ use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_analysis::figure;
 use squall_base::record::Cause;
 
+use super::terms;
 use super::text::escaped;
 use crate::causes::{behind, percent};
+use crate::palette::CauseLook;
 
-/// A piece has a label if its share is at least this.
+/// A piece has the letter of its cause if its share is at least this, and the share too if it is at least that.
+const LETTERED: f64 = 0.02;
 const LABELLED: f64 = 0.08;
 
-/// Appends the stacks of one condition; nothing if no cell's causes are known.
-pub(super) fn push(page: &mut String, cells: &[CellBandTimes]) {
+/// Appends the stacks of the `index`-th condition; nothing if no cell's causes are known.
+pub(super) fn push(page: &mut String, index: usize, cells: &[CellBandTimes]) {
     if cells.is_empty() {
         return;
     }
-    page.push_str("<div class=\"scroll\"><table class=\"causes\">\n<caption>Where the time went: share of the requests’ time by cause, over all valid trials; each trial’s requests by rank</caption>\n");
+    page.push_str(&format!(
+        "<table class=\"causes\" data-name=\"causes-{index}\">\n<caption>Where the time went: share of the requests’ time by cause, over all valid trials; each trial’s requests by rank</caption>\n"
+    ));
     page.push_str("<thead><tr><th scope=\"col\">variant</th><th scope=\"col\">requests</th><th scope=\"col\" class=\"stack\">");
     for cause in shown(cells) {
         page.push_str(&format!(
-            "<span class=\"key\"><span class=\"swatch cause-{0}\"></span>{0}</span>",
-            cause.name()
+            "<span class=\"key\"><span class=\"swatch cause-{}\"></span>{} {}</span>",
+            cause.name(),
+            CauseLook::of(cause).letter,
+            terms::cause(cause),
         ));
     }
     page.push_str("</th></tr></thead>\n<tbody>\n");
     for cell in cells {
         for (place, (band, time)) in BANDS.iter().zip(&cell.bands).enumerate() {
-            let variant = match place {
-                0 => escaped(&cell.variant),
-                _ => String::new(),
+            let head = match place {
+                0 => format!(
+                    "<tr class=\"first\"><th scope=\"rowgroup\" rowspan=\"{}\">{}</th>",
+                    BANDS.len(),
+                    escaped(&cell.variant)
+                ),
+                _ => "<tr>".to_owned(),
             };
             page.push_str(&format!(
-                "<tr{}><th scope=\"row\">{variant}</th><td>{}</td><td class=\"stack\">",
-                if place == 0 { " class=\"first\"" } else { "" },
-                escaped(band.name),
+                "{head}<td>{}</td><td class=\"stack\">",
+                escaped(band.name)
             ));
             push_stack(page, time);
             page.push_str("</td></tr>\n");
         }
     }
-    page.push_str("</tbody></table></div>\n");
+    page.push_str("</tbody></table>\n");
 }
 
 /// The causes that any cell has, in the order of the record.
@@ -67,10 +77,11 @@ fn push_stack(page: &mut String, time: &BandTime) {
             continue;
         }
         let name = cause.name();
-        let label = if share >= LABELLED {
-            percent(share)
-        } else {
-            String::new()
+        let letter = CauseLook::of(cause).letter;
+        let label = match share {
+            share if share >= LABELLED => format!("{letter} {}", percent(share)),
+            share if share >= LETTERED => letter.to_string(),
+            _ => String::new(),
         };
         page.push_str(&format!(
             "<span class=\"cause-{name}\" style=\"width: {:.3}%\" title=\"{name}: {} of the time of {}\">{label}</span>",
@@ -83,43 +94,5 @@ fn push_stack(page: &mut String, time: &BandTime) {
     let behind = behind(time);
     if !behind.is_empty() {
         page.push_str(&format!("<div class=\"hint\">queue{behind}</div>"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use squall_base::record::Cause;
-
-    /// How bright a colour `#rrggbb` is, from 0 to 1 (WCAG 2.2, "relative luminance").
-    fn luminance(colour: &str) -> f64 {
-        [(1, 0.2126), (3, 0.7152), (5, 0.0722)]
-            .into_iter()
-            .map(|(at, weight)| {
-                let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("two digits");
-                let value = f64::from(value) / 255.0;
-                let linear = if value <= 0.04045 {
-                    value / 12.92
-                } else {
-                    ((value + 0.055) / 1.055).powf(2.4)
-                };
-                weight * linear
-            })
-            .sum()
-    }
-
-    #[test]
-    fn white_text_is_readable_on_every_colour_of_causes() {
-        let mut colours = Vec::new();
-        for cause in Cause::ALL {
-            let name = format!("--cause-{}: ", cause.name());
-            let (_, after) = super::super::STYLE.split_once(&name).expect("it has one");
-            let colour = &after[..7];
-            let contrast = 1.05 / (luminance(colour) + 0.05);
-            assert!(contrast >= 4.5, "{cause:?}: {colour} has {contrast:.2}");
-            colours.push(colour);
-        }
-        colours.sort_unstable();
-        colours.dedup();
-        assert_eq!(colours.len(), Cause::ALL.len());
     }
 }

@@ -14,28 +14,28 @@ const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 122.0;
 
 /// The sides of the area within the axes.
-const LEFT: f64 = 44.0;
+pub(super) const LEFT: f64 = 44.0;
 const RIGHT: f64 = 384.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 104.0;
 
 /// A linear axis from zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Axis {
+pub(super) struct Axis {
     top: f64,
     /// From one tick to the next: 1, 2 or 5 x 10^n, so that there are at most four.
     step: f64,
 }
 
 impl Axis {
-    fn up_to(top: f64) -> Axis {
+    pub(super) fn up_to(top: f64) -> Axis {
         let mut steps = (-9..=15).flat_map(|n| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(n)));
         let step = steps.find(|step| *step >= top / 4.0).unwrap_or(top);
         Axis { top, step }
     }
 
     /// The axis whose top is at a tick.
-    fn rounded_up(self) -> Axis {
+    pub(super) fn rounded_up(self) -> Axis {
         // Less a rounding error, which must not add a step.
         let steps = (self.top / self.step - 1e-9).ceil();
         Axis {
@@ -56,12 +56,12 @@ impl Axis {
     }
 
     /// The horizontal place of a value.
-    fn across(self, value: f64) -> f64 {
+    pub(super) fn across(self, value: f64) -> f64 {
         LEFT + (RIGHT - LEFT) * value / self.top
     }
 
     /// The vertical place of a value.
-    fn height(self, value: f64) -> f64 {
+    pub(super) fn height(self, value: f64) -> f64 {
         BOTTOM - (BOTTOM - TOP) * value / self.top
     }
 }
@@ -142,18 +142,18 @@ fn push_figure(page: &mut String, variant: usize, delivery: &Delivery, axes: &Ax
 }
 
 /// One graph.
-struct Graph {
-    title: &'static str,
+pub(super) struct Graph {
+    pub(super) title: &'static str,
     /// What it shows, for readers who do not see it.
-    label: String,
-    x: Axis,
-    y: Axis,
+    pub(super) label: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
     /// The markup of what is between the axes.
-    shape: String,
+    pub(super) shape: String,
 }
 
 impl Graph {
-    fn push(&self, page: &mut String) {
+    pub(super) fn push(&self, page: &mut String) {
         page.push_str(&format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n\
              <text x=\"{LEFT}\" y=\"11\">{}</text>\n",

@@ -1,12 +1,14 @@
-//! What is wrong in a run, on the page: each finding with its cost, its explanation, its evidence and its fixes.
+//! What is wrong in a run, on the page: each kind of finding in one line with its cost and its fixes, and folded below it the
+//! explanation and the evidence of every variant and condition.
 //!
-//! It is pure markup and needs no script. `crate::findings` prints the same in the terminal.
+//! It is pure markup and needs no script. `crate::findings` prints the findings of each cell in the terminal.
 
 use squall_analysis::figure;
-use squall_analysis::findings::{CellFindings, Finding, Number, RunFinding};
+use squall_analysis::findings::{CellFindings, Finding, MergedFinding, Number, RunFinding, merged};
 
+use super::terms::explained;
 use super::text::escaped;
-use crate::findings::headline;
+use crate::findings::percent;
 
 /// Appends the findings; nothing if there are none.
 pub(super) fn push(page: &mut String, cells: &[CellFindings]) {
@@ -16,38 +18,76 @@ pub(super) fn push(page: &mut String, cells: &[CellFindings]) {
     page.push_str(
         "<section class=\"findings\" aria-label=\"What is wrong\">\n<h2>What is wrong</h2>\n",
     );
-    for cell in cells {
-        page.push_str(&format!(
-            "<h3>{}, {}</h3>\n<ul>\n",
-            escaped(&cell.variant),
-            escaped(&cell.condition.to_string())
-        ));
-        for found in &cell.findings {
-            push_finding(page, found);
-        }
-        page.push_str("</ul>\n");
+    for found in &merged(cells) {
+        push_finding(page, found);
     }
     page.push_str("</section>\n");
 }
 
-fn push_finding(page: &mut String, found: &RunFinding) {
-    let finding = &found.finding;
+fn push_finding(page: &mut String, found: &MergedFinding<'_>) {
+    let finding = &found.worst.finding;
+    let fixes: Vec<String> = found
+        .fixes
+        .iter()
+        .map(|fix| {
+            format!(
+                "{}: <code>{}</code>",
+                escaped(&fix.station),
+                escaped(&fix.setting)
+            )
+        })
+        .collect();
+    let fixes = if fixes.is_empty() {
+        String::new()
+    } else {
+        format!(" <span class=\"fix\">Fix: {}</span>", fixes.join("; "))
+    };
     page.push_str(&format!(
-        "<li><b>{}</b><br>{}\n",
-        escaped(&headline(found)),
-        escaped(&finding.explanation)
+        "<details class=\"finding {}\"><summary><b>{}</b>{fixes}</summary>\n<p>{}</p>\n<ul>\n",
+        finding.severity.name(),
+        escaped(&line(found)),
+        explained(&finding.explanation),
     ));
-    for fix in &finding.fixes {
+    for cell in &found.cells {
         page.push_str(&format!(
-            "<br>Fix: {}: <code>{}</code>\n",
-            escaped(&fix.station),
-            escaped(&fix.setting)
+            "<li>{}, {}: {}<br><small>{}</small></li>\n",
+            escaped(cell.variant),
+            escaped(&cell.condition.to_string()),
+            escaped(&cost(cell.found)),
+            escaped(&evidence(&cell.found.finding, &cell.found.folder)),
         ));
     }
-    page.push_str(&format!(
-        "<br><small>{}</small></li>\n",
-        escaped(&evidence(finding, &found.folder))
-    ));
+    page.push_str("</ul>\n</details>\n");
+}
+
+/// Title, severity, the highest cost, and where it is seen.
+fn line(found: &MergedFinding<'_>) -> String {
+    let finding = &found.worst.finding;
+    let on_hop = finding
+        .hop
+        .map_or_else(String::new, |hop| format!(", on hop {hop}"));
+    let up_to = if found.cells.len() > 1 { "up to " } else { "" };
+    format!(
+        "{}{on_hop}: {}, {up_to}{} {}; {}, under {}",
+        finding.title,
+        finding.severity.name(),
+        percent(finding.share.part),
+        finding.share.of.words(),
+        found.variants().join(", "),
+        figure::counted(found.conditions(), "condition", "conditions"),
+    )
+}
+
+/// What it costs in a cell, and in how many of its trials.
+fn cost(found: &RunFinding) -> String {
+    let share = found.finding.share;
+    format!(
+        "{} {}, in {} of {}",
+        percent(share.part),
+        share.of.words(),
+        figure::count(found.trials),
+        figure::counted(found.of, "trial", "trials"),
+    )
 }
 
 /// The numbers, and the requests of a trial to look at.
@@ -82,7 +122,7 @@ mod tests {
         let mut page = String::new();
         push(&mut page, &cells());
         assert!(
-            page.contains("<h3>h2c &lt;x1&gt;, delay 25ms, loss 3%</h3>"),
+            page.contains("<li>h2c &lt;x1&gt;, delay 25ms, loss 3%: 84 % of the response time, in 3 of 5 trials"),
             "{page}"
         );
         assert!(
@@ -97,6 +137,24 @@ mod tests {
             page.contains("One lost packet delays every request."),
             "{page}"
         );
+    }
+
+    #[test]
+    fn finding_of_several_cells_is_one_line_with_its_highest_cost() {
+        let mut cells = cells();
+        let mut other = cells[0].clone();
+        other.variant = "h2c x2".to_owned();
+        other.findings[0].finding.share.part = 0.912;
+        cells.push(other);
+        let mut page = String::new();
+        push(&mut page, &cells);
+        assert_eq!(page.matches("<details").count(), 1, "{page}");
+        assert!(
+            page.contains("TCP head-of-line blocking: grave, up to 91 % of the response time; h2c x2, h2c &lt;x1&gt;, under 1 condition"),
+            "{page}"
+        );
+        assert_eq!(page.matches("Fix: ").count(), 1, "{page}");
+        assert_eq!(page.matches("<li>").count(), 2, "{page}");
     }
 
     #[test]

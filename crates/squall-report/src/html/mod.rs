@@ -4,22 +4,33 @@
 //! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
 //! `textContent` in the scripts, never through markup.
 //!
-//! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes, `deliveries` its graphs of
-//! what the link delivered, `findings` what is wrong. Scripts and styles are in assets/.
+//! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
+//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
+//! `deliveries` (what the link delivered). `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in
+//! assets/.
 
+mod answer;
 mod causes;
+mod comparison;
 mod deliveries;
 mod findings;
-mod overview;
+mod grid;
+mod plot;
 mod section;
+mod shapes;
+mod table;
+mod terms;
 mod text;
+mod tried;
 
 use squall_analysis::findings::CellFindings;
 use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
 
 use crate::date;
+use crate::palette;
 use crate::payload;
 use crate::points::TrialPoints;
+use terms::explained;
 use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
@@ -27,13 +38,16 @@ const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife
 const STYLE: &str = include_str!("../../assets/style.css");
 
 /// The page's modules, each after the ones that it imports.
-const MODULES: [&str; 7] = [
+const MODULES: [&str; 10] = [
     include_str!("../../assets/data.js"),
     include_str!("../../assets/view.js"),
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
     include_str!("../../assets/scatter.js"),
+    include_str!("../../assets/state.js"),
+    include_str!("../../assets/export.js"),
+    include_str!("../../assets/switches.js"),
     include_str!("../../assets/page.js"),
 ];
 
@@ -61,26 +75,31 @@ pub fn html(
         escaped(&summary.recipe)
     ));
     page.push_str(&format!(
-        "<style>\n{UPLOT_CSS}\n{STYLE}</style>\n</head>\n<body>\n"
+        "<style>\n{UPLOT_CSS}\n{STYLE}{}</style>\n</head>\n<body>\n",
+        palette::stylesheet()
     ));
     push_header(&mut page, summary);
-    overview::push(&mut page, summary);
+    page.push_str("<main>\n");
+    page.push_str(plot::HATCHING);
+    answer::push(&mut page, summary);
     push_thresholds(&mut page, summary);
-    push_warnings(&mut page, summary);
+    comparison::push(&mut page, summary);
     findings::push(&mut page, cells);
+    tried::push(&mut page, summary);
     for (index, condition) in conditions_with_trials(summary) {
-        section::push(
-            &mut page,
-            index,
-            condition,
-            &summary.measures,
-            summary.causes.of_condition(index),
+        let parts = section::RunParts {
+            measures: &summary.measures,
+            causes: summary.causes.of_condition(index),
             delivered,
-        );
+            plots,
+        };
+        section::push(&mut page, index, condition, &parts);
     }
     page.push_str(
-        "<noscript><p class=\"note\">The plots need scripts; the tables do not.</p></noscript>\n",
+        "<noscript><p class=\"note\">The plots of single requests need scripts; everything else does not.</p></noscript>\n\
+         </main>\n",
     );
+    terms::push_explanations(&mut page);
     page.push_str(&payload::elements(summary, plots));
     page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
     page.push_str(&format!(
@@ -121,6 +140,13 @@ fn push_header(page: &mut String, summary: &RunSummary) {
         ("kernel", facts.kernels.join(", ")),
         ("congestion control", facts.congestion_controls.join(", ")),
         ("link seeds", seeds(&facts.seeds)),
+        (
+            "super-packets",
+            match facts.fast_trials {
+                0 => String::new(),
+                fast => format!("at the links' devices, in {fast} of {trials} trials"),
+            },
+        ),
         // The version that made this page, not the trials: a run can be reported again later.
         (
             "report by",
@@ -165,21 +191,8 @@ fn push_thresholds(page: &mut String, summary: &RunSummary) {
         };
         page.push_str(&format!(
             "<li{class}>{}</li>\n",
-            escaped(&threshold.sentence)
+            explained(&threshold.sentence)
         ));
-    }
-    page.push_str("</ul>\n</section>\n");
-}
-
-fn push_warnings(page: &mut String, summary: &RunSummary) {
-    if summary.warnings.is_empty() {
-        return;
-    }
-    page.push_str(
-        "<section class=\"warnings\" aria-label=\"What to doubt\">\n<h2>What to doubt</h2>\n<ul>\n",
-    );
-    for warning in &summary.warnings {
-        page.push_str(&format!("<li>{}</li>\n", escaped(&warning.to_string())));
     }
     page.push_str("</ul>\n</section>\n");
 }

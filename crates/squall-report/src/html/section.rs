@@ -1,14 +1,19 @@
-//! One condition on the page: its verdicts, its tables, its causes, its deliveries, and the place for its plots.
+//! One condition on the page: its verdicts, its tables, its causes, its drawings, its deliveries, and the place for its plots.
 //!
 //! It computes nothing. Each number is the median over the trials of each trial's value. Below it is the 95 % interval if
 //! there is one, otherwise the range of the trials. The plots are drawn by assets/page.js.
+
+use std::iter;
 
 use squall_analysis::causes::CellBandTimes;
 use squall_analysis::{CellSummary, ConditionSummary, Delivery, Quantile, Spread, Verdict, figure};
 use squall_base::plan::Measure;
 
-use super::text::{escaped, latency, swatch};
-use super::{causes, deliveries};
+use super::table::{self, push_cell, push_latency, push_number};
+use super::terms::explained;
+use super::text::{escaped, swatch};
+use super::{causes, deliveries, shapes};
+use crate::points::TrialPoints;
 use crate::shown::ShownCell;
 
 /// A column of latencies: its title, and its value for a cell.
@@ -46,36 +51,48 @@ const PAGE_COLUMNS: [&str; 8] = [
     "unfinished",
 ];
 
-/// Appends the section of the `index`-th condition. `delivered` is the whole run's.
+/// What the run has of a condition besides its summary.
+pub(super) struct RunParts<'a> {
+    /// The measures of the run.
+    pub(super) measures: &'a [Measure],
+    /// What the time of the condition's requests was spent on.
+    pub(super) causes: &'a [CellBandTimes],
+    /// What the links of the whole run delivered.
+    pub(super) delivered: &'a [Delivery],
+    /// The drawn trials of the whole run.
+    pub(super) plots: &'a [TrialPoints],
+}
+
+/// Appends the section of the `index`-th condition.
 pub(super) fn push(
     page: &mut String,
     index: usize,
     condition: &ConditionSummary,
-    measures: &[Measure],
-    causes: &[CellBandTimes],
-    delivered: &[Delivery],
+    run: &RunParts<'_>,
 ) {
+    let name = escaped(&condition.condition.to_string());
     page.push_str(&format!(
-        "<section class=\"condition\" id=\"condition-{index}\">\n<h2>{}</h2>\n",
-        escaped(&condition.condition.to_string()),
+        "<section class=\"condition\" id=\"condition-{index}\" tabindex=\"-1\" aria-label=\"{name}\">\n<h2>{name}</h2>\n"
     ));
     page.push_str(&verdicts(condition));
     let titles = LATENCIES.map(|(title, _)| title).into_iter().chain(COUNTS);
-    push_head(
+    table::begin(
         page,
+        &format!("response-times-{index}"),
         "Response time in ms: median over the trials of each trial’s own value; in brackets its 95 % interval (of six trials or more, or within a single one), else the range of the trials",
-        titles,
+        iter::once("variant").chain(titles),
     );
     let cells = ShownCell::all_of(condition);
     for (variant, cell) in cells.iter().enumerate() {
         push_row(page, variant, cell);
     }
-    page.push_str("</tbody></table></div>\n");
-    push_pages(page, &cells);
-    push_measured(page, &cells, measures);
+    table::end(page);
+    push_pages(page, index, &cells);
+    push_measured(page, index, &cells, run.measures);
     push_predictions(page, &cells);
-    causes::push(page, causes);
-    deliveries::push(page, &graphs(condition, delivered));
+    causes::push(page, index, run.causes);
+    shapes::push(page, condition, run.plots);
+    deliveries::push(page, &graphs(condition, run.delivered));
     page.push_str(&format!(
         "<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"
     ));
@@ -97,7 +114,7 @@ fn graphs<'a>(
 }
 
 /// The verdicts of a condition as a list.
-pub(super) fn verdicts(condition: &ConditionSummary) -> String {
+fn verdicts(condition: &ConditionSummary) -> String {
     let mut list = String::from("<ul class=\"verdicts\">\n");
     for verdict in condition.verdicts_of_pairs() {
         let class = match verdict {
@@ -106,7 +123,7 @@ pub(super) fn verdicts(condition: &ConditionSummary) -> String {
         };
         list.push_str(&format!(
             "<li{class}>{}</li>\n",
-            escaped(&verdict.to_string())
+            explained(&verdict.to_string())
         ));
     }
     if let Some(without) = condition.without_pairs() {
@@ -116,23 +133,16 @@ pub(super) fn verdicts(condition: &ConditionSummary) -> String {
     list
 }
 
-/// Begins a table of numbers, up to its first row.
-fn push_head<'a>(page: &mut String, caption: &str, titles: impl IntoIterator<Item = &'a str>) {
-    page.push_str(&format!(
-        "<div class=\"scroll\"><table class=\"numbers\">\n<caption>{caption}</caption>\n\
-         <thead><tr><th scope=\"col\">variant</th>"
-    ));
-    for title in titles {
-        page.push_str(&format!("<th scope=\"col\">{}</th>", escaped(title)));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
-}
-
-/// The attributes of an element with a cell's figures: it is greyed, and says why, if they are doubtful.
+/// The attributes of an element with a cell's figures: it is greyed, and says why, if they are doubtful or limits.
 fn doubtful(cell: &ShownCell<'_>) -> String {
+    let what = if cell.is_limit {
+        "Limits, because the link itself was the bottleneck: times are at most this long, rates at least this high"
+    } else {
+        "All trials are invalid, and no comparison uses them"
+    };
     let said = |doubt| {
         format!(
-            " class=\"doubtful\" title=\"All trials are invalid, and no comparison uses them; the first: {}\"",
+            " class=\"doubtful\" title=\"{what}; the first: {}\"",
             escaped(doubt)
         )
     };
@@ -151,20 +161,20 @@ fn row_head(variant: usize, cell: &ShownCell<'_>) -> String {
 fn push_row(page: &mut String, variant: usize, shown: &ShownCell<'_>) {
     page.push_str(&row_head(variant, shown));
     let cell: &CellSummary = &shown.figures;
-    for (_, spread) in LATENCIES {
-        push_latency(page, spread(cell));
+    for (title, spread) in LATENCIES {
+        push_latency(page, title, spread(cell));
     }
+    let [failed, unfinished, connections, rate, trials_title] = COUNTS;
     let counted = cell.valid_trials().count();
-    for count in [cell.failed, cell.censored] {
+    for (title, count) in [(failed, cell.failed), (unfinished, cell.censored)] {
         match (counted, count) {
-            (0, _) => page.push_str("<td>n/a</td>"),
-            (_, 0) => page.push_str("<td class=\"none\">0</td>"),
-            _ => page.push_str(&format!("<td class=\"some\">{}</td>", figure::count(count))),
+            (0, _) => push_cell(page, title, "", "n/a"),
+            (_, 0) => push_cell(page, title, "none", "0"),
+            _ => push_cell(page, title, "some", &figure::count(count)),
         }
     }
-    for spread in [cell.connections_opened, cell.rate_achieved_per_s] {
-        push_number(page, spread);
-    }
+    push_number(page, connections, cell.connections_opened);
+    push_number(page, rate, cell.rate_achieved_per_s);
     let trials = cell.trials.len();
     let valid = shown.doubt.map_or(counted, |_| 0);
     let text = if valid == trials {
@@ -172,11 +182,12 @@ fn push_row(page: &mut String, variant: usize, shown: &ShownCell<'_>) {
     } else {
         format!("{valid} of {trials}")
     };
-    page.push_str(&format!("<td>{text}</td></tr>\n"));
+    push_cell(page, trials_title, "", &text);
+    page.push_str("</tr>\n");
 }
 
 /// The table of page times, for loads of pages.
-fn push_pages(page: &mut String, cells: &[ShownCell<'_>]) {
+fn push_pages(page: &mut String, index: usize, cells: &[ShownCell<'_>]) {
     let cells = (0..).zip(cells);
     let with_pages: Vec<_> = cells
         .filter_map(|(variant, cell)| Some((variant, cell, cell.figures.pages?)))
@@ -184,22 +195,26 @@ fn push_pages(page: &mut String, cells: &[ShownCell<'_>]) {
     if with_pages.is_empty() {
         return;
     }
-    push_head(
+    table::begin(
         page,
+        &format!("page-times-{index}"),
         "Page time in ms, from when a page was meant to begin to its last answer: median over the trials of each trial’s own value, and below it the range of the trials",
-        PAGE_COLUMNS,
+        iter::once("variant").chain(PAGE_COLUMNS),
     );
     for (variant, cell, pages) in with_pages {
         page.push_str(&row_head(variant, cell));
-        for spread in [pages.mean, pages.median, pages.p90, pages.p99, pages.max] {
-            push_latency(page, spread);
+        let (times, counts) = PAGE_COLUMNS.split_at(5);
+        let spreads = [pages.mean, pages.median, pages.p90, pages.p99, pages.max];
+        for (title, spread) in times.iter().zip(spreads) {
+            push_latency(page, title, spread);
         }
-        for count in [pages.loaded, pages.failed, pages.unfinished] {
-            page.push_str(&format!("<td>{}</td>", figure::count(count)));
+        let counted = [pages.loaded, pages.failed, pages.unfinished];
+        for (title, count) in counts.iter().zip(counted) {
+            push_cell(page, title, "", &figure::count(count));
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</tbody></table></div>\n");
+    table::end(page);
 }
 
 /// The throughput, and what flow control allows, if windows can stop a transfer.
@@ -224,7 +239,7 @@ fn push_predictions(page: &mut String, cells: &[ShownCell<'_>]) {
 }
 
 /// The table of the measures that have no column in the other tables.
-fn push_measured(page: &mut String, cells: &[ShownCell<'_>], measures: &[Measure]) {
+fn push_measured(page: &mut String, index: usize, cells: &[ShownCell<'_>], measures: &[Measure]) {
     let rows: Vec<(&ShownCell<'_>, Vec<(String, String)>)> = (cells.iter())
         .map(|cell| (cell, cell.figures.measured(measures)))
         .collect();
@@ -232,56 +247,18 @@ fn push_measured(page: &mut String, cells: &[ShownCell<'_>], measures: &[Measure
         return;
     };
     let titles = first.iter().map(|(title, _)| title.as_str());
-    push_head(page, "Other measures: median over the valid trials", titles);
+    table::begin(
+        page,
+        &format!("other-measures-{index}"),
+        "Other measures: median over the valid trials",
+        iter::once("variant").chain(titles),
+    );
     for (variant, (cell, measured)) in rows.iter().enumerate() {
         page.push_str(&row_head(variant, cell));
-        for (_, value) in measured {
-            page.push_str(&format!("<td>{}</td>", escaped(value)));
+        for (title, value) in measured {
+            push_cell(page, title, "", &escaped(value));
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</tbody></table></div>\n");
-}
-
-fn push_latency(page: &mut String, spread: Option<Spread<Quantile>>) {
-    let Some(spread) = spread else {
-        page.push_str("<td class=\"none\">n/a</td>");
-        return;
-    };
-    page.push_str(&format!("<td>{}", latency(spread.median)));
-    match spread.interval {
-        Some(interval) => push_interval(page, &latency(interval.low), &latency(interval.high)),
-        None => push_range(page, &latency(spread.low), &latency(spread.high)),
-    }
-}
-
-fn push_number(page: &mut String, spread: Option<Spread<f64>>) {
-    let Some(spread) = spread else {
-        page.push_str("<td class=\"none\">n/a</td>");
-        return;
-    };
-    page.push_str(&format!("<td>{}", figure::rate(spread.median)));
-    match spread.interval {
-        Some(interval) if interval.low != interval.high => push_interval(
-            page,
-            &figure::rate(interval.low),
-            &figure::rate(interval.high),
-        ),
-        _ => push_range(page, &figure::rate(spread.low), &figure::rate(spread.high)),
-    }
-}
-
-/// Ends a cell with its 95 % interval.
-fn push_interval(page: &mut String, low: &str, high: &str) {
-    page.push_str(&format!(
-        "<small>[{low}\u{2009}–\u{2009}{high}]</small></td>"
-    ));
-}
-
-/// Ends a cell with the range of its trials, if they differ.
-fn push_range(page: &mut String, low: &str, high: &str) {
-    if low != high {
-        page.push_str(&format!("<small>{low}\u{2009}–\u{2009}{high}</small>"));
-    }
-    page.push_str("</td>");
+    table::end(page);
 }

@@ -74,8 +74,10 @@ pub struct RequestsJson {
     pub failed: u64,
     /// Given up at the end of the load.
     pub unfinished: u64,
-    /// Requests of the warm-up, which no other number includes.
+    /// Requests of the warm-up, which no other number but `retried` includes.
     pub warmup: u64,
+    /// How often a request was sent again that the server had not processed.
+    pub retried: u64,
 }
 
 /// Rates, and the totals of body bytes.
@@ -289,6 +291,7 @@ impl LoadJson {
                 failed: totals.failed(),
                 unfinished: totals.censored(),
                 warmup: totals.warmup(),
+                retried: load.counts.retried,
             },
             rates: RatesJson::of(load),
             outcomes: Outcome::ALL
@@ -528,6 +531,17 @@ mod tests {
         assert_eq!(json["gap_ns"]["count"], 40);
         assert_eq!(json["longest_gap_ns"]["max"], 90_000_000);
         assert_eq!(json["longest_gap_ns"]["min"], 20_000_000);
+    }
+
+    #[test]
+    fn requests_that_were_sent_again_are_counted() {
+        let mut sample = samples::one();
+        sample.counts.retried = 7;
+        let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
+        assert_eq!(json["requests"]["retried"], 7);
+        let lines = crate::load::counts(&sample.counts);
+        let line = "retried 7 requests, which the server had not processed";
+        assert!(lines.iter().any(|found| found == line), "{lines:?}");
     }
 
     #[test]

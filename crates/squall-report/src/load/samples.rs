@@ -25,7 +25,7 @@ pub(super) const FORMAT: TextFormat = TextFormat {
 pub(super) struct Sample {
     pub(super) totals: LoadTotals,
     end: Time,
-    counts: SideCounts,
+    pub(super) counts: SideCounts,
     machine_errors: BTreeMap<String, u64>,
     causes: SendLimits,
     pages: Option<PageTotals>,

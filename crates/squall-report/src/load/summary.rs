@@ -446,6 +446,12 @@ pub fn counts(counts: &SideCounts) -> Vec<String> {
             lines.push(format!("{what} {words}"));
         }
     }
+    if counts.retried > 0 {
+        let requests = figure::counted(counts.retried, "request", "requests");
+        lines.push(format!(
+            "retried {requests}, which the server had not processed"
+        ));
+    }
     lines
 }
 

@@ -123,7 +123,7 @@ fn page_has_a_stack_for_each_band() {
     let run = run(&["h1", "<b>h2c"], Size::SMALL);
     let page = html(&summary(&run, &["<b>h2c"]), &run.plots(), &[], &[]);
     assert!(!page.contains("<b>h2c"), "names are text");
-    assert_eq!(page.matches("<table class=\"causes\">").count(), 3);
+    assert_eq!(page.matches("<table class=\"causes\" ").count(), 3);
     // One variant, five bands, three conditions.
     assert_eq!(page.matches("<div class=\"bar\">").count(), 15);
     let mut widths = 0.0;
@@ -138,8 +138,26 @@ fn page_has_a_stack_for_each_band() {
         widths += piece.split('%').next().unwrap().parse::<f64>().unwrap();
     }
     assert!((widths - 100.0).abs() < 0.01, "{stack}");
+    // A letter for each cause, beside its name and in the pieces that have room for it.
+    assert!(page.contains("<span class=\"swatch cause-hol\"></span>H <button"));
+    assert!(stack.contains(">D 9"), "{stack}");
     let without = html(&run.summary(), &run.plots(), &[], &[]);
     assert!(!without.contains("class=\"causes\""));
+}
+
+#[test]
+fn terminal_shows_causes_in_the_colours_of_the_page_only_if_asked_for() {
+    let run = run(&["h1", "h2c x1"], Size::SMALL);
+    let summary = summary(&run, &["h1", "h2c x1"]);
+    let plain = terminal(&summary, 100, Colour::Plain, Detail::Usual);
+    let coloured = terminal(&summary, 100, Colour::Ansi, Detail::Usual);
+    assert!(!plain.contains('\u{1b}'));
+    // Distance is #5b7a94: levels 2, 2 and 3 of 0 to 5.
+    let distance = format!(
+        "\u{1b}[38;5;{}mdistance\u{1b}[0m 9",
+        16 + 36 * 2 + 6 * 2 + 3
+    );
+    assert!(coloured.contains(&distance), "{coloured}");
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn only_conditions_with_deliveries_have_their_graphs() {
         1
     );
     let (_, section) = page.split_once("id=\"condition-2\"").unwrap();
-    assert_eq!(section.matches("<svg viewBox").count(), 4);
+    let (_, graphs) = section
+        .split_once("<div class=\"multiples deliveries\">")
+        .unwrap();
+    assert_eq!(graphs.matches("<svg viewBox").count(), 4);
     assert!(!page.contains("<b>h2c"), "names are text");
     assert!(section.contains("nothing in 75 of 150 intervals"));
     let without = html(&run.summary(), &run.plots(), &[], &[]);

@@ -165,7 +165,31 @@ fn figures_of_a_cell_without_valid_trials_are_shown_as_doubtful() {
     let row = "<tr class=\"doubtful\" title=\"All trials are invalid, and no comparison uses them; the first: the link was up to 1 ms late\">";
     // The tables of response times and of other measures.
     assert_eq!(page.matches(row).count(), 2);
-    assert!(page.contains("<td>0 of 2</td>"));
+    assert!(page.contains("<td data-label=\"trials\">0 of 2</td>"));
+}
+
+#[test]
+fn figures_of_a_link_that_was_the_bottleneck_are_shown_as_limits() {
+    let mut run = disturbed();
+    for place in [1, 7] {
+        run.records[place].0.health.validity = Validity::Limited {
+            reasons: vec!["the emulated path carries 2.00 Gbit/s here: give `rate`".to_owned()],
+        };
+    }
+    let summary = run.summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let mut rows = text.lines().filter(|line| line.starts_with("  h2c x1 "));
+    let fields: Vec<&str> = rows.next().unwrap().split_whitespace().skip(2).collect();
+    assert!(fields.contains(&"\u{2264}50.7"), "{text}");
+    let rate = fields.last().unwrap();
+    assert!(rate.starts_with('\u{2265}'), "{text}");
+    let said = "limits, because the link itself was the bottleneck of the cell; the first: the emulated path carries 2.00 Gbit/s";
+    assert!(
+        text.contains(said) && !text.contains("are invalid"),
+        "{text}"
+    );
+    let page = squall_report::html(&summary, &[], &[], &[]);
+    assert!(page.contains("<tr class=\"doubtful\" title=\"Limits, because"));
 }
 
 #[test]
@@ -176,8 +200,8 @@ fn comparison_without_a_pair_is_named_once_for_all_measures() {
     assert_eq!(text.matches(said).count(), 1, "{text}");
     assert!(!text.contains("there is no pair"), "{text}");
     let page = squall_report::html(&summary, &[], &[], &[]);
-    // In the overview and in the condition's section.
-    assert_eq!(page.matches(said).count(), 2);
+    // In the condition's section.
+    assert_eq!(page.matches(said).count(), 1);
     assert!(!page.contains("there is no pair"));
 }
 

@@ -154,7 +154,8 @@ impl Connection {
         if let Some(watch) = &mut self.watch {
             watch.begin(stream.0, request.request_body_bytes, now);
         }
-        self.in_flight_requests.insert(stream, request);
+        let is_call = template.is_grpc();
+        self.in_flight_requests.insert(stream, request, is_call);
         Ok(())
     }
 
@@ -515,12 +516,19 @@ impl Connection {
         unfinished
     }
 
-    /// Ends the connection and fails every request on it.
+    /// Ends the connection and fails every request on it. One that was never sent may be sent again.
     pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared) {
         self.sample(true, &mut shared.log);
         self.add_causes(shared);
         self.dialed.transport.count_settings(&mut shared.log.counts);
         let now = squall_linux::clock::now();
+        // The request that it was opened for was never sent.
+        if failure.outcome == Outcome::ConnectionClosed
+            && let Some(protocol) = self.dialed.protocol
+            && let Some(first) = self.dialed.first.take()
+        {
+            (shared.recorder).fail_unprocessed(first, protocol.version(), failure, now);
+        }
         for request in self.take_unfinished() {
             shared.recorder.fail(request, failure, now);
         }

@@ -297,7 +297,6 @@ impl Traffic {
             return Ok(());
         };
         let failure = self.request_timeout.failure();
-        let mut waiting_since: Option<Time> = None;
         for pool in self.pools.iter_mut() {
             // They wait in the order in which they became due, so the rest of a long queue need not be looked at.
             while let Some(request) = pool.waiting.pop_front() {
@@ -307,8 +306,6 @@ impl Traffic {
                 }
                 self.shared.recorder.fail(request, &failure, now);
             }
-            let oldest = pool.waiting.front().map(|request| request.intended);
-            waiting_since = waiting_since.into_iter().chain(oldest).min();
         }
         let overdue: Vec<ConnectionKey> = (self.pools.connections())
             .filter(|(_, connection)| connection.oldest_due().is_some_and(|due| due <= deadline))
@@ -320,6 +317,11 @@ impl Traffic {
             })?;
             self.gather(at);
         }
+        // Some may wait again.
+        let due_first = |request: &RequestRecord| request.intended;
+        let pools = self.pools.iter_mut();
+        let waiting = pools.filter_map(|pool| pool.waiting.front().map(due_first));
+        let waiting_since = waiting.min();
         let sent_since = self.pools.connections();
         let sent_since = sent_since.filter_map(|(_, connection)| connection.oldest_due());
         let oldest = sent_since.chain(waiting_since).min();
@@ -376,8 +378,25 @@ impl Traffic {
                 }
             }
         }
+        self.queue_again(at.pool);
         self.pools.mark_changed(at.pool);
         Ok(())
+    }
+
+    /// Puts the requests of this pool that were not processed back among those that wait, which are in the order in
+    /// which they became due.
+    fn queue_again(&mut self, pool: u32) {
+        let again = self.shared.recorder.take_retries();
+        if again.is_empty() {
+            return;
+        }
+        self.shared.log.counts.retried += again.len() as u64;
+        let waiting = &mut self.pools.get_mut(pool).waiting;
+        for request in again {
+            let due = (request.intended, request.request);
+            let place = waiting.partition_point(|other| (other.intended, other.request) < due);
+            waiting.insert(place, request);
+        }
     }
 
     /// Ends the load: records unfinished requests as censored, closes connections, and sends what is left.

@@ -1,10 +1,10 @@
 //! The requests in flight on one connection, and how its events change them.
 //!
 //! All events of one read or write get the time at which that call returned. A gRPC call has failed if its response says
-//! so in a field; the response is complete nevertheless.
+//! so in a field, or if it is not gRPC at all; the response is complete nevertheless.
 
 use squall_base::Time;
-use squall_base::plan::Protocol;
+use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Side, Way};
 use squall_http::values::grpc::GrpcStatus;
 use squall_http::{ClientEvent, Field, Inbox, StreamId, Streams, WireExtent, h3};
@@ -13,9 +13,14 @@ use super::requests::{Failure, Recorder};
 use crate::exchange::MessageMarks;
 use crate::log::StationLog;
 
+/// REFUSED_STREAM (RFC 9113, section 7).
+const HTTP2_REFUSED_STREAM: u64 = 0x7;
+
 /// One request on its stream.
 pub(crate) struct ClientExchange {
     request: RequestRecord,
+    /// Whether it is a gRPC call.
+    is_call: bool,
     sent: MessageMarks,
     received: MessageMarks,
     /// The wake-up in which bytes of the body were last read.
@@ -23,6 +28,9 @@ pub(crate) struct ClientExchange {
     /// The status in the head of the response, if that is gRPC's and fields are wanted.
     call: Option<GrpcStatus>,
 }
+
+/// Why a gRPC call failed that something else than a gRPC server has answered.
+const NOT_GRPC: &str = "the response's content-type is not application/grpc";
 
 /// The trailers of messages that end in an inbox.
 type TrailersOfStreams = [(StreamId, Vec<Field>)];
@@ -44,9 +52,11 @@ pub(crate) struct EventContext<'a> {
 }
 
 impl InFlightRequests {
-    pub(crate) fn insert(&mut self, stream: StreamId, request: RequestRecord) {
+    /// Adds a request that was submitted; `is_call` says whether it is a gRPC call.
+    pub(crate) fn insert(&mut self, stream: StreamId, request: RequestRecord, is_call: bool) {
         let exchange = ClientExchange {
             request,
+            is_call,
             sent: MessageMarks::default(),
             received: MessageMarks::default(),
             last_woken: None,
@@ -164,11 +174,7 @@ impl InFlightRequests {
                     exchange.finish(*stream, trailers, context);
                 }
             }
-            ClientEvent::StreamReset { stream, code } => {
-                let message = format!("the server reset the stream with error code {code}");
-                let failure = Failure::new(Outcome::StreamReset, message);
-                self.fail(*stream, Some(*code), &failure, context);
-            }
+            ClientEvent::StreamReset { stream, code } => self.on_reset(*stream, *code, context),
             ClientEvent::ResponseRefused { stream, code } => {
                 let words = h3::application_words(*code);
                 let message = format!("the response was refused: {words} (HTTP/3 error {code:#x})");
@@ -178,7 +184,7 @@ impl InFlightRequests {
             ClientEvent::RequestRefused { stream } => {
                 let message = "the server's GOAWAY refused the request, unprocessed".to_owned();
                 let failure = Failure::new(Outcome::StreamReset, message);
-                self.fail(*stream, None, &failure, context);
+                self.fail_unprocessed(*stream, None, &failure, context);
             }
             ClientEvent::Switched { from, to } => {
                 if let Some(exchange) = self.open.remove(*from) {
@@ -186,6 +192,17 @@ impl InFlightRequests {
                 }
             }
             ClientEvent::GoAway { .. } | ClientEvent::Interim { .. } => {}
+        }
+    }
+
+    /// Ends the request of a stream that the server reset.
+    fn on_reset(&mut self, stream: StreamId, code: u64, context: &mut EventContext<'_>) {
+        let message = format!("the server reset the stream with error code {code}");
+        let failure = Failure::new(Outcome::StreamReset, message);
+        if is_unprocessed(code, context.protocol) {
+            self.fail_unprocessed(stream, Some(code), &failure, context);
+        } else {
+            self.fail(stream, Some(code), &failure, context);
         }
     }
 
@@ -201,6 +218,38 @@ impl InFlightRequests {
             exchange.log(stream, reset, context);
             (context.recorder).fail(exchange.request, failure, context.now);
         }
+    }
+
+    /// As [`InFlightRequests::fail`], for a request that the server has not processed: it may be sent again, unless a
+    /// response has begun all the same.
+    fn fail_unprocessed(
+        &mut self,
+        stream: StreamId,
+        reset: Option<u64>,
+        failure: &Failure,
+        context: &mut EventContext<'_>,
+    ) {
+        let Some(exchange) = self.open.remove(stream) else {
+            return;
+        };
+        exchange.log(stream, reset, context);
+        let (version, now) = (context.protocol.version(), context.now);
+        let has_begun = exchange.request.answered_first.is_some();
+        if has_begun {
+            context.recorder.fail(exchange.request, failure, now);
+        } else {
+            (context.recorder).fail_unprocessed(exchange.request, version, failure, now);
+        }
+    }
+}
+
+/// Whether the server states by this code of a reset that it has not processed the request (RFC 9113, section 8.7; RFC
+/// 9114, section 4.1.1).
+fn is_unprocessed(code: u64, protocol: Protocol) -> bool {
+    match protocol.version() {
+        Version::Http1 => false,
+        Version::Http2 => code == HTTP2_REFUSED_STREAM,
+        Version::Http3 => code == h3::code::REQUEST_REJECTED,
     }
 }
 
@@ -220,7 +269,7 @@ impl ClientExchange {
     }
 
     /// Ends it with its whole response, to which these trailers belong if they are of its stream. A gRPC call may have
-    /// failed nevertheless.
+    /// failed nevertheless: by its status, or because the response comes from something else than gRPC.
     fn finish(
         mut self: Box<Self>,
         stream: StreamId,
@@ -232,6 +281,9 @@ impl ClientExchange {
             let trailers = trailers.iter().find(|(of, _)| *of == stream);
             let fields = trailers.map(|(_, fields)| fields.as_slice());
             self.request.error = status.with_trailers(fields.unwrap_or_default()).failure();
+        } else if self.is_call && self.request.status.is_some_and(|status| status < 400) {
+            // An error status is a reason by itself.
+            self.request.error = Some(NOT_GRPC.to_owned());
         }
         context.recorder.finish(self.request, context.now);
     }
@@ -280,7 +332,8 @@ mod tests {
     }
 
     /// The records of requests on streams 1, 3, ... that end in one inbox. Each has its response's head and trailers.
-    fn records(responses: &[(Vec<Field>, Vec<Field>)]) -> Vec<RequestRecord> {
+    /// `are_calls`: whether the requests are gRPC calls.
+    fn records(responses: &[(Vec<Field>, Vec<Field>)], are_calls: bool) -> Vec<RequestRecord> {
         let (sender, rows) = rows::queue(Capacity::Unbounded);
         let mut recorder = Recorder::new(sender, None);
         let mut log = StationLog::new(Side::Client, LogSinks::default());
@@ -296,7 +349,8 @@ mod tests {
                 what: 0,
                 urgency: Urgency::default(),
             };
-            requests.insert(stream, recorder.begin_record(arrival, Time::ZERO, 0));
+            let request = recorder.begin_record(arrival, Time::ZERO, 0);
+            requests.insert(stream, request, are_calls);
             inbox.events.extend([
                 ClientEvent::ResponseHeaders {
                     stream,
@@ -327,14 +381,15 @@ mod tests {
     #[test]
     fn grpc_calls_fail_by_their_status_and_other_requests_do_not() {
         let grpc = ("content-type", "application/grpc");
-        let rows = records(&[
+        let responses = [
             (fields(&[grpc]), fields(&[("grpc-status", "0")])),
             (fields(&[grpc]), fields(&[("grpc-status", "13")])),
             (fields(&[grpc, ("grpc-status", "5")]), fields(&[])),
             (fields(&[grpc]), fields(&[])),
             (fields(&[("content-type", "text/html")]), fields(&[])),
             (fields(&[]), fields(&[("grpc-status", "13")])),
-        ]);
+        ];
+        let rows = records(&responses, false);
         let became: Vec<_> = (rows.iter())
             .map(|row| (row.succeeded(), row.error.as_deref()))
             .collect();
@@ -348,6 +403,18 @@ mod tests {
         ];
         assert_eq!(became, expected);
         assert!(rows.iter().all(|row| row.outcome == Outcome::Answered));
+        // As responses to gRPC calls, the last two are failures, too.
+        let rows = records(&responses, true);
+        for (row, (succeeded, error)) in rows.iter().zip(&expected[..4]) {
+            assert_eq!(
+                (row.succeeded(), row.error.as_deref()),
+                (*succeeded, *error)
+            );
+        }
+        for row in &rows[4..] {
+            let became = (row.outcome, row.is_failed_call(), row.error.as_deref());
+            assert_eq!(became, (Outcome::Answered, true, Some(NOT_GRPC)));
+        }
     }
 
     /// The record of one request whose response's body arrives at these times, each in the wake-up that began at the other
@@ -368,7 +435,8 @@ mod tests {
             what: 0,
             urgency: Urgency::default(),
         };
-        requests.insert(stream, recorder.begin_record(arrival, Time::ZERO, 0));
+        let request = recorder.begin_record(arrival, Time::ZERO, 0);
+        requests.insert(stream, request, false);
         for &(now, woken) in at {
             let mut context = EventContext {
                 connection: 0,

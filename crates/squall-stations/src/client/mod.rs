@@ -6,8 +6,8 @@
 //! connections, `lane` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
 //! `in_flight` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
 //! `spare_time` what else to do in that time, `stall` when to give a load up, `timeout` when to look for overdue
-//! requests, and `punctuality` measures how the machine kept to the schedule. `dial` opens the connections and carries
-//! their bytes.
+//! requests, `retry` which requests are sent again, and `punctuality` measures how the machine kept to the schedule.
+//! `dial` opens the connections and carries their bytes.
 
 mod causes;
 mod connection;
@@ -17,6 +17,7 @@ mod in_flight;
 mod lane;
 mod punctuality;
 mod requests;
+mod retry;
 mod settings;
 mod spare_time;
 mod stall;
@@ -40,7 +41,7 @@ use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 use squall_load::{Arrivals, PageEnd};
 
-pub use crate::dial::{Route, Target};
+pub use crate::dial::{Route, SocksDestination, SocksLogin, SocksRoute, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
@@ -132,13 +133,14 @@ impl Client {
         reactor.add(&failed, FAILED)?;
         reactor.add(&stop, STOP)?;
         let log = StationLog::new(Side::Client, sinks.log);
+        let recorder = Recorder::new(sinks.requests, sinks.observer).retrying(&settings.side);
         Ok(Client {
             pace: Pace::new(settings.spin, sinks.spare_time),
             sampling: Sampling::new(settings.sample_every, log.wants_sockets()),
             traffic: Traffic::new(Shared {
                 settings,
                 uploads: Uploads::new(),
-                recorder: Recorder::new(sinks.requests, sinks.observer),
+                recorder,
                 log,
                 buffers: Buffers::new(),
                 causes: None,

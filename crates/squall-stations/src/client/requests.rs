@@ -1,11 +1,13 @@
 //! Records of requests, from being taken up to being handed on.
 
+use squall_base::plan::{SideSettings, Version};
 use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Http2Announcements, Inbox, Request, StreamId, h3};
 use squall_linux::spans::DurationHistogram;
 use squall_load::{Arrival, RequestEnd};
 
+use super::retry::Retries;
 use crate::rows::{ROWS_A_CHUNK, RowSender};
 
 /// Records are handed on at least this often while there are any.
@@ -66,6 +68,7 @@ pub(crate) struct Recorder {
     chunk: Vec<RequestRecord>,
     records: RowSender<RequestRecord>,
     observer: Option<Box<dyn Observer>>,
+    retries: Retries,
 }
 
 impl Recorder {
@@ -80,6 +83,16 @@ impl Recorder {
             chunk: Vec::with_capacity(ROWS_A_CHUNK),
             records,
             observer,
+            retries: Retries::default(),
+        }
+    }
+
+    /// Keeps requests that were not processed, to be sent again, as the settings say.
+    #[must_use]
+    pub(crate) fn retrying(self, side: &SideSettings) -> Recorder {
+        Recorder {
+            retries: Retries::of(side),
+            ..self
         }
     }
 
@@ -156,6 +169,24 @@ impl Recorder {
         self.end(request, end);
     }
 
+    /// Ends a request that the server has not processed over this version, unless it is sent again.
+    pub(crate) fn fail_unprocessed(
+        &mut self,
+        request: RequestRecord,
+        version: Version,
+        failure: &Failure,
+        end: Time,
+    ) {
+        if let Some(request) = self.retries.keep(request, version) {
+            self.fail(request, failure, end);
+        }
+    }
+
+    /// Takes the requests that are to be sent again.
+    pub(crate) fn take_retries(&mut self) -> Vec<RequestRecord> {
+        self.retries.take()
+    }
+
     /// Hands on records after a while, so that a live display need not wait for a full chunk.
     pub(crate) fn flush_if_due(&mut self, now: Time) {
         if !self.chunk.is_empty() && now.since(self.last_flush) >= FLUSH_EVERY {
@@ -188,6 +219,7 @@ impl Recorder {
             let gap = request.arrivals.note_cut_off(end);
             self.add_gap(request.phase, gap);
         }
+        self.retries.ended(request.request);
         let ended = RequestEnd {
             request: request.request,
             user: request.user,

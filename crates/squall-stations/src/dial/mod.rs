@@ -1,12 +1,14 @@
 //! Opening connections, for the embedded client and the proxy alike: where to, how, and where they are kept.
 //!
 //! `connection` is one connection with its handshakes; `transport` carries its bytes, over `tcp` or `quic`;
-//! `tunnel` leads through an HTTP proxy; `pools` holds connections and what waits for them. Their owner decides when to
-//! open, what to send and what events mean. `accept` is the opposite: it accepts connections.
+//! `tunnel` leads through an HTTP proxy, with `socks` through one of SOCKS5; `pools` holds connections and what waits
+//! for them. Their owner decides when to open, what to send and what events mean. `accept` is the opposite: it accepts
+//! connections.
 
 mod connection;
 mod pools;
 mod quic;
+mod socks;
 mod tcp;
 mod transport;
 mod tunnel;
@@ -21,6 +23,7 @@ use squall_linux::socket::SocketError;
 
 pub(crate) use connection::{Availability, DialedConnection};
 pub(crate) use pools::{ConnectionKey, ConnectionPools};
+pub use socks::{SocksDestination, SocksLogin, SocksRoute};
 pub(crate) use transport::Transport;
 
 /// A server that a station opens connections to.
@@ -46,6 +49,8 @@ pub enum Route {
     Direct,
     /// Over TCP, to the HTTP proxy at its address, which opens a tunnel to this host and port (CONNECT).
     Tunnel(String),
+    /// Over TCP, to the SOCKS5 proxy at its address, which connects to the destination.
+    Socks(SocksRoute),
     /// To this UNIX socket instead of its address, in place of TCP.
     UnixSocket(PathBuf),
 }
@@ -54,7 +59,7 @@ impl Target {
     /// The address to which packets are sent; `None` for a UNIX socket.
     pub fn packets_to(&self) -> Option<SocketAddr> {
         match self.route {
-            Route::Direct | Route::Tunnel(_) => Some(self.address),
+            Route::Direct | Route::Tunnel(_) | Route::Socks(_) => Some(self.address),
             Route::UnixSocket(_) => None,
         }
     }

@@ -46,15 +46,11 @@ impl Tcp {
         let engine = engine.map_err(OpenError::Engine)?;
         let stream = match &target.route {
             Route::UnixSocket(path) => socket::connect_unix(path),
-            Route::Direct | Route::Tunnel(_) => {
+            Route::Direct | Route::Tunnel(_) | Route::Socks(_) => {
                 socket::start_connect(target.address, &dial.side.tcp)
             }
         };
         let stream = stream.map_err(OpenError::Socket)?;
-        let tunnel = match &target.route {
-            Route::Tunnel(authority) => Some(Tunnel::to(authority)),
-            Route::Direct | Route::UnixSocket(_) => None,
-        };
         Ok(Tcp {
             stream,
             engine,
@@ -62,7 +58,7 @@ impl Tcp {
             write_at_most: dial.side.tcp.write_at_most(),
             expects_end: false,
             is_unix: matches!(target.route, Route::UnixSocket(_)),
-            tunnel,
+            tunnel: Tunnel::of(&target.route),
         })
     }
 
@@ -112,11 +108,10 @@ impl Tcp {
         let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
         let moved = match read {
-            Ok(0) if self.is_tunnelling() => {
-                let message = "the proxy closed the connection instead of answering CONNECT";
-                IoOutcome::End(Ok(message.to_owned()))
-            }
-            Ok(0) => closed(self.engine.receive_end(inbox)),
+            Ok(0) => match &self.tunnel {
+                Some(tunnel) => IoOutcome::End(Ok(tunnel.closed().to_owned())),
+                None => closed(self.engine.receive_end(inbox)),
+            },
             Ok(count) => {
                 let received = match tunnel::pass(&mut self.tunnel, &buffer[..count]) {
                     Ok(bytes) if bytes.is_empty() => Ok(()),

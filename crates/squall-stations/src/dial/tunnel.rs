@@ -1,9 +1,13 @@
-//! A tunnel through an HTTP proxy, while it is being opened (CONNECT; RFC 9110, section 9.3.6).
+//! A tunnel through a proxy, while it is being opened: an HTTP proxy (CONNECT; RFC 9110, section 9.3.6), or one of SOCKS5
+//! (`socks`).
 //!
-//! It knows only the request and the head of the response; `tcp` moves their bytes. Once the tunnel is open, the
-//! connection's bytes pass as if there were no proxy.
+//! It knows only the messages; `tcp` moves their bytes. Once the tunnel is open, the connection's bytes pass as if there
+//! were no proxy.
 
 use std::borrow::Cow;
+
+use super::Route;
+use super::socks::SocksTunnel;
 
 /// The longest head of a proxy's response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -11,7 +15,13 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// The most characters of a refusal that are repeated.
 const SHOWN_CHARACTERS: usize = 100;
 
-pub(crate) struct Tunnel {
+/// A tunnel that is not open yet.
+pub(crate) enum Tunnel {
+    Http(HttpTunnel),
+    Socks(SocksTunnel),
+}
+
+pub(crate) struct HttpTunnel {
     /// What has not been sent of the request.
     unsent: Vec<u8>,
     /// What has arrived of the response.
@@ -19,22 +29,68 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
+    /// The tunnel that connections on this route begin with.
+    pub(crate) fn of(route: &Route) -> Option<Tunnel> {
+        match route {
+            Route::Direct | Route::UnixSocket(_) => None,
+            Route::Tunnel(authority) => Some(Tunnel::Http(HttpTunnel::to(authority))),
+            Route::Socks(route) => Some(Tunnel::Socks(SocksTunnel::new(route))),
+        }
+    }
+
+    /// Bytes for the proxy; empty if there are none.
+    pub(crate) fn output(&self) -> &[u8] {
+        match self {
+            Tunnel::Http(tunnel) => tunnel.output(),
+            Tunnel::Socks(tunnel) => tunnel.output(),
+        }
+    }
+
+    /// Notes that the socket took the first `n` bytes of the output.
+    pub(crate) fn advance_output(&mut self, n: usize) {
+        match self {
+            Tunnel::Http(tunnel) => tunnel.advance_output(n),
+            Tunnel::Socks(tunnel) => tunnel.advance_output(n),
+        }
+    }
+
+    /// What it means if the proxy closes the connection now.
+    pub(crate) fn closed(&self) -> &'static str {
+        match self {
+            Tunnel::Http(_) => "the proxy closed the connection instead of answering CONNECT",
+            Tunnel::Socks(_) => {
+                "the SOCKS proxy closed the connection instead of opening the tunnel"
+            }
+        }
+    }
+
+    /// Takes bytes from the proxy. Once the tunnel is open, returns those that follow the proxy's answer.
+    ///
+    /// # Errors
+    /// The proxy refused, or speaks another protocol.
+    fn receive(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        match self {
+            Tunnel::Http(tunnel) => tunnel.receive(bytes),
+            Tunnel::Socks(tunnel) => tunnel.receive(bytes),
+        }
+    }
+}
+
+impl HttpTunnel {
     /// A tunnel to `authority`, a host and a port.
-    pub(crate) fn to(authority: &str) -> Tunnel {
-        Tunnel {
+    fn to(authority: &str) -> HttpTunnel {
+        HttpTunnel {
             unsent: format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n\r\n")
                 .into_bytes(),
             head: Vec::new(),
         }
     }
 
-    /// Bytes for the proxy; empty if there are none.
-    pub(crate) fn output(&self) -> &[u8] {
+    fn output(&self) -> &[u8] {
         &self.unsent
     }
 
-    /// Notes that the socket took the first `n` bytes of the output.
-    pub(crate) fn advance_output(&mut self, n: usize) {
+    fn advance_output(&mut self, n: usize) {
         self.unsent.drain(..n.min(self.unsent.len()));
     }
 
@@ -86,11 +142,15 @@ fn is_success(line: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn to(authority: &str) -> Tunnel {
+        Tunnel::of(&Route::Tunnel(authority.to_owned())).expect("it has a tunnel")
+    }
+
     #[test]
     fn tunnel_opens_with_a_success_in_any_pieces() {
         let answer = b"HTTP/1.1 200 Connection established\r\nvia: x\r\n\r\nmore";
         for piece in [1, 7, answer.len()] {
-            let mut tunnel = Some(Tunnel::to("server:443"));
+            let mut tunnel = Some(to("server:443"));
             let mut passed = Vec::new();
             for bytes in answer.chunks(piece) {
                 passed.extend_from_slice(&pass(&mut tunnel, bytes).unwrap());
@@ -111,17 +171,17 @@ mod tests {
                 "the proxy answered CONNECT with \"220 mail\"",
             ),
         ] {
-            let mut tunnel = Some(Tunnel::to("server:443"));
+            let mut tunnel = Some(to("server:443"));
             assert_eq!(pass(&mut tunnel, answer.as_bytes()).unwrap_err(), said);
         }
-        let mut tunnel = Some(Tunnel::to("server:443"));
+        let mut tunnel = Some(to("server:443"));
         let endless = pass(&mut tunnel, &[b'x'; MAX_HEAD_BYTES + 1]).unwrap_err();
         assert!(endless.len() < 200, "{endless}");
     }
 
     #[test]
     fn request_names_the_server_and_is_sent_once() {
-        let mut tunnel = Tunnel::to("[::1]:80");
+        let mut tunnel = to("[::1]:80");
         let request = b"CONNECT [::1]:80 HTTP/1.1\r\nhost: [::1]:80\r\n\r\n";
         assert_eq!(tunnel.output(), request);
         tunnel.advance_output(8);

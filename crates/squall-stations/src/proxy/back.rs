@@ -19,6 +19,7 @@ use crate::dial::{
     Availability, ConnectionKey, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError,
 };
 use crate::log::StationLog;
+use crate::memory::{HeldMemory, SCARCE_BYTES};
 
 /// The proxy stops reading from an HTTP/1.1 upstream while more bytes than this wait for clients.
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
@@ -36,6 +37,8 @@ pub(super) struct BackConnection {
     /// Exchanges whose requests wait for room.
     pub(super) blocked: Vec<ExchangeKey>,
     pub(super) backlog_bytes: usize,
+    /// The part of it that `Backs::memory` has counted.
+    held_bytes: usize,
     /// Requests that were submitted to it.
     pub(super) submitted: u64,
     is_dirty: bool,
@@ -56,6 +59,8 @@ pub(super) struct Backs {
     balance: Balance,
     turn: usize,
     streams_at_most: Option<u32>,
+    /// What arrived from upstreams and waits for clients.
+    pub(super) memory: HeldMemory,
 }
 
 impl Backs {
@@ -88,6 +93,7 @@ impl Backs {
             balance,
             turn: 0,
             streams_at_most: pool.streams_at_most,
+            memory: HeldMemory::default(),
         }
     }
 
@@ -170,6 +176,7 @@ impl Backs {
                     streams: Streams::default(),
                     blocked: Vec::new(),
                     backlog_bytes: 0,
+                    held_bytes: 0,
                     submitted: 0,
                     is_dirty: false,
                     is_given_up: false,
@@ -222,7 +229,8 @@ impl Backs {
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, at: BackKey) -> Option<Box<BackConnection>> {
         self.pools.get_mut(at.pool).policy.closed(at.connection);
-        let connection = self.pools.remove(at)?;
+        let mut connection = self.pools.remove(at)?;
+        self.memory.update(&mut connection.held_bytes, 0);
         self.mark_changed(at.pool);
         Some(connection)
     }
@@ -254,18 +262,22 @@ impl Backs {
 
     /// Notes that `n` more bytes of responses wait for clients.
     pub(super) fn add_backlog(&mut self, at: BackKey, n: usize) {
-        if let Some(connection) = self.connection_mut(at) {
+        if let Some(connection) = self.pools.connection_mut(at) {
             connection.backlog_bytes += n;
+            let waits = connection.backlog_bytes;
+            self.memory.update(&mut connection.held_bytes, waits);
         }
     }
 
     /// Notes that `n` bytes no longer wait.
     pub(super) fn drop_backlog(&mut self, at: BackKey, n: u64) {
-        let Some(connection) = self.connection_mut(at) else {
+        let Some(connection) = self.pools.connection_mut(at) else {
             return;
         };
         connection.backlog_bytes = connection.backlog_bytes.saturating_sub(n as usize);
-        if connection.dialed.has_unread && !connection.is_paused() {
+        let waits = connection.backlog_bytes;
+        self.memory.update(&mut connection.held_bytes, waits);
+        if connection.dialed.has_unread && !connection.is_paused(self.memory.is_scarce()) {
             self.pending_reads.push(at);
         }
     }
@@ -340,9 +352,10 @@ impl BackConnection {
             .map_or(Version::Http1, Protocol::version)
     }
 
-    /// Whether reading from it is paused, so that what waits here stays bounded.
-    pub(super) fn is_paused(&self) -> bool {
+    /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
+    pub(super) fn is_paused(&self, is_scarce: bool) -> bool {
         let most = match self.version() {
+            _ if is_scarce => SCARCE_BYTES,
             Version::Http1 => HTTP1_BACKLOG_BYTES,
             _ => HTTP2_BACKLOG_BYTES,
         };

@@ -33,6 +33,7 @@ fn text_of(status: u16) -> &'static str {
         400 => "400: this request cannot be passed on\n",
         408 => "408: the request did not go on\n",
         501 => "501: this method is not passed on\n",
+        503 => "503: too many requests are under way\n",
         504 => "504: the upstream did not answer in time\n",
         _ => "502: the upstream cannot be reached, or broke off\n",
     }

@@ -78,10 +78,11 @@ impl Connections {
     fn read_front(&mut self, id: u32) {
         let at = FrontKey::Tcp(id);
         for _ in 0..READS_A_TURN {
+            let is_scarce = self.relay.fronts.memory.is_scarce();
             let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 return;
             };
-            if !front.may_read() {
+            if !front.may_read(is_scarce) {
                 return;
             }
             let (now, outcome) = front.read(self.buffers.stream(), &mut self.front_inbox);
@@ -249,10 +250,11 @@ impl Connections {
 
     fn read_back(&mut self, at: BackKey) {
         for _ in 0..READS_A_TURN {
+            let is_scarce = self.relay.backs.memory.is_scarce();
             let Some(connection) = self.relay.backs.connection_mut(at) else {
                 return;
             };
-            if !connection.dialed.has_unread || connection.is_paused() {
+            if !connection.dialed.has_unread || connection.is_paused(is_scarce) {
                 return;
             }
             let (now, moved) = connection.read(&mut self.buffers, &mut self.back_inbox);
@@ -533,6 +535,7 @@ impl Connections {
                 break;
             }
         }
+        self.relay.fronts.count_held(id);
         self.end_front_if_finished(id);
     }
 
@@ -759,7 +762,7 @@ fn waits_for(exchange: &ProxyExchange) -> Option<Failure> {
     match (exchange.is_answered, exchange.back) {
         (true, _) => Some(Failure::IdleTimeout),
         (false, _) if exchange.held.is_some() => None,
-        (false, _) if is_sending && exchange.up.pieces.is_empty() => Some(Failure::ClientIdle),
+        (false, _) if is_sending && exchange.up.waiting.is_empty() => Some(Failure::ClientIdle),
         // Pipelined behind other requests.
         (false, BackState::Unassigned | BackState::Over) => None,
         // The connection has its own timeout.

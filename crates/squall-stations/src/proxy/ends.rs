@@ -160,6 +160,7 @@ impl Relay {
         let FrontKey::Tcp(id) = at else {
             return;
         };
+        let is_scarce = self.fronts.memory.is_scarce();
         let Some(front) = self.fronts.tcp_mut(id) else {
             return;
         };
@@ -170,7 +171,7 @@ impl Relay {
         while let Some(next) = front.waiting.pop_front() {
             if self.exchanges.get_mut(next).is_some() {
                 front.is_serving = true;
-                if front.may_read() {
+                if front.may_read(is_scarce) {
                     self.fronts.pending_reads.push(id);
                 }
                 self.begin(next);

@@ -37,8 +37,8 @@ impl<'a, E> EventBatch<'a, E> {
     }
 
     /// Takes a body of this length, and its event, which comes next, if it may be passed on as a whole.
-    fn whole(&mut self, stream: StreamId, len: u64) -> Option<Bytes> {
-        if len > WHOLE_BYTES || self.trailers.iter().any(|(of, _)| *of == stream) {
+    fn whole(&mut self, stream: StreamId, len: u64, room: usize) -> Option<Bytes> {
+        if len > WHOLE_BYTES.min(room as u64) || self.trailers.iter().any(|(of, _)| *of == stream) {
             return None;
         }
         if len > 0 {
@@ -55,8 +55,9 @@ impl<'a, E> EventBatch<'a, E> {
 }
 
 impl EventBatch<'_, ServerEvent> {
-    /// Takes the whole body of a request, if the next events show that it is there and nothing follows it.
-    pub(super) fn whole_request(&mut self, stream: StreamId) -> Option<Bytes> {
+    /// Takes the whole body of a request, if the next events show that it is there and nothing follows it, and if it has
+    /// at most `room` bytes.
+    pub(super) fn whole_request(&mut self, stream: StreamId, room: usize) -> Option<Bytes> {
         let len = match self.events.as_slice() {
             [ServerEvent::RequestEnd { stream: of, .. }, ..] if *of == stream => 0,
             [
@@ -66,13 +67,14 @@ impl EventBatch<'_, ServerEvent> {
             ] if *of == stream && *end_of == stream => *len,
             _ => return None,
         };
-        self.whole(stream, len)
+        self.whole(stream, len, room)
     }
 }
 
 impl EventBatch<'_, ClientEvent> {
-    /// Takes the whole body of a response, if the next events show that it is there and nothing follows it.
-    pub(super) fn whole_response(&mut self, stream: StreamId) -> Option<Bytes> {
+    /// Takes the whole body of a response, if the next events show that it is there and nothing follows it, and if it
+    /// has at most `room` bytes.
+    pub(super) fn whole_response(&mut self, stream: StreamId, room: usize) -> Option<Bytes> {
         let len = match self.events.as_slice() {
             [ClientEvent::ResponseEnd { stream: of, .. }, ..] if *of == stream => 0,
             [
@@ -82,6 +84,6 @@ impl EventBatch<'_, ClientEvent> {
             ] if *of == stream && *end_of == stream => *len,
             _ => return None,
         };
-        self.whole(stream, len)
+        self.whole(stream, len, room)
     }
 }

@@ -9,11 +9,17 @@ use std::sync::Arc;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side};
-use squall_http::{Bytes, Request, Response, StreamId, Trailers};
+use squall_http::{Request, Response, StreamId, Trailers};
 
 use super::back::BackKey;
 use super::front::FrontKey;
 use crate::exchange::MessageMarks;
+
+/// While all exchanges keep less than this, bodies may be passed on whole: 64 MiB, a thousand of the longest ones.
+const MAX_WHOLE_BYTES: usize = 64 << 20;
+
+/// From this on, requests are refused: 512 MiB of heads, or a hundred of the largest ones on each of 80 connections.
+const MAX_KEPT_BYTES: usize = 512 << 20;
 
 /// Identifies an exchange, even after it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +57,9 @@ impl BackState {
 /// A body on its way from one side to the other.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Pieces that the other side had no room for.
-    pub(super) pieces: VecDeque<Bytes>,
-    /// Nothing follows `pieces`.
+    /// Bytes that the other side had no room for. One queue: a sender of single bytes must not cost memory for each.
+    pub(super) waiting: VecDeque<u8>,
+    /// Nothing follows `waiting`.
     pub(super) has_ended: bool,
     /// The other side has received the end, or wants no more.
     pub(super) is_closed: bool,
@@ -66,22 +72,19 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Passes waiting pieces to `send`, which returns how much it accepted, until it accepts no more. Returns the
-    /// total.
+    /// Passes waiting bytes to `send`, which returns how much it accepted, until it accepts no more. Returns the total.
     pub(super) fn drain_into(&mut self, mut send: impl FnMut(&[u8]) -> usize) -> u64 {
         let mut moved = 0;
-        while !self.is_closed
-            && let Some(piece) = self.pieces.front_mut()
-        {
-            let taken = send(piece);
+        while !self.is_closed && !self.waiting.is_empty() {
+            let taken = send(self.waiting.as_slices().0);
             if taken == 0 {
                 break;
             }
             moved += taken as u64;
-            let _ = piece.split_to(taken);
-            if piece.is_empty() {
-                self.pieces.pop_front();
-            }
+            self.waiting.drain(..taken);
+        }
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
         }
         self.sent_bytes += moved;
         moved
@@ -89,13 +92,13 @@ impl Flow {
 
     /// Whether there is something to pass to the other side.
     pub(super) fn has_pending(&self) -> bool {
-        !self.is_closed && (!self.pieces.is_empty() || self.has_ended)
+        !self.is_closed && (!self.waiting.is_empty() || self.has_ended)
     }
 
     /// Closes the flow when the other side wants no more. Returns how many bytes are discarded.
     pub(super) fn close(&mut self) -> u64 {
         self.is_closed = true;
-        self.pieces.drain(..).map(|piece| piece.len() as u64).sum()
+        std::mem::take(&mut self.waiting).len() as u64
     }
 }
 
@@ -133,6 +136,8 @@ pub(super) struct ProxyExchange {
     /// How it got its connection to an upstream.
     pub(super) beginning: Beginning,
     pub(super) back_status: Option<u16>,
+    /// Bytes that are kept until it is over: the request's head, and bodies that were passed on whole.
+    kept_bytes: usize,
 }
 
 /// The two messages of an exchange on one side.
@@ -173,6 +178,7 @@ impl ProxyExchange {
             traced: None,
             beginning: Beginning::default(),
             back_status: None,
+            kept_bytes: 0,
         }
     }
 
@@ -239,6 +245,8 @@ impl ProxyExchange {
 pub(super) struct ProxyExchanges {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Bytes that all of them keep.
+    kept_bytes: usize,
 }
 
 struct Slot {
@@ -278,10 +286,31 @@ impl ProxyExchanges {
     pub(super) fn remove(&mut self, key: ExchangeKey) {
         if self.get_mut(key).is_some() {
             let slot = &mut self.slots[key.index as usize];
+            let kept_bytes = (slot.exchange.as_deref()).map_or(0, |exchange| exchange.kept_bytes);
+            self.kept_bytes = self.kept_bytes.saturating_sub(kept_bytes);
             slot.exchange = None;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(key.index);
         }
+    }
+
+    /// Counts bytes that an exchange keeps until it is over.
+    pub(super) fn keep(&mut self, key: ExchangeKey, bytes: usize) {
+        if let Some(exchange) = self.get_mut(key) {
+            exchange.kept_bytes += bytes;
+            self.kept_bytes += bytes;
+        }
+    }
+
+    /// How much longer a body that is passed on whole may be. A longer one waits piece by piece, and its sender's window
+    /// stays closed meanwhile.
+    pub(super) fn room(&self) -> usize {
+        MAX_WHOLE_BYTES.saturating_sub(self.kept_bytes)
+    }
+
+    /// Whether no request can be kept any more.
+    pub(super) fn are_full(&self) -> bool {
+        self.kept_bytes >= MAX_KEPT_BYTES
     }
 
     /// All exchanges that exist now.
@@ -309,5 +338,39 @@ mod tests {
         assert!(exchanges.get_mut(second).is_some());
         exchanges.remove(first);
         assert_eq!(exchanges.iter().count(), 1);
+    }
+
+    #[test]
+    fn kept_bytes_count_until_the_exchange_is_over() {
+        let mut exchanges = ProxyExchanges::default();
+        let new = || ProxyExchange::new(FrontKey::Tcp(0), StreamId(0), Time::ZERO);
+        let (first, second) = (exchanges.insert(new()), exchanges.insert(new()));
+        exchanges.keep(first, MAX_WHOLE_BYTES);
+        assert_eq!((exchanges.room(), exchanges.are_full()), (0, false));
+        exchanges.keep(second, MAX_KEPT_BYTES);
+        assert!(exchanges.are_full());
+        exchanges.remove(second);
+        exchanges.keep(second, 1);
+        exchanges.remove(first);
+        assert_eq!(
+            (exchanges.room(), exchanges.kept_bytes),
+            (MAX_WHOLE_BYTES, 0)
+        );
+    }
+
+    #[test]
+    fn flow_of_single_bytes_is_one_queue() {
+        let mut flow = Flow::default();
+        for byte in b"abc" {
+            flow.waiting.extend([byte]);
+        }
+        let mut sent = Vec::new();
+        let moved = flow.drain_into(|piece| {
+            let taken = piece.len().min(2 - sent.len().min(2));
+            sent.extend_from_slice(&piece[..taken]);
+            taken
+        });
+        assert_eq!((moved, &sent[..], flow.waiting.len()), (2, &b"ab"[..], 1));
+        assert_eq!((flow.close(), flow.has_pending()), (1, false));
     }
 }

@@ -27,6 +27,9 @@ use crate::server::AccessLog;
 /// REFUSED_STREAM (RFC 9113, section 7): the request was not processed.
 const REFUSED_STREAM: u64 = 0x7;
 
+/// Why requests are refused.
+const REFUSED: &str = "refused with 503 to save memory: the requests under way took 512 MiB";
+
 /// What passes messages between the two sides: both sides' connections, the exchanges under way, and what passing them
 /// on takes. `connections` reads and writes the sockets.
 pub(super) struct Relay {
@@ -74,7 +77,7 @@ impl Relay {
                     target,
                     fields,
                 } => {
-                    let body = batch.whole_request(stream);
+                    let body = batch.whole_request(stream, self.exchanges.room());
                     self.on_request(at, stream, now, (method, target, fields), body);
                 }
                 ServerEvent::RequestBody { stream, len } => {
@@ -154,13 +157,20 @@ impl Relay {
             .is_some()
             .then(|| (method.clone(), target.clone()));
         let whole_bytes = body.as_ref().map_or(0, |body| body.len() as u64);
+        let is_full = self.must_refuse();
+        let head_bytes = method.len() + target.len() + fields_bytes(&fields);
+        (self.exchanges).keep(key, head_bytes + whole_bytes as usize);
         let version = self.fronts.version(at);
         let traced = if self.fronts.log.wants_exchanges() || self.backs.log.wants_exchanges() {
             traced_request(&fields)
         } else {
             None
         };
-        let made = self.upstream_request(version, (method, target, fields), body);
+        let made = if is_full {
+            Err(503)
+        } else {
+            self.upstream_request(version, (method, target, fields), body)
+        };
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
@@ -186,10 +196,20 @@ impl Relay {
             }
             Err(status) => {
                 self.fronts.consume(at, stream, whole_bytes);
-                let failure = (status >= 400).then_some(Failure::BadRequest);
+                let failure = (status >= 400 && !is_full).then_some(Failure::BadRequest);
                 self.answer(key, status, failure);
             }
         }
+    }
+
+    /// Whether a request must be refused to save memory, which is counted.
+    fn must_refuse(&mut self) -> bool {
+        let is_full = self.exchanges.are_full();
+        if is_full {
+            let errors = &mut self.report.machine_errors;
+            *errors.entry(REFUSED.to_owned()).or_default() += 1;
+        }
+        is_full
     }
 
     /// Builds the request that is passed on. Also returns whether its client waits for 100 (Continue). `Err`: the proxy
@@ -276,7 +296,7 @@ impl Relay {
         }
         let mut taken = 0;
         if let (BackState::Sent { at: back, stream }, true) =
-            (exchange.back, exchange.up.pieces.is_empty())
+            (exchange.back, exchange.up.waiting.is_empty())
         {
             taken = self.backs.send_body(back, stream, bytes);
             exchange.up.sent_bytes += taken as u64;
@@ -284,7 +304,7 @@ impl Relay {
         self.fronts.consume(at, stream, taken as u64);
         let rest = &bytes[taken..];
         if !rest.is_empty() {
-            exchange.up.pieces.push_back(Bytes::copy_from_slice(rest));
+            exchange.up.waiting.extend(rest);
             self.fronts.add_backlog(at, rest.len());
             self.block_up(key);
         }
@@ -376,7 +396,7 @@ impl Relay {
         };
         let flow = &mut exchange.up;
         let moved = flow.drain_into(|piece| self.backs.send_body(at, stream, piece));
-        if flow.pieces.is_empty() && flow.has_ended && !flow.is_closed {
+        if flow.waiting.is_empty() && flow.has_ended && !flow.is_closed {
             flow.is_closed = true;
             self.backs.end_body(at, stream, flow.trailers.as_ref());
         }
@@ -464,7 +484,7 @@ impl Relay {
                     status,
                     fields,
                 } => {
-                    let body = batch.whole_response(stream);
+                    let body = batch.whole_response(stream, self.exchanges.room());
                     self.on_response(at, stream, now, (status, fields), body);
                 }
                 ClientEvent::ResponseBody { stream, len } => {
@@ -538,7 +558,11 @@ impl Relay {
         let version = self.backs.connection_mut(at).map(|back| back.version());
         let whole_bytes = body.as_ref().map_or(0, |body| body.len() as u64);
         self.backs.consume(at, stream, whole_bytes);
-        let Some((key, exchange)) = self.exchange_of_back(at, stream) else {
+        let Some((key, _)) = self.exchange_of_back(at, stream) else {
+            return;
+        };
+        self.exchanges.keep(key, whole_bytes as usize);
+        let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
         exchange.last_progress = now;
@@ -609,7 +633,7 @@ impl Relay {
         };
         exchange.down.received_bytes += bytes.len() as u64;
         exchange.last_progress = now;
-        let has_room = exchange.held.is_none() && exchange.down.pieces.is_empty();
+        let has_room = exchange.held.is_none() && exchange.down.waiting.is_empty();
         let front = exchange.front;
         let mut taken = 0;
         if let (Some((front, stream)), true) = (front, has_room) {
@@ -622,7 +646,7 @@ impl Relay {
         };
         exchange.down.sent_bytes += taken as u64;
         if !rest.is_empty() {
-            exchange.down.pieces.push_back(Bytes::copy_from_slice(rest));
+            exchange.down.waiting.extend(rest);
             self.backs.add_backlog(at, rest.len());
             self.block_down(key);
         }
@@ -665,7 +689,7 @@ impl Relay {
         };
         let flow = &mut exchange.down;
         let moved = flow.drain_into(|piece| self.fronts.send_body(front, stream, piece));
-        if flow.pieces.is_empty() && flow.has_ended && !flow.is_closed {
+        if flow.waiting.is_empty() && flow.has_ended && !flow.is_closed {
             flow.is_closed = true;
             self.fronts.end_body(front, stream, flow.trailers.as_ref());
         }
@@ -725,4 +749,9 @@ impl Relay {
         let can_repeat = |exchange: &mut ProxyExchange| is_untouched && exchange.is_resendable();
         self.retry_or_give_up(key, failure, can_repeat);
     }
+}
+
+fn fields_bytes(fields: &[Field]) -> usize {
+    let bytes = |field: &Field| field.name.len() + field.value.len();
+    fields.iter().map(bytes).sum()
 }

@@ -13,9 +13,10 @@ use squall_http::{
 
 use super::access::{AccessEntry, AccessLog};
 use super::site::{Answer, Site, SiteRequest};
-use super::source::{Piece, Source};
+use super::source::Source;
 use crate::exchange::MessageMarks;
 use crate::log::StationLog;
+use crate::memory::{HeldMemory, SCARCE_BYTES};
 
 /// The code for our own failure (RFC 9113, section 7: INTERNAL_ERROR).
 const INTERNAL_ERROR: u64 = 0x2;
@@ -26,6 +27,8 @@ pub(super) struct Service {
     pub(super) log: StationLog,
     pub(super) access: Option<AccessLog>,
     pub(super) responses_written: u64,
+    /// What the TCP connections hold.
+    pub(super) memory: HeldMemory,
 }
 
 /// The connection that exchanges belong to.
@@ -71,6 +74,10 @@ pub(super) struct ServerExchanges {
     delayed: Vec<DelayedAnswer>,
     /// Bytes of echoes that were received and are not sent yet.
     backlog_bytes: usize,
+    /// Bytes of the heads of open requests.
+    head_bytes: usize,
+    /// Memory is scarce: little is prepared for each stream.
+    is_scarce: bool,
 }
 
 impl ServerExchanges {
@@ -121,7 +128,7 @@ impl ServerExchanges {
                 ServerEvent::StreamReset { stream, code }
                 | ServerEvent::RequestBroken { stream, code } => {
                     self.delayed.retain(|delayed| delayed.stream != stream);
-                    if let Some(exchange) = self.open.remove(stream) {
+                    if let Some(exchange) = self.remove(stream) {
                         exchange.finish(stream, Some(code), now, owner, service);
                     }
                 }
@@ -158,7 +165,7 @@ impl ServerExchanges {
         owner: ExchangeOwner,
         service: &mut Service,
     ) {
-        let Some(mut exchange) = self.open.remove(stream) else {
+        let Some(mut exchange) = self.remove(stream) else {
             return;
         };
         if let Some(status) = refusal_status {
@@ -179,6 +186,7 @@ impl ServerExchanges {
             return;
         };
         (exchange.method, exchange.target, exchange.fields) = (method, target, fields);
+        self.head_bytes += exchange.head_bytes();
         if service.site.answers_early() {
             let answer = service.site.answer(&exchange.site_request());
             answers.due.push((stream, answer));
@@ -191,9 +199,9 @@ impl ServerExchanges {
         };
         exchange.request_body_bytes += len;
         match &mut exchange.source {
-            Some(Source::Echo { pieces, .. }) => {
+            Some(Source::Echo { waiting, .. }) => {
                 self.backlog_bytes += piece.len();
-                pieces.push_back(piece);
+                waiting.extend(&piece[..]);
             }
             // A response found in this same call is not set up yet.
             _ if !piece.is_empty() => answers.early_bodies.push((stream, piece)),
@@ -231,8 +239,8 @@ impl ServerExchanges {
         }
         for (stream, piece) in answers.early_bodies {
             let len = piece.len();
-            if let Some(Source::Echo { pieces, .. }) = self.source(stream) {
-                pieces.push_back(piece);
+            if let Some(Source::Echo { waiting, .. }) = self.source(stream) {
+                waiting.extend(&piece[..]);
                 self.backlog_bytes += len;
             }
         }
@@ -323,12 +331,35 @@ impl ServerExchanges {
             open,
             streaming,
             backlog_bytes,
+            is_scarce,
             ..
         } = self;
+        let at_most = if *is_scarce { SCARCE_BYTES } else { usize::MAX };
         streaming.retain(|&stream| {
-            open.find(stream)
-                .is_some_and(|exchange| exchange.stream(stream, engine, backlog_bytes))
+            open.find(stream).is_some_and(|exchange| {
+                exchange.stream(stream, engine, (at_most, &mut *backlog_bytes))
+            })
         });
+    }
+
+    /// Removes an exchange. Echoed bytes that it had not sent are gone.
+    fn remove(&mut self, stream: StreamId) -> Option<Box<ServerExchange>> {
+        let exchange = self.open.remove(stream)?;
+        self.head_bytes = self.head_bytes.saturating_sub(exchange.head_bytes());
+        if let Some(Source::Echo { waiting, .. }) = &exchange.source {
+            self.backlog_bytes = self.backlog_bytes.saturating_sub(waiting.len());
+        }
+        Some(exchange)
+    }
+
+    /// Says whether little should be prepared for each stream, because memory is scarce.
+    pub(super) fn set_scarce(&mut self, is_scarce: bool) {
+        self.is_scarce = is_scarce;
+    }
+
+    /// Bytes that its exchanges hold: heads of requests, and echoes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.head_bytes + self.backlog_bytes
     }
 
     /// Bytes of echoes that wait to be sent.
@@ -346,6 +377,7 @@ impl ServerExchanges {
         for (stream, exchange) in self.open.drain() {
             exchange.finish(stream, None, now, owner, service);
         }
+        (self.head_bytes, self.backlog_bytes) = (0, 0);
     }
 }
 
@@ -376,34 +408,46 @@ impl ServerExchange {
         }
     }
 
-    /// Sends what the source has; false when the source is finished.
+    /// How many bytes the request's head takes.
+    fn head_bytes(&self) -> usize {
+        let fields = self.fields.iter();
+        let fields: usize = fields
+            .map(|field| field.name.len() + field.value.len())
+            .sum();
+        self.method.len() + self.target.len() + fields
+    }
+
+    /// Sends what the source has, as far as no more than `at_most` bytes wait; false when the source is finished.
+    /// Nothing is read from the source before there is room for it.
     fn stream(
         &mut self,
         stream: StreamId,
         engine: &mut ServerStreams<'_>,
-        backlog_bytes: &mut usize,
+        (at_most, backlog_bytes): (usize, &mut usize),
     ) -> bool {
         let Some(source) = &mut self.source else {
             return false;
         };
         let is_echo = matches!(source, Source::Echo { .. });
         loop {
-            let piece = match source.piece() {
-                Ok(Piece::Bytes(piece)) => piece,
-                Ok(Piece::Pending) => return true,
-                Ok(Piece::End) => {
-                    engine.end_body(stream);
-                    return false;
-                }
+            if source.has_ended() {
+                engine.end_body(stream);
+                return false;
+            }
+            let unused = at_most.saturating_sub(engine.body_waiting(stream));
+            let room = engine.body_room(stream).min(unused);
+            if room == 0 {
+                return true;
+            }
+            let piece = match source.piece(room) {
+                Ok([]) => return true,
+                Ok(piece) => piece,
                 Err(_) => {
                     engine.reset(stream, INTERNAL_ERROR);
                     return false;
                 }
             };
-            let taken = match engine.body_room(stream) {
-                0 => 0,
-                _ => engine.send_body(stream, piece),
-            };
+            let taken = engine.send_body(stream, piece);
             if taken == 0 {
                 return true;
             }

@@ -5,6 +5,8 @@
 //! `query` parses queries, `access` is the access log.
 
 mod access;
+#[cfg(test)]
+mod closed_windows;
 mod exchanges;
 mod page;
 mod query;
@@ -34,6 +36,7 @@ use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, TcpAcceptor};
 pub use crate::accept::{Listener, ListenerProtocol};
 use crate::error::StationError;
 use crate::log::{LogSinks, StationLog};
+use crate::memory::{self, HeldMemory};
 use crate::{Buffers, STATION_PRIORITY};
 pub use access::AccessLog;
 pub(crate) use access::{AccessEntry, flush_access};
@@ -156,6 +159,7 @@ impl Server {
                 log,
                 access: settings.access,
                 responses_written: 0,
+                memory: HeldMemory::default(),
             },
             sample_every: settings.sample_every,
             next_sweep: settings.idle_timeout.map(|_| clock::now() + SWEEP_EVERY),
@@ -219,6 +223,7 @@ impl Server {
             self.serve(id, None);
         }
         self.serve_due()?;
+        self.save_memory();
         self.sweep();
         self.sample();
         self.accept_waiting()
@@ -311,7 +316,9 @@ impl Server {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        match peer.serve(ready, self.buffers.stream(), &mut self.service) {
+        let outcome = peer.serve(ready, self.buffers.stream(), &mut self.service);
+        peer.count_held(&mut self.service.memory);
+        match outcome {
             TurnOutcome::Wait => {}
             TurnOutcome::Again => self.pending_turns.push(id),
             TurnOutcome::Gone => {
@@ -329,12 +336,29 @@ impl Server {
 
     /// Closes a connection's socket.
     fn forget(&mut self, id: u32) {
-        if let Some(peer) = self.peers.remove(&id) {
+        if let Some(mut peer) = self.peers.remove(&id) {
+            peer.release_held(&mut self.service.memory);
             peer.close();
         }
         self.delayed.remove(&id);
         if self.accept_at.is_some() {
             self.accept_at = Some(clock::now());
+        }
+    }
+
+    /// Closes the connections that hold the most, while all of them hold too much.
+    fn save_memory(&mut self) {
+        while self.service.memory.is_exceeded() {
+            let largest = (self.peers.iter()).max_by_key(|(_, peer)| peer.held_bytes());
+            let Some(id) = largest.map(|(id, _)| *id) else {
+                return;
+            };
+            if let Some(peer) = self.peers.get_mut(&id) {
+                peer.record_end(&mut self.service);
+            }
+            self.forget(id);
+            let errors = &mut self.report.machine_errors;
+            *errors.entry(memory::CLOSED.to_owned()).or_default() += 1;
         }
     }
 

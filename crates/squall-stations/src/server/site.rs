@@ -299,7 +299,7 @@ fn answer_of(response: Result<Response, MessageError>, source: Option<Source>) -
 fn echo_answer() -> Answer {
     let fields = [text_type("application/octet-stream")];
     let source = Source::Echo {
-        pieces: std::collections::VecDeque::new(),
+        waiting: std::collections::VecDeque::new(),
         has_ended: false,
     };
     let body = Body::Streamed { length: None };
@@ -522,10 +522,8 @@ mod tests {
                 panic!("it has pauses");
             };
             paced.release(squall_base::Time::ZERO);
-            let Ok(super::super::source::Piece::Bytes(piece)) = source.piece() else {
-                panic!("the first piece is due");
-            };
-            let piece = String::from_utf8(piece.to_vec()).expect("text");
+            let piece = source.piece(usize::MAX).expect("a piece").to_vec();
+            let piece = String::from_utf8(piece).expect("text");
             (answer.response.body().length(), piece)
         };
         assert_eq!(

@@ -34,9 +34,9 @@ pub(super) enum Source {
     },
     /// A piece again and again, each time when it is due.
     Paced(Paced),
-    /// What the client sends.
+    /// What the client sends. One queue of bytes: a client that sends them one by one must not cost memory for each.
     Echo {
-        pieces: VecDeque<Bytes>,
+        waiting: VecDeque<u8>,
         has_ended: bool,
     },
 }
@@ -95,63 +95,55 @@ impl Paced {
         (self.pieces < self.count).then_some(due)
     }
 
-    fn piece(&self) -> Piece<'_> {
-        if self.sent < self.released {
-            let at = (self.sent % self.piece.len() as u64) as usize;
-            Piece::Bytes(&self.piece[at..])
-        } else if self.pieces == self.count {
-            Piece::End
-        } else {
-            Piece::Pending
+    fn has_ended(&self) -> bool {
+        self.pieces == self.count && self.sent == self.released
+    }
+
+    /// The rest of the piece that is being sent, if it is due; empty if there is none now.
+    fn piece(&self) -> &[u8] {
+        if self.sent == self.released {
+            return &[];
         }
+        let at = (self.sent % self.piece.len() as u64) as usize;
+        &self.piece[at..]
     }
 }
 
-/// What a source has now.
-pub(super) enum Piece<'a> {
-    /// These bytes, at least one.
-    Bytes(&'a [u8]),
-    /// Nothing for now.
-    Pending,
-    /// The end.
-    End,
-}
-
 impl Source {
-    /// The next bytes. Returns the same until some of them are taken.
-    pub(super) fn piece(&mut self) -> io::Result<Piece<'_>> {
-        Ok(match self {
-            Source::Pattern { sent, length, .. } if sent == length => Piece::End,
+    /// Whether all of it was taken.
+    pub(super) fn has_ended(&self) -> bool {
+        match self {
+            Source::Pattern { sent, length, .. } => sent == length,
+            Source::File { left, piece, .. } => *left == 0 && piece.is_empty(),
+            Source::Echo { waiting, has_ended } => *has_ended && waiting.is_empty(),
+            Source::Paced(paced) => paced.has_ended(),
+        }
+    }
+
+    /// The next bytes, at most `room`, which is at least 1; empty if there are none now. Returns the same until some of
+    /// them are taken.
+    pub(super) fn piece(&mut self, room: usize) -> io::Result<&[u8]> {
+        let piece = match self {
             Source::Pattern {
                 pattern,
                 sent,
                 length,
             } => {
                 let at = (*sent % pattern.len() as u64) as usize;
-                let piece = &pattern[at..];
                 let left = usize::try_from(*length - *sent).unwrap_or(usize::MAX);
-                Piece::Bytes(&piece[..piece.len().min(left)])
+                let piece = &pattern[at..];
+                &piece[..piece.len().min(left)]
             }
-            Source::File { left: 0, piece, .. } if piece.is_empty() => Piece::End,
             Source::File { file, left, piece } => {
                 if piece.is_empty() {
-                    let want = (*left).min(PIECE_BYTES as u64);
-                    let read = file.by_ref().take(want).read_to_end(piece)? as u64;
-                    if read < want {
-                        let said = "the file became shorter while it was sent";
-                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
-                    }
-                    *left -= read;
+                    read_piece(file, left, piece, room)?;
                 }
-                Piece::Bytes(piece)
+                &piece[..]
             }
             Source::Paced(paced) => paced.piece(),
-            Source::Echo { pieces, has_ended } => match pieces.front() {
-                Some(piece) => Piece::Bytes(piece),
-                None if *has_ended => Piece::End,
-                None => Piece::Pending,
-            },
-        })
+            Source::Echo { waiting, .. } => waiting.as_slices().0,
+        };
+        Ok(&piece[..piece.len().min(room)])
     }
 
     /// Takes the first `n` bytes of the piece, which the connection accepted.
@@ -160,31 +152,92 @@ impl Source {
             Source::Pattern { sent, .. } => *sent += n as u64,
             Source::File { piece, .. } => {
                 piece.drain(..n);
+                if piece.is_empty() {
+                    // A body that waits keeps no memory.
+                    *piece = Vec::new();
+                }
             }
             Source::Paced(paced) => paced.sent += n as u64,
-            Source::Echo { pieces, .. } => {
-                if let Some(front) = pieces.front_mut() {
-                    let _ = front.split_to(n);
-                    if front.is_empty() {
-                        pieces.pop_front();
-                    }
+            Source::Echo { waiting, .. } => {
+                waiting.drain(..n);
+                if waiting.is_empty() {
+                    *waiting = VecDeque::new();
                 }
             }
         }
     }
 }
 
+/// Reads the next piece of a file, for which there is `room`.
+fn read_piece(file: &mut File, left: &mut u64, piece: &mut Vec<u8>, room: usize) -> io::Result<()> {
+    let want = (*left).min(PIECE_BYTES.min(room) as u64);
+    piece.reserve_exact(want as usize);
+    let read = file.take(want).read_to_end(piece)? as u64;
+    if read < want {
+        let said = "the file became shorter while it was sent";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
+    }
+    *left -= read;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek, Write};
+
     use squall_base::Duration;
 
     use super::*;
 
+    #[test]
+    fn file_is_read_only_as_far_as_there_is_room() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        file.rewind().unwrap();
+        let mut source = Source::File {
+            file,
+            left: 10,
+            piece: Vec::new(),
+        };
+        assert_eq!(source.piece(4).unwrap(), b"0123");
+        assert_eq!(source.piece(2).unwrap(), b"01");
+        source.advance(4);
+        let Source::File { left, piece, .. } = &source else {
+            panic!("it is a file");
+        };
+        assert_eq!((*left, piece.capacity()), (6, 0));
+        assert_eq!(source.piece(100).unwrap(), b"456789");
+        source.advance(6);
+        assert!(source.has_ended());
+    }
+
+    #[test]
+    fn echo_of_single_bytes_is_one_queue() {
+        let mut source = Source::Echo {
+            waiting: VecDeque::new(),
+            has_ended: false,
+        };
+        assert_eq!(source.piece(1).unwrap(), b"");
+        if let Source::Echo { waiting, has_ended } = &mut source {
+            for byte in b"abc" {
+                waiting.push_back(*byte);
+            }
+            *has_ended = true;
+        }
+        assert_eq!(source.piece(9).unwrap(), b"abc");
+        source.advance(3);
+        assert!(source.has_ended());
+    }
+
+    fn next_piece(source: &mut Source) -> Option<String> {
+        let piece = source.piece(usize::MAX).expect("a piece");
+        (!piece.is_empty()).then(|| String::from_utf8(piece.to_vec()).expect("text"))
+    }
+
     /// What is sent of it now, in the pieces in which it is offered.
     fn offered(source: &mut Source) -> Vec<String> {
         let mut all = Vec::new();
-        while let Ok(Piece::Bytes(piece)) = source.piece() {
-            let piece = String::from_utf8(piece.to_vec()).expect("text");
+        while let Some(piece) = next_piece(source) {
             source.advance(piece.len());
             all.push(piece);
         }
@@ -206,7 +259,7 @@ mod tests {
         };
         assert_eq!(release(&mut source, at(100)), Some(at(120)));
         assert_eq!(offered(&mut source), ["ab"]);
-        assert!(matches!(source.piece(), Ok(Piece::Pending)));
+        assert!(!source.has_ended());
         // Nothing is due yet.
         assert_eq!(release(&mut source, at(119)), Some(at(120)));
         assert!(offered(&mut source).is_empty());
@@ -216,7 +269,7 @@ mod tests {
         assert_eq!(offered(&mut source), ["b", "ab"]);
         assert_eq!(release(&mut source, at(160)), None);
         assert_eq!(offered(&mut source), ["ab"]);
-        assert!(matches!(source.piece(), Ok(Piece::End)));
+        assert!(source.has_ended());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use squall_linux::reactor::ReadyEvent;
 
 use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::accept::{Drained, Received, TcpConnection, Written};
+use crate::memory::HeldMemory;
 
 /// Reads of one connection before others get their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
@@ -28,6 +29,8 @@ pub(super) struct Peer {
     has_unwritten: bool,
     /// The client closed its side in the middle of something: pending output is written, then the connection ends.
     is_cut_off: bool,
+    /// What it held after its last turn.
+    held_bytes: usize,
 }
 
 /// What a connection needs after a turn.
@@ -48,7 +51,24 @@ impl Peer {
             inbox: Inbox::new(wants),
             has_unwritten: false,
             is_cut_off: false,
+            held_bytes: 0,
         }
+    }
+
+    /// What it held after its last turn.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Counts what it holds after a turn.
+    pub(super) fn count_held(&mut self, memory: &mut HeldMemory) {
+        let holds = self.tcp.engine.buffered_bytes() + self.exchanges.held_bytes();
+        memory.update(&mut self.held_bytes, holds);
+    }
+
+    /// Counts that it holds nothing any more.
+    pub(super) fn release_held(&mut self, memory: &mut HeldMemory) {
+        memory.update(&mut self.held_bytes, 0);
     }
 
     /// When a response of it is due, or its end.
@@ -66,6 +86,7 @@ impl Peer {
         if self.tcp.linger_until().is_some() {
             return self.drain(buffer);
         }
+        self.exchanges.set_scarce(service.memory.is_scarce());
         if self.exchanges.next_due().is_some() {
             let now = clock::now();
             (self.exchanges).respond_delayed(now, &mut self.tcp.engine.streams());

@@ -3,6 +3,7 @@
 //! Only the flags, and what follows from them alone. `request` makes a request of them, `settings` the settings of the
 //! client's side, `target` the address and the certificates.
 
+use squall_base::Duration;
 use squall_base::plan::Protocol;
 use squall_http::Scheme;
 
@@ -24,6 +25,15 @@ pub(crate) enum Http {
     /// HTTP/3 if the server advertises it (`alt-svc`), otherwise what ALPN negotiates
     #[value(name = "auto")]
     Auto,
+}
+
+/// Parses a time greater than 0.
+pub(crate) fn positive_time(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Flags of the request.
@@ -81,7 +91,8 @@ pub(crate) struct ConnectionFlags {
     /// Connect to this address instead of the URL's: `IP:PORT` or `NAME:PORT`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect_to: Option<String>,
-    /// Reach servers through this HTTP proxy, which opens a tunnel (CONNECT): `http://HOST:PORT`; not for HTTP/3
+    /// Reach servers through this proxy: `http://HOST:PORT` opens a tunnel (CONNECT), `socks5://USER:PASSWORD@HOST:PORT`
+    /// is SOCKS5, and `socks5h://...` also resolves the servers' names; not for HTTP/3
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Connect to this UNIX socket instead of the URL's address; not for HTTP/3
@@ -93,6 +104,10 @@ pub(crate) struct ConnectionFlags {
     /// Use IPv6 addresses only
     #[arg(short = '6', long, conflicts_with = "ipv4")]
     pub(crate) ipv6: bool,
+    /// Send a request again that the server has not processed, as its GOAWAY or a refused stream says, up to ten times
+    /// each; for HTTP/2 and HTTP/3 [default: it has failed]
+    #[arg(long)]
+    pub(crate) retry_unprocessed: bool,
     /// Append TLS secrets to this file in NSS format (SSLKEYLOGFILE)
     #[arg(long, value_name = "FILE")]
     pub(crate) key_log: Option<std::path::PathBuf>,

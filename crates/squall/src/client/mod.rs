@@ -5,8 +5,10 @@
 mod advice;
 mod flags;
 mod form;
+pub(crate) mod numbers;
 mod payload;
 mod pool;
+mod proxy_url;
 mod reach;
 mod request;
 mod settings;
@@ -16,8 +18,10 @@ mod target;
 mod verbose;
 mod version;
 
+use squall_linux::privileges::Rights;
+
 pub(crate) use advice::Attempt;
-pub(crate) use flags::{ConnectionFlags, Http, RequestFlags};
+pub(crate) use flags::{ConnectionFlags, Http, RequestFlags, positive_time};
 pub(crate) use form::{FieldValue, encode_fields};
 pub(crate) use payload::{Payload, PreparedRequest, check_upload, file_length};
 pub(crate) use pool::{WarmCount, pool_orders};
@@ -27,3 +31,10 @@ pub(crate) use single::single;
 pub(crate) use target::{HttpUrl, TlsCredentials};
 pub(crate) use verbose::{LinePrefix, VerbosePrinter};
 pub(crate) use version::resolve_auto;
+
+/// The rights that a client uses if it has them: what it reads and writes may belong to any user, a local port may be below
+/// 1024, a congestion control may not be for everyone, and its threads may be in real time.
+pub(crate) const RIGHTS: Rights = Rights::FILES
+    .and(Rights::PORTS)
+    .and(Rights::SOCKETS)
+    .and(Rights::REAL_TIME);

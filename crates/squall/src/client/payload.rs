@@ -10,6 +10,7 @@ use squall_http::{Body, Request};
 use squall_stations::client::Upload;
 
 use super::flags::ConnectionFlags;
+use crate::limits;
 use crate::outcome::BadInput;
 
 /// Longest file kept in memory. Up to this size, requests share one copy, which costs less per request.
@@ -50,9 +51,12 @@ impl Payload {
 
     /// A printable body of this size, so that it can be read in a capture.
     pub(crate) fn generated(size: Bytes) -> Result<Payload, BadInput> {
-        const AT_MOST: u64 = 1 << 32;
-        if size.get() > AT_MOST {
-            let said = format!("a body of {size} does not fit into memory: 4GiB is the most");
+        if size > limits::BODY {
+            let said = format!(
+                "a body of {size} is too large to make in memory: {} is the most; write it to a file, which is read while it \
+                 is sent",
+                limits::BODY
+            );
             return Err(BadInput::new(said));
         }
         Ok(Body::from(printable(size).collect::<Vec<u8>>()).into())

@@ -43,6 +43,8 @@ pub(crate) struct AddressBook {
 /// The transport used to try an address.
 pub(crate) enum ProbeTransport<'a> {
     Tcp,
+    /// A proxy connects to it, so it is not tried from here: the first address is chosen.
+    ByProxy,
     Quic {
         context: &'a mut h3::ClientContext,
         server_name: &'a str,
@@ -80,8 +82,8 @@ impl AddressBook {
     /// The address to use for `host` and `port`.
     ///
     /// # Errors
-    /// [`BadInput`] if there is no such name or it has no address of this family; another error if the name could not be
-    /// looked up.
+    /// [`BadInput`] if there is no such name, if it has no address of this family, or if no name server answered; another
+    /// error if this machine could not look the name up.
     pub(crate) fn address(
         &mut self,
         (host, port): (&str, u16),
@@ -149,21 +151,38 @@ fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAd
     }
 }
 
-/// The error of a command whose server was not found. It is the user's if there is no such name, and the environment's if
-/// no name server answered. No name ends in `.invalid` (RFC 6761, section 6.4), whatever name servers say.
+const CHECK_NAME: &str = "check how it is written, or use its IP address";
+
+/// The error of a command whose server was not found, because there is no such name or because no name server answered:
+/// nothing was sent, and another name or an address mends both. An error of the system, such as too many open files, does
+/// not concern the name. No name ends in `.invalid` (RFC 6761, section 6.4), whatever name servers say.
 fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
-    // The standard library keeps only the text of EAI_AGAIN: that of glibc or of musl.
-    const NO_ANSWER: [&str; 2] = ["Temporary failure in name resolution", "Try again"];
+    // The standard library keeps only the texts of EAI_AGAIN (no answer, or SERVFAIL) and EAI_FAIL (another failure of the
+    // server): those of glibc, then of musl.
+    const NO_ANSWER: [&str; 4] = [
+        "Temporary failure in name resolution",
+        "Non-recoverable failure in name resolution",
+        "Try again",
+        "Non-recoverable error",
+    ];
     let text = error.to_string();
-    let is_unanswered = NO_ANSWER.iter().any(|answer| text.ends_with(answer));
-    // An error of the system, such as too many open files, does not concern the name either.
-    let is_system = error.raw_os_error().is_some();
     let said = format!("cannot find {host}: {text}");
-    if (is_unanswered || is_system) && !host.trim_end_matches('.').ends_with(".invalid") {
-        anyhow!("{said}; check that this machine reaches a name server (/etc/resolv.conf)")
-    } else {
-        BadInput::new(said).into()
+    if host.trim_end_matches('.').ends_with(".invalid") {
+        return BadInput::new(format!("{said}; {CHECK_NAME}")).into();
     }
+    // EAI_SYSTEM: the standard library passes the error of the system on.
+    let is_timeout = error.kind() == io::ErrorKind::TimedOut;
+    if error.raw_os_error().is_some() && !is_timeout {
+        return anyhow!("{said}");
+    }
+    if is_timeout || NO_ANSWER.iter().any(|answer| text.ends_with(answer)) {
+        return BadInput::new(format!(
+            "{said}: the name server did not answer, or failed (/etc/resolv.conf): give an address in the URL, or use \
+             --connect-to ADDRESS"
+        ))
+        .into();
+    }
+    BadInput::new(format!("{said}; {CHECK_NAME}")).into()
 }
 
 /// The first address that accepts, and messages about those before it. If none accepts, the first of all: requests to
@@ -186,6 +205,7 @@ fn choose(
 impl ProbeTransport<'_> {
     fn probe(&mut self, address: SocketAddr) -> Result<(), String> {
         match self {
+            ProbeTransport::ByProxy => Ok(()),
             ProbeTransport::Tcp => TcpStream::connect_timeout(&address, TRY_FOR)
                 .map(drop)
                 .map_err(|error| error.to_string()),
@@ -336,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn name_servers_that_do_not_answer_are_not_bad_input() {
+    fn name_servers_that_do_not_answer_are_bad_input_with_advice() {
         let is_bad_input = |host: &str, error: io::Error| {
             let error = lookup_error(host, &error);
             assert!(error.to_string().contains(host), "{error}");
@@ -347,9 +367,25 @@ mod tests {
         let unanswered = "Temporary failure in name resolution";
         assert!(is_bad_input("server", gai("Name or service not known")));
         assert!(is_bad_input("server.invalid", gai(unanswered)));
-        assert!(!is_bad_input("server", gai(unanswered)));
-        assert!(!is_bad_input("server", gai("Try again")));
         assert!(!is_bad_input("server", io::Error::from_raw_os_error(24)));
+        let is_advised = |host: &str, error: &io::Error| {
+            let said = lookup_error(host, error).to_string();
+            said.contains("the name server did not answer") && said.contains("--connect-to")
+        };
+        let timeout = io::Error::from_raw_os_error(110);
+        let failures = [
+            gai(unanswered),
+            gai("Non-recoverable failure in name resolution"),
+            gai("Try again"),
+            timeout,
+        ];
+        for failure in failures {
+            assert!(is_advised("server", &failure), "{failure}");
+            assert!(is_bad_input("server", failure));
+        }
+        let unknown = gai("Name or service not known");
+        assert!(!is_advised("server", &unknown));
+        assert!(!is_advised("server.invalid", &gai(unanswered)));
     }
 
     #[test]

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
 use squall_http::{Body, Request};
+use squall_record::read_all;
 
 use super::flags::RequestFlags;
 use super::form;
 use super::payload::{Payload, PreparedRequest};
 use super::target::HttpUrl;
+use crate::limits;
 use crate::outcome::BadInput;
 
 impl RequestFlags {
@@ -71,8 +73,7 @@ impl RequestFlags {
         let payload = match self.data.as_deref() {
             None => Body::EMPTY.into(),
             Some("-") => {
-                let mut bytes = Vec::new();
-                std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
+                let bytes = read_all(std::io::stdin(), limits::BODY)
                     .context("cannot read the body from stdin")?;
                 Body::from(bytes).into()
             }

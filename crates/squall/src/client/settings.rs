@@ -4,7 +4,7 @@
 //! differs. squall-recipe defines keys and values.
 
 use squall_base::Side;
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_http::Scheme;
 use squall_linux::host::SLOW_START_AFTER_IDLE;
 use squall_linux::sysctl;
@@ -70,9 +70,25 @@ impl ConnectionFlags {
             settings::apply(&mut found, text, Side::Client, possible)
                 .map_err(|error| BadInput::new(format!("{flag}: {error}")))?;
         }
+        if self.retry_unprocessed {
+            retry_unprocessed(&mut found, possible)?;
+        }
         check_settings(&found, &[protocol], SET)?;
         Ok(found)
     }
+}
+
+/// Applies `--retry-unprocessed`.
+fn retry_unprocessed(side: &mut SideSettings, possible: &[Protocol]) -> Result<(), BadInput> {
+    if possible.iter().all(|of| of.version() == Version::Http1) {
+        return Err(BadInput::new(
+            "--retry-unprocessed: servers of HTTP/1.1 do not say what they have not processed: expected HTTP/2 or \
+             HTTP/3, by --http 2 or --http 3",
+        ));
+    }
+    side.http2.retry_unprocessed = true;
+    side.http3.retry_unprocessed = true;
+    Ok(())
 }
 
 /// The flag for single settings in commands that have one side.

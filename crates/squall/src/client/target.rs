@@ -4,18 +4,22 @@
 //! `reach` chooses between several addresses.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use squall_base::plan::{Protocol, SideSettings};
+use squall_base::secrets::redacted_text;
 use squall_base::text::excerpt;
 use squall_http::{Scheme, h3, tls};
 use squall_linux::{clock, tls_session};
+use squall_record::read_at_most;
 use squall_stations::client::{Route, Target};
 
 use super::flags::ConnectionFlags;
+use super::proxy_url::{ProxyUrl, host_with_port};
 use super::reach::{AddressBook, ProbeTransport};
+use crate::limits;
 use crate::outcome::BadInput;
 use squall_http::values::alt_svc::Alternative;
 
@@ -37,13 +41,22 @@ pub(crate) struct HttpUrl {
 /// The certificates to trust, and the client's own certificate.
 pub(crate) struct TlsCredentials {
     trust: tls::Trust,
+    /// The file that `trust` is from, if it is from one.
+    trusted_in: Option<PathBuf>,
     identity: Option<tls::Identity>,
+}
+
+/// What messages show of a URL that the user typed: no secrets, and not all of a long one. `whole` may begin with a scheme
+/// that `text` lacks, which is not shown.
+fn shown(text: &str, whole: &str) -> String {
+    let scheme = whole.len() - text.len();
+    excerpt(&redacted_text(whole)[scheme..])
 }
 
 impl HttpUrl {
     /// Parses `text`; the default scheme is http.
     pub(crate) fn parse(text: &str) -> Result<HttpUrl, BadInput> {
-        let whole = if text.contains("://") {
+        let whole = if text.contains("://") || has_one_slash(text) {
             text.to_owned()
         } else {
             format!("http://{text}")
@@ -51,7 +64,7 @@ impl HttpUrl {
         let refused = |said: &str| {
             BadInput::new(format!(
                 "{:?} is not a URL that can be asked: {said}, such as https://server:8443/path",
-                excerpt(text)
+                shown(text, &whole)
             ))
         };
         if text.starts_with('/') {
@@ -105,6 +118,11 @@ impl HttpUrl {
         format!("{scheme}://{}{}", self.authority, self.target)
     }
 
+    /// The host and the port, as in the authority of a URL with a port.
+    pub(super) fn host_and_port(&self) -> String {
+        host_with_port((&self.host, self.port))
+    }
+
     /// The name or address that the server's certificate must be valid for, wherever the connection goes.
     pub(super) fn server_name(&self) -> &str {
         &self.host
@@ -148,6 +166,15 @@ impl HttpUrl {
     }
 }
 
+/// Whether this is an http or https URL with one slash for two, which the URL standard and browsers read as two.
+fn has_one_slash(text: &str) -> bool {
+    let begins = |scheme: &str| {
+        text.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    begins("http:/") || begins("https:/")
+}
+
 /// Parses `IP:PORT` or `NAME:PORT`.
 fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
     text.rsplit_once(':')
@@ -159,27 +186,6 @@ fn host_and_port(text: &str) -> Result<(&str, u16), BadInput> {
                 "--connect-to {text}: expected IP:PORT or NAME:PORT, such as 127.0.0.1:8443"
             ))
         })
-}
-
-/// Parses the URL of a proxy.
-fn proxy(text: &str) -> Result<HttpUrl, BadInput> {
-    let url = HttpUrl::parse(text).ok();
-    let is_proxy = |url: &HttpUrl| url.scheme == Scheme::Http && url.target == "/";
-    url.filter(is_proxy).ok_or_else(|| {
-        BadInput::new(format!(
-            "--proxy {}: expected http://HOST:PORT, without a name or password",
-            excerpt(text)
-        ))
-    })
-}
-
-/// A host and a port as in the authority of a URL.
-fn host_with_port((host, port): (&str, u16)) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
 }
 
 impl TlsCredentials {
@@ -201,7 +207,7 @@ impl TlsCredentials {
             quic: None,
             route: Route::Direct,
         };
-        let proxy = flags.proxy.as_deref().map(proxy).transpose()?;
+        let proxy = flags.proxy.as_deref().map(ProxyUrl::parse).transpose()?;
         if protocol == Protocol::H3 {
             if flags.lacks_udp() {
                 let said = "--proxy and --unix-socket carry no UDP, which HTTP/3 needs: give --http 1.1 or 2";
@@ -220,11 +226,11 @@ impl TlsCredentials {
         if let Some(path) = &flags.unix_socket {
             target.route = Route::UnixSocket(path.clone());
         } else {
-            if proxy.is_some() {
-                target.route = Route::Tunnel(host_with_port(destination));
+            let mut next = destination;
+            if let Some(proxy) = &proxy {
+                target.route = proxy.route(destination, family, address_book)?;
+                next = proxy.address();
             }
-            let next = proxy.as_ref().map(|url| (url.host.as_str(), url.port));
-            let next = next.unwrap_or(destination);
             target.address = address_book.address(next, family, ProbeTransport::Tcp)?;
         }
         if protocol.is_secure() {
@@ -241,7 +247,7 @@ impl TlsCredentials {
     /// Reads the certificates that the flags name.
     pub(super) fn of(flags: &ConnectionFlags) -> Result<TlsCredentials, BadInput> {
         let read = |path: &Path| {
-            std::fs::read(path)
+            read_at_most(path, limits::CERTIFICATES)
                 .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
         };
         let trust = match (&flags.cacert, flags.insecure) {
@@ -265,7 +271,14 @@ impl TlsCredentials {
                 Some(identity.map_err(said)?)
             }
         };
-        Ok(TlsCredentials { trust, identity })
+        Ok(TlsCredentials {
+            trusted_in: match trust {
+                tls::Trust::Pem(_) => flags.cacert.clone(),
+                tls::Trust::Anyone | tls::Trust::System => None,
+            },
+            trust,
+            identity,
+        })
     }
 
     /// The TLS context for connections over TCP.
@@ -273,14 +286,31 @@ impl TlsCredentials {
         let identity = self.identity.as_ref();
         tls::ClientContext::with_identity(&side.tls, offers, &self.trust, identity)
             .map(|context| context.resuming_with(tls_session::offer))
-            .map_err(|error| BadInput::new(format!("cannot set up TLS: {error}")))
+            .map_err(|error| self.unusable("TLS", &error))
+    }
+
+    /// The error of a context that cannot be made, with the file that is the reason.
+    fn unusable(&self, what: &str, error: &tls::SetupError) -> BadInput {
+        BadInput::new(match (&self.trusted_in, error) {
+            (Some(path), tls::SetupError::NoRoots) => {
+                format!(
+                    "cannot set up {what}: {error} (--cacert {})",
+                    path.display()
+                )
+            }
+            _ => format!("cannot set up {what}: {error}"),
+        })
     }
 
     /// The context for QUIC connections.
     pub(super) fn quic(&self, side: &SideSettings) -> Result<h3::ClientContext, BadInput> {
         let who = (&self.trust, self.identity.as_ref());
-        h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos())
-            .map_err(|error| BadInput::new(format!("cannot set up QUIC: {error}")))
+        h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos()).map_err(
+            |error| match &error {
+                h3::SetupError::Tls(error) => self.unusable("QUIC", error),
+                _ => BadInput::new(format!("cannot set up QUIC: {error}")),
+            },
+        )
     }
 }
 
@@ -289,11 +319,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn messages_show_no_password_of_a_url() {
+        for text in [
+            "http://me:hidden@server/",
+            "me:hidden@server",
+            "/a?token=hidden",
+        ] {
+            let said = HttpUrl::parse(text).expect_err("it is refused").to_string();
+            assert!(said.contains("[redacted]"), "{said}");
+            assert!(!said.contains("hidden"), "{said}");
+        }
+    }
+
+    #[test]
     fn urls_are_split_into_their_parts() {
         let url = HttpUrl::parse("https://server:8443/a?b=c#d").unwrap();
         assert_eq!(url.authority, "server:8443");
         assert_eq!((url.host.as_str(), url.port), ("server", 8443));
         assert_eq!(url.target, "/a?b=c");
+        for one_slash in ["HTTP:/server:81/a", "http:/server:81/a"] {
+            let url = HttpUrl::parse(one_slash).unwrap();
+            assert_eq!((url.host.as_str(), url.port), ("server", 81));
+        }
+        let url = HttpUrl::parse("http:81/a").unwrap();
+        assert_eq!((url.host.as_str(), url.port), ("http", 81));
         let url = HttpUrl::parse("[::1]").unwrap();
         assert_eq!((url.scheme, url.port), (Scheme::Http, 80));
         assert_eq!((url.host.as_str(), url.target.as_str()), ("::1", "/"));
@@ -307,24 +356,6 @@ mod tests {
         ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn proxy_is_a_server_of_http_alone() {
-        let url = proxy("http://cache:3128").unwrap();
-        assert_eq!((url.host.as_str(), url.port), ("cache", 3_128));
-        for bad in [
-            "https://cache:3128",
-            "http://a:b@cache",
-            "http://cache/x",
-            "socks5://cache",
-            "",
-        ] {
-            let said = proxy(bad).expect_err("it is no proxy").to_string();
-            assert!(said.contains("expected http://HOST:PORT"), "{said}");
-        }
-        assert_eq!(host_with_port(("::1", 443)), "[::1]:443");
-        assert_eq!(host_with_port(("server", 443)), "server:443");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{InboxOptions, Request};
 use squall_linux::clock;
+use squall_linux::privileges;
 use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
@@ -23,8 +24,9 @@ use squall_stations::client::{Client, ClientSettings, ClientSinks, Observation, 
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
-    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest,
-    RequestFlags, TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
+    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest, RIGHTS,
+    RequestFlags, TlsCredentials, VerbosePrinter, check_upload, positive_time, resolve_auto,
+    single,
 };
 use crate::key_log::KeyLog;
 use crate::outcome::{CommandOutcome, FAILED};
@@ -57,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     gaps: bool,
     /// Give up after this time
-    #[arg(long, value_name = "TIME", default_value = "10min")]
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = positive_time)]
     timeout: Duration,
     /// URL to request
     url: String,
@@ -68,6 +70,7 @@ type ProtocolSettings = ((Protocol, bool), SideSettings);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    privileges::keep_only(RIGHTS)?;
     let (url, spoken, target) = choose_target(arguments)?;
     let ((protocol, _), _) = spoken;
     let PreparedRequest { request, upload } = arguments.request.request(&url)?;

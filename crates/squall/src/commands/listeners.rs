@@ -3,15 +3,20 @@
 //! Only the flags and what they turn into; squall-stations opens the sockets.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_http::tls;
+use squall_linux::socket::SocketError;
+use squall_record::read_at_most;
+use squall_stations::StationError;
 use squall_stations::server::{Listener, ListenerProtocol};
 
 use crate::environment::certificate_validity;
+use crate::limits;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 
@@ -130,6 +135,27 @@ impl Listeners {
     }
 }
 
+/// The error of listeners that could not be opened, with what to try.
+pub(super) fn cannot_listen(error: StationError) -> anyhow::Error {
+    let kind = match &error {
+        StationError::Socket(SocketError::System { source, .. }) => Some(source.kind()),
+        _ => None,
+    };
+    let advice = match kind {
+        Some(ErrorKind::AddrInUse) => {
+            "Another program has this port (`ss -lntup` lists them): end it, or take another port; 0 is any free one"
+        }
+        Some(ErrorKind::AddrNotAvailable) => {
+            "This machine has no such address (`ip address` lists them); a port alone is one of 127.0.0.1"
+        }
+        Some(ErrorKind::PermissionDenied) => {
+            "Only root may take ports below 1024: choose a higher one"
+        }
+        _ => return error.into(),
+    };
+    anyhow!("{error}. {advice}")
+}
+
 impl Certificate {
     /// Whether flags say what is in it.
     fn is_described(&self) -> bool {
@@ -139,7 +165,7 @@ impl Certificate {
     fn identity(&self) -> Result<tls::Identity> {
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             let read = |path: &PathBuf| {
-                std::fs::read(path).map_err(|error| {
+                read_at_most(path, limits::CERTIFICATES).map_err(|error| {
                     BadInput::new(format!("cannot read {}: {error}", path.display()))
                 })
             };

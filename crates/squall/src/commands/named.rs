@@ -10,8 +10,9 @@ use anyhow::{Result, bail};
 use squall_base::plan::Plan;
 use squall_base::text::without_bom;
 use squall_recipe::bundled;
-use squall_record::{RunFolder, TrialFolder, read_plan};
+use squall_record::{RunFolder, TrialFolder, read_plan, read_text_at_most};
 
+use crate::limits;
 use crate::outcome::BadInput;
 use crate::recordings::SiblingFiles;
 
@@ -25,7 +26,7 @@ pub(crate) struct RecipeText {
 /// Finds a recipe. A path (with a `/` or ending in `.toml`) is read; a name is looked up in ./recipes/, then among the
 /// bundled recipes.
 pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
-    let read = |path: &Path| match fs::read_to_string(path) {
+    let read = |path: &Path| match read_text_at_most(path, limits::SETTINGS) {
         Ok(text) => Ok(RecipeText {
             name: path.display().to_string(),
             text: without_bom(&text).to_owned(),
@@ -68,11 +69,25 @@ pub(crate) fn open_run(path: &Path) -> Result<(RunFolder, Plan), BadInput> {
         Ok((folder, plan))
     });
     opened.map_err(|error| {
-        BadInput::new(format!(
-            "{} is not the folder of a run, as `squall run` makes them: {error}",
-            path.display()
-        ))
+        refused_folder_of_runs(path).unwrap_or_else(|| {
+            BadInput::new(format!(
+                "{} is not the folder of a run, as `squall run` makes them: {error}",
+                path.display()
+            ))
+        })
     })
+}
+
+/// The error for a folder that has runs, instead of being one; it names the last of them. `None` if there is no run in it.
+pub(crate) fn refused_folder_of_runs(path: &Path) -> Option<BadInput> {
+    let entries = fs::read_dir(path).ok()?.flatten();
+    let runs = entries.map(|entry| entry.path());
+    let run = runs.filter(|run| RunFolder::open(run).is_ok()).max()?;
+    Some(BadInput::new(format!(
+        "{} is a folder of runs: name one of them, such as {}",
+        path.display(),
+        run.display()
+    )))
 }
 
 /// The complete trials of a run, of which there must be at least one. `purpose` is what they are for: `report`.
@@ -90,6 +105,18 @@ pub(crate) fn complete_trials(folder: &RunFolder, purpose: &str) -> Result<Vec<T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folder_of_runs_names_one_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || open_run(folder.path()).unwrap_err().to_string();
+        assert!(said().contains("is not the folder of a run"), "{}", said());
+        for run in ["demo-1", "demo-2"] {
+            fs::create_dir(folder.path().join(run)).unwrap();
+            fs::write(folder.path().join(run).join("plan.json"), "{}").unwrap();
+        }
+        assert!(said().contains("demo-2"), "{}", said());
+    }
 
     #[test]
     fn recipe_file_may_begin_with_a_byte_order_mark() {

@@ -16,13 +16,14 @@ use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
-use super::listeners::{Certificate, Listeners, random_seed};
+use super::listeners::{Certificate, Listeners, cannot_listen, random_seed};
+use super::rights::{LaterFiles, UserFlag};
 use super::serve::{access_log, print_counts};
 use crate::client::{
-    AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, pool_orders,
-    side_settings,
+    AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, numbers,
+    pool_orders, side_settings,
 };
-use crate::key_log::KeyLog;
+use crate::key_log::{KeyLog, OpenKeyLog};
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::{interrupt, output};
 
@@ -44,6 +45,8 @@ pub(crate) struct Arguments {
     settings: Settings,
     #[command(flatten)]
     certificate: Certificate,
+    #[command(flatten)]
+    user: UserFlag,
     #[command(flatten)]
     times: Times,
     /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
@@ -67,7 +70,7 @@ struct Upstreams {
     #[arg(long, value_name = "HOW", value_enum)]
     balance: Option<Balancing>,
     /// Maximum connections to each upstream [default: 256 for HTTP/1.1, 8 for HTTP/2 and HTTP/3]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::connections)]
     connections: Option<u32>,
     /// Keep exactly --connections to each upstream [default: open one only if a request finds none free]
     #[arg(long, requires = "connections")]
@@ -78,7 +81,7 @@ struct Upstreams {
     )]
     warm: Option<WarmCount>,
     /// Maximum concurrent requests per HTTP/2 or HTTP/3 connection
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = numbers::streams)]
     streams: Option<u32>,
     /// How to choose among an upstream's connections that can take a request (docs/RECIPES.md) [default: last_used;
     /// turns with --fixed]
@@ -186,22 +189,25 @@ impl ImitatedProgram {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let rights = arguments.user.prepare(LaterFiles::None)?;
     let requested = arguments.listeners.requested();
     let front = arguments.settings.front(&requested.protocols())?;
     let listeners = requested.set_up(&front, &arguments.certificate)?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
-    let keys = KeyLog::open(arguments.key_log.as_deref())?;
+    let keys = OpenKeyLog::open(arguments.key_log.as_deref())?;
     let log = LogSinks {
-        key_log: keys.as_ref().map(KeyLog::sender),
+        key_log: keys.as_ref().map(OpenKeyLog::sender),
         ..LogSinks::default()
     };
     let settings = settings(arguments, listeners, front, &log)?;
     let stop = StopSignal::new()?;
-    let proxy = Proxy::listen(settings, stop.clone())?;
+    let proxy = Proxy::listen(settings, stop.clone()).map_err(cannot_listen)?;
     let addresses = proxy
         .addresses()
         .context("cannot find where the listeners are")?;
+    rights.drop_after_listening()?;
+    let keys = keys.map(OpenKeyLog::start).transpose()?;
     interrupt::watch_and_signal(stop)?;
     requested.print_listening(&addresses);
     print_report(&proxy.run()?);
@@ -315,6 +321,7 @@ impl Upstreams {
             connect_to: None,
             proxy: None,
             unix_socket: None,
+            retry_unprocessed: false,
             key_log: None,
         }
     }
@@ -358,6 +365,12 @@ impl Settings {
         let like = self.like.and_then(|like| like.presets().back);
         let preset = like.or(self.back_preset.as_deref());
         let sets = ("--back-set", &self.back_sets[..]);
-        side_settings(preset, sets, Side::Client, &[protocol])
+        let back = side_settings(preset, sets, Side::Client, &[protocol])?;
+        if back.http2.retry_unprocessed || back.http3.retry_unprocessed {
+            let said = "--back-set: `retry_unprocessed` is for clients: a proxy always sends requests again that were \
+                        not processed";
+            return Err(BadInput::new(said));
+        }
+        Ok(back)
     }
 }

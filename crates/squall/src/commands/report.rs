@@ -10,15 +10,15 @@ use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
 use squall_analysis::{
     BulkPhase, Delivery, LinkPacket, RunSummary, Threshold, TrialReadings, TrialRows, TrialSource,
-    TrialStats, delivery_counters, summarise, trial_evidence,
+    TrialStats, delivery_counters, summarise, trial_evidence, tried_fixes,
 };
 use squall_base::plan::{Measure, Plan};
-use squall_base::record::{CausesRecord, RequestRecord, TrialRecord};
+use squall_base::record::{CausesRecord, DropRecord, RequestRecord, TrialRecord};
 use squall_record::{
-    RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_exchanges, read_json,
-    read_requests, write_json, write_whole,
+    RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_drops, read_exchanges,
+    read_json, read_requests, write_json, write_whole,
 };
-use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
+use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, terminal};
 
 use super::named::{complete_trials, open_run};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
@@ -185,7 +185,7 @@ fn outcome_of(summary: &RunSummary) -> CommandOutcome {
         .conditions
         .iter()
         .flat_map(|condition| &condition.cells)
-        .any(|cell| !cell.trials.is_empty() && cell.valid_trials().next().is_none());
+        .any(|cell| !cell.trials.is_empty() && cell.evidence().is_empty());
     let all_hold = summary.thresholds.iter().all(|held| held.holds);
     match () {
         () if is_invalid || summary.has_failed_programs() => CommandOutcome::Invalid,
@@ -227,6 +227,8 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
+        let drops = read_drop_rows(read.trial, read.record)?;
+        let points = points.with_drops(read.record, &drops);
         plots.push(match read.causes {
             Some(causes) => points.with_causes(causes),
             None => points,
@@ -279,6 +281,28 @@ fn read_findings(trial: &TrialFolder, record: &TrialRecord) -> Result<Vec<Findin
     Ok(trial.read_checked(record, &path, read_json)?)
 }
 
+/// The packets that the links of a trial dropped; empty if its causes are not known.
+fn read_drop_rows(trial: &TrialFolder, record: &TrialRecord) -> Result<Vec<DropRecord>> {
+    let path = trial.drops();
+    if !trial.has(record, &path) {
+        return Ok(Vec::new());
+    }
+    Ok(trial.read_checked(record, &path, read_drops)?)
+}
+
+/// The findings of a run's planned trials, by cell.
+pub(crate) fn findings_of(folder: &RunFolder, plan: &Plan) -> Result<Vec<CellFindings>> {
+    let mut found = Vec::new();
+    for trial in complete_trials(folder, "find fixes for")? {
+        let record = trial.read_record()?;
+        if !plan.is_of_fix(&record.trial) {
+            let findings = read_findings(&trial, &record)?;
+            found.push(TrialFindings::of(&record, findings));
+        }
+    }
+    Ok(aggregate(&found))
+}
+
 /// The summary of a run from its records, without a report; `thresholds` are checked.
 pub(crate) fn summary_of(
     folder: &RunFolder,
@@ -298,7 +322,7 @@ struct LoadedTrial<'a> {
 }
 
 /// Summarises a run, reading one trial at a time because the rows of a long run do not fit into memory together.
-/// `visit` sees each trial.
+/// `visit` sees each planned trial; those of fixes are only compared with each other.
 fn summarise_trials(
     folder: &RunFolder,
     plan: &Plan,
@@ -306,6 +330,7 @@ fn summarise_trials(
     mut visit: impl FnMut(LoadedTrial<'_>) -> Result<()>,
 ) -> Result<RunSummary> {
     let (mut stats, mut readings, mut causes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut of_fixes = Vec::new();
     for trial in complete_trials(folder, "report")? {
         let record = trial.read_record()?;
         let requests = trial.read_checked(&record, &trial.requests(), read_requests)?;
@@ -327,6 +352,10 @@ fn summarise_trials(
             plan: Some(plan),
         };
         let own = trial_evidence(&record, evidence);
+        if plan.is_of_fix(&record.trial) {
+            of_fixes.push(own);
+            continue;
+        }
         if !thresholds.is_empty() {
             readings.push(readings_of(&own, &record, &requests, thresholds));
         }
@@ -343,6 +372,8 @@ fn summarise_trials(
     summary.add_failed_attempts(folder.failed_attempts()?);
     summary.check_thresholds(thresholds, &readings);
     summary.causes = RunBandTimes::of(plan, &causes);
+    summary.tried_fixes = tried_fixes(plan, &of_fixes);
+    summary.fixes_not_tried = plan.fixes_not_tried().to_vec();
     Ok(summary)
 }
 
@@ -386,7 +417,9 @@ fn show(
     };
     let width = width.unwrap_or(PLAIN_WIDTH);
     let detail = reporting.detail();
-    let text = terminal(summary, width, colour, detail) + &findings(cells, width, colour, detail);
+    let text = terminal(summary, width, colour, detail)
+        + &findings(cells, width, colour, detail)
+        + &fixes(summary, width, colour, detail);
     match report {
         Some(report) => print(format_args!("{text}\nReport: {}\n", report.display())),
         None => print(format_args!("{text}")),

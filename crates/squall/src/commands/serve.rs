@@ -16,9 +16,10 @@ use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::server::{AccessLog, Server, ServerSettings, Site};
 
-use super::listeners::{Certificate, Listeners, random_seed};
+use super::listeners::{Certificate, Listeners, cannot_listen, random_seed};
+use super::rights::{LaterFiles, UserFlag};
 use crate::client::{SET, side_settings};
-use crate::key_log::KeyLog;
+use crate::key_log::{KeyLog, OpenKeyLog};
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::{interrupt, output};
 
@@ -39,6 +40,8 @@ pub(crate) struct Arguments {
     content: Content,
     #[command(flatten)]
     certificate: Certificate,
+    #[command(flatten)]
+    user: UserFlag,
     /// Use the protocol settings of a well-known program (docs/RECIPES.md lists them)
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
@@ -82,6 +85,7 @@ const USUAL_BODY: Bytes = Bytes::new(1024);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let rights = arguments.user.prepare(arguments.content.later_files())?;
     let requested = arguments.listeners.requested();
     let side = side_settings(
         arguments.preset.as_deref(),
@@ -92,13 +96,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let listeners = requested.set_up(&side, &arguments.certificate)?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
-    let keys = KeyLog::open(arguments.key_log.as_deref())?;
+    let keys = OpenKeyLog::open(arguments.key_log.as_deref())?;
     let settings = ServerSettings {
         listeners,
         side,
         site: arguments.content.site()?,
         log: LogSinks {
-            key_log: keys.as_ref().map(KeyLog::sender),
+            key_log: keys.as_ref().map(OpenKeyLog::sender),
             ..LogSinks::default()
         },
         access: access_log(arguments.access_log.as_deref())?,
@@ -108,10 +112,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         is_realtime: false,
     };
     let stop = StopSignal::new()?;
-    let server = Server::listen(settings, stop.clone())?;
+    let server = Server::listen(settings, stop.clone()).map_err(cannot_listen)?;
     let addresses = server
         .addresses()
         .context("cannot find where the listeners are")?;
+    rights.drop_after_listening()?;
+    let keys = keys.map(OpenKeyLog::start).transpose()?;
     interrupt::watch_and_signal(stop)?;
     requested.print_listening(&addresses);
     let report = server.run()?;
@@ -136,6 +142,13 @@ pub(super) fn print_counts(of: &str, counts: &SideCounts) {
 }
 
 impl Content {
+    fn later_files(&self) -> LaterFiles {
+        match self.dir {
+            Some(_) => LaterFiles::Folder,
+            None => LaterFiles::None,
+        }
+    }
+
     fn site(&self) -> Result<Site> {
         if self.echo {
             return Ok(Site::echo());

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use squall_analysis::{Quantile, TrialStats, trial_stats};
-use squall_base::record::TrialRecord;
+use squall_base::record::{TrialRecord, Validity};
 use squall_record::export::write_csv;
 
 use super::destination::write_to;
@@ -28,7 +28,7 @@ const COLUMNS: [&str; 32] = [
     "repetition",
     "seed",
     "attempt",
-    "valid",
+    "validity",
     "asked",
     "answered",
     "failed",
@@ -76,7 +76,7 @@ fn row(record: &TrialRecord, stats: &TrialStats) -> Vec<String> {
         (stats.repetition + 1).to_string(),
         stats.seed.to_string(),
         stats.attempt.to_string(),
-        stats.is_valid().to_string(),
+        validity(&stats.validity).to_owned(),
         stats.asked.to_string(),
         stats.answered.to_string(),
         stats.failed.to_string(),
@@ -103,6 +103,15 @@ fn row(record: &TrialRecord, stats: &TrialStats) -> Vec<String> {
     }
     cells.extend([lower_bounds.join(" "), infinite.join(" ")]);
     cells
+}
+
+/// The word that trial.json has for it.
+fn validity(validity: &Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Limited { .. } => "limited",
+        Validity::Invalid { .. } => "invalid",
+    }
 }
 
 /// The times, in the order of the columns.

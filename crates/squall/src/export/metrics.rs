@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use squall_analysis::RequestTotals;
-use squall_base::record::{DirectionHealth, RequestRecord, Validity};
+use squall_base::record::{DirectionHealth, RequestRecord};
 use squall_record::export::{ExportError, MetricFamily, MetricKind, OpenMetricsExport};
 
 use super::destination::{Destination, write_to};
@@ -59,7 +59,7 @@ const VALID: MetricFamily = MetricFamily {
     name: "squall_trial_valid",
     kind: MetricKind::Gauge,
     unit: "",
-    help: "1 if the trial may be used as evidence, otherwise 0.",
+    help: "0 if the trial is invalid, so that it is no evidence, otherwise 1.",
 };
 
 /// The sums of a trial or of a table, and its labels.
@@ -211,7 +211,7 @@ fn write_trials(
     }
     export.family(&VALID)?;
     for (series, trial) in trials() {
-        let is_valid = trial.record.health.validity == Validity::Valid;
+        let is_valid = !trial.record.health.validity.is_invalid();
         export.sample(
             "squall_trial_valid",
             &series.labels(&[]),

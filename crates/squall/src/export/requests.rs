@@ -9,6 +9,7 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::{RequestBody, RequestTemplate, Version};
 use squall_base::record::RequestRecord;
+use squall_base::secrets::redact;
 use squall_record::export::{
     CsvExport, ExportError, H2loadExport, HarExport, HarRequest, IntervalLogExport,
     PercentileExport, RequestLine, VegetaExport,
@@ -34,7 +35,7 @@ pub(super) struct Load {
     kinds: Result<Vec<RequestKind>, String>,
 }
 
-/// What a request asks for.
+/// What a request asks for, without secrets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestKind {
     method: String,
@@ -52,10 +53,13 @@ impl RequestKind {
             | RequestBody::File(_)
             | RequestBody::Form(_) => None,
         };
+        let mut headers = template.headers.clone();
+        let mut url = format!("{scheme}://{AUTHORITY}{}", template.target);
+        redact(&mut headers, &mut url);
         RequestKind {
             method: template.method.clone(),
-            url: format!("{scheme}://{AUTHORITY}{}", template.target),
-            headers: template.headers.clone(),
+            url,
+            headers,
             body,
         }
     }

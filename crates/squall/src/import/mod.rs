@@ -7,17 +7,17 @@ mod packets;
 mod pcap;
 mod requests;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use squall_base::plan::Script;
-use squall_base::plan::message::has_credentials;
+use squall_base::plan::{Script, ScriptRequest};
+use squall_base::secrets::{self, has_credentials, redacted_text};
 use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
 use squall_record::write_private;
 
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
+use crate::recordings;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -57,6 +57,9 @@ enum Format {
 struct Files {
     /// Recording to convert; `-` is stdin
     recording: PathBuf,
+    /// Keep secrets: values of authorization, cookie, x-api-key and the like, and those in URLs
+    #[arg(long)]
+    keep_secrets: bool,
     /// Write the script to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -74,9 +77,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
                 media_only: *media,
                 drop_cookies: *drop_cookies,
             };
-            (files, parse_har(&read(&files.recording)?, &options))
+            (
+                files,
+                parse_har(&recordings::read(&files.recording)?, &options),
+            )
         }
-        Format::Timing { files } => (files, parse_timing_script(&read(&files.recording)?)),
+        Format::Timing { files } => (
+            files,
+            parse_timing_script(&recordings::read(&files.recording)?),
+        ),
         Format::Pcap(arguments) => return pcap::run(arguments),
     };
     let imported: Import<Script> =
@@ -84,13 +93,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     for omission in &imported.omissions {
         eprint(format_args!("{omission}\n"));
     }
-    let script = &imported.content;
+    let mut script = imported.content;
+    if !files.keep_secrets {
+        leave_out_secrets(&mut script);
+    }
+    let script = &script;
     let text = script_text(script)?;
     let last = script.steps.last().map(|step| step.at).unwrap_or_default();
+    let kinds = match script.requests.len() {
+        1 => "1 kind".to_owned(),
+        count => format!("{count} kinds"),
+    };
     eprint(format_args!(
-        "requests at their times: {}, of {} kinds, over {last}\n",
+        "requests at their times: {}, of {kinds}, over {last}\n",
         script.steps.len(),
-        script.requests.len(),
     ));
     match &files.output {
         None => output::print(text)?,
@@ -99,11 +115,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Success)
 }
 
+/// Takes the secrets out of a script, and prints a notice if it has any.
+fn leave_out_secrets(script: &mut Script) {
+    let mut count = 0_usize;
+    for request in &mut script.requests {
+        let before = request.clone();
+        secrets::redact(&mut request.headers, &mut request.url);
+        count += usize::from(*request != before);
+    }
+    if count > 0 {
+        eprint(format_args!(
+            "secrets left out of {count} requests ({} in their place): add --keep-secrets to send them\n",
+            secrets::REDACTED
+        ));
+    }
+}
+
 /// Writes the text of a script to a file. Only the owner may read it (mode 0600) if its requests have credentials, as those
 /// of browsers often do.
 fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
-    let mut requests = script.requests.iter();
-    let written = if requests.any(|request| has_credentials(&request.headers)) {
+    let has_secrets = |request: &ScriptRequest| {
+        has_credentials(&request.headers) || redacted_text(&request.url) != request.url
+    };
+    let written = if script.requests.iter().any(has_secrets) {
         write_private(path, text.as_bytes())
     } else {
         std::fs::write(path, text)
@@ -111,21 +145,11 @@ fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    let mut bytes = Vec::new();
-    let read = match path.to_str() {
-        Some("-") => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
-        _ => std::fs::read(path).map(|content| bytes = content),
-    };
-    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use squall_base::plan::{ScriptBody, ScriptRequest};
+    use squall_base::plan::ScriptBody;
 
     use super::*;
 
@@ -146,5 +170,25 @@ mod tests {
         write(&path, &script, "{}").unwrap();
         let found = std::fs::metadata(path).unwrap();
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn script_has_no_secrets_unless_they_are_kept() {
+        let request = |value: &str, token: &str| ScriptRequest {
+            method: "GET".to_owned(),
+            url: format!("http://a/?token={token}"),
+            headers: vec![("cookie".to_owned(), value.to_owned())],
+            body: ScriptBody::Empty,
+        };
+        let mut script = Script {
+            requests: vec![request("session=1", "2")],
+            steps: Vec::new(),
+        };
+        leave_out_secrets(&mut script);
+        let shown = secrets::REDACTED;
+        assert_eq!(script.requests, [request(shown, shown)]);
+        let once = script.clone();
+        leave_out_secrets(&mut script);
+        assert_eq!(script, once);
     }
 }

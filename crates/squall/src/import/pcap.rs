@@ -21,10 +21,12 @@ use squall_observe::{
     ReorderBuffer, Secrets, Transport,
 };
 use squall_record::capture::{CaptureEntry, CaptureNotes, CaptureReader};
-use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, write_json};
+use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, read_at_most, write_json};
 
 use super::packets::PacketTable;
 use super::requests::{NumberedExchanges, number_requests};
+use crate::client::file_length;
+use crate::limits;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
 
@@ -101,7 +103,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let mut observer = Observer::new(Checksums::Ignored, Secrets::Complete);
     let mut rows = Observations::default();
     for path in &arguments.key_log {
-        let text = fs::read(path)
+        let text = read_at_most(path, limits::KEY_LOG)
             .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
         if observer.add_keys(&String::from_utf8_lossy(&text), &mut rows) == 0 {
             eprint(format_args!("{} has no secrets of TLS\n", path.display()));
@@ -188,9 +190,16 @@ fn read(
     path: &Path,
     mut on_entry: impl FnMut(CaptureEntry),
 ) -> Result<(bool, CaptureNotes), BadInput> {
+    if path == Path::new("-") {
+        let said =
+            "a capture is read several times, which stdin cannot be: write it to a file first";
+        return Err(BadInput::new(said));
+    }
     let wrong =
         |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
-    let file = File::open(path)
+    // It is read several times, and opening a pipe would wait for a writer.
+    let file = file_length(path)
+        .and_then(|_| File::open(path))
         .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
     let mut capture = CaptureReader::new(BufReader::new(file)).map_err(|error| wrong(&error))?;
     while let Some(entry) = capture.next_entry().map_err(|error| wrong(&error))? {
@@ -364,7 +373,7 @@ fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()>
     text += &format!(
         "{} packets of TCP, {} of UDP, {} fragments, {} unreadable; {} connections\n{}{} rows of exchanges and {} of \
          frames, half of them of either side, and {} requests, in {folder}\nThe capture has one point: both sides have its \
-         times.\n`squall explain {folder}` says what the slowest requests waited for.\n",
+         times.\n",
         counts.tcp,
         counts.udp,
         counts.fragments,
@@ -376,6 +385,12 @@ fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()>
         summary.requests,
         folder = summary.folder.display()
     );
+    if summary.requests > 0 {
+        text += &format!(
+            "`squall explain {}` says what the slowest requests waited for.\n",
+            summary.folder.display()
+        );
+    }
     output::print(text)
 }
 

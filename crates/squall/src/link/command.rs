@@ -3,7 +3,6 @@
 //! Only the flags and their validation, which yield a `plan`. The front process starts here (`front`), and the worker
 //! process too (`worker`).
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,10 +13,12 @@ use squall_link::settings::{Capacity, Change, LaneSettings, QueueSettings, Setti
 use squall_link::text;
 use squall_link::trace::Trace;
 use squall_linux::tun::Offload;
+use squall_record::read_text_at_most;
 
 use super::plan::{Plan, Starter};
 use super::{front, worker};
 use crate::awake::{self, IdleProcessors, MeasurementKind};
+use crate::limits;
 use crate::outcome::{BadInput, CommandOutcome};
 
 /// The default congestion control in both hosts: what most servers and clients use.
@@ -274,7 +275,7 @@ impl Conditions {
             return Ok(Vec::new());
         };
         let file = path.display();
-        let schedule = fs::read_to_string(path)
+        let schedule = read_text_at_most(path, limits::SETTINGS)
             .map_err(|error| BadInput::new(format!("cannot read the schedule {file}: {error}")))?;
         let changes = text::schedule(&schedule, &mut read_trace)
             .map_err(|error| BadInput::new(format!("{file}: {error}")))?;
@@ -329,7 +330,7 @@ fn read_list(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
 }
 
 fn read_trace(name: &str) -> Result<Arc<Trace>, String> {
-    let text = fs::read_to_string(name)
+    let text = read_text_at_most(name, limits::TRACE)
         .map_err(|error| format!("cannot read the trace {name}: {error}"))?;
     match Trace::parse(&text) {
         Ok(trace) => Ok(Arc::new(trace.named(name))),
@@ -339,6 +340,8 @@ fn read_trace(name: &str) -> Result<Arc<Trace>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::Parser;
 
     use super::*;

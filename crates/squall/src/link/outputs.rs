@@ -1,7 +1,6 @@
 //! What is recorded of a link's packets: always totals, and a table and a capture if requested. Background threads
 //! write, so that a slow disk does not hold up the link.
 
-use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
@@ -12,12 +11,15 @@ use squall_base::record::PacketRecord;
 use squall_link::LinkSettings;
 use squall_linux::clock;
 use squall_linux::link_thread::{RecordedPacket, Sinks};
-use squall_record::{CapturedPacket, PacketWriter, PcapngFile, add_secrets, append_private};
+use squall_record::{
+    CapturedPacket, PacketWriter, PcapngFile, add_secrets, append_private, read_text_at_most,
+};
 
 use super::comment;
 use super::plan::Plan;
 use super::totals::LinkTotals;
 use crate::background;
+use crate::limits;
 use crate::output::eprint;
 
 /// A packet that stays in the link for longer than this plus its delays is out of order in the capture.
@@ -75,7 +77,7 @@ impl Outputs {
 
 /// Adds the TLS secrets that programs wrote to the capture.
 fn add_key_log(capture: &Path, key_log: &Path) -> Result<()> {
-    let lines = fs::read_to_string(key_log)
+    let lines = read_text_at_most(key_log, limits::KEY_LOG)
         .with_context(|| format!("cannot read {}", key_log.display()))?;
     if lines.is_empty() {
         eprint(format_args!(

@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use squall_linux::host::Host;
 use squall_linux::link_thread::LinkThread;
+use squall_linux::privileges::{self, Rights};
 use squall_linux::program::{self, Identity, ProgramExit, SignalRequest, Signals};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, forward, listening, process};
@@ -42,6 +43,8 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
             starter.starter
         );
     }
+    // The programs are the user's own choice: they get the rights that they would have without squall.
+    privileges::lower_to(Rights::HOSTS.and(Rights::MAP_USERS))?;
     // Before any other thread starts, because threads inherit blocked signals.
     let signals = Signals::block()?;
     let identity = match (starter.uid, starter.gid) {

@@ -8,9 +8,9 @@ use squall_analysis::Threshold;
 use squall_base::Duration;
 use squall_base::plan::{PoolOrder, SAMPLE_EVERY_AT_LEAST, Speed, Stages, ThinkTime};
 
-use super::words::{Http, OutputFile, RateFlag, SpacingFlag, positive_time};
+use super::words::{Http, OutputFile, RateFlag, SpacingFlag, positive_time, spin_time};
 use crate::awake::IdleProcessors;
-use crate::client::{ConnectionFlags, RequestFlags, WarmCount, pool_orders};
+use crate::client::{ConnectionFlags, RequestFlags, WarmCount, numbers, pool_orders};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -52,14 +52,14 @@ pub(super) struct Amount {
     pub(super) requests: Option<u64>,
     /// Number of connections; for scripts and pages, per user [default: 1; for HTTP/1.1 one per user, or 6 for scripts
     /// and pages]
-    #[arg(short = 'c', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(short = 'c', long, value_name = "COUNT", value_parser = numbers::connections)]
     pub(super) connections: Option<u32>,
     /// Concurrent requests per connection; always 1 for HTTP/1.1 [default: 1 for closed loads without --users,
     /// otherwise unlimited]
-    #[arg(short = 'm', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'm', long, value_name = "COUNT", value_parser = numbers::streams)]
     pub(super) streams: Option<u32>,
     /// How long to send requests, not counting the warm-up
-    #[arg(short = 'D', long, value_name = "TIME")]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = positive_time)]
     pub(super) duration: Option<Duration>,
     /// Run the load for this long before measuring; these requests count in no statistic
     #[arg(long, value_name = "TIME")]
@@ -101,7 +101,7 @@ pub(super) struct Amount {
     pub(super) order: Option<PoolOrder>,
     /// Busy-wait instead of sleeping if a request is due within this time; 0 disables it. Needs a processor per thread
     /// and one more, otherwise it is disabled [default: 60us, using at most a tenth of a processor]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = spin_time)]
     pub(super) spin: Option<Duration>,
     /// Whether idle processors stay awake during the load [default: awake if permitted; asleep for open loads, scripts
     /// and pages in a virtual machine]
@@ -134,7 +134,7 @@ pub(super) struct Shape {
     pub(super) arrivals: Option<SpacingFlag>,
     /// Number of users, each with one request at a time; for scripts and pages, each with its own connections [default:
     /// -c times -m; 1 for scripts and pages]
-    #[arg(long, value_name = "COUNT", conflicts_with_all = ["rate", "stages"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["rate", "stages"], value_parser = numbers::users)]
     pub(super) users: Option<u32>,
     /// How long a user waits between a response and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages", "script"])]
@@ -143,7 +143,8 @@ pub(super) struct Shape {
     /// (10ms for 91 users: over 0.9 s)
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages"])]
     pub(super) stagger: Duration,
-    /// Replay a script from `squall import` at its recorded times, on the server of the URL; each user replays all of it
+    /// Replay a script from `squall import` at its recorded times, on the server of the URL; each user replays all of
+    /// it. `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "tiles", "hold"])]
     pub(super) script: Option<PathBuf>,
     /// Send the script's requests to these hosts, and leave out the others [default: with a URL those to the host of the
@@ -162,18 +163,19 @@ pub(super) struct Shape {
     pub(super) targets: Option<PathBuf>,
     /// Choose each request's URL at random, with these relative shares, such as 3,1 [default: the URLs in turn]
     #[arg(
-        long, value_name = "NUMBERS", value_delimiter = ',',
+        long, value_name = "NUMBERS", value_delimiter = ',', value_parser = numbers::weight,
         conflicts_with_all = ["script", "targets", "page", "tiles", "hold"]
     )]
     pub(super) weights: Vec<u32>,
     /// Choose each request's URL or target at random, all with equal shares
     #[arg(long, conflicts_with_all = ["weights", "script", "page", "tiles", "hold"])]
     pub(super) random: bool,
-    /// Load a page as a browser does: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md)
+    /// Load a page as a browser does: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md); `-` reads
+    /// stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tiles", "hold"])]
     pub(super) page: Option<PathBuf>,
     /// Load the URL, then this many tiles of a large image at once
-    #[arg(long, value_name = "COUNT", conflicts_with = "hold", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", conflicts_with = "hold", value_parser = numbers::tiles)]
     pub(super) tiles: Option<u32>,
     /// URL of the tiles, with {} for the tile's number [default: the page's URL]
     #[arg(long, value_name = "URL")]
@@ -192,7 +194,7 @@ pub(super) struct Comparison {
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     pub(super) http: Vec<Http>,
     /// How often to run each version of a comparison [default: 3]
-    #[arg(long, value_name = "COUNT", requires = "http", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", requires = "http", value_parser = numbers::rounds)]
     pub(super) rounds: Option<u32>,
 }
 

@@ -16,20 +16,21 @@ mod variant;
 mod words;
 
 use anyhow::{Context, Result};
-use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
+use squall_linux::{privileges, scheduling};
 
 pub(crate) use arguments::Arguments;
 use ending::LoadResult;
 use plan::{Asked, Plan};
 use words::Http;
 
-use crate::client::{AddressBook, Attempt, resolve_auto};
+use crate::client::{self, AddressBook, Attempt, resolve_auto};
 use crate::outcome::CommandOutcome;
 use crate::{interrupt, output};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    privileges::keep_only(client::RIGHTS)?;
     let versions = &arguments.comparison.http;
     plan::check(arguments)?;
     let targets = plan::read_targets(arguments)?;

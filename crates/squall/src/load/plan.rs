@@ -19,7 +19,8 @@ use squall_stations::client::{Target, TargetedRequest, Upload};
 
 use super::arguments::Arguments;
 use super::hosts::{self, HostChoice, RoutedScript};
-use super::words::Http;
+use super::words::{Http, check_rate};
+use crate::client::numbers::MAX_AT_ONCE;
 use crate::client::{AddressBook, HttpUrl, Payload, PreparedRequest, TlsCredentials, check_upload};
 use crate::outcome::BadInput;
 use crate::recordings::{self, read_page};
@@ -291,7 +292,7 @@ impl PlanBuilder<'_> {
                 let flags = &self.arguments.connection;
                 let spoken = flags.protocol(self.http, url.scheme)?;
                 if spoken.0 != self.spoken.0 && self.arguments.shape.script.is_none() {
-                    let said = "all URLs of a load are http, or all are https";
+                    let said = "all URLs of a load are http, or all are https: give each scheme a command of its own, or use --script";
                     return Err(BadInput::new(said).into());
                 }
                 let target =
@@ -424,7 +425,7 @@ impl PlanBuilder<'_> {
         let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
         let warmup = self.warmup();
         let stages = match (&shape.rate, &shape.stages) {
-            (_, Some(stages)) => Some(stages.clone()),
+            (_, Some(stages)) => Some(checked(stages)?.clone()),
             (Some(rate), None) => {
                 // The load lasts as long as this many requests take. The next one would be due at its end.
                 let length = match (amount.duration, amount.requests) {
@@ -453,8 +454,7 @@ impl PlanBuilder<'_> {
         let at_once = u64::from(self.connections()) * u64::from(self.streams());
         let users = match shape.users {
             Some(users) => users,
-            None => u32::try_from(at_once)
-                .map_err(|_| BadInput::new("-c times -m is more than 4294967295"))?,
+            None => users_at_once(at_once)?,
         };
         Ok(Workload::Closed(ClosedLoad {
             users,
@@ -596,6 +596,27 @@ impl PlanBuilder<'_> {
             left_out: self.left_out,
         }
     }
+}
+
+/// The stages, if one machine can send them.
+fn checked(stages: &Stages) -> Result<&Stages, BadInput> {
+    let rates = stages.as_slice().iter();
+    let rates = rates.flat_map(|stage| [stage.from, stage.to]).flatten();
+    match rates.map(check_rate).find_map(Result::err) {
+        Some(said) => Err(BadInput::new(format!("--stages: {said}"))),
+        None => Ok(stages),
+    }
+}
+
+/// The users of a closed load that keeps `-c` times `-m` requests under way.
+fn users_at_once(at_once: u64) -> Result<u32, BadInput> {
+    let users = u32::try_from(at_once).ok();
+    users.filter(|users| *users <= MAX_AT_ONCE).ok_or_else(|| {
+        BadInput::new(format!(
+            "-c times -m is {at_once} requests at once: expected at most {MAX_AT_ONCE}, because each takes memory from \
+             the start"
+        ))
+    })
 }
 
 /// The number of threads: by default half of the processors, so that a server on the same machine has some too. Never

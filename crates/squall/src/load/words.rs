@@ -6,10 +6,12 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use squall_base::Rate;
 use squall_base::plan::Spacing;
-use squall_base::{Duration, Rate};
+use squall_base::{Duration, ParseQuantityError};
+use squall_recipe::limits::{MAX_PER_SECOND, MAX_SPIN};
 
-pub(super) use crate::client::Http;
+pub(super) use crate::client::{Http, positive_time};
 
 /// A rate: `1000`, `1000/s` or `90/m`.
 #[derive(Clone, Copy, Debug)]
@@ -19,21 +21,37 @@ impl FromStr for RateFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<RateFlag, String> {
-        let whole = if text.contains('/') {
-            text.to_owned()
-        } else {
+        let is_number = text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let whole = if is_number {
             format!("{text}/s")
+        } else {
+            text.to_owned()
         };
-        let said = |error| format!("{error}; a bare number is a rate per second");
-        whole.parse().map(RateFlag).map_err(said)
+        let said =
+            |error: ParseQuantityError| format!("{error}; a bare number is a rate per second");
+        let rate: Rate = whole.parse().map_err(said)?;
+        check_rate(rate)?;
+        Ok(RateFlag(rate))
     }
 }
 
-/// Parses a time greater than 0.
-pub(super) fn positive_time(text: &str) -> Result<Duration, String> {
+/// Refuses a rate that no client can send.
+pub(super) fn check_rate(rate: Rate) -> Result<(), String> {
+    if rate.per_second() <= MAX_PER_SECOND {
+        return Ok(());
+    }
+    Err(format!(
+        "{rate} is out of range: expected at most {MAX_PER_SECOND}/s, which is more than one machine can send"
+    ))
+}
+
+/// Parses the time to spin before a request.
+pub(super) fn spin_time(text: &str) -> Result<Duration, String> {
     match text.parse() {
-        Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
-        Ok(time) => Ok(time),
+        Ok(time) if time <= MAX_SPIN => Ok(time),
+        Ok(_) => Err(format!(
+            "expected at most {MAX_SPIN}: a client that spins for longer does nothing else"
+        )),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -106,8 +124,23 @@ mod tests {
         let rate = |text: &str| text.parse::<RateFlag>().map(|rate| rate.0.to_string());
         assert_eq!(rate("1000"), rate("1000/s"));
         assert_ne!(rate("90/m"), rate("90"));
-        for bad in ["", "fast", "0", "-1", "1/h/s"] {
-            assert!(rate(bad).is_err(), "{bad}");
+        for bad in ["", "fast", "0", "-1", "1/h/s", "1k", "10rps"] {
+            let said = rate(bad).unwrap_err();
+            assert!(said.contains("a bare number"), "{bad}: {said}");
         }
+        let said = rate("10rps").unwrap_err();
+        assert!(said.contains("\"10rps\""), "{said}");
+    }
+
+    #[test]
+    fn rates_and_times_beyond_the_limits_of_recipes_are_refused() {
+        assert!("1000000".parse::<RateFlag>().is_ok());
+        for text in ["1000001", "1000000000/s", "60000060/min"] {
+            let said = text.parse::<RateFlag>().unwrap_err();
+            assert!(said.contains("at most 1000000/s"), "{said}");
+        }
+        assert_eq!(spin_time("10ms"), Ok(MAX_SPIN));
+        let said = spin_time("11ms").unwrap_err();
+        assert!(said.contains("at most 10ms"), "{said}");
     }
 }

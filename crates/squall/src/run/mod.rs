@@ -1,13 +1,15 @@
 //! `squall run`: runs a recipe's plan, trial by trial, then reports.
 //!
 //! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside, `attempts` repeats
-//! trials that were disturbed or have failed. An interrupt ends the running trial and reports the complete ones; `--resume`
-//! runs the missing and invalid ones.
+//! trials that were disturbed or have failed, `fixes` chooses what the run tries afterwards. An interrupt ends the running
+//! trial and reports the complete ones; `--resume` runs the missing and invalid ones.
 
 mod attempts;
+mod fixes;
 mod process;
 mod programs;
 mod progress;
+mod secrets;
 pub(crate) mod worker;
 
 use std::fs;
@@ -19,11 +21,12 @@ use anyhow::{Context, Result};
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
 use squall_base::record::{FailedAttempt, Phase, RequestRecord, Validity};
+use squall_base::text::escape_controls;
 use squall_linux::awake::SleepInhibitor;
 use squall_recipe::{Recipe, StationMode, parse_with};
 use squall_record::{
-    RecordError, RunFolder, TrialFolder, create_private_folder, read_json, read_requests, run_name,
-    write_json, write_plan, write_private,
+    RecordError, RunFolder, TrialFolder, create_private_folder, read_json, read_plan,
+    read_requests, run_name, write_json, write_plan, write_private,
 };
 
 use crate::awake::{self, IdleProcessors, MeasurementKind};
@@ -32,11 +35,12 @@ use crate::commands::report::{ReportFlags, write_and_print};
 use crate::environment::Environment;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, error_chain, print};
-use crate::recordings::SiblingFiles;
+use crate::recordings::{OutsideFiles, SiblingFiles};
 use crate::{interrupt, pages};
 use attempts::TrialsOutcome;
 use process::RunContext;
 use progress::Progress;
+use secrets::Secrets;
 use worker::assignment::LinkPackets;
 
 /// The folder with the logs of programs in that of a trial or of a failed attempt.
@@ -45,12 +49,13 @@ const STATIONS: &str = "stations";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --dry-run\n  \
-                        squall run ./mine.toml --seed 7\n  \
+                        squall run ./mine.toml --seed 7\n  squall run ./mine.toml --try-fix\n  \
                         squall run --resume runs/twilio-20261121T120000Z"
 )]
 pub(crate) struct Arguments {
-    /// Recipe: a name (see `squall recipes`) or the path of a TOML file
-    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    /// Recipe: a name (see `squall recipes`) or the path of a TOML file; with --resume only if its secrets were left out of
+    /// the run's folder
+    #[arg(required_unless_present = "resume")]
     recipe: Option<String>,
     /// Profile of the recipe [default: the recipe's own default]
     #[arg(long, conflicts_with = "resume")]
@@ -62,6 +67,17 @@ pub(crate) struct Arguments {
     /// addition stay
     #[arg(long, value_name = "COUNT", conflicts_with = "resume")]
     repetitions: Option<NonZeroU32>,
+    /// After the planned trials, try the fixes of the N most costly findings: each with as many pairs of trials, without and
+    /// with it, as its variant has trials. With --resume, for a run that was begun without
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=fixes::FIXES_AT_MOST)
+    )]
+    try_fix: Option<u32>,
     /// Run the programs on paths themselves (real), or squall's own stations with the presets of these programs in
     /// their place (embedded)
     #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
@@ -72,6 +88,12 @@ pub(crate) struct Arguments {
     /// Check the recipe and the programs that it needs, print what would run, and start nothing
     #[arg(long, conflicts_with_all = ["resume", "json"])]
     dry_run: bool,
+    /// Keep secrets of requests in the run's folder (authorization, cookie, x-api-key and the like, and those in URLs)
+    #[arg(long, conflicts_with = "resume")]
+    keep_secrets: bool,
+    /// As root, let the recipe read files outside of its folder
+    #[arg(long)]
+    allow_files: bool,
     /// Continue the interrupted run in this folder
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
@@ -88,29 +110,28 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
-        print(preview(&plan_recipe(arguments, wanted)?.plan))?;
+        let preview = preview(&plan_recipe(arguments, wanted)?.plan);
+        print(escape_controls(&preview))?;
         return Ok(CommandOutcome::Success);
     }
     let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
-    let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
-        (Some(run), _) => {
-            let opened = open_run(run)?;
-            compare_environment(&opened.0, awake.as_ref())?;
-            opened
+    let (folder, mut plan) = match (&arguments.resume, &arguments.recipe) {
+        (Some(run), recipe) => {
+            let (folder, plan) = open_run(run)?;
+            let outside = OutsideFiles::allowed_if(arguments.allow_files);
+            let plan = secrets::complete(plan, recipe.as_deref(), outside)?;
+            compare_environment(&folder, awake.as_ref())?;
+            (folder, plan)
         }
         (None, Some(wanted)) => begin(arguments, wanted, awake.as_ref())?,
         (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
     };
     let _lock = folder.lock()?;
+    if let (Some(_), Some(at_most)) = (&arguments.resume, arguments.try_fix) {
+        fixes::ask_resumed(&folder, &mut plan, at_most)?;
+    }
     interrupt::watch()?;
-    let versions = programs::versions(&plan);
-    let context = RunContext {
-        folder: &folder,
-        plan: &plan,
-        packets: LinkPackets::kept_if(arguments.pcap),
-        versions: &versions,
-    };
-    match run_trials(&context) {
+    match run_all(&folder, &mut plan, LinkPackets::kept_if(arguments.pcap)) {
         Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
         Ok(TrialsOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
@@ -161,9 +182,12 @@ fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &ReportFla
             error_chain(&error)
         ));
     }
+    // A plan that cannot be read was damaged meanwhile, as resuming will report.
+    let is_redacted = read_plan(folder.plan()).is_ok_and(|plan| plan.is_redacted());
+    let recipe = if is_redacted { " RECIPE" } else { "" };
     eprint(format_args!(
-        "{why}: {complete} of {} trials are complete; go on with: squall run --resume {}\n",
-        plan.trials.len(),
+        "{why}: {complete} of {} trials are complete; go on with: squall run{recipe} --resume {}\n",
+        plan.trials.len() + plan.fix_trials().count(),
         folder.root().display()
     ));
 }
@@ -203,6 +227,7 @@ struct PlannedRecipe {
 /// Checks the recipe, and reports its errors before anything starts.
 fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     let RecipeText { name, text, files } = find_recipe(wanted)?;
+    let files = files.with_outside(OutsideFiles::allowed_if(arguments.allow_files));
     let recipe: Recipe = parse_with(&text, arguments.stations, &files)
         .map_err(|error| BadInput::in_file(&error.render(&name, &text)))?;
     let profile = arguments.profile.clone();
@@ -213,9 +238,14 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
             .map_err(BadInput::new)?,
         None => recipe,
     };
-    let plan = recipe
+    let mut plan = recipe
         .plan(&profile, arguments.seed)
         .map_err(BadInput::new)?;
+    if let Some(at_most) = arguments.try_fix {
+        fixes::ask(&mut plan, at_most)?;
+    }
+    secrets::warn_of_a_copy(&plan);
+    programs::announce_own(&plan);
     programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
             "{}\nTo let squall play all programs itself, add: --stations embedded",
@@ -240,7 +270,8 @@ fn preview(plan: &Plan) -> String {
     let variants = variants.map(|variant| format!("  {}: {}\n", variant.name, variant.path));
     let conditions = plan.conditions.iter().map(|it| format!("  {it}\n"));
     format!(
-        "{recipe}, profile {profile}: {size}\nvariants:\n{}conditions:\n{}",
+        "{recipe}, profile {profile}: {size}\n{}variants:\n{}conditions:\n{}",
+        fixes::preview(plan),
         variants.collect::<String>(),
         conditions.collect::<String>()
     )
@@ -254,7 +285,8 @@ fn begin(
 ) -> Result<(RunFolder, Plan)> {
     let planned = plan_recipe(arguments, wanted)?;
     let folder = new_folder(&arguments.output, &planned.plan.recipe)?;
-    if let Err(error) = write_beginning(&folder, &planned, awake) {
+    let secrets = Secrets::of(&planned.text, arguments.keep_secrets);
+    if let Err(error) = write_beginning(&folder, &planned, secrets, awake) {
         remove(&folder);
         return Err(error);
     }
@@ -265,55 +297,88 @@ fn begin(
 fn write_beginning(
     folder: &RunFolder,
     planned: &PlannedRecipe,
+    secrets: Secrets,
     awake: Option<&SleepInhibitor>,
 ) -> Result<()> {
     let recipe = folder.recipe();
-    let written = if planned.plan.has_credentials() {
-        write_private(&recipe, planned.text.as_bytes())
+    let text = secrets.recipe(&planned.text);
+    // Commands and comments may have secrets that are not known as such.
+    let written = if planned.plan.has_secrets() {
+        write_private(&recipe, text.as_bytes())
     } else {
-        fs::write(&recipe, &planned.text)
+        fs::write(&recipe, text.as_bytes())
     };
     written.with_context(|| format!("cannot write {}", recipe.display()))?;
-    keep_files(folder, &planned.recipe, &planned.recipe_files)?;
+    keep_files(folder, planned, secrets)?;
     for omission in planned.recipe_files.omitted() {
         eprint(format_args!("{omission}\n"));
     }
-    write_plan(folder.plan(), &planned.plan)?;
+    write_plan(folder.plan(), &secrets.plan(&planned.plan))?;
     write_json(folder.environment(), &Environment::read(awake))?;
     Ok(())
 }
 
 /// Copies the files that the recipe names, so that the run can be repeated after they have changed. Only the owner may read
 /// them, because recordings often contain credentials.
-fn keep_files(folder: &RunFolder, recipe: &Recipe, recipe_files: &SiblingFiles) -> Result<()> {
-    if recipe.files().is_empty() {
+fn keep_files(folder: &RunFolder, planned: &PlannedRecipe, secrets: Secrets) -> Result<()> {
+    if planned.recipe.files().is_empty() {
         return Ok(());
     }
     let files = folder.files();
     create_private_folder(&files).with_context(|| format!("cannot make {}", files.display()))?;
-    for file in recipe.files() {
-        recipe_files.copy(&file.path, &files.join(&file.kept_as))?;
+    for file in planned.recipe.files() {
+        let copy = files.join(&file.kept_as);
+        planned.recipe_files.copy(&file.path, &copy)?;
+        secrets.settle_copy(&planned.plan, &file.kept_as, &copy)?;
     }
     Ok(())
 }
 
-/// Runs every trial that is not yet complete and valid.
-fn run_trials(run: &RunContext<'_>) -> Result<TrialsOutcome> {
-    let RunContext { folder, plan, .. } = run;
+/// Runs the planned trials, then those of the fixes that the run tries.
+fn run_all(folder: &RunFolder, plan: &mut Plan, packets: LinkPackets) -> Result<TrialsOutcome> {
+    let versions = programs::versions(plan);
+    let run = RunContext {
+        folder,
+        plan,
+        packets,
+        versions: &versions,
+    };
+    let planned: Vec<&Trial> = run.plan.trials.iter().collect();
+    let ended = run_trials(&run, &planned)?;
+    if ended == TrialsOutcome::Interrupted || plan.fixes.is_none() {
+        return Ok(ended);
+    }
+    fixes::choose_for(folder, plan)?;
+    let of_fixes: Vec<&Trial> = plan.fix_trials().collect();
+    if of_fixes.is_empty() {
+        return Ok(ended);
+    }
+    let run = RunContext {
+        folder,
+        plan,
+        packets,
+        versions: &versions,
+    };
+    run_trials(&run, &of_fixes)
+}
+
+/// Runs those of the trials that are not yet complete and valid.
+fn run_trials(run: &RunContext<'_>, trials: &[&Trial]) -> Result<TrialsOutcome> {
+    let RunContext { folder, .. } = run;
     let failed = folder.failed_attempts()?;
     let failed_before = |name: &str| {
         let own = failed.iter().filter(|attempt| attempt.trial == name);
         own.map(|attempt| attempt.attempt).max().unwrap_or(0)
     };
     let mut missing: Vec<(&Trial, u32)> = Vec::new();
-    for trial in &plan.trials {
+    for &trial in trials {
         let name = trial.folder();
         let Some(complete) = folder.complete_trial(&name) else {
             missing.push((trial, failed_before(&name)));
             continue;
         };
         let record = complete.read_record()?;
-        if record.health.validity != Validity::Valid {
+        if record.health.validity.is_invalid() {
             attempts::set_aside(folder, complete, &record)?;
             missing.push((trial, record.attempt));
         }
@@ -359,8 +424,10 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
         let further = pages::sentence(pages).into_iter().chain(held());
         further.for_each(|further| said += &format!("; {further}"));
     }
-    if !stats.is_valid() {
-        said += ", INVALID";
+    match &stats.validity {
+        Validity::Valid => {}
+        Validity::Invalid { .. } => said += ", INVALID",
+        Validity::Limited { reasons } => said += &format!(", a limit: {}", reasons.join("; ")),
     }
     Ok(said)
 }

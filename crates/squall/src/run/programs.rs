@@ -3,7 +3,7 @@
 //!
 //! `worker/programs` runs them in a trial; squall-peers knows what each one supports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -14,12 +14,16 @@ use squall_base::plan::{
     RequestTemplate, ResponseTemplate, Station, StationSetting, ThinkTime, Variant, Version,
     browser_connections,
 };
+use squall_base::secrets::redacted_text;
 use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd, PageOrder};
 use squall_peers::{
     Answer, Body, Certificate, Driver, FindError, GenericStation, InstalledProgram, Order,
     RawStation, SearchPath, driver, path_of,
 };
 use squall_stations::server::Site;
+
+use crate::output::eprint;
+use crate::recordings::own_user;
 
 /// A third-party program that runs as a station.
 pub(crate) enum Program {
@@ -319,6 +323,23 @@ pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, [u32; 3]> {
         }
     }
     versions
+}
+
+/// Prints a line for each program that the recipe describes itself, once: a recipe may come from a stranger, and its programs
+/// run with the rights of the user.
+pub(super) fn announce_own(plan: &Plan) {
+    let stations = (plan.variants.iter()).flat_map(|variant| &variant.stations);
+    let commands = stations.filter_map(|station| match &station.runs {
+        Implementation::Own(own) => Some((&station.name, &own.command)),
+        Implementation::Embedded | Implementation::Program { .. } => None,
+    });
+    for (name, command) in commands.collect::<BTreeSet<_>>() {
+        eprint(format_args!(
+            "squall: the recipe runs a program of its own, with the rights of {}: {name}: {}\n",
+            own_user(),
+            redacted_text(command)
+        ));
+    }
 }
 
 /// Checks that every program of a plan is installed and can do its part. Reports all that are missing, otherwise the first

@@ -1,5 +1,6 @@
 //! GOAWAYs, resets, SETTINGS and the end of connections are counted, and are in the tables.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
@@ -8,7 +9,7 @@ use std::thread;
 
 use squall_base::plan::Protocol;
 use squall_base::record::{FrameLayer, Side, Way};
-use squall_record::{RunFolder, read_frames};
+use squall_record::{RunFolder, read_frames, read_requests};
 use tempfile::TempDir;
 
 use crate::hostile_servers::{RESET, SETTINGS, read_and_say};
@@ -122,6 +123,45 @@ fn requests_refused_by_goaway_are_not_counted_as_resets() {
     assert!(count(&json, "stream_reset") > 0, "{json}");
     assert!(said.contains(REFUSED), "{said}");
     assert!(!said.contains("the server reset the stream"), "{said}");
+}
+
+#[test]
+fn requests_refused_by_goaway_are_sent_again_if_asked() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let settings = ["--set", "http2.goaway_after=5", "--h2c", "0"];
+    let server = Serving::start(home.path(), &settings);
+    let url = server.url(Protocol::H2c) + "/?delay=10ms";
+    let always = ["-n", "40", "-m", "20", "--output", "requests.parquet"];
+    for asked in [
+        &["--retry-unprocessed"][..],
+        &["--set", "http2.retry_unprocessed=true"],
+    ] {
+        let (said, _) = load(home.path(), "2", &[&always, asked].concat(), &url);
+        let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+        assert_eq!(count(&json, "succeeded"), 40, "{said}");
+        let retried = count(&json, "retried");
+        assert!(retried > 0, "{json}");
+        assert!(
+            said.contains(&format!("\nretried {retried} request")),
+            "{said}"
+        );
+        // Each has one row, that of its last attempt, which begins after the first.
+        let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
+        assert_eq!(rows.len(), 40, "{said}");
+        let connections: BTreeSet<_> = rows.iter().map(|row| row.connection).collect();
+        assert!(connections.len() >= 8, "{connections:?}");
+    }
+    let output = squall(home.path())
+        .args(["load", "--http", "1.1", "--retry-unprocessed", &url])
+        .output()
+        .expect("squall starts");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--retry-unprocessed: servers of HTTP/1.1"),
+        "{said}"
+    );
 }
 
 #[test]

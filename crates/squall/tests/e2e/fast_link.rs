@@ -11,9 +11,9 @@ use std::thread;
 
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
-use squall_base::{Duration, Probability};
+use squall_base::{BitRate, Duration, Probability};
 use squall_link::LaneSettings;
-use squall_link::settings::Loss;
+use squall_link::settings::{Capacity, Loss};
 use squall_linux::host::Host;
 use squall_linux::link_thread::Crossings;
 use squall_linux::tun::Offload;
@@ -61,7 +61,11 @@ struct Bulk {
 }
 
 fn bulk(lane: LaneSettings, seed: u64) -> Bulk {
-    let link = BareLink::start(lane, seed, Offload::Segments);
+    bulk_over(lane, seed, Offload::Segments)
+}
+
+fn bulk_over(lane: LaneSettings, seed: u64, offload: Offload) -> Bulk {
+    let link = BareLink::start(lane, seed, offload);
     let sent = noise(BYTES);
     let listener = (link.server)
         .run(|| Ok(TcpListener::bind(ADDRESS)))
@@ -201,6 +205,34 @@ fn check_share(dropped: u64, packets: u64) {
         off < 5.0 * (mean * (1.0 - LOSS)).sqrt(),
         "{dropped} of {packets} dropped"
     );
+}
+
+/// Where packets leave one at a time, they are handed over one at a time, and the receiver acknowledges them as without
+/// offloads. Other work on the machine may make some packets late, and those are joined.
+#[test]
+fn at_a_rate_packets_are_delivered_and_acknowledged_one_by_one() {
+    if !is_root() {
+        return;
+    }
+    let _seat = seat();
+    let lane = LaneSettings {
+        capacity: Capacity::Rate(BitRate::new(200_000_000).expect("a rate")),
+        ..LaneSettings::default()
+    };
+    let [fast, plain] = [Offload::Segments, Offload::None]
+        .map(|offload| bulk_over(lane.clone(), 24, offload).ended);
+    let delivered = count(&fast, Direction::Up, Fate::Delivered);
+    let written = fast.report.crossings[Direction::Up as usize].written;
+    assert!(
+        written > delivered / 2,
+        "{written} writes of {delivered} packets"
+    );
+    let acks = |ended: &EndedLink| {
+        let acks = of(ended, Direction::Down).filter(|packet| packet.class == PacketClass::Ack);
+        acks.count() as f64
+    };
+    let ratio = acks(&fast) / acks(&plain);
+    assert!((0.5..2.0).contains(&ratio), "{ratio} times as many");
 }
 
 #[test]

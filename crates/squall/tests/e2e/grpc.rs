@@ -35,6 +35,8 @@ const MESSAGES: [&[u8]; 2] = [
     b"\0\0\x11\0\0\0\0\0\x01\0\0\0\0\x07\x0a\x05hello\0\0\0\0\x07",
     b"\0\0\x07\0\0\0\0\0\x01\x0a\x05hello",
 ];
+/// ":status: 200" and the end of the stream.
+const BARE: &[u8] = b"\0\0\x01\x01\x05\0\0\0\x01\x88";
 const OK: &[u8] = b"\0\0\x0f\x01\x05\0\0\0\x01\0\x0bgrpc-status\x010";
 const INTERNAL: &[u8] = b"\0\0\x10\x01\x05\0\0\0\x01\0\x0bgrpc-status\x0213";
 /// A head that is the whole response and has the status.
@@ -51,7 +53,7 @@ fn home() -> TempDir {
 }
 
 #[test]
-fn acceptance_of_trailers_is_sent_over_every_protocol() {
+fn acceptance_of_trailers_is_sent_over_every_protocol_and_a_response_without_grpc_is_a_failure() {
     let _seat = seat();
     let home = home();
     let protocols = [Protocol::H1, Protocol::H2c, Protocol::H2, Protocol::H3];
@@ -62,8 +64,11 @@ fn acceptance_of_trailers_is_sent_over_every_protocol() {
         let arguments = [&["-v"], &CALL[..]].concat();
         let output = ask(home.path(), "fetch", protocol, &arguments, &url);
         let said = stderr(&output);
-        assert!(output.status.success(), "{protocol}: {said}");
         assert!(said.contains("te: trailers"), "{protocol}: {said}");
+        // The server answers with 200 and a body of its own.
+        let failure = "the gRPC call failed: the response's content-type is not application/grpc\n";
+        assert_eq!(output.status.code(), Some(1), "{protocol}: {said}");
+        assert!(said.contains(failure), "{protocol}: {said}");
         let gzip = ["-H", "te: gzip"];
         let output = ask(home.path(), "fetch", protocol, &gzip, &url);
         let said = stderr(&output);
@@ -78,13 +83,18 @@ fn call_is_judged_by_its_status_in_the_trailers_or_the_head() {
     static FAILED: [&[u8]; 4] = [SETTINGS, HEAD, MESSAGES[0], INTERNAL];
     static AT_ONCE: [&[u8]; 2] = [SETTINGS, INTERNAL_AT_ONCE];
     static WITHOUT: [&[u8]; 3] = [SETTINGS, HEAD, END];
+    static OTHER: [&[u8]; 2] = [SETTINGS, BARE];
     const MESSAGE_OF_SERVER: &str = "\0\0\0\0\x07\x0a\x05hello";
     let _seat = seat();
-    let cases: [(&'static [&'static [u8]], Option<&str>); 4] = [
+    let cases: [(&'static [&'static [u8]], Option<&str>); 5] = [
         (&GOOD, None),
         (&FAILED, Some("grpc-status 13 (INTERNAL)")),
         (&AT_ONCE, Some("grpc-status 13 (INTERNAL)")),
         (&WITHOUT, Some("no grpc-status")),
+        (
+            &OTHER,
+            Some("the response's content-type is not application/grpc"),
+        ),
     ];
     for (pieces, failure) in cases {
         let home = home();

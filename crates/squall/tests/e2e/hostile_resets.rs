@@ -21,12 +21,44 @@ use crate::support::{seat, squall};
 
 const REQUESTS: usize = 200;
 
+/// Codes of RST_STREAM (RFC 9113, section 7).
+const REFUSED_STREAM: u8 = 7;
+const CANCEL: u8 = 8;
+
 #[test]
 fn each_of_many_resets_is_recorded_as_an_outcome() {
     let _seat = seat();
     let tls = server_context(TlsVersion::Tls13, "h2");
-    check("http", start(None));
-    check("https", start(Some(tls)));
+    check("http", start(None, CANCEL));
+    check("https", start(Some(tls), CANCEL));
+}
+
+/// A server that refuses everything ends the load nevertheless, on one connection.
+#[test]
+fn refused_streams_are_sent_again_a_limited_number_of_times() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let url = format!("http://{}/", start(None, REFUSED_STREAM));
+    let always = ["load", "--http", "2", "-n", "3", "--json", "load.json"];
+    for (asked, retried) in [(&[][..], 0), (&["--retry-unprocessed"], 30)] {
+        let mut client = squall(home.path());
+        client.args(always).args(asked).arg(&url);
+        let ended = bounded::run(&mut client, home.path(), MOST, "refusing");
+        let said = &ended.output;
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("3 reset: the server reset the stream with error code 7"),
+            "{said}"
+        );
+        let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+        for count in [
+            format!("\"retried\": {retried}\n"),
+            format!("\"resets_received\": {}", retried + 3),
+            "\"tcp\": 1,".to_owned(),
+        ] {
+            assert!(json.contains(&count), "no {count} in {json}");
+        }
+    }
 }
 
 fn check(scheme: &str, address: SocketAddr) {
@@ -56,8 +88,8 @@ fn check(scheme: &str, address: SocketAddr) {
     }
 }
 
-/// Serves every client, over TLS if there is a context for it.
-fn start(tls: Option<ServerContext>) -> SocketAddr {
+/// Serves every client, over TLS if there is a context for it, and resets its streams with this code.
+fn start(tls: Option<ServerContext>, code: u8) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let address = listener.local_addr().expect("its address");
     thread::spawn(move || {
@@ -65,15 +97,15 @@ fn start(tls: Option<ServerContext>) -> SocketAddr {
             let tls = tls.clone();
             // The client may disconnect at any time.
             thread::spawn(move || match tls {
-                None => serve(stream),
-                Some(context) => serve_tls(stream, &context),
+                None => serve(stream, code),
+                Some(context) => serve_tls(stream, &context, code),
             });
         }
     });
     address
 }
 
-fn serve(mut stream: TcpStream) -> io::Result<()> {
+fn serve(mut stream: TcpStream, code: u8) -> io::Result<()> {
     stream.write_all(SETTINGS)?;
     let (mut heard, mut done) = (Vec::new(), 0);
     let mut piece = [0; 4_096];
@@ -82,11 +114,11 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
             0 => return Ok(()),
             len => heard.extend(&piece[..len]),
         }
-        stream.write_all(&resets(&heard, &mut done))?;
+        stream.write_all(&resets(&heard, &mut done, code))?;
     }
 }
 
-fn serve_tls(stream: TcpStream, context: &ServerContext) -> io::Result<()> {
+fn serve_tls(stream: TcpStream, context: &ServerContext, code: u8) -> io::Result<()> {
     let mut tls = BareTls::server(stream, context)?;
     tls.say(SETTINGS);
     tls.flush()?;
@@ -94,14 +126,14 @@ fn serve_tls(stream: TcpStream, context: &ServerContext) -> io::Result<()> {
     loop {
         let before = tls.heard().len();
         tls.hear_until(|heard| heard.len() > before)?;
-        let resets = resets(tls.heard(), &mut done);
+        let resets = resets(tls.heard(), &mut done, code);
         tls.say(&resets);
         tls.flush()?;
     }
 }
 
 /// RST_STREAM for each complete HEADERS frame in the bytes after the preface of 24 bytes, starting from `done`.
-fn resets(heard: &[u8], done: &mut usize) -> Vec<u8> {
+fn resets(heard: &[u8], done: &mut usize, code: u8) -> Vec<u8> {
     *done = (*done).max(24);
     let mut resets = Vec::new();
     while let Some([l0, l1, l2, kind, _, stream @ ..]) = heard.get(*done..*done + 9) {
@@ -110,7 +142,7 @@ fn resets(heard: &[u8], done: &mut usize) -> Vec<u8> {
             break;
         }
         if *kind == 1 {
-            resets.extend([&RESET[..5], stream, &RESET[9..]].concat());
+            resets.extend([&RESET[..5], stream, &RESET[9..12], &[code]].concat());
         }
         *done += len;
     }

@@ -1,4 +1,4 @@
-//! Which address of a name `squall load` and `squall fetch` connect to, and how they go through a proxy.
+//! Which address of a name `squall load` and `squall fetch` connect to, and how they go through an HTTP or SOCKS5 proxy.
 //!
 //! `localhost` gets two addresses in a private mount namespace of the command, which requires root.
 
@@ -18,10 +18,18 @@ use crate::support::{have, is_root, seat, stderr, stdout};
 
 /// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
 fn with_two_addresses(home: &Path, arguments: &[&str]) -> Output {
-    fs::write(home.join("hosts"), "::1 localhost\n127.0.0.1 localhost\n").expect("a file");
+    let hosts = "::1 localhost\n127.0.0.1 localhost\n";
+    with_file_of_etc(home, ("hosts", hosts), arguments)
+}
+
+/// Runs squall where this file of /etc has that content.
+fn with_file_of_etc(home: &Path, (name, content): (&str, &str), arguments: &[&str]) -> Output {
+    fs::write(home.join(name), content).expect("a file");
     Command::new("unshare")
         .args(["--mount", "sh", "-c"])
-        .arg("mount --bind hosts /etc/hosts && exec \"$0\" \"$@\"")
+        .arg(format!(
+            "mount --bind {name} /etc/{name} && exec \"$0\" \"$@\""
+        ))
         .arg(env!("CARGO_BIN_EXE_squall"))
         .args(arguments)
         .current_dir(home)
@@ -114,6 +122,30 @@ fn if_every_address_refuses_requests_fail_on_the_first_with_a_reason() {
         "{shown}"
     );
     assert!(shown.contains(&format!("asked [::1]:{port}\n")), "{shown}");
+}
+
+#[test]
+fn name_server_that_does_not_answer_is_bad_input_with_advice() {
+    if !can_run() {
+        return;
+    }
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    // Nothing listens there.
+    let resolver = "nameserver 127.211.7.9\noptions timeout:1 attempts:1\n";
+    for command in ["load", "fetch"] {
+        let arguments = [command, "http://server.test/"];
+        let output = with_file_of_etc(home.path(), ("resolv.conf", resolver), &arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for words in [
+            "cannot find server.test",
+            "the name server did not answer, or failed",
+            "--connect-to ADDRESS",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
 }
 
 /// Without an advertised alternative. With one, the test needs a server that advertises it, which interop's peers do.
@@ -251,6 +283,146 @@ fn answer_of_a_proxy_that_refuses_is_shown() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("connect_failed"), "{said}");
         assert!(said.contains("the proxy answered CONNECT with"), "{said}");
+    }
+}
+
+/// What a client asked a SOCKS5 proxy for: the user name and password, and the destination.
+type SocksRequest = (Vec<u8>, Vec<u8>);
+
+/// Reads what a client of SOCKS5 asks for; it must offer user name and password.
+fn read_socks_request(near: &mut TcpStream) -> SocksRequest {
+    let mut answering = near.try_clone().expect("a descriptor");
+    let mut answer = |bytes: &[u8]| answering.write_all(bytes).expect("it reads");
+    let mut read = |length: usize| {
+        let mut bytes = vec![0; length];
+        near.read_exact(&mut bytes).expect("a message");
+        bytes
+    };
+    assert_eq!(read(4), [5, 2, 0, 2]);
+    answer(&[5, 2]);
+    let user = read(2);
+    let user = [read(usize::from(user[1])), read(1)].concat();
+    let (length, user) = user.split_last().expect("a length");
+    let login = [user, b":", &read(usize::from(*length))].concat();
+    answer(&[1, 0]);
+    let mut destination = read(5);
+    assert_eq!(destination[..3], [5, 1, 0]);
+    // One byte of the address has been read: of a name, its length.
+    let rest = match destination[3] {
+        1 => 3,
+        3 => usize::from(destination[4]),
+        kind => panic!("an address of kind {kind}"),
+    };
+    destination.extend(read(rest + 2));
+    (login, destination.split_off(3))
+}
+
+/// A SOCKS5 proxy that opens this many tunnels to `far`. Returns its address, and in the end what it was asked for.
+fn socks_proxy(count: usize, far: SocketAddr) -> (SocketAddr, JoinHandle<Vec<SocksRequest>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let proxy = thread::spawn(move || {
+        let mut asked = Vec::new();
+        let mut relays = Vec::new();
+        for _ in 0..count {
+            let (mut near, _) = listener.accept().expect("a client");
+            asked.push(read_socks_request(&mut near));
+            let far = TcpStream::connect(far).expect("the server listens");
+            near.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 9])
+                .expect("it reads");
+            let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+            relays.push(relay(clone(&near), clone(&far)));
+            relays.push(relay(far, near));
+        }
+        for relay in relays {
+            relay.join().expect("it relays");
+        }
+        asked
+    });
+    (address, proxy)
+}
+
+#[test]
+fn connections_go_through_a_socks_proxy_by_address_or_by_name() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &EVERY_PROTOCOL);
+    for protocol in [Protocol::H1, Protocol::H1s, Protocol::H2c, Protocol::H2] {
+        let far = server.address(protocol.name());
+        let port = far.port().to_be_bytes();
+        let by_name = server.url(protocol).replace("127.0.0.1", "localhost");
+        let name = [&[3, 9][..], b"localhost", &port].concat();
+        let by_address = [&[1, 127, 0, 0, 1][..], &port].concat();
+        for (scheme, url, destination) in [
+            ("socks5h", &by_name, &name),
+            ("socks5", &server.url(protocol), &by_address),
+        ] {
+            let (address, proxy) = socks_proxy(2, far);
+            let through = format!("{scheme}://me:p%40ss@{address}");
+            let arguments = ["-n", "6", "-c", "2", "--proxy", &through];
+            let output = ask(home.path(), "load", protocol, &arguments, url);
+            let said = stdout(&output) + &stderr(&output);
+            assert!(output.status.success(), "{protocol} {scheme}: {said}");
+            assert!(said.contains(&format!("\nasked {address}\n")), "{said}");
+            assert!(!said.contains("p@ss") && !said.contains("p%40ss"), "{said}");
+            let asked = proxy.join().expect("it relays");
+            assert_eq!(asked, vec![(b"me:p@ss".to_vec(), destination.clone()); 2]);
+        }
+    }
+    let url = server.url(Protocol::H3);
+    let arguments = ["--proxy", "socks5://me:p%40ss@127.0.0.1:9"];
+    for command in ["fetch", "load"] {
+        let output = ask(home.path(), command, Protocol::H3, &arguments, &url);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("carry no UDP, which HTTP/3 needs"), "{said}");
+        assert!(!said.contains("p%40ss"), "{said}");
+    }
+}
+
+#[test]
+fn refusal_of_a_socks_proxy_is_in_words() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let cases: [(&[u8], &str); 3] = [
+        (
+            &[5, 0, 5, 4, 0, 1, 0, 0, 0, 0, 0, 0],
+            "the SOCKS proxy did not connect to server.test:80: the host is unreachable, or its name is unknown (reply 4)",
+        ),
+        (
+            &[5, 0xff],
+            "the SOCKS proxy wants a user name and a password",
+        ),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "the proxy does not speak SOCKS5",
+        ),
+    ];
+    for (answer, words) in cases {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let through = format!("socks5h://{}", listener.local_addr().expect("its address"));
+        let proxy = thread::spawn(move || {
+            let (mut near, _) = listener.accept().expect("a client");
+            near.read_exact(&mut [0; 3]).expect("a greeting");
+            near.write_all(answer).expect("it reads");
+            // Until the client disconnects.
+            let _ = io::copy(&mut near, &mut io::sink());
+        });
+        let arguments = ["--proxy", &through];
+        let output = ask(
+            home.path(),
+            "fetch",
+            Protocol::H1,
+            &arguments,
+            "http://server.test/",
+        );
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("connect_failed") && said.contains(words),
+            "{said}"
+        );
+        proxy.join().expect("it answers");
     }
 }
 

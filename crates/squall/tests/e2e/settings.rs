@@ -286,6 +286,30 @@ fn key_exchange_uses_the_configured_group() {
     }
 }
 
+#[test]
+fn groups_of_tls_1_3_alone_are_refused_where_tls_1_3_is_not_allowed() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let sets = [
+        "--set",
+        "tls.max_version=1.2",
+        "--set",
+        "tls.groups=X25519MLKEM768",
+    ];
+    // Nothing listens there, and nothing is sent.
+    let output = ask(
+        home.path(),
+        "fetch",
+        Protocol::H2,
+        &sets,
+        "https://127.0.0.1:1/",
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let conflict = "TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has: expected another group";
+    assert!(said.contains(conflict), "{said}");
+}
+
 /// Updates at an interval above the window would never be sent; `-w` and `-W` set windows, too.
 #[test]
 fn window_flags_are_checked_against_window_update_settings() {

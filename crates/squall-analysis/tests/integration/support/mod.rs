@@ -53,6 +53,7 @@ pub fn plan(repetitions: u32) -> Plan {
                 body: Bytes::new(0),
             },
             sample_every: SAMPLE_EVERY,
+            fast: Vec::new(),
         })
         .collect();
     Plan {
@@ -71,6 +72,7 @@ pub fn plan(repetitions: u32) -> Plan {
         }],
         files: Vec::new(),
         trials,
+        fixes: None,
     }
 }
 
@@ -145,6 +147,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
             rate_asked_per_s: 100.0,
             rate_achieved_per_s: 100.0,
             link: Direction::ALL.map(direction).to_vec(),
+            links: Vec::new(),
             machine: MachineHealth::default(),
             validity: Validity::Valid,
         },

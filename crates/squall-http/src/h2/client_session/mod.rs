@@ -297,6 +297,15 @@ impl<H: Handler> Http2Session<H> for ClientSession<H> {
         Ok(())
     }
 
+    fn send_window(&self, stream: u32) -> usize {
+        let own = match self.streams.get(stream) {
+            Some(open) => open.to_send.0,
+            // Its head is still queued.
+            None => i64::from(self.peer.stream_window),
+        };
+        usize::try_from(own.min(self.to_send.0)).unwrap_or(0)
+    }
+
     fn window_to_receive(&mut self, stream: u32) -> u32 {
         self.window(stream).map_or(0, |window| window.left())
     }

@@ -128,7 +128,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "delay = [",
         "dleay = [",
-        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link`, `schedule` or `next_link` (did you mean `delay`?)",
+        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link`, `schedule`, `fast` or `next_link` (did you mean `delay`?)",
     );
     check(
         "status = 200",
@@ -153,7 +153,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "{ stream_window",
         "{ window = \"1KiB\", stream_window",
-        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size`, `goaway_after` or `requests_per_connection`",
+        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size`, `goaway_after`, `requests_per_connection` or `retry_unprocessed`",
     );
     check(
         "rate = \"1000/s\"\n",
@@ -690,7 +690,7 @@ fn rendering_shows_the_line_and_marks_the_characters() {
             "   |",
             "15 | \tdleay = [\"0ms\", \"10ms\"]",
             "   | \t^^^^^",
-            "   = expected `delay`, `loss`, `link`, `schedule` or `next_link`",
+            "   = expected `delay`, `loss`, `link`, `schedule`, `fast` or `next_link`",
             "   = help: did you mean `delay`?"
         ]
     );

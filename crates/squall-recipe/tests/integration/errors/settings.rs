@@ -374,6 +374,11 @@ fn contradictory_settings_are_reported() {
         "24:12: HTTP/3 with TLS 1.2 at most: expected `max_version` \"1.3\", which QUIC needs",
     );
     check_settings(
+        "h2",
+        "tls = { max_version = \"1.2\", groups = \"X25519MLKEM768\" }",
+        "24:1: TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has: expected another group besides, such as X25519, or `max_version` \"1.3\"",
+    );
+    check_settings(
         "h2c",
         "http2 = { stream_window = \"1MiB\", window_updates = { every = \"64KiB\" } }",
         "24:1: window updates every 64KiB with a window of 65535B: expected updates that are due before the window of a stream or connection is used up",

@@ -13,6 +13,7 @@ use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Streams,
 
 use super::exchange::{ExchangeKey, RecordOwner};
 use crate::log::StationLog;
+use crate::memory::{HeldMemory, SCARCE_BYTES};
 pub(super) use quic::{ConnectionEvents, QuicFront};
 pub(super) use tcp::{ReadOutcome, TcpFront};
 
@@ -54,6 +55,8 @@ pub(super) struct Fronts {
     pub(super) pending_reads: Vec<u32>,
     /// Connections accepted, which is also the next one's number in the records.
     pub(super) accepted: u32,
+    /// What the TCP connections hold: requests that wait for upstreams, and responses that wait for the clients.
+    pub(super) memory: HeldMemory,
 }
 
 impl Fronts {
@@ -66,6 +69,7 @@ impl Fronts {
             dirty: Vec::new(),
             pending_reads: Vec::new(),
             accepted: 0,
+            memory: HeldMemory::default(),
         }
     }
 
@@ -83,9 +87,18 @@ impl Fronts {
 
     /// Removes a TCP connection that has ended.
     pub(super) fn remove(&mut self, id: u32) -> Option<Box<TcpFront>> {
-        let front = self.tcp.get_mut(id as usize)?.take()?;
+        let mut front = self.tcp.get_mut(id as usize)?.take()?;
+        self.memory.update(&mut front.held_bytes, 0);
         self.free.push(id);
         Some(front)
+    }
+
+    /// Counts what a TCP connection holds after it was written to.
+    pub(super) fn count_held(&mut self, id: u32) {
+        if let Some(Some(front)) = self.tcp.get_mut(id as usize) {
+            let holds = front.tcp.engine.buffered_bytes() + front.backlog_bytes;
+            self.memory.update(&mut front.held_bytes, holds);
+        }
     }
 
     /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
@@ -208,8 +221,16 @@ impl Fronts {
 
     /// Accepts bytes of a response's streamed body, as many as there is room for, and returns how many.
     pub(super) fn send_body(&mut self, at: FrontKey, stream: StreamId, bytes: &[u8]) -> usize {
+        let is_scarce = self.memory.is_scarce();
+        let mut streams = self.untouched(at);
+        let room = match at {
+            FrontKey::Tcp(_) if is_scarce => {
+                SCARCE_BYTES.saturating_sub(streams.body_waiting(stream))
+            }
+            _ => usize::MAX,
+        };
         // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
-        let taken = self.untouched(at).send_body(stream, bytes);
+        let taken = streams.send_body(stream, &bytes[..bytes.len().min(room)]);
         if taken > 0 {
             self.touch(at);
         }
@@ -242,11 +263,12 @@ impl Fronts {
 
     /// Notes that `n` bytes no longer wait.
     pub(super) fn drop_backlog(&mut self, at: FrontKey, n: u64) {
+        let is_scarce = self.memory.is_scarce();
         if let FrontKey::Tcp(id) = at
             && let Some(front) = self.tcp_mut(id)
         {
             front.backlog_bytes = front.backlog_bytes.saturating_sub(n as usize);
-            if front.may_read() {
+            if front.may_read(is_scarce) {
                 self.pending_reads.push(id);
             }
         }

@@ -12,6 +12,7 @@ use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent};
 use super::OpenExchanges;
 use crate::accept::{Drained, Received, TcpConnection, Written};
 use crate::log::StationLog;
+use crate::memory::SCARCE_BYTES;
 use crate::proxy::exchange::ExchangeKey;
 
 /// The proxy stops reading from an HTTP/1.1 client while more bytes than this wait for upstreams.
@@ -45,6 +46,8 @@ pub(in crate::proxy) struct TcpFront {
     /// HTTP/1.1: whether a request is being served.
     pub(in crate::proxy) is_serving: bool,
     pub(in crate::proxy) backlog_bytes: usize,
+    /// What it held after it was last written to.
+    pub(in crate::proxy) held_bytes: usize,
     pub(in crate::proxy) is_dirty: bool,
     /// A response was cut off whose end only the connection's end can show, so the connection ends with a reset.
     pub(in crate::proxy) is_cut_off: bool,
@@ -59,6 +62,7 @@ impl TcpFront {
             refused: None,
             is_serving: false,
             backlog_bytes: 0,
+            held_bytes: 0,
             is_dirty: false,
             is_cut_off: false,
         }
@@ -72,9 +76,10 @@ impl TcpFront {
         self.protocol().version()
     }
 
-    /// Whether reading from it is paused, so that what waits here stays bounded.
-    pub(in crate::proxy) fn is_paused(&self) -> bool {
+    /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
+    fn is_paused(&self, is_scarce: bool) -> bool {
         let most = match self.version() {
+            _ if is_scarce => SCARCE_BYTES,
             Version::Http1 => HTTP1_BACKLOG_BYTES,
             _ => HTTP2_BACKLOG_BYTES,
         };
@@ -82,8 +87,8 @@ impl TcpFront {
     }
 
     /// Whether it has something to read and may be read from.
-    pub(in crate::proxy) fn may_read(&self) -> bool {
-        self.tcp.has_unread && !self.tcp.is_ending && !self.is_paused()
+    pub(in crate::proxy) fn may_read(&self, is_scarce: bool) -> bool {
+        self.tcp.has_unread && !self.tcp.is_ending && !self.is_paused(is_scarce)
     }
 
     /// Whether nothing is open except a request that still has to be refused.

@@ -14,6 +14,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use squall_base::record::{FrameFacts, FrameLayer, SideCounts, Way, frame_name};
+use squall_base::text::escape_controls;
 use squall_base::{Duration, Time};
 use squall_http::trace::{self, Beginning, Details, INDENT, Trace};
 use squall_http::{ClientEvent, Field, Http2Announcements, Inbox, Request, StreamId, h3};
@@ -110,7 +111,9 @@ impl VerbosePrinter {
 
     /// Prints the output. Errors are ignored: a closed terminal must not end a measurement.
     fn end(&mut self) {
-        let _ = self.out.write_all(self.buffer.text.as_bytes());
+        // Whatever peers say in it, a terminal obeys none of it.
+        let text = escape_controls(&self.buffer.text);
+        let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();
         self.buffer.text.clear();
     }

@@ -154,21 +154,75 @@ impl RequestTotals {
         self.lag.lateness()
     }
 
-    /// The percentiles at `LAG_QUANTILES` of the response times of answered requests of the measured phase, and the same
-    /// without what the generator's lag and the links' lateness may have added; zero if there were none. `late` counts
-    /// from `epoch`.
-    pub(super) fn response_percentiles(&self, late: &LateSpans, epoch: Time) -> [[Duration; 3]; 2] {
-        let (mut response, mut without) = (DurationHistogram::new(), DurationHistogram::new());
+    /// The response times of answered requests of the measured phase, and what squall itself added to them. All times of
+    /// `own` count from `epoch`.
+    pub(super) fn response_times(&self, own: &OwnTimes, epoch: Time) -> ResponseTimes {
+        let mut times: [DurationHistogram; 3] = Default::default();
+        let mut sum = Duration::ZERO;
+        let mut full = vec![Duration::ZERO; own.full.len()];
+        let late_or_full = own.late_or_full();
+        let any_full = own.any_full();
         for request in &self.answered {
-            response.add(request.end.since(request.intended));
-            let own = late.within(
-                request.taken_up.relative_to(epoch),
-                request.end.relative_to(epoch),
-            );
-            without.add(request.end.since(request.taken_up) - own);
+            let taken_up = request.taken_up.relative_to(epoch);
+            let end = request.end.relative_to(epoch);
+            let response = request.end.since(request.intended);
+            let service = end.since(taken_up);
+            let other = late_or_full.within(taken_up, end) - any_full.within(taken_up, end);
+            let parts = [
+                response,
+                service - own.late.within(taken_up, end),
+                service - other,
+            ];
+            for (histogram, part) in times.iter_mut().zip(parts) {
+                histogram.add(part);
+            }
+            sum = sum + response;
+            for (sum, spans) in full.iter_mut().zip(&own.full) {
+                *sum = *sum + spans.within(taken_up, end);
+            }
         }
-        [response, without].map(|times| LAG_QUANTILES.map(|quantile| times.quantile(quantile)))
+        let [response, without_own, without_disturbance] =
+            times.map(|times| LAG_QUANTILES.map(|quantile| times.quantile(quantile)));
+        let share = |full: &Duration| full.as_secs_f64() / sum.as_secs_f64().max(f64::MIN_POSITIVE);
+        ResponseTimes {
+            response,
+            without_own,
+            without_disturbance,
+            full_shares: full.iter().map(share).collect(),
+        }
     }
+}
+
+/// The times at which a trial's links ran late or were full.
+pub(super) struct OwnTimes {
+    /// When any link ran late.
+    pub(super) late: LateSpans,
+    /// When the processor of each link's thread was full.
+    pub(super) full: Vec<LateSpans>,
+}
+
+impl OwnTimes {
+    fn any_full(&self) -> LateSpans {
+        let full = self.full.iter().flat_map(LateSpans::iter);
+        LateSpans::of(full.collect(), Time::ZERO)
+    }
+
+    fn late_or_full(&self) -> LateSpans {
+        let full = self.full.iter().flat_map(LateSpans::iter);
+        LateSpans::of(self.late.iter().chain(full).collect(), Time::ZERO)
+    }
+}
+
+/// The response times of a trial's answered requests: percentiles at `LAG_QUANTILES`, zero if there were none.
+pub(super) struct ResponseTimes {
+    /// As measured.
+    pub(super) response: [Duration; 3],
+    /// Without the generator's lag and the times at which links ran late.
+    pub(super) without_own: [Duration; 3],
+    /// The same, but a link that ran late because its processor was full counts as part of the response time.
+    pub(super) without_disturbance: [Duration; 3],
+    /// For each link, the share of all response times in which the processor of its thread was full.
+    pub(super) full_shares: Vec<f64>,
 }
 
 /// The times of an answered request that show what squall added to its response time.
@@ -482,6 +536,35 @@ mod tests {
         let found = std::fs::metadata(path).unwrap();
         assert!(found.len() > 0);
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
+
+    /// A response time of 100 ms: the link was full for 30 ms, and late in 20 ms of these and in 2 ms more.
+    #[test]
+    fn lateness_of_a_full_link_is_told_from_a_disturbance() {
+        let at = |millis| Time::from_nanos(millis * 1_000_000);
+        let spans = |spans: &[(u64, u64)]| {
+            let span = |&(from, until): &(u64, u64)| LateSpan {
+                from: at(from),
+                until: at(until),
+            };
+            LateSpans::of(spans.iter().map(span).collect(), Time::ZERO)
+        };
+        let mut totals = RequestTotals::new();
+        totals.answered.push(AnsweredRequest {
+            intended: at(1_000),
+            taken_up: at(1_000),
+            end: at(1_100),
+        });
+        let own = OwnTimes {
+            late: spans(&[(30, 50), (80, 82)]),
+            full: vec![spans(&[(25, 55), (200, 300)])],
+        };
+        let times = totals.response_times(&own, at(1_000));
+        let roughly = |times: [Duration; 3]| times.map(|time| time.as_millis_f64().round());
+        assert_eq!(roughly(times.response), [100.0; 3]);
+        assert_eq!(roughly(times.without_own), [78.0; 3]);
+        assert_eq!(roughly(times.without_disturbance), [98.0; 3]);
+        assert!((times.full_shares[0] - 0.3).abs() < 1e-9);
     }
 
     #[test]

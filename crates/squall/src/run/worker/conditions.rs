@@ -2,7 +2,6 @@
 //!
 //! squall-recipe has validated the condition; squall-link implements the settings.
 
-use std::fs;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -10,8 +9,10 @@ use squall_base::record::Direction;
 use squall_link::settings::{Loss, Stretch};
 use squall_link::trace::Trace;
 use squall_link::{LaneSettings, LinkSettings, text};
+use squall_record::read_text_at_most;
 
 use super::assignment::Assignment;
+use crate::limits;
 
 /// The settings of a link of the trial, by its place among the links of the path; its times count from the load's start.
 pub(super) fn settings(assignment: &Assignment, link: usize) -> Result<LinkSettings> {
@@ -50,7 +51,7 @@ fn kept(assignment: &Assignment, path: &str) -> Result<String> {
         )
     })?;
     let copy = assignment.files.join(&named.kept_as);
-    fs::read_to_string(&copy).with_context(|| {
+    read_text_at_most(&copy, limits::TRACE).with_context(|| {
         format!(
             "cannot read {}, the run's copy of {path}: put it back, or run the recipe again",
             copy.display()

@@ -11,8 +11,10 @@ use squall_base::record::{
     DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, MachineHealth, Validity,
     WireCounts, is_slight, lag_fault,
 };
+use squall_linux::link_thread::Crossings;
 use squall_linux::scheduling::Scheduling;
 
+use super::collect::ResponseTimes;
 use crate::link::health::{CounterSources, judge_records, judge_times};
 
 /// Everything a trial is judged by.
@@ -22,10 +24,7 @@ pub(super) struct Evidence<'a> {
     pub(super) used: &'a EffectiveSettings,
     /// The links' threads, in the order of the path.
     pub(super) links: &'a [LinkThreadEvidence],
-    /// The percentiles of the response times of answered requests, at `LAG_QUANTILES`.
-    pub(super) response: [Duration; 3],
-    /// Those of the same requests without the generator's lag and the times at which the links ran late.
-    pub(super) without_own: [Duration; 3],
+    pub(super) response: &'a ResponseTimes,
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
     /// How much later than the load the link's own clock started.
@@ -45,9 +44,18 @@ pub(super) struct Evidence<'a> {
 impl Evidence<'_> {
     /// Whether squall's own lateness changed no response times.
     fn is_slightly_late(&self) -> bool {
-        self.answered > 0 && is_slight(self.response, self.without_own)
+        self.answered > 0 && is_slight(self.response.response, self.response.without_own)
+    }
+
+    /// Whether it changed none except by links that were full.
+    fn is_slightly_disturbed(&self) -> bool {
+        self.answered > 0 && is_slight(self.response.response, self.response.without_disturbance)
     }
 }
+
+/// A link whose thread's processor was full in this share of all response times was the bottleneck even if it was not late:
+/// what waits in its devices is not late yet.
+const FULL_SHARE: f64 = 0.9;
 
 /// How the thread of a link ran.
 pub(super) struct LinkThreadEvidence {
@@ -55,12 +63,14 @@ pub(super) struct LinkThreadEvidence {
     pub(super) hop: u8,
     pub(super) wakeup: Lateness,
     pub(super) scheduling: Scheduling,
+    /// How often packets crossed its devices, by direction, if these exchanged super-packets.
+    pub(super) offload_crossings: Option<[Crossings; 2]>,
 }
 
 /// Checks a trial against every threshold.
 pub(super) fn judge(evidence: &Evidence) -> Validity {
-    let mut reasons = Vec::new();
-    judge_links(evidence, &mut reasons);
+    let (mut reasons, mut limits) = (Vec::new(), Vec::new());
+    judge_links(evidence, &mut reasons, &mut limits);
     judge_lag(evidence, &mut reasons);
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
@@ -69,27 +79,57 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
         judge_silence(hop, evidence.answered, &mut reasons);
     }
     reasons.extend_from_slice(evidence.faults);
-    if reasons.is_empty() {
-        Validity::Valid
-    } else {
-        Validity::Invalid { reasons }
+    match (reasons.is_empty(), limits.is_empty()) {
+        (false, _) => Validity::Invalid { reasons },
+        (true, false) => Validity::Limited { reasons: limits },
+        (true, true) => Validity::Valid,
     }
 }
 
 /// Each link by itself; a reason names its hop if there are several. A link may run late where that changes no response
-/// times.
-fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>) {
-    let counter_sources = counter_sources(evidence.trial);
+/// times. If it was late because its thread's processor was full, it was the bottleneck, which goes to `limits`.
+fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>, limits: &mut Vec<String>) {
+    let by_packet = counter_sources(evidence.trial);
     let may_be_late = evidence.is_slightly_late();
-    for link in evidence.links {
+    let may_be_full = evidence.is_slightly_disturbed();
+    let threads = evidence.health.links.iter();
+    let full_shares = threads.zip(&evidence.response.full_shares);
+    for (link, (thread, full_share)) in evidence.links.iter().zip(full_shares) {
         let own = evidence.health.link.iter().filter(|it| it.hop == link.hop);
         let directions: Vec<DirectionHealth> = own.copied().collect();
+        let counter_sources = match link.offload_crossings {
+            Some(crossings) => CounterSources::DevicesWithOffloads(crossings),
+            None => by_packet,
+        };
         let mut found = judge_records(&directions, counter_sources);
-        if !may_be_late {
-            found.extend(judge_times(&directions, &link.wakeup, link.scheduling));
-        }
+        let late = if may_be_late {
+            Vec::new()
+        } else {
+            judge_times(&directions, &link.wakeup, link.scheduling)
+        };
         let of_hop = of_hop(evidence, link.hop);
+        match thread.carried_bit_per_s {
+            Some(carried) if (may_be_full && !late.is_empty()) || *full_share >= FULL_SHARE => {
+                limits.push(format!("{of_hop}{}", limit(carried)));
+            }
+            _ => found.extend(late),
+        }
         reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
+    }
+}
+
+/// What a link whose thread's processor was full carried.
+fn limit(carried_bit_per_s: u64) -> String {
+    format!(
+        "the link's thread had no processor time left, so the emulated path carries {} here: give `rate`",
+        bits_in_words(carried_bit_per_s)
+    )
+}
+
+fn bits_in_words(bits_per_s: u64) -> String {
+    match bits_per_s {
+        rate if rate >= 1_000_000_000 => format!("{:.2} Gbit/s", rate as f64 / 1e9),
+        rate => format!("{:.1} Mbit/s", rate as f64 / 1e6),
     }
 }
 
@@ -273,7 +313,8 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
 
 fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
     let lag = &evidence.health.schedule_lag;
-    let fault = lag_fault(lag, evidence.response, || evidence.without_own);
+    let response = evidence.response;
+    let fault = lag_fault(lag, response.response, || response.without_own);
     if let Some(fault) = fault {
         reasons.push(format!(
             "the generator was late: lag {} {:.3} ms, at most {:.3} ms is sound",
@@ -373,6 +414,15 @@ mod tests {
         let pressed = said(101, 0, true);
         assert!(pressed[0].contains("held 101 pages") && pressed[0].contains("tcp_mem"));
         assert!(said(100, 30, false)[0].contains("30.000 ms"));
+    }
+
+    #[test]
+    fn full_link_says_what_it_carries_and_what_to_give() {
+        assert_eq!(
+            limit(2_340_000_000),
+            "the link's thread had no processor time left, so the emulated path carries 2.34 Gbit/s here: give `rate`"
+        );
+        assert_eq!(bits_in_words(655_000_000), "655.0 Mbit/s");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::sync::mpsc::Sender;
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Hop, Implementation, Side, Variant};
+use squall_base::plan::{Hop, Implementation, Side, Trial, Variant};
 use squall_base::record::PacketRecord;
 use squall_base::{Duration, Time};
 use squall_linux::SetupError;
@@ -41,6 +41,8 @@ struct RunningLink {
     hop: u8,
     /// Whether any setting depends on when the link's clock started.
     has_times: bool,
+    /// Whether the devices exchange super-packets.
+    is_fast: bool,
     thread: LinkThread,
 }
 
@@ -48,6 +50,8 @@ struct RunningLink {
 pub(super) struct LinkResult {
     /// The hop that crosses it.
     pub(super) hop: u8,
+    /// Whether its devices exchanged super-packets.
+    pub(super) is_fast: bool,
     pub(super) report: LinkReport,
     /// How much later than the load the link's own clock started; zero if no setting depends on it.
     pub(super) times_late: Duration,
@@ -67,7 +71,8 @@ impl RunningLinks {
         let mut running = Vec::new();
         for ((link, (hop, of)), file) in variant.link_hops().enumerate().zip(captures) {
             let settings = conditions::settings(context.assignment, link)?;
-            let devices = devices(context.hosts, link, variant, of)?;
+            let offload = offload(&context.assignment.trial, link);
+            let devices = devices(context.hosts, link, variant, (of, offload))?;
             let capture = file.map(|file| LinkCapture {
                 file,
                 settings: settings.clone(),
@@ -82,6 +87,7 @@ impl RunningLinks {
             running.push(RunningLink {
                 hop,
                 has_times: settings.has_times(),
+                is_fast: offload == Offload::Segments,
                 thread: LinkThread::start_waiting(
                     &settings,
                     devices,
@@ -96,25 +102,28 @@ impl RunningLinks {
 
     /// Waits until each link has fallen silent and ends it. Only then are the kernel's counters read.
     pub(super) fn stop(self, hosts: &Hosts) -> Result<Vec<LinkResult>> {
-        let mut reports = Vec::new();
+        let mut ended = Vec::new();
         for link in self.0 {
-            reports.push((link.hop, link.has_times, link.thread.stop()?));
+            let report = link.thread.stop()?;
+            let times_late = if link.has_times {
+                report.start_delay
+            } else {
+                Duration::ZERO
+            };
+            ended.push((link.hop, link.is_fast, times_late, report));
         }
-        let result = |(link, (hop, has_times, report)): (usize, (u8, bool, LinkReport))| {
+        let result = |(link, (hop, is_fast, times_late, report))| {
             let [near, far] = hosts.ends(link);
             let name = place::device_name(link);
             Ok(LinkResult {
                 hop,
-                times_late: if has_times {
-                    report.start_delay
-                } else {
-                    Duration::ZERO
-                },
+                is_fast,
+                times_late,
                 report,
                 counters: [near.counters(&name)?, far.counters(&name)?],
             })
         };
-        reports.into_iter().enumerate().map(result).collect()
+        ended.into_iter().enumerate().map(result).collect()
     }
 }
 
@@ -123,18 +132,32 @@ fn devices(
     hosts: &Hosts,
     link: usize,
     variant: &Variant,
-    hop: &Hop,
+    (hop, offload): (&Hop, Offload),
 ) -> Result<LinkDevices, SetupError> {
     let [near, far] = hosts.ends(link);
     Ok(LinkDevices {
-        client: near.run(|| device(link, variant, hop, Side::Client))?,
-        server: far.run(|| device(link, variant, hop, Side::Server))?,
+        client: near.run(|| device(link, variant, (hop, offload), Side::Client))?,
+        server: far.run(|| device(link, variant, (hop, offload), Side::Server))?,
     })
+}
+
+/// What the hosts leave to the devices of a link.
+fn offload(trial: &Trial, link: usize) -> Offload {
+    if trial.is_fast(link) {
+        Offload::Segments
+    } else {
+        Offload::None
+    }
 }
 
 /// The link's device in the calling thread's host, with the route across it. Our own sockets set their congestion
 /// control individually; those of programs get it from that route.
-fn device(link: usize, variant: &Variant, hop: &Hop, side: Side) -> Result<Tun, SetupError> {
+fn device(
+    link: usize,
+    variant: &Variant,
+    (hop, offload): (&Hop, Offload),
+    side: Side,
+) -> Result<Tun, SetupError> {
     let [client, server] = place::link_addresses(link);
     let (tcp, own, peer) = match side {
         Side::Client => (&hop.client.tcp, client, server),
@@ -143,7 +166,7 @@ fn device(link: usize, variant: &Variant, hop: &Hop, side: Side) -> Result<Tun, 
     if let Some(segments) = tcp.max_cwnd {
         cwnd_cap::remember(own, peer, segments)?;
     }
-    let tun = Tun::create(&place::device_name(link), own, PREFIX_LEN, Offload::None)?;
+    let tun = Tun::create(&place::device_name(link), own, PREFIX_LEN, offload)?;
     let has_programs = variant
         .stations
         .iter()

@@ -30,6 +30,8 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use squall_base::plan::{Implementation, Trial};
+use squall_linux::privileges::{self, Rights};
 use squall_linux::{process, user_namespace};
 use squall_record::{PartialTrial, write_record};
 
@@ -49,6 +51,8 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOut
     if !process::die_with_parent(parent)? {
         bail!("the process {parent} that started this worker is gone");
     }
+    // While there is one thread, and before any byte of a program, a peer or a packet is read.
+    privileges::keep_only(rights(&assignment.trial))?;
     let partial = PartialTrial::begin(folder)?;
     let mut record = trial::run(assignment, attempt, privilege, &partial)?;
     let attribution = causes::attribute_trial(&partial, &record.trial)?;
@@ -57,4 +61,14 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOut
     write_record(partial.record(), &record)?;
     partial.complete()?;
     Ok(CommandOutcome::Success)
+}
+
+/// What a trial takes: the rights for hosts and links, and those that its programs may have.
+fn rights(trial: &Trial) -> Rights {
+    let mut stations = trial.variant.stations.iter();
+    if stations.all(|station| station.runs == Implementation::Embedded) {
+        Rights::HOSTS
+    } else {
+        Rights::HOSTS.and(Rights::PROGRAMS)
+    }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use squall_base::plan::{Connections, Hop, Trial};
 use squall_base::record::{
     Direction, DirectionHealth, EffectiveSettings, Health, LateSpans, Lateness,
-    LinkCongestionControl, MachineHealth, TrialRecord, Validity,
+    LinkCongestionControl, LinkThreadHealth, MachineHealth, TrialRecord, Validity,
 };
 use squall_base::{Duration, Time};
 use squall_linux::link_thread::LinkBeginning;
@@ -19,7 +19,7 @@ use squall_linux::{clock, scheduling};
 use squall_record::{PartialTrial, PcapngFile, SCHEMA};
 
 use super::assignment::Assignment;
-use super::collect::{self, KeyLogs, PacketTotals, RequestTotals};
+use super::collect::{self, KeyLogs, OwnTimes, PacketTotals, RequestTotals};
 use super::health::{self, LinkThreadEvidence};
 use super::links::{self, LinkContext, LinkResult, RunningLinks};
 use super::machine_watch::MachineWatch;
@@ -217,6 +217,16 @@ fn directions(link: &LinkResult, packets: &LinkTotals) -> [DirectionHealth; 2] {
     })
 }
 
+/// How the thread of a link was driven.
+fn link_thread(link: &LinkResult) -> LinkThreadHealth {
+    LinkThreadHealth {
+        hop: link.hop,
+        fast: link.is_fast,
+        full: link.report.full.length(),
+        carried_bit_per_s: link.report.full.carried_bit_per_s(),
+    }
+}
+
 fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch: Time) -> Health {
     let nothing = LinkTotals::new();
     let totals = |hop: u8| results.packets.links.get(&hop).unwrap_or(&nothing);
@@ -226,22 +236,30 @@ fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch:
             hop: link.hop,
             wakeup: link.report.wakeups.lateness(),
             scheduling: link.report.scheduling,
+            offload_crossings: link.is_fast.then_some(link.report.crossings),
         })
         .collect();
     let wakeups = threads.iter().map(|thread| thread.wakeup);
     let woke_late = links().flat_map(|link| link.report.late.iter());
     let late = LateSpans::of(woke_late.chain(results.packets.late()).collect(), epoch);
-    let [response, without_own] = results.requests.response_percentiles(&late, epoch);
+    let own_times = OwnTimes {
+        late,
+        full: links()
+            .map(|link| LateSpans::of(link.report.full.spans.iter().collect(), epoch))
+            .collect(),
+    };
+    let response = results.requests.response_times(&own_times, epoch);
     let measured_s = measured_time(trial, &results.path).as_secs_f64();
     let mut health = Health {
         schedule_lag: results.requests.schedule_lag(),
         link_wakeup: latest(wakeups),
-        link_late: Some(late),
+        link_late: Some(own_times.late),
         rate_asked_per_s: results.requests.measured as f64 / measured_s,
         rate_achieved_per_s: results.requests.achieved as f64 / measured_s,
         link: links()
             .flat_map(|link| directions(link, totals(link.hop)))
             .collect(),
+        links: links().map(link_thread).collect(),
         machine: results.machine,
         validity: Validity::Valid,
     };
@@ -253,8 +271,7 @@ fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch:
         health: &health,
         used,
         links: &threads,
-        response,
-        without_own,
+        response: &response,
         is_silent: links().all(|link| link.report.is_silent),
         times_late: links()
             .map(|link| link.times_late)

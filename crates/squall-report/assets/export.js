@@ -1,0 +1,137 @@
+/* Downloads: each table as CSV, each drawing as SVG.
+ *
+ * Files are made in the page when asked for; nothing is fetched. A drawing gets the styles that it has on the page, so
+ * that it looks the same by itself. Points of a scatter plot, which is a canvas, become paths. */
+
+import { ANSWERED, UNFINISHED } from "./data.js";
+
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+
+/** The properties that decide how a piece of a drawing looks. */
+const LOOKS = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "opacity",
+  "font-family", "font-size", "font-weight", "text-anchor",
+];
+
+/** A button that saves `text()` as a file. */
+export function saveButton(words, label, name, type, text) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "save";
+  button.textContent = words;
+  button.setAttribute("aria-label", label);
+  button.addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text()], { type }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  });
+  return button;
+}
+
+/** Puts a button below every table with a name and every drawing. */
+export function offerDownloads() {
+  for (const table of document.querySelectorAll("table[data-name]")) {
+    const { name } = table.dataset;
+    const button = saveButton("CSV", `Download as CSV: ${name}`, `${name}.csv`, "text/csv", () => csvOf(table));
+    (table.closest(".scroll") ?? table).after(button);
+  }
+  document.querySelectorAll("main svg[role='img']").forEach((svg, place) => {
+    const label = svg.getAttribute("aria-label");
+    svg.after(saveButton("SVG", `Download as SVG: ${label}`, `plot-${place + 1}.svg`, "image/svg+xml", () => svgOf(svg)));
+  });
+}
+
+/** A table as text: RFC 4180. */
+export function csvOf(table) {
+  const spans = [];
+  const rows = [...table.querySelectorAll("tr")].map((row) => {
+    const fields = [];
+    for (const cell of row.cells) {
+      // Cells of earlier rows may reach into this one.
+      while (spans[fields.length]?.left > 0) fields.push(reuse(spans, fields.length));
+      if (cell.rowSpan > 1) spans[fields.length] = { left: cell.rowSpan - 1, words: wordsOf(cell) };
+      fields.push(wordsOf(cell));
+    }
+    return fields.map((words) => (/[",\n]/.test(words) ? `"${words.replaceAll('"', '""')}"` : words)).join(",");
+  });
+  return `${rows.join("\r\n")}\r\n`;
+}
+
+function reuse(spans, place) {
+  spans[place].left -= 1;
+  return spans[place].words;
+}
+
+/** The text of a cell; of a stack, what its pieces say. */
+function wordsOf(cell) {
+  const pieces = [...cell.querySelectorAll(".bar > [title]")].map((piece) => piece.title);
+  const words = pieces.length > 0 ? pieces.join("; ") : [...cell.childNodes].map((node) => node.textContent).join(" ");
+  return words.replace(/\s+/g, " ").trim();
+}
+
+/** A drawing of the page as a file. */
+export function svgOf(svg) {
+  const copy = svg.cloneNode(true);
+  const [originals, copies] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
+  originals.forEach((original, place) => {
+    const style = getComputedStyle(original);
+    for (const look of LOOKS) copies[place].style.setProperty(look, style.getPropertyValue(look));
+  });
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ");
+  copy.setAttribute("width", width);
+  copy.setAttribute("height", height);
+  copy.prepend(document.querySelector("svg.defs defs").cloneNode(true));
+  return new XMLSerializer().serializeToString(copy);
+}
+
+/** A scatter plot as a file. */
+export function svgOfScatter(scatter) {
+  const { plot, pane } = scatter;
+  const frame = { ...scatter.frame, left: 70, top: 10, ratio: 1 };
+  const ratio = scatter.frame.ratio;
+  Object.assign(frame, { width: frame.width / ratio, height: frame.height / ratio });
+  Object.assign(frame, { xScale: frame.xScale / ratio, yScale: frame.yScale / ratio });
+  const ink = scatter.colour("--ink").trim();
+  const parts = [];
+  for (const [axis, from] of [[plot.axes[0], "x"], [plot.axes[1], "y"]]) {
+    axis._splits.forEach((value, place) => {
+      const label = axis._values[place];
+      if (label === null || label === undefined) return;
+      const at = plot.valToPos(value, from);
+      parts.push(from === "x"
+        ? `<text x="${frame.left + at}" y="${frame.top + frame.height + 16}" text-anchor="middle">${label}</text>`
+        : `<text x="${frame.left - 6}" y="${frame.top + at + 4}" text-anchor="end">${label}</text>`);
+    });
+  }
+  parts.push(`<rect x="${frame.left}" y="${frame.top}" width="${frame.width}" height="${frame.height}" fill="none" stroke="${ink}"/>`);
+  for (const layer of scatter.resolved()) parts.push(...pathsOf(layer, frame, pane));
+  const size = `width="${frame.left + frame.width + 16}" height="${frame.top + frame.height + 24}"`;
+  return `<svg xmlns="${SVG_NAMESPACE}" ${size} font-family="sans-serif" font-size="11" fill="${ink}">${parts.join("\n")}</svg>`;
+}
+
+/** The visible points of a layer: a path for each colour, upward lines for unfinished requests, crosses for failures. */
+function pathsOf({ points, colour, causes }, frame, pane) {
+  const dots = new Map();
+  let unfinished = "";
+  let failed = "";
+  const latencies = frame.latencies(points);
+  for (let i = 0; i < points.startS.length; i++) {
+    if (points.startS[i] < pane.x[0] || points.startS[i] > pane.x[1]) continue;
+    const x = (frame.left + (points.startS[i] - frame.xFrom) * frame.xScale).toFixed(1);
+    const depth = frame.height - (latencies[i] - frame.yFrom) * frame.yScale;
+    if (points.mark[i] > UNFINISHED) failed += `M${x} ${frame.top + 3}l6 6m0 -6l-6 6`;
+    else if (depth < 0 || depth > frame.height) continue;
+    else if (points.mark[i] === ANSWERED) {
+      const own = causes?.[points.cause[i]] ?? colour;
+      dots.set(own, `${dots.get(own) ?? ""}M${x} ${(frame.top + depth).toFixed(1)}h0`);
+    } else unfinished += `M${x} ${(frame.top + depth).toFixed(1)}V${frame.top}`;
+  }
+  const path = (d, stroke, look) => (d ? [`<path d="${d}" fill="none" stroke="${stroke}" ${look}/>`] : []);
+  return [
+    ...[...dots].flatMap(([own, d]) => path(d, own, 'stroke-width="3" stroke-linecap="square"')),
+    ...path(unfinished, colour, 'stroke-dasharray="3 3"'),
+    ...path(failed, colour, ""),
+  ];
+}

@@ -1,0 +1,201 @@
+//! How a person reads the page in a real Chromium: on a phone, on paper, by links, and as files.
+
+// In tests, a panic reports the failure.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use squall_base::record::Outcome;
+
+use crate::support::chromium::Page;
+use crate::support::overlay::{NAMES, open, overlay_data, show_overlay};
+use crate::support::run::{Size, run, spoil};
+
+/// Chooses a value of the select whose label has these words.
+fn choose(page: &mut Page, label: &str, value: &str) {
+    page.eval(&format!(
+        "(() => {{ const label = [...document.querySelectorAll('.comparison label')].find((it) => \
+         it.textContent.startsWith({label:?})); const s = label.querySelector('select'); s.value = {value:?}; \
+         s.dispatchEvent(new Event('change')); }})()"
+    ));
+}
+
+/// What is visible of the bars.
+fn bars(page: &mut Page) -> Value {
+    page.eval(
+        "[...document.querySelectorAll('[data-statistic]')].filter((it) => !it.hidden).map((it) => it.dataset.statistic)",
+    )
+}
+
+fn check_silent(page: &mut Page) {
+    for event in ["Runtime.exceptionThrown", "Log.entryAdded"] {
+        assert_eq!(page.events(event), Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn phone_shows_everything_without_scrolling_sideways() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("phone", &run) else {
+        return;
+    };
+    page.resize(390, 844);
+    page.wait_for("innerWidth === 390");
+    // A scroll bar at the side may take some of the width.
+    let fits = "document.documentElement.scrollWidth <= innerWidth";
+    assert_eq!(page.eval(fits), json!(true));
+    let cut = page.eval(
+        "[...document.querySelectorAll('.scroll, .numbers, table.causes')].filter((it) => it.scrollWidth > it.clientWidth + 1 \
+         || it.getBoundingClientRect().right > 390).map((it) => it.className)",
+    );
+    assert_eq!(cut, json!([]));
+    // Every cell says what it is.
+    let label =
+        "getComputedStyle(document.querySelector('#condition-2 .numbers td'), '::before').content";
+    assert_eq!(page.text(label), "\"mean\"");
+    check_silent(&mut page);
+}
+
+#[test]
+fn choices_are_kept_in_the_address() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("choices", &run) else {
+        return;
+    };
+    assert_eq!(bars(&mut page), json!(["p99"]));
+    choose(&mut page, "Statistic", "p95");
+    assert_eq!(bars(&mut page), json!(["p95"]));
+    choose(&mut page, "Variants", "h2c x8 against h1");
+    let shown = "[...document.querySelectorAll('.compared')].filter((it) => !it.hidden).map((it) => it.dataset.pair)";
+    assert_eq!(page.eval(shown), json!(["h2c x8 against h1"]));
+    page.click(".comparison .numbers td a[href='#condition-1']");
+    assert_eq!(
+        page.text("location.hash"),
+        "#condition-1&statistic=p95&pair=h2c+x8+against+h1"
+    );
+    page.eval("globalThis.isOld = true");
+    page.call("Page.reload", json!({}));
+    page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
+    page.wait_for("document.querySelector('[data-statistic=p95]')?.hidden === false");
+    assert_eq!(bars(&mut page), json!(["p95"]));
+    assert_eq!(page.eval(shown), json!(["h2c x8 against h1"]));
+    choose(&mut page, "Statistic", "all");
+    assert_eq!(bars(&mut page), json!(["mean", "median", "p95", "p99"]));
+    check_silent(&mut page);
+}
+
+/// Clicks this button, and returns the file that it saves.
+fn saved(page: &mut Page, button: &str) -> String {
+    page.eval(
+        "globalThis.saved = []; HTMLAnchorElement.prototype.click = () => {}; \
+         URL.createObjectURL = (file) => { saved.push(file); return ''; }; URL.revokeObjectURL = () => {};",
+    );
+    page.eval(&format!("document.querySelector({button:?}).click()"));
+    page.text("saved[0].text()")
+}
+
+#[test]
+fn tables_are_saved_as_csv_and_drawings_as_svg() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("files", &run) else {
+        return;
+    };
+    let table = saved(&mut page, ".comparison .beside .scroll + .save");
+    let mut rows = table.lines();
+    assert_eq!(
+        rows.next().unwrap(),
+        "condition,variant,mean,median,p95,p99,valid trials"
+    );
+    let first = rows.next().unwrap();
+    assert!(
+        first.starts_with("\"delay 25ms, loss 0%\",h1,50.5") && first.ends_with(",2 of 2"),
+        "{first}"
+    );
+    assert_eq!(rows.count(), 8);
+    let bars = saved(&mut page, ".bars svg + .save");
+    assert!(
+        bars.starts_with("<svg") && bars.contains("xmlns="),
+        "{bars}"
+    );
+    assert!(bars.contains("id=\"at-least\"") && bars.contains("fill: rgb("));
+    show_overlay(&mut page);
+    let points = saved(&mut page, "#condition-2 .overlay .save");
+    assert!(
+        points.matches("h0").count() > 3_000,
+        "{} bytes",
+        points.len()
+    );
+    check_silent(&mut page);
+}
+
+#[test]
+fn nothing_is_folded_or_hidden_on_paper() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("paper", &run) else {
+        return;
+    };
+    show_overlay(&mut page);
+    let closed = "document.querySelectorAll('main details:not([open], .side-by-side)').length";
+    let before = page.eval(closed);
+    page.call("Emulation.setEmulatedMedia", json!({ "media": "print" }));
+    page.eval("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(page.eval(closed), json!(0));
+    let invisible = "[...document.querySelectorAll('.bars figure, .compared')].filter((it) => it.offsetHeight === 0).length";
+    assert_eq!(page.eval(invisible), json!(0));
+    let width =
+        "document.querySelector('#condition-2 .overlay canvas').getBoundingClientRect().width";
+    assert!(page.eval(width).as_f64().unwrap() < 720.0);
+    page.eval("dispatchEvent(new Event('afterprint'))");
+    assert_eq!(page.eval(closed), before);
+    check_silent(&mut page);
+}
+
+#[test]
+fn terms_open_by_keyboard() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("terms", &run) else {
+        return;
+    };
+    page.eval("document.querySelector('#condition-0 .verdicts .term').focus()");
+    page.eval("document.activeElement.click()");
+    page.wait_for("document.querySelector('[popover]:popover-open') !== null");
+    page.eval("document.activeElement.click()");
+    page.wait_for("document.querySelector('[popover]:popover-open') === null");
+}
+
+#[test]
+fn repetitions_are_shown_side_by_side_when_opened() {
+    let mut run = run(&NAMES, Size::SMALL);
+    for (_, requests) in &mut run.records {
+        spoil(requests, 100, 4, Outcome::Censored);
+    }
+    let Some(mut page) = open("side-by-side", &run) else {
+        return;
+    };
+    show_overlay(&mut page);
+    assert_eq!(overlay_data(&mut page, "layers"), "h1 | h2c x1");
+    page.click("#condition-2 .side-by-side summary");
+    page.wait_for("document.querySelectorAll('#condition-2 .side-by-side .plot').length === 6");
+    page.middle_of("#condition-2 .side-by-side .plot");
+    page.wait_for("document.querySelector('#condition-2 .side-by-side .plot').dataset.points > 0");
+    check_silent(&mut page);
+}
+
+/// What axe-core would find that does not take its whole rule set: names, landmarks, headings, unique ids.
+#[test]
+fn every_part_has_a_name_and_every_id_is_unique() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("names", &run) else {
+        return;
+    };
+    let nameless = "[...document.querySelectorAll('svg[role=img], section, button, select')].filter((it) => \
+         !(it.getAttribute('aria-label') ?? it.textContent).trim() && !it.closest('label')).map((it) => it.outerHTML.slice(0, 80))";
+    assert_eq!(page.eval(nameless), json!([]));
+    let ids = "(() => { const ids = [...document.querySelectorAll('[id]')].map((it) => it.id); \
+               return ids.filter((id, i) => ids.indexOf(id) !== i); })()";
+    assert_eq!(page.eval(ids), json!([]));
+    let outside = "[...document.body.children].filter((it) => !['HEADER', 'MAIN', 'ASIDE', 'SCRIPT'].includes(it.tagName)).length";
+    assert_eq!(page.eval(outside), json!(0));
+    let skipped = "[...document.querySelectorAll('h1, h2, h3')].map((it) => Number(it.tagName[1])).filter((level, i, all) => \
+                   level > (all[i - 1] ?? 0) + 1).length";
+    assert_eq!(page.eval(skipped), json!(0));
+}

@@ -1,0 +1,184 @@
+//! Requests that their server has not processed, and that are therefore sent again ([`Http2Settings::retry_unprocessed`],
+//! [`Http3Settings::retry_unprocessed`]).
+//!
+//! It decides whether a request is sent again, and keeps it until then. `in_flight` and `connection` know which requests
+//! were not processed; `dispatch` queues them again. A request keeps its place in the schedule: its response time counts
+//! from when it was due first.
+//!
+//! [`Http2Settings::retry_unprocessed`]: squall_base::plan::Http2Settings::retry_unprocessed
+//! [`Http3Settings::retry_unprocessed`]: squall_base::plan::Http3Settings::retry_unprocessed
+
+use std::collections::BTreeMap;
+
+use squall_base::plan::{SideSettings, Version};
+use squall_base::record::{BodyArrivals, RequestRecord};
+
+/// How often one request is sent again at most, so that a load on a server that refuses everything ends.
+const RETRIES_OF_A_REQUEST: u32 = 10;
+
+/// Which requests are sent again.
+#[derive(Debug, Default)]
+pub(crate) struct Retries {
+    http2: bool,
+    http3: bool,
+    /// How often requests that have not ended were sent again, by their place in the schedule.
+    counts: BTreeMap<u64, u32>,
+    /// Requests to be queued again.
+    waiting: Vec<RequestRecord>,
+}
+
+impl Retries {
+    pub(super) fn of(side: &SideSettings) -> Retries {
+        Retries {
+            http2: side.http2.retry_unprocessed,
+            http3: side.http3.retry_unprocessed,
+            ..Retries::default()
+        }
+    }
+
+    /// Keeps a request that was not processed over this version, to be sent again. Returns it if it is not.
+    pub(super) fn keep(
+        &mut self,
+        mut request: RequestRecord,
+        version: Version,
+    ) -> Option<RequestRecord> {
+        let is_wanted = match version {
+            Version::Http1 => false,
+            Version::Http2 => self.http2,
+            Version::Http3 => self.http3,
+        };
+        if !is_wanted {
+            return Some(request);
+        }
+        let count = self.counts.entry(request.request).or_default();
+        if *count == RETRIES_OF_A_REQUEST {
+            return Some(request);
+        }
+        *count += 1;
+        forget_attempt(&mut request);
+        self.waiting.push(request);
+        None
+    }
+
+    /// Notes that a request has ended.
+    pub(super) fn ended(&mut self, request: u64) {
+        if !self.counts.is_empty() {
+            self.counts.remove(&request);
+        }
+    }
+
+    /// Takes the requests that are to be queued again.
+    pub(super) fn take(&mut self) -> Vec<RequestRecord> {
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+/// Forgets everything about a request that its next attempt decides.
+fn forget_attempt(request: &mut RequestRecord) {
+    request.slot = None;
+    request.connected = None;
+    request.secured = None;
+    request.written_first = None;
+    request.written_last = None;
+    request.answered_first = None;
+    request.headers = None;
+    request.status = None;
+    request.connection = None;
+    request.stream = None;
+    request.opened_connection = false;
+    request.response_body_bytes = 0;
+    request.arrivals = BodyArrivals::default();
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Time;
+    use squall_base::plan::{Http2Settings, Http3Settings};
+    use squall_base::record::{Outcome, Phase};
+
+    use super::*;
+
+    fn sent(request: u64) -> RequestRecord {
+        RequestRecord {
+            request,
+            phase: Phase::Measure,
+            user: 0,
+            what: 0,
+            intended: Time::from_nanos(5),
+            taken_up: Time::from_nanos(6),
+            slot: Some(Time::from_nanos(7)),
+            connected: None,
+            secured: None,
+            written_first: Some(Time::from_nanos(8)),
+            written_last: Some(Time::from_nanos(9)),
+            answered_first: None,
+            headers: None,
+            end: Time::from_nanos(5),
+            status: None,
+            connection: Some(1),
+            stream: Some(3),
+            opened_connection: true,
+            request_body_bytes: 10,
+            response_body_bytes: 0,
+            arrivals: BodyArrivals::default(),
+            outcome: Outcome::Censored,
+            error: None,
+        }
+    }
+
+    fn retries(http2: bool, http3: bool) -> Retries {
+        Retries::of(&SideSettings {
+            http2: Http2Settings {
+                retry_unprocessed: http2,
+                ..Http2Settings::default()
+            },
+            http3: Http3Settings {
+                retry_unprocessed: http3,
+                ..Http3Settings::default()
+            },
+            ..SideSettings::default()
+        })
+    }
+
+    #[test]
+    fn request_is_sent_again_a_limited_number_of_times() {
+        let mut retries = retries(true, false);
+        for _ in 0..RETRIES_OF_A_REQUEST {
+            assert_eq!(retries.keep(sent(7), Version::Http2), None);
+            let again = retries.take();
+            let [again] = again.as_slice() else {
+                panic!("one request: {again:?}");
+            };
+            assert_eq!(
+                (again.intended, again.taken_up),
+                (sent(7).intended, sent(7).taken_up)
+            );
+            assert_eq!(
+                (again.slot, again.written_last, again.stream),
+                (None, None, None)
+            );
+            assert!(!again.opened_connection);
+        }
+        assert_eq!(retries.keep(sent(7), Version::Http2), Some(sent(7)));
+        // Others have their own number of attempts, and a request that has ended leaves nothing behind.
+        assert_eq!(retries.keep(sent(8), Version::Http2), None);
+        retries.ended(7);
+        retries.ended(8);
+        assert!(retries.counts.is_empty());
+    }
+
+    #[test]
+    fn only_the_versions_that_are_set_are_retried() {
+        for (http2, http3) in [(false, false), (true, false), (false, true)] {
+            let mut retries = retries(http2, http3);
+            for (version, is_wanted) in [
+                (Version::Http1, false),
+                (Version::Http2, http2),
+                (Version::Http3, http3),
+            ] {
+                let is_kept = retries.keep(sent(1), version).is_none();
+                assert_eq!(is_kept, is_wanted, "{version:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How many bytes the connections of one station hold for their peers, and what follows when they are many.
+//!
+//! Windows and buffers bound each stream; a peer can still open many streams on many connections. So a station counts
+//! what all its connections hold. It only counts: `server` and `proxy` act on it.
+
+/// While all connections hold less than this, each stream may fill its buffer of 64 KiB: enough for 2,048 such streams.
+const AMPLE_BYTES: usize = 128 << 20;
+
+/// From this on, the connection that holds the most is closed.
+const MAX_BYTES: usize = 1 << 30;
+
+/// How much of a body is prepared for each stream while memory is scarce.
+pub(crate) const SCARCE_BYTES: usize = 1024;
+
+/// Why such a connection is closed.
+pub(crate) const CLOSED: &str =
+    "closed to save memory: the connections held 1 GiB of requests and responses";
+
+/// The bytes that all connections of a station hold.
+#[derive(Debug, Default)]
+pub(crate) struct HeldMemory {
+    bytes: usize,
+}
+
+impl HeldMemory {
+    /// Replaces what one connection held by what it holds now.
+    pub(crate) fn update(&mut self, held: &mut usize, now_holds: usize) {
+        self.bytes = self.bytes.saturating_sub(*held).saturating_add(now_holds);
+        *held = now_holds;
+    }
+
+    /// Whether each stream should hold only [`SCARCE_BYTES`].
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.bytes >= AMPLE_BYTES
+    }
+
+    /// Whether a connection must be closed.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.bytes >= MAX_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_all_connections_are_added_up() {
+        let mut memory = HeldMemory::default();
+        let (mut first, mut second) = (0, 0);
+        memory.update(&mut first, AMPLE_BYTES - 1);
+        assert!(!memory.is_scarce());
+        memory.update(&mut second, 1);
+        assert!(memory.is_scarce() && !memory.is_exceeded());
+        memory.update(&mut second, MAX_BYTES);
+        assert!(memory.is_exceeded());
+        memory.update(&mut second, 0);
+        memory.update(&mut first, 10);
+        assert_eq!((memory.bytes, first, second), (10, 10, 0));
+        assert!(!memory.is_scarce());
+    }
+}

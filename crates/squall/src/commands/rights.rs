@@ -1,0 +1,67 @@
+//! The rights of the commands that listen, and the user that they become (`--user`).
+//!
+//! Only who needs what and when; squall-linux changes the process. Commands that only connect need no ports below 1024 and
+//! stay the user that they are: `client::RIGHTS`.
+
+use anyhow::Result;
+use squall_linux::privileges::{self, Account, Rights};
+
+use crate::outcome::BadInput;
+
+/// Until the ports are bound and the files are opened.
+const BEFORE_LISTENING: Rights = Rights::PORTS
+    .and(Rights::SOCKETS)
+    .and(Rights::FILES)
+    .and(Rights::ANOTHER_USER);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct UserFlag {
+    /// Become this user, of no group but its own or GROUP, once ports are bound and keys and logs are opened (root only)
+    #[arg(long, value_name = "USER[:GROUP]")]
+    user: Option<String>,
+}
+
+/// What a command reads after it listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaterFiles {
+    /// Nothing.
+    None,
+    /// The files below a folder, whose owner may be anyone.
+    Folder,
+}
+
+/// The rights of a command that is about to listen.
+pub(super) struct ListeningRights {
+    account: Option<Account>,
+    later_files: LaterFiles,
+}
+
+impl UserFlag {
+    /// Drops the rights that listening does not take. Call it first, while the process has a single thread.
+    pub(super) fn prepare(&self, later_files: LaterFiles) -> Result<ListeningRights> {
+        let account = self.user.as_deref().map(Account::find).transpose();
+        let account = account.map_err(|error| BadInput::new(format!("--user: {error}")))?;
+        privileges::keep_only(BEFORE_LISTENING)?;
+        Ok(ListeningRights {
+            account,
+            later_files,
+        })
+    }
+}
+
+impl ListeningRights {
+    /// Becomes the user of `--user`, which has no rights; without it, drops those that were needed for listening only. Call
+    /// it before any other thread starts.
+    pub(super) fn drop_after_listening(self) -> Result<()> {
+        if let Some(account) = self.account {
+            return Ok(privileges::become_user(account)?);
+        }
+        // A container may give root only the larger one of the two.
+        let files = match self.later_files {
+            LaterFiles::None => Rights::NONE,
+            LaterFiles::Folder if Rights::READ_FILES.are_held() => Rights::READ_FILES,
+            LaterFiles::Folder => Rights::FILES,
+        };
+        Ok(privileges::keep_only(Rights::SOCKETS.and(files))?)
+    }
+}

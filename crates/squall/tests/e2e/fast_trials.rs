@@ -1,0 +1,62 @@
+//! Trials with large bodies over a link without a rate: super-packets at the devices, wire packets in the record, and figures
+//! that are valid or limits.
+//!
+//! What super-packets do to a flow by itself is in `fast_link`. No test asserts a speed.
+
+use squall_base::record::Direction;
+
+use crate::support::{FinishedRun, H1, H2C_X1, TrialFiles, bench, run_whatever, stdout};
+
+/// One download of this size, 33 ms away, by HTTP/1.1 and by HTTP/2 with large windows.
+fn download(size: &str, conditions: &str) -> FinishedRun {
+    let text = format!(
+        "name = \"test\"\nquestion = \"Which is faster on a fast link?\"\n\
+         [load]\nkind = \"closed\"\nusers = 1\nrequests = 1\nwarmup = \"0s\"\nduration = \"5s\"\ndrain = \"5s\"\n\
+         [response]\nbody = \"{size}\"\n\
+         [conditions]\ndelay = {{ up = \"16ms\", down = \"17ms\" }}\n{conditions}\n{H1}{H2C_X1}"
+    );
+    run_whatever(&text, &[])
+}
+
+fn super_packets(trial: &TrialFiles) -> bool {
+    let mut link = trial.record.health.link.iter();
+    let down = link.find(|it| it.direction == Direction::Down);
+    let down = down.expect("a link has both directions");
+    down.kernel.device_sent < down.packets / 2
+}
+
+#[test]
+fn large_download_without_a_rate_is_valid_or_a_limit_over_every_version() {
+    let _bench = bench();
+    let run = download("23MB", "");
+    for variant in ["h1", "h2c x1"] {
+        let trial = run.only(variant);
+        let health = &trial.record.health;
+        assert!(!health.validity.is_invalid(), "{:?}", health.validity);
+        assert_eq!(trial.record.trial.fast, [true]);
+        assert!(health.links[0].fast);
+        assert!(super_packets(trial), "the devices exchange super-packets");
+        assert!(trial.packets.iter().all(|packet| packet.length <= 1_500));
+        let answered = trial.measured().filter(|request| request.succeeded());
+        assert_eq!(answered.count(), 1);
+        if health.validity.is_limited() {
+            let reasons = health.validity.reasons().join("; ");
+            assert!(reasons.contains("the emulated path carries"), "{reasons}");
+            assert!(reasons.ends_with("give `rate`"), "{reasons}");
+            assert!(health.links[0].carried_bit_per_s.is_some());
+            assert_eq!(trial.record.attempt, 1, "repeating it cannot help");
+        }
+    }
+    assert_eq!(run.output.status.code(), Some(0), "{}", stdout(&run.output));
+}
+
+#[test]
+fn recipe_can_keep_a_link_packet_by_packet() {
+    let _bench = bench();
+    let run = download("1MB", "fast = \"off\"\nlink = \"rate 200mbit\"");
+    for variant in ["h1", "h2c x1"] {
+        let trial = run.only(variant);
+        assert_eq!(trial.record.trial.fast, [false]);
+        assert!(!trial.record.health.links[0].fast && !super_packets(trial));
+    }
+}

@@ -1,0 +1,170 @@
+//! What people share of a run or a recording has no secrets: every file of a run's folder, and imported scripts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use tempfile::TempDir;
+
+use crate::support::{H1, only_run, recipe, seat, squall, stderr, stdout};
+
+const SECRETS: [&str; 2] = ["hidden-word-1", "hidden-word-2"];
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The files that contain a secret.
+fn with_secrets(folder: &Path) -> Vec<PathBuf> {
+    let has_secret = |path: &PathBuf| {
+        let bytes = fs::read(path).expect("a file");
+        let is_at = |secret: &str| {
+            bytes
+                .windows(secret.len())
+                .any(|at| at == secret.as_bytes())
+        };
+        SECRETS.iter().any(|secret| is_at(secret))
+    };
+    files(folder).into_iter().filter(has_secret).collect()
+}
+
+/// A home with a short recipe whose request has a secret header field and a secret in its query.
+fn home() -> TempDir {
+    let home = TempDir::new().expect("a temporary folder");
+    let profile = "warmup = \"0s\"\nduration = \"200ms\"\ndrain = \"1s\"\nrepetitions = 1";
+    let text = recipe("50/s", "delay = \"2ms\"", &[H1], profile);
+    let text = text
+        .replace(
+            "target = \"/\"",
+            &format!("target = \"/?token={}\"", SECRETS[0]),
+        )
+        .replace(
+            "accept = \"application/json\"",
+            &format!("authorization = \"{}\"", SECRETS[1]),
+        );
+    fs::write(home.path().join("mine.toml"), text).expect("the recipe is written");
+    home
+}
+
+fn run(home: &TempDir, arguments: &[&str]) -> Output {
+    squall(home.path())
+        .arg("run")
+        .args(arguments)
+        .output()
+        .expect("squall starts")
+}
+
+/// 3: other work on the machine disturbed the trial.
+fn check_ran(output: &Output) {
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3)), "{}", stderr(output));
+}
+
+#[test]
+fn folder_of_a_run_has_no_secrets_and_is_resumed_with_the_recipe() {
+    let _seat = seat();
+    let home = home();
+    let output = run(&home, &["./mine.toml"]);
+    check_ran(&output);
+    let folder = only_run(home.path());
+    assert_eq!(with_secrets(&folder), Vec::<PathBuf>::new());
+    let said = stdout(&output) + &stderr(&output);
+    assert!(
+        !SECRETS.iter().any(|secret| said.contains(secret)),
+        "{said}"
+    );
+
+    fs::remove_dir_all(folder.join("trials")).expect("its trials");
+    fs::create_dir(folder.join("trials")).expect("an empty folder");
+    let name = folder.to_str().expect("text");
+    let refused = run(&home, &["--resume", name]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("squall run RECIPE --resume"));
+    let resumed = run(&home, &["./mine.toml", "--resume", name]);
+    check_ran(&resumed);
+    assert_eq!(with_secrets(&folder), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn secrets_stay_in_the_folder_of_a_run_that_is_asked_to_keep_them() {
+    let _seat = seat();
+    let home = home();
+    check_ran(&run(&home, &["./mine.toml", "--keep-secrets"]));
+    let folder = only_run(home.path());
+    let mut found = with_secrets(&folder);
+    found.sort();
+    assert_eq!(
+        found,
+        ["plan.json", "recipe.toml"].map(|name| folder.join(name))
+    );
+}
+
+#[test]
+fn imported_script_has_no_secrets_unless_they_are_asked_for() {
+    let home = TempDir::new().expect("a temporary folder");
+    let har = format!(
+        r#"{{"log": {{"entries": [{{"startedDateTime": "2026-01-02T03:04:05.000Z", "request":
+            {{"method": "GET", "url": "http://a/?token={}", "headers": [{{"name": "Cookie", "value": "{}"}}]}}}}]}}}}"#,
+        SECRETS[0], SECRETS[1]
+    );
+    fs::write(home.path().join("in.har"), har).expect("a file");
+    let import = |more: &[&str]| {
+        let output = squall(home.path())
+            .args(["import", "har", "in.har"])
+            .args(more)
+            .output()
+            .expect("squall starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let output = import(&[]);
+    let script = stdout(&output);
+    assert!(
+        !SECRETS.iter().any(|secret| script.contains(secret)),
+        "{script}"
+    );
+    let said = stderr(&output);
+    assert!(said.contains("add --keep-secrets"), "{said}");
+    let script = stdout(&import(&["--keep-secrets"]));
+    assert!(
+        SECRETS.iter().all(|secret| script.contains(secret)),
+        "{script}"
+    );
+}
+
+/// As root, `--allow-files` must be given; as another user, a line announces the file.
+#[test]
+fn file_outside_of_the_recipes_folder_is_refused_to_root_and_announced() {
+    let home = home();
+    let own = home.path().join("own");
+    fs::create_dir(&own).expect("a folder");
+    fs::write(home.path().join("body.bin"), "b").expect("a file");
+    let text = fs::read_to_string(home.path().join("mine.toml")).expect("the recipe");
+    let text = text.replacen("body = \"1KiB\"", "body = { file = \"../body.bin\" }", 1);
+    fs::write(own.join("mine.toml"), text).expect("the recipe is written");
+    let plain = run(&home, &["own/mine.toml", "--dry-run"]);
+    let allowed = run(&home, &["own/mine.toml", "--dry-run", "--allow-files"]);
+    let announced = "reads a file outside of its folder, with the rights of";
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    assert!(stderr(&allowed).contains(announced), "{}", stderr(&allowed));
+    let said = stderr(&plain);
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!(plain.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("--allow-files") && said.contains("body.bin"),
+            "{said}"
+        );
+    } else {
+        assert!(plain.status.success() && said.contains(announced), "{said}");
+    }
+}
