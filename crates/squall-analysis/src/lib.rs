@@ -17,8 +17,8 @@
 //! `causes` says what the requests' time was spent on, `explain` shows one request in full, `detail` some requests of a
 //! run with their connections, `capture` infers from packets seen at one point what happened to them beyond it, `findings`
 //! recognises what is wrong, and `tried` says what fixes gained. `load` is for a load without trials: it keeps sums instead
-//! of rows, because there are too many requests to keep. Lists that are too long to draw are `thinned`. squall-report draws
-//! the result.
+//! of rows, because there are too many requests to keep. `request_totals` has sums for programs that collect metrics. Lists
+//! that are too long to draw are `thinned`. squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -54,6 +54,7 @@ pub mod load;
 mod own_error;
 mod page_time;
 mod quantile;
+mod request_totals;
 mod run_health;
 mod sentence;
 mod shape;
@@ -82,6 +83,7 @@ pub use grid::{ComparedPair, FieldOutcome, Grid, GridAxis, GridField};
 pub use own_error::OwnErrors;
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
+pub use request_totals::{RequestTotals, TIME_LIMITS};
 pub use run_health::{HealthGrade, RunHealth};
 pub use shape::{Course, PercentilePoint, Quartiles, TrialShape};
 pub use summarise::summarise;

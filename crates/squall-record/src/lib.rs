@@ -48,7 +48,7 @@ pub use error::{CellFault, RecordError};
 pub use folder::{PartialTrial, RunFolder, RunLock, TrialFiles, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan, write_record, write_whole};
 pub use pcapng::{CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, add_secrets};
-pub use private::{append_private, create_private_folder, write_private};
+pub use private::{append_private, copy_private, create_private_folder, write_private};
 pub use table::{
     CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
     SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,

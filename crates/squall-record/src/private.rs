@@ -41,6 +41,16 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create_private(path)?.write_all(bytes)
 }
 
+/// Copies the file `from` to `to`, replacing its content. `to` has mode 0600.
+///
+/// # Errors
+/// Those of the operating system, without the path.
+pub fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    io::copy(&mut source, &mut create_private(to)?)?;
+    Ok(())
+}
+
 /// Opens the file `path` to append to it. If it is created, it has mode 0600; otherwise it keeps its mode.
 ///
 /// # Errors
@@ -81,6 +91,18 @@ mod tests {
         assert_eq!(mode(&files), 0o700);
         assert_eq!(fs::read_to_string(log).unwrap(), "one\ntwo\n");
         assert!(create_private_folder(&files).is_err(), "it exists");
+    }
+
+    #[test]
+    fn copy_is_private_whatever_it_replaces() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|it| folder.path().join(it));
+        fs::write(&from, "secret").unwrap();
+        fs::write(&to, "an old and longer text").unwrap();
+        fs::set_permissions(&to, Permissions::from_mode(0o644)).unwrap();
+        copy_private(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "secret");
+        assert_eq!(mode(&to), 0o600);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod display;
 mod doctor;
 mod environment;
 mod explain;
-mod exports;
+mod export;
 mod import;
 mod interrupt;
 mod key_log;
@@ -25,8 +25,10 @@ mod outcome;
 mod output;
 mod pages;
 mod recordings;
+mod result_files;
 mod run;
 mod selftest;
+mod trials;
 mod usage;
 
 use std::path::PathBuf;
@@ -61,6 +63,8 @@ enum Command {
     Compare(commands::compare::Arguments),
     /// Show the slowest requests of a run, one request, or one moment in detail
     Explain(explain::Arguments),
+    /// Write the records of trials or of a load in the formats of other programs
+    Export(export::Arguments),
     /// Check what squall can do on this machine, and how to fix what it cannot
     Doctor(doctor::command::Arguments),
     /// Measure the link emulator on this machine, and check it against its targets
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Doctor(arguments) => doctor::command::run(&arguments),
         Command::Selftest(arguments) => selftest::command::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),

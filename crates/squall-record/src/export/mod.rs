@@ -1,10 +1,13 @@
-//! Exports requests in the formats of other programs: CSV, vegeta's results, h2load's log, and two of HdrHistogram.
+//! Exports records in the formats of other programs: of requests CSV, vegeta's results, h2load's log, HAR and two of
+//! HdrHistogram; of whole trials traces, qlog, time-sequence graphs and packet headers. [`OpenMetricsExport`] and
+//! [`write_csv`] take finished figures.
 //!
-//! Each export is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory does not grow with the
-//! rows. A row's times count from the load's start; formats with wall-clock times need to know when that was. Only
-//! [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which is in no statistic, and
-//! leave it out. Their one latency per request is the response time from its scheduled time, which includes waiting for
-//! a connection or for the generator (docs/METHOD.md). Nothing here reads a table.
+//! Each export of requests is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory does not grow
+//! with the rows. A row's times count from the load's start; formats with wall-clock times need to know when that was.
+//! Only [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which is in no statistic,
+//! and leave it out; [`TraceExport`] marks it. Their one latency per request is the response time from its scheduled
+//! time, which includes waiting for a connection or for the generator (docs/METHOD.md). Nothing here reads a table or
+//! computes a figure.
 //!
 //! ```
 //! use squall_record::export::H2loadExport;
@@ -17,24 +20,39 @@
 
 mod csv;
 mod h2load;
+mod har;
 mod histogram;
 mod interval_log;
+mod open_metrics;
+mod packet_headers;
 mod percentiles;
+mod qlog;
+mod qlog_frames;
+mod time_sequence;
+mod trace_events;
 mod vegeta;
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use serde_json::Value;
 use squall_base::Time;
+use squall_base::civil::CivilTime;
 use squall_base::record::{Phase, RequestRecord};
 
-pub use csv::CsvExport;
+pub use csv::{CsvExport, write_csv};
 pub use h2load::H2loadExport;
+pub use har::{HarExport, HarRequest};
 pub use interval_log::IntervalLogExport;
+pub use open_metrics::{MetricFamily, MetricKind, OpenMetricsExport};
+pub use packet_headers::write_packet_headers;
 pub use percentiles::PercentileExport;
+pub use qlog::{QlogTrace, write_qlog, write_qlog_sequence};
+pub use time_sequence::{TimeSequence, write_time_sequence};
+pub use trace_events::{TraceExport, TraceProcess, TraceStage};
 pub use vegeta::{RequestLine, VegetaExport};
 
-/// Why requests could not be exported.
+/// Why records could not be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The operating system refused to write.
@@ -103,6 +121,37 @@ impl<W: Write> Lines<W> {
     }
 }
 
+/// Writes the elements of a JSON array, each on its own line.
+#[derive(Debug)]
+struct Elements<W> {
+    lines: Lines<W>,
+    has_any: bool,
+}
+
+impl<W: Write> Elements<W> {
+    fn new(format: &'static str, writer: W) -> Elements<W> {
+        Elements {
+            lines: Lines::new(format, writer),
+            has_any: false,
+        }
+    }
+
+    fn add(&mut self, element: &Value) -> Result<(), ExportError> {
+        let separator = if std::mem::replace(&mut self.has_any, true) {
+            ",\n"
+        } else {
+            ""
+        };
+        self.lines.add(format_args!("{separator}{element}"))
+    }
+
+    /// Writes `end` after the last element.
+    fn finish(mut self, end: &str) -> Result<W, ExportError> {
+        self.lines.add(format_args!("{end}"))?;
+        self.lines.finish()
+    }
+}
+
 /// The measured requests, without the warm-up.
 fn measured(rows: &[RequestRecord]) -> impl Iterator<Item = &RequestRecord> {
     rows.iter().filter(|row| row.phase == Phase::Measure)
@@ -113,6 +162,22 @@ fn measured(rows: &[RequestRecord]) -> impl Iterator<Item = &RequestRecord> {
 fn unix_ns(epoch_unix_ns: u64, time: Time) -> i64 {
     let unix_ns = epoch_unix_ns.saturating_add(time.as_nanos());
     i64::try_from(unix_ns).unwrap_or(i64::MAX)
+}
+
+/// A wall-clock time in the notation of RFC 3339, to the microsecond.
+fn rfc3339(unix_ns: i64) -> String {
+    let unix_ns = unix_ns.unsigned_abs();
+    let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
+        at.year,
+        at.month,
+        at.day,
+        at.hour,
+        at.minute,
+        at.second,
+        unix_ns / 1_000 % 1_000_000
+    )
 }
 
 /// A CSV cell: quoted where RFC 4180 requires it, or where it begins with a space, which some readers would trim.

@@ -103,19 +103,36 @@ impl<W: Write> PcapngWriter<W> {
         bytes: &[u8],
         comment: Option<&str>,
     ) -> io::Result<()> {
+        let original_length = length_u32(bytes)?;
+        self.shortened_packet(
+            (interface, direction),
+            time_unix_ns,
+            (bytes, original_length),
+            comment,
+        )
+    }
+
+    /// Writes the beginning of a packet, and its length on the wire; for the rest see [`PcapngWriter::packet`].
+    pub(crate) fn shortened_packet(
+        &mut self,
+        (interface, direction): (u32, Option<CaptureDirection>),
+        time_unix_ns: u64,
+        (bytes, original_length): (&[u8], u32),
+        comment: Option<&str>,
+    ) -> io::Result<()> {
         if interface as usize >= self.interfaces {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a packet on an interface that the capture does not have",
             ));
         }
-        let length = length_u32(bytes)?;
+        let captured = length_u32(bytes)?;
         self.write_block(ENHANCED_PACKET, |block| {
             push_u32(block, interface);
             push_u32(block, (time_unix_ns >> 32) as u32);
             push_u32(block, time_unix_ns as u32); // The low half.
-            push_u32(block, length); // Captured, and the same on the wire.
-            push_u32(block, length);
+            push_u32(block, captured);
+            push_u32(block, original_length.max(captured));
             push_padded(block, bytes);
             if let Some(comment) = comment {
                 push_option(block, OPT_COMMENT, prefix(comment));

@@ -17,10 +17,10 @@ use squall_record::export::{
 };
 
 /// 2025-11-21T21:25:01.250Z.
-const EPOCH_UNIX_NS: u64 = 1_763_760_301_250_000_000;
+pub(crate) const EPOCH_UNIX_NS: u64 = 1_763_760_301_250_000_000;
 
 /// A request scheduled at `intended_ms` that took `took_ms`.
-fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
+pub(crate) fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     RequestRecord {
         request: number,
@@ -50,7 +50,7 @@ fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
 }
 
 /// One of each kind: warm-up, answered, status 404, given up, never connected.
-fn some() -> Vec<RequestRecord> {
+pub(crate) fn some() -> Vec<RequestRecord> {
     let mut rows: Vec<RequestRecord> = (0..5).map(|n| request(n, 100 * n, 20 + n)).collect();
     rows[0].phase = Phase::Warmup;
     rows[2].status = Some(404);
@@ -73,7 +73,7 @@ fn some() -> Vec<RequestRecord> {
     rows
 }
 
-fn text(bytes: Vec<u8>) -> String {
+pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("text")
 }
 

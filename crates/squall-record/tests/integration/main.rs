@@ -10,6 +10,10 @@ mod common;
 #[allow(unreachable_pub)] // public for the fuzz targets, which are another crate
 mod drive_import;
 mod export;
+mod export_har;
+mod export_packets;
+mod export_qlog;
+mod export_trace;
 mod foreign_bytes;
 mod import;
 mod import_garbage;

@@ -149,7 +149,7 @@ mod tests {
         other.findings[0].finding.share.part = 0.912;
         cells.push(other);
         let mut page = String::new();
-        push(&mut page, &cells);
+        push(&mut page, &cells, &Details::of(&[]));
         assert_eq!(page.matches("<details").count(), 1, "{page}");
         assert!(
             page.contains("TCP head-of-line blocking: grave, up to 91 % of the response time; h2c x2, h2c &lt;x1&gt;, under 1 condition"),

@@ -19,9 +19,9 @@ use super::named::open_run;
 use super::report::summary_of;
 use crate::display;
 use crate::environment::Environment;
-use crate::exports::ExportFlags;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::output::{eprint, print, print_json};
+use crate::result_files::ExportFlags;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  squall compare runs/before runs/after\n  \

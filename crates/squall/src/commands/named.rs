@@ -1,7 +1,7 @@
 //! What users name on the command line: a recipe, or the folder of a run. Finds it, and says what is missing.
 //!
 //! Nothing is checked beyond that: squall-recipe reads recipes, squall-record reads folders. Used by the commands here,
-//! `run` and `explain`.
+//! `run` and `trials`.
 
 use std::fs;
 use std::path::Path;

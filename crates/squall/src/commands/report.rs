@@ -25,9 +25,9 @@ use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, terminal
 use super::details::read_details;
 use super::named::{complete_trials, open_run};
 use crate::display::{self, ColourChoice};
-use crate::exports::{ExportFlags, MetricFlags};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
 use crate::output::{eprint, error_chain, print, print_json};
+use crate::result_files::{ExportFlags, MetricFlags};
 
 #[derive(Debug, clap::Args)]
 #[command(

@@ -8,6 +8,7 @@ use squall_base::Duration;
 
 use crate::commands::report::OutputFlags;
 use crate::outcome::BadInput;
+use crate::trials::TrialSelection;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -34,15 +35,8 @@ pub(crate) struct Arguments {
     /// How many of the slowest measured requests to show per cell (variant and condition)
     #[arg(long, value_name = "COUNT", default_value_t = 3, conflicts_with_all = ["request", "at"])]
     pub(super) worst: usize,
-    /// Only trials of this variant
-    #[arg(long, value_name = "NAME")]
-    pub(super) variant: Option<String>,
-    /// Only trials under this condition, or with these parts of it, such as "loss 3%" or "delay 25ms, loss 3%"
-    #[arg(long, value_name = "CONDITION")]
-    pub(super) condition: Option<String>,
-    /// Only this repetition, counted from 1
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) repetition: Option<u32>,
+    #[command(flatten)]
+    pub(super) selection: TrialSelection,
     #[command(flatten)]
     pub(super) output: OutputFlags,
 }

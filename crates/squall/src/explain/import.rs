@@ -104,11 +104,10 @@ struct ConnectionRoundTrips {
 }
 
 pub(super) fn run(arguments: &Arguments, import: &Import) -> Result<CommandOutcome> {
-    let names_cell = arguments.variant.is_some() || arguments.condition.is_some();
-    if names_cell || arguments.repetition.is_some() {
+    if arguments.selection.is_given() {
         return Err(BadInput::new(format!(
-            "{} is a capture, which has no variants, conditions and repetitions: leave --variant, --condition and \
-             --repetition out",
+            "{} is a capture, which has no trials, variants, conditions and repetitions: leave --trial, --variant, \
+             --condition and --repetition out",
             import.root.display()
         ))
         .into());

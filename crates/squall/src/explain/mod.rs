@@ -1,14 +1,13 @@
 //! `squall explain`: the slowest requests of a run with their timelines, one request, or one moment.
 //!
-//! This file finds the trials and reads their tables; `import` does the same for captures. squall-analysis (`explain`)
-//! interprets them, squall-report formats the text. Trials are read one at a time. `arguments` has the flags.
+//! This file reads the tables of the selected trials (`trials`); `import` does the same for captures. squall-analysis
+//! (`explain`) interprets them, squall-report formats the text. Trials are read one at a time. `arguments` has the flags.
 
 mod arguments;
 mod import;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -18,24 +17,17 @@ use squall_base::plan::Trial;
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 use squall_record::{
-    RunFolder, TrialFolder, read_causes, read_exchanges, read_frames, read_packets, read_requests,
-    read_sockets,
+    read_causes, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
 };
 use squall_report::explain as words;
 
-use crate::commands::named::{complete_trials, refused_folder_of_runs};
 use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, print, print_json};
+use crate::trials::{SelectedTrial, only_trial, select_trials};
 pub(crate) use arguments::Arguments;
 use arguments::no_such_request;
 use import::Import;
-
-/// A selected trial.
-struct SelectedTrial {
-    folder: TrialFolder,
-    record: TrialRecord,
-}
 
 /// The output of --json: one entry for each trial that has results.
 #[derive(Serialize)]
@@ -74,11 +66,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let Some(folder) = Import::of(&arguments.run)? {
         return import::run(arguments, &folder);
     }
-    let selected = select_trials(arguments)?;
+    let (run, others) = (
+        &arguments.run,
+        ", nor that of a capture, as `squall import pcap` does",
+    );
+    let selected = select_trials(run, &arguments.selection, "explain", others)?;
     let entries = match (arguments.request, arguments.at) {
-        (Some(request), _) => vec![one_request(only_trial(&selected, arguments)?, request)?],
+        (Some(request), _) => vec![one_request(only_trial(&selected, run)?, request)?],
         (None, Some(at)) => vec![one_moment(
-            only_trial(&selected, arguments)?,
+            only_trial(&selected, run)?,
             at,
             arguments.around,
         )?],
@@ -86,95 +82,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     };
     show(&selected, &entries, arguments)?;
     Ok(CommandOutcome::Success)
-}
-
-/// The trials that the arguments select.
-fn select_trials(arguments: &Arguments) -> Result<Vec<SelectedTrial>> {
-    let mut selected = Vec::new();
-    for folder in folders(&arguments.run)? {
-        let record = folder.read_record()?;
-        if is_selected(&record.trial, arguments) {
-            selected.push(SelectedTrial { folder, record });
-        }
-    }
-    if selected.is_empty() {
-        return Err(BadInput::new(format!(
-            "no complete trial of {} is of that variant, condition and repetition; `squall report {0}` lists them",
-            arguments.run.display()
-        ))
-        .into());
-    }
-    Ok(selected)
-}
-
-fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
-    if let Some(trial) = TrialFolder::with_record(path) {
-        return Ok(vec![trial]);
-    }
-    let run = RunFolder::open(path).map_err(|error| {
-        if path.is_file() {
-            return BadInput::new(format!(
-                "{0} is a file, not a folder: if it is a capture, `squall import pcap {0}` makes one of it",
-                path.display()
-            ));
-        }
-        refused_folder_of_runs(path).unwrap_or_else(|| {
-            BadInput::new(format!(
-                "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes them, nor that of a capture, \
-                 as `squall import pcap` does: {error}",
-                path.display()
-            ))
-        })
-    })?;
-    complete_trials(&run, "explain")
-}
-
-fn is_selected(trial: &Trial, arguments: &Arguments) -> bool {
-    let has_parts = |wanted: &String| {
-        let condition = trial.condition.to_string();
-        let parts: BTreeSet<&str> = condition.split(',').map(str::trim).collect();
-        wanted.split(',').all(|part| parts.contains(part.trim()))
-    };
-    arguments
-        .variant
-        .as_ref()
-        .is_none_or(|name| *name == trial.variant.name)
-        && arguments.condition.as_ref().is_none_or(has_parts)
-        && arguments
-            .repetition
-            .is_none_or(|number| number == trial.repetition + 1)
-}
-
-/// The single selected trial, which a request or a moment needs.
-fn only_trial<'a>(
-    selected: &'a [SelectedTrial],
-    arguments: &Arguments,
-) -> Result<&'a SelectedTrial> {
-    if let [one] = selected {
-        return Ok(one);
-    }
-    const SHOWN: usize = 12;
-    let names = selected.iter().take(SHOWN).map(|it| {
-        let trial = &it.record.trial;
-        let (variant, condition) = (&trial.variant.name, &trial.condition);
-        format!(
-            "\n  {}: {variant}, {condition}, repetition {}",
-            trial.folder(),
-            trial.repetition + 1
-        )
-    });
-    let names: String = names.collect();
-    let more = match selected.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!("\n  and {more} more"),
-    };
-    Err(BadInput::new(format!(
-        "{} trials are meant, and each has its own requests and time; say which one with --variant, --condition and \
-         --repetition, or name its folder below {}/trials:{names}{more}",
-        selected.len(),
-        arguments.run.display(),
-    ))
-    .into())
 }
 
 fn is_valid(record: &TrialRecord) -> bool {

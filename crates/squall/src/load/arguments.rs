@@ -12,7 +12,7 @@ use super::words::{Http, OutputFile, RateFlag, SpacingFlag, positive_time, spin_
 use crate::awake::IdleProcessors;
 use crate::client::{ConnectionFlags, RequestFlags, WarmCount, numbers, pool_orders};
 use crate::display::ColourChoice;
-use crate::exports::{ExportFlags, MetricFlags};
+use crate::result_files::{ExportFlags, MetricFlags};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \

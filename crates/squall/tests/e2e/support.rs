@@ -73,7 +73,7 @@ pub(crate) fn squall(folder: &Path) -> Command {
 }
 
 /// Where scripts/peers puts what does not come from Debian: $SQUALL_PEERS, otherwise peers in cargo's target folder.
-fn peers() -> PathBuf {
+pub(crate) fn peers() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
         Some(folder) => workspace.join(folder),

@@ -1,0 +1,164 @@
+//! Sums over a trial's measured requests, and how many response times are within fixed limits: figures for programs
+//! that collect metrics.
+//!
+//! These are sums, not quantiles: `trial` has those. As in HdrHistogram's formats, a request that was given up counts
+//! with its lower bound, and a failed one is not among the times. squall-record writes them (`export/open_metrics`).
+
+use squall_base::Duration;
+use squall_base::record::{Outcome, Phase, RequestRecord};
+
+/// The limits: 1, 2 and 5 of each power of ten from 0.1 ms to 50 s.
+pub const TIME_LIMITS: [Duration; 18] = [
+    Duration::from_micros(100),
+    Duration::from_micros(200),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(50),
+];
+
+/// The sums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestTotals {
+    /// Requests by outcome, in the order of [`Outcome::ALL`].
+    outcomes: [u64; Outcome::ALL.len()],
+    /// Requests with a complete response, a status below 400 and, of gRPC calls, no error.
+    pub succeeded: u64,
+    /// Body bytes of the requests.
+    pub request_body_bytes: u64,
+    /// Body bytes of the responses that arrived.
+    pub response_body_bytes: u64,
+    /// For each limit, the response times that are not longer; the last element has all of them.
+    within: [u64; TIME_LIMITS.len() + 1],
+    /// All response times together, in nanoseconds.
+    sum_ns: u128,
+}
+
+impl RequestTotals {
+    /// The sums of these requests, without those of the warm-up.
+    pub fn of(requests: &[RequestRecord]) -> RequestTotals {
+        let mut totals = RequestTotals::default();
+        for row in requests.iter().filter(|row| row.phase == Phase::Measure) {
+            totals.add(row);
+        }
+        totals
+    }
+
+    fn add(&mut self, row: &RequestRecord) {
+        self.outcomes[row.outcome as usize] += 1;
+        self.succeeded += u64::from(row.succeeded());
+        self.request_body_bytes = (self.request_body_bytes).saturating_add(row.request_body_bytes);
+        self.response_body_bytes =
+            (self.response_body_bytes).saturating_add(row.response_body_bytes);
+        if !row.succeeded() && row.outcome != Outcome::Censored {
+            return;
+        }
+        let time = row.response_time();
+        self.sum_ns += u128::from(time.as_nanos());
+        let first = TIME_LIMITS.partition_point(|limit| *limit < time);
+        for count in &mut self.within[first..] {
+            *count += 1;
+        }
+    }
+
+    /// The number of requests with each outcome.
+    pub fn outcomes(&self) -> impl Iterator<Item = (Outcome, u64)> {
+        Outcome::ALL.into_iter().zip(self.outcomes)
+    }
+
+    /// The limits, each with the number of response times that are not longer.
+    pub fn times_within(&self) -> impl Iterator<Item = (Duration, u64)> {
+        TIME_LIMITS.into_iter().zip(self.within)
+    }
+
+    /// The number of response times.
+    pub fn times(&self) -> u64 {
+        self.within[TIME_LIMITS.len()]
+    }
+
+    /// All response times together, in seconds.
+    pub fn times_sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Time;
+    use squall_base::record::BodyArrivals;
+
+    use super::*;
+
+    fn request(took_us: u64) -> RequestRecord {
+        RequestRecord {
+            request: 0,
+            phase: Phase::Measure,
+            user: 0,
+            what: 0,
+            intended: Time::ZERO,
+            taken_up: Time::ZERO,
+            slot: None,
+            connected: None,
+            secured: None,
+            written_first: None,
+            written_last: None,
+            answered_first: None,
+            headers: None,
+            end: Time::from_nanos(took_us * 1_000),
+            status: Some(200),
+            connection: None,
+            stream: None,
+            opened_connection: false,
+            request_body_bytes: 10,
+            response_body_bytes: 100,
+            arrivals: BodyArrivals::default(),
+            outcome: Outcome::Answered,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn failed_requests_have_an_outcome_but_no_time() {
+        let failed = RequestRecord {
+            outcome: Outcome::StreamReset,
+            ..request(1)
+        };
+        let given_up = RequestRecord {
+            outcome: Outcome::Censored,
+            status: None,
+            ..request(70_000_000)
+        };
+        let warmup = RequestRecord {
+            phase: Phase::Warmup,
+            ..request(1)
+        };
+        let totals = RequestTotals::of(&[request(100), request(101), failed, given_up, warmup]);
+        let some: Vec<(Outcome, u64)> = totals.outcomes().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(
+            some,
+            [
+                (Outcome::Answered, 2),
+                (Outcome::Censored, 1),
+                (Outcome::StreamReset, 1)
+            ]
+        );
+        assert_eq!((totals.succeeded, totals.response_body_bytes), (2, 400));
+        let within: Vec<u64> = totals.times_within().map(|(_, count)| count).collect();
+        assert_eq!(within[..3], [1, 2, 2]);
+        assert_eq!(within[17], 2, "the one that was given up is longer");
+        assert_eq!(totals.times(), 3);
+        assert!((totals.times_sum_s() - 70.000_201).abs() < 1e-9);
+    }
+}

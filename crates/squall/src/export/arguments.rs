@@ -1,0 +1,161 @@
+//! The flags of `squall export`, and its formats.
+//!
+//! Only what clap can check; `mod` selects the trials and writes the formats.
+
+use std::path::PathBuf;
+
+use squall_base::record::Side;
+
+use crate::trials::TrialSelection;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall export runs/twilio-20261121T120000Z --to cells -o cells.csv\n  \
+    squall export runs/twilio-20261121T120000Z --variant h2c --to trace -o trace.json\n  \
+    squall export runs/twilio-20261121T120000Z --trial 4 --to har -o trial.har\n  \
+    squall export runs/twilio-20261121T120000Z --trial 4 --to pcapng -o trial.pcapng\n  \
+    squall export requests.parquet --to hgrm\n\n\
+    cells, openmetrics and trace take all selected trials, the other formats one. docs/RECORD.md describes the formats."
+)]
+pub(crate) struct Arguments {
+    /// Folder of a run or of one of its trials, or a table of requests as `squall load --output` writes it
+    pub(super) run: PathBuf,
+    /// Format of the output
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) to: Format,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) selection: TrialSelection,
+    #[command(flatten)]
+    pub(super) part: Part,
+}
+
+/// Which part of a trial to write, for formats of a single hop, connection or side.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Parts of a trial")]
+pub(super) struct Part {
+    /// qlog, qlog-seq, pcapng and xpl: this hop of the path, counted from 1 [default: the one across the first link]
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) hop: Option<u8>,
+    /// qlog, qlog-seq and xpl: this connection, from 0 in the order of opening; of xpl, the flow of packets.parquet
+    /// [default: all in qlog, otherwise 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) connection: Option<u32>,
+    /// qlog and qlog-seq: what this side recorded [default: both in qlog, client in qlog-seq]; xpl: the data that this
+    /// side sent [default: server]
+    #[arg(long, value_name = "SIDE")]
+    pub(super) side: Option<SideFlag>,
+}
+
+impl Part {
+    /// Whether any flag was given.
+    pub(super) fn is_given(&self) -> bool {
+        self.hop.is_some() || self.connection.is_some() || self.side.is_some()
+    }
+}
+
+/// A side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SideFlag {
+    /// The side that opens connections
+    Client,
+    /// The side that accepts them
+    Server,
+}
+
+impl From<SideFlag> for Side {
+    fn from(flag: SideFlag) -> Side {
+        match flag {
+            SideFlag::Client => Side::Client,
+            SideFlag::Server => Side::Server,
+        }
+    }
+}
+
+/// A format of another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// HAR 1.2, for the developer tools of browsers and `squall import har`
+    Har,
+    /// Trace for Perfetto and chrome://tracing: connections, requests, causes, drops
+    Trace,
+    /// qlog as one JSON text, for qvis and qlog-dancer
+    Qlog,
+    /// qlog of one connection as a sequence of JSON texts
+    QlogSeq,
+    /// Packets for Wireshark, with what the link did to them; without a capture (`squall run --pcap`) only headers
+    Pcapng,
+    /// Counts and response times in OpenMetrics' text format, for Prometheus
+    Openmetrics,
+    /// Results for `vegeta report` and `vegeta plot`
+    Vegeta,
+    /// h2load's --log-file
+    H2load,
+    /// HdrHistogram's percentiles, for its plotter
+    Hgrm,
+    /// HdrHistogram's interval log
+    Hlog,
+    /// Every column of requests.parquet as CSV
+    Csv,
+    /// The figures of every trial as CSV, a line each
+    Cells,
+    /// tcptrace's time-sequence graph of one TCP connection, for xplot
+    Xpl,
+}
+
+/// How a format is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// From requests.parquet alone.
+    Requests(RequestFormat),
+    Trace,
+    Metrics,
+    Cells,
+    Qlog,
+    QlogSequence,
+    Packets,
+    TimeSequence,
+}
+
+/// A format of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestFormat {
+    Har,
+    Vegeta,
+    H2load,
+    Hgrm,
+    Hlog,
+    Csv,
+}
+
+impl Kind {
+    /// Whether it is of a single hop of a trial.
+    pub(super) fn is_of_a_hop(self) -> bool {
+        match self {
+            Kind::Qlog | Kind::QlogSequence | Kind::Packets | Kind::TimeSequence => true,
+            Kind::Requests(_) | Kind::Trace | Kind::Metrics | Kind::Cells => false,
+        }
+    }
+}
+
+impl Format {
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Format::Har => Kind::Requests(RequestFormat::Har),
+            Format::Vegeta => Kind::Requests(RequestFormat::Vegeta),
+            Format::H2load => Kind::Requests(RequestFormat::H2load),
+            Format::Hgrm => Kind::Requests(RequestFormat::Hgrm),
+            Format::Hlog => Kind::Requests(RequestFormat::Hlog),
+            Format::Csv => Kind::Requests(RequestFormat::Csv),
+            Format::Trace => Kind::Trace,
+            Format::Openmetrics => Kind::Metrics,
+            Format::Cells => Kind::Cells,
+            Format::Qlog => Kind::Qlog,
+            Format::QlogSeq => Kind::QlogSequence,
+            Format::Pcapng => Kind::Packets,
+            Format::Xpl => Kind::TimeSequence,
+        }
+    }
+}

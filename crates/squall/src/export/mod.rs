@@ -1,0 +1,111 @@
+//! `squall export`: the records of a trial, of several, or of a load in the formats of other programs.
+//!
+//! squall-record writes the formats, squall-analysis computes figures and stages; this folder selects the trials
+//! (`trials`), reads their tables and puts both together. `requests` has the formats of requests alone, `trace` the
+//! trace, `connections` qlog, `packets` captures and time-sequence graphs, `metrics` OpenMetrics, `cells` the table of
+//! figures.
+
+mod arguments;
+mod cells;
+mod connections;
+mod destination;
+mod metrics;
+mod packets;
+mod requests;
+mod trace;
+
+use anyhow::Result;
+use squall_base::record::{DropRecord, RequestRecord};
+use squall_record::{RecordError, read_drops, read_requests};
+
+use crate::outcome::{BadInput, CommandOutcome};
+use crate::trials::{SelectedTrial, only_trial, select_trials};
+pub(crate) use arguments::Arguments;
+use arguments::Kind;
+use requests::Load;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    if arguments.part.is_given() && !arguments.to.kind().is_of_a_hop() {
+        return Err(BadInput::new(
+            "--hop, --connection and --side are for qlog, qlog-seq, pcapng and xpl; this format has the whole trial",
+        )
+        .into());
+    }
+    if arguments.run.is_file() {
+        of_table(arguments)?;
+    } else {
+        of_trials(arguments)?;
+    }
+    Ok(CommandOutcome::Success)
+}
+
+fn of_trials(arguments: &Arguments) -> Result<()> {
+    let others = ", nor a table of requests, as `squall load --output` writes it";
+    let selected = select_trials(&arguments.run, &arguments.selection, "export", others)?;
+    let only = || only_trial(&selected, &arguments.run);
+    let output = arguments.output.as_deref();
+    match arguments.to.kind() {
+        Kind::Requests(format) => requests::export(format, &Load::of_trial(only()?)?, output),
+        Kind::Trace => trace::export(&selected, output),
+        Kind::Metrics => metrics::export(&selected, output),
+        Kind::Cells => cells::export(&selected, output),
+        Kind::Qlog => connections::export_all(only()?, &arguments.part, output),
+        Kind::QlogSequence => connections::export_one(only()?, &arguments.part, output),
+        Kind::Packets => packets::export_capture(only()?, &arguments.part, output),
+        Kind::TimeSequence => packets::export_time_sequence(only()?, &arguments.part, output),
+    }
+}
+
+/// Exports a table of requests alone. It does not say when its load began, so times count from 1970.
+fn of_table(arguments: &Arguments) -> Result<()> {
+    let path = &arguments.run;
+    if arguments.selection.is_given() {
+        return Err(BadInput::new(format!(
+            "{} is a table, which has no trials, variants, conditions and repetitions: leave --trial, --variant, \
+             --condition and --repetition out",
+            path.display()
+        ))
+        .into());
+    }
+    let unreadable = |error: RecordError| {
+        BadInput::new(format!(
+            "{} is not a table of requests, as `squall load --output` writes it: {error}",
+            path.display()
+        ))
+    };
+    let requests = read_requests(path).map_err(unreadable)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let output = arguments.output.as_deref();
+    match arguments.to.kind() {
+        Kind::Requests(format) => {
+            let load = Load::of_table(name.into_owned(), requests);
+            requests::export(format, &load, output)
+        }
+        Kind::Trace => trace::export_table(&name, &requests, output),
+        Kind::Metrics => metrics::export_table(&requests, output),
+        Kind::Cells
+        | Kind::Qlog
+        | Kind::QlogSequence
+        | Kind::Packets
+        | Kind::TimeSequence => Err(BadInput::new(format!(
+            "this format needs more than the table of requests {}: name the folder of a run or of a trial",
+            path.display()
+        ))
+        .into()),
+    }
+}
+
+/// The requests of a trial.
+fn requests_of(SelectedTrial { folder, record }: &SelectedTrial) -> Result<Vec<RequestRecord>> {
+    Ok(folder.read_checked(record, &folder.requests(), read_requests)?)
+}
+
+/// The dropped packets of a trial; none if its causes are not known.
+fn drops_of(SelectedTrial { folder, record }: &SelectedTrial) -> Result<Vec<DropRecord>> {
+    let path = folder.drops();
+    if !folder.has(record, &path) {
+        return Ok(Vec::new());
+    }
+    Ok(folder.read_checked(record, &path, read_drops)?)
+}
