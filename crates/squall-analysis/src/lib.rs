@@ -13,6 +13,7 @@
 //! what flow control allows, `bulk` says what the link delivered over time while large bodies crossed it, and `figure` is
 //! how all of them write numbers. `causes` says what the requests' time was spent on, `explain` shows one request in full,
 //! `capture` infers from packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong.
+//! `probe` says what is wrong with an endpoint that squall only sees from outside.
 //! `load` is for a load without trials: it keeps sums instead of rows, because there are too many requests to keep.
 //! squall-report draws the result.
 //!
@@ -45,6 +46,7 @@ mod latency;
 pub mod load;
 mod own_error;
 mod page_time;
+pub mod probe;
 mod quantile;
 mod sentence;
 pub mod stats;
