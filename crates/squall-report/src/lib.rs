@@ -6,7 +6,7 @@
 //! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
 //! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
 //! what is wrong, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials; `text` has what all of these share.
+//! without trials, `probe` what is wrong with an endpoint; `text` has what all of these share.
 
 mod causes;
 mod changes;
@@ -17,6 +17,7 @@ mod html;
 pub mod load;
 mod payload;
 mod points;
+pub mod probe;
 mod shown;
 mod terminal;
 mod text;

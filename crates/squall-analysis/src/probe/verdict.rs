@@ -14,6 +14,8 @@ use crate::figure;
 pub struct Verdict {
     /// Whether nothing is wrong.
     pub is_sound: bool,
+    /// The answer in a few words: the name of the fault and what it costs, or that nothing is wrong.
+    pub headline: String,
     /// What is wrong most, or that nothing is.
     pub sentence: String,
     /// Why, or what was looked at.
@@ -28,6 +30,7 @@ impl Verdict {
             None => sound(seen, endpoint),
             Some(first) => Verdict {
                 is_sound: false,
+                headline: headline(first),
                 sentence: sentence(first),
                 cause: cause(first),
                 fix: first.fix.clone(),
@@ -43,15 +46,27 @@ fn sentence(first: &Found) -> String {
     }
 }
 
+fn headline(first: &Found) -> String {
+    let title = first.fault.title();
+    match first.lost {
+        Some(lost) if !first.per.is_empty() => {
+            format!(
+                "{title}: {} lost for each {}",
+                figure::span(lost),
+                first.per
+            )
+        }
+        _ => title.to_owned(),
+    }
+}
+
+/// The evidence in one sentence; empty if the fault speaks for itself.
 fn cause(first: &Found) -> String {
-    let mut cause = first.fault.title().to_owned();
-    if let Some(lost) = first.lost {
-        cause += &format!(": {} lost for each {}", figure::span(lost), first.per);
+    let mut cause = first.evidence.join("; ");
+    if !cause.is_empty() {
+        cause.push('.');
     }
-    if let Some(evidence) = first.evidence.first() {
-        cause += &format!("; {evidence}");
-    }
-    cause + "."
+    cause
 }
 
 fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
@@ -71,6 +86,7 @@ fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
     };
     Verdict {
         is_sound: true,
+        headline: "Nothing is wrong".to_owned(),
         sentence: format!(
             "Nothing is wrong with the HTTP of {}, as seen from here.",
             seen.url
