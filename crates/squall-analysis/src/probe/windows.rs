@@ -259,12 +259,12 @@ impl Reader {
                 bytes: largest_increment,
             };
         }
-        if largest as f64 >= GROWTH * initial {
-            return UpdatePolicy::Growing { bytes: largest };
-        }
         let bytes = self.increments.iter().sum::<u64>() / updates;
         if updates as f64 >= UPDATES_PER_DATA * self.data_frames as f64 {
             return UpdatePolicy::EachData { bytes };
+        }
+        if largest as f64 >= GROWTH * initial {
+            return UpdatePolicy::Growing { bytes: largest };
         }
         let part = bytes as f64 / initial;
         if (0.4..0.7).contains(&part) {

@@ -41,6 +41,10 @@ pub(crate) struct Arguments {
     /// Header field of all requests, as `name: value` (may be repeated)
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(super) headers: Vec<String>,
+    /// Probe a service of this machine as if it were behind this link, such as 'delay 30ms, loss 1%', in both directions
+    /// (docs/LINK.md has the words)
+    #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
+    pub(super) behind: Option<String>,
     /// Print everything sent and received, as `squall fetch -v` does
     #[arg(long)]
     pub(super) trace: bool,

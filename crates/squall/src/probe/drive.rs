@@ -105,6 +105,12 @@ impl<'a> Drive<'a> {
         Some(left.min(STEP_AT_MOST))
     }
 
+    /// A part of the time that is left.
+    fn share_of_time(&self, parts: u64) -> Duration {
+        let left = self.deadline.since(clock::now());
+        Duration::from_nanos(left.as_nanos() / parts)
+    }
+
     /// The URL with the alternative that HTTP/3 uses.
     fn for_version(&self, url: &HttpUrl, version: Version) -> HttpUrl {
         let mut url = url.clone();
@@ -158,9 +164,12 @@ impl<'a> Drive<'a> {
             load: Load::InTurn(1),
             bytes_at_most: SMALL_BYTES + 1,
         };
-        let Some(records) = self.run(&url, task)? else {
+        let Some(time) = self.time() else {
             return Ok(false);
         };
+        // A silent server must leave time to ask over the other versions.
+        let time = time.min(self.share_of_time(3)).max(STEP_AT_LEAST);
+        let records = self.environment.run(&url, task, time)?;
         self.note_address(version)?;
         let step = &records.step;
         let Some(head) = records.heads.into_iter().next() else {

@@ -2,9 +2,10 @@
 //!
 //! `arguments` has the flags and `plan` what follows from them. `drive` is the course of a probe, `step` one load of the
 //! embedded client in it, and `observer` sees what that receives. squall-analysis' `probe` draws the conclusions, and
-//! squall-report's `probe` writes them. It says what it will send before it sends anything.
+//! squall-report's `probe` writes them. `behind` repeats the command behind a link. It says what it will send before it sends anything.
 
 mod arguments;
+mod behind;
 mod drive;
 mod observer;
 mod plan;
@@ -33,6 +34,9 @@ const PLAIN_WIDTH: usize = 80;
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let plans = arguments.urls.iter().map(|url| Plan::new(arguments, url));
     let plans: Vec<Plan> = plans.collect::<Result<_, _>>()?;
+    if let Some(link) = &arguments.behind {
+        return behind::run(link, &arguments.urls);
+    }
     for plan in &plans {
         output::eprint(plan.announcement());
     }
