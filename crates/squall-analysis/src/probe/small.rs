@@ -120,7 +120,7 @@ pub fn failure(step: &Step) -> Option<String> {
 
 fn said(row: &RequestRecord, outcome: Outcome) -> String {
     let progress = match (row.connected, row.headers) {
-        (None, _) => "no connection",
+        (None, _) => "no connection was established",
         (Some(_), None) => "connected, but no response",
         (Some(_), Some(_)) => "no complete response",
     };

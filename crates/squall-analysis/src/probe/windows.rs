@@ -18,6 +18,8 @@ const DATA: u64 = 0x0;
 const WINDOW_UPDATE: u64 = 0x8;
 /// Flag of a DATA frame.
 const FLAG_END_STREAM: u8 = 0x1;
+/// The largest DATA frame that every peer accepts.
+const FRAME: i64 = 16_384;
 /// Nearly one update for each DATA frame: the last one gets none.
 const UPDATES_PER_DATA: f64 = 0.8;
 /// A window that grows by this much was not only given back what was used.
@@ -207,13 +209,21 @@ impl Reader {
         self.last_data = Some(time);
         self.data_frames += 1;
         self.has_ended = frame.flags & FLAG_END_STREAM != 0;
+        // Whatever it waited for is there.
+        self.blocked.open_stream(time);
+        self.blocked.open_connection(time);
         if self.has_ended {
             return;
         }
-        if frame.stream_window.is_some_and(|left| left <= 0) {
+        let is_used_up = |window: Option<i64>| window.is_some_and(|left| left <= 0);
+        // The short upload before this one used some of the connection's window: if both windows are as large, the
+        // connection's is used up a little earlier.
+        let has_little = frame.stream_window.is_some_and(|left| left < FRAME);
+        let is_connection = is_used_up(frame.connection_window);
+        if is_used_up(frame.stream_window) || (is_connection && has_little) {
             self.was_used_up = true;
             self.blocked.stream_since.get_or_insert(time);
-        } else if frame.connection_window.is_some_and(|left| left <= 0) {
+        } else if is_connection {
             self.blocked.connection_since.get_or_insert(time);
         }
     }

@@ -51,8 +51,7 @@ fn without_flag(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
             arguments.next();
             continue;
         }
-        let text = argument.to_string_lossy();
-        let is_joined = text
+        let is_joined = (argument.to_string_lossy())
             .strip_prefix(BEHIND)
             .is_some_and(|rest| rest.starts_with('='));
         if !is_joined {

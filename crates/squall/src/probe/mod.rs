@@ -2,7 +2,8 @@
 //!
 //! `arguments` has the flags and `plan` what follows from them. `drive` is the course of a probe, `step` one load of the
 //! embedded client in it, and `observer` sees what that receives. squall-analysis' `probe` draws the conclusions, and
-//! squall-report's `probe` writes them. `behind` repeats the command behind a link. It says what it will send before it sends anything.
+//! squall-report's `probe` writes them. `behind` repeats the command behind a link. It says what it will send before it
+//! sends anything.
 
 mod arguments;
 mod behind;

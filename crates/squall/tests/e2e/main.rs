@@ -60,6 +60,7 @@ mod loads_uploads;
 mod lossy_link;
 mod observed;
 mod paths;
+mod probe;
 mod programs;
 mod protocols;
 mod proxies;
