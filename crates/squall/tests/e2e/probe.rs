@@ -44,7 +44,7 @@ fn probed(arguments: &[&str], target: &str, flags: &[&str]) -> Value {
     let listeners = joined(&[&["--https", "0"], arguments]);
     let server = Serving::start(home.path(), &listeners);
     let url = format!("https://{}{target}", server.address("https"));
-    let flags = joined(&[&["--json", "--cacert", CERTIFICATE], flags, &[&url]]);
+    let flags = joined(&[&["--json", "--cacert", CERTIFICATE], flags, &[url.as_str()]]);
     let output = probe(&home, &flags);
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("valid JSON")
@@ -74,7 +74,11 @@ fn server_without_a_fault_has_none() {
     let listeners = joined(&[&["--https", "0", "--sink"], &WIDE]);
     let server = Serving::start(home.path(), &listeners);
     let url = format!("https://{}/?size=1MiB", server.address("https"));
-    let flags = joined(&[&["--cacert", CERTIFICATE, "--upload", "2MB"], &TCP, &[&url]]);
+    let flags = joined(&[
+        &["--cacert", CERTIFICATE, "--upload", "2MB"],
+        &TCP,
+        &[url.as_str()],
+    ]);
     let output = probe(&home, &flags);
     let (said, announced) = (stdout(&output), stderr(&output));
     assert!(output.status.success(), "{announced}");
@@ -239,7 +243,7 @@ fn endless_response_is_cut_off() {
     });
     let url = format!("http://{address}/");
     let flags = ["--duration", "6s", "--http", "1.1", "--bytes", "300kB"];
-    let output = probe(&home, &joined(&[&flags, &[&url]]));
+    let output = probe(&home, &joined(&[&flags, &[url.as_str()]]));
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Mbit/s"), "{}", stdout(&output));
 }
