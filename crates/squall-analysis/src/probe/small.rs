@@ -79,7 +79,7 @@ impl Pauses {
 
     /// How many lie within a range, and the middle one of these.
     pub(super) fn within(&self, from: Duration, to: Duration) -> (usize, Option<Duration>) {
-        let inside = || self.spans.iter().filter(|span| (from..=to).contains(*span));
+        let inside = || (self.spans.iter()).filter(move |span| (from..=to).contains(*span));
         (inside().count(), median_span(inside().copied()))
     }
 }

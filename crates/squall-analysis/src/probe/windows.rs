@@ -62,7 +62,7 @@ pub enum UpdatePolicy {
 impl UpdatePolicy {
     /// In words, after "the server".
     pub fn words(self) -> String {
-        let size = |bytes| figure::count(bytes);
+        let size = figure::count;
         match self {
             UpdatePolicy::Unseen => "needed no update".to_owned(),
             UpdatePolicy::Never => "never updates the window".to_owned(),

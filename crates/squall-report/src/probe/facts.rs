@@ -11,6 +11,9 @@ use squall_base::Duration;
 /// A window above this limits no client: 1 GiB per round trip.
 const UNLIMITED: u64 = 1 << 30;
 
+/// At shorter round trips, a handshake takes as long as the processors at both ends.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
 /// What stands for an unknown figure.
 const UNKNOWN: &str = "-";
 
@@ -130,6 +133,10 @@ fn tls_text(endpoint: &Endpoint) -> String {
     }
     if let Some(took) = tls.handshake {
         text += &format!(", handshake {}", figure::span(took));
+        if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
+            let times = took.as_secs_f64() / round_trip.as_secs_f64();
+            text += &format!(" ({times:.1} round trips)");
+        }
     }
     text
 }
@@ -151,7 +158,7 @@ fn uploads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         let took = sum(&|upload| upload.took).max(1e-9);
         let percent = |part: f64| format!("{:.0} %", 100.0 * (part / took).min(1.0));
         format!(
-            "{}: stream window {}, connection window {}, receive window {}, answer {}",
+            "{}: stream window {}, connection window {}, receive window {}, answer {}; the rest is the network's",
             facts.version,
             percent(sum(&|upload| upload.stream_window)),
             percent(sum(&|upload| upload.connection_window)),

@@ -27,6 +27,9 @@ pub(super) const IDLE_BYTES: u64 = 256 * 1024;
 /// The short upload.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
 
+/// The longest upload, which is kept in memory.
+const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
+
 /// Windows that do not limit what the server sends: the probe is to see the server's limits.
 const OWN_WINDOWS: [(&str, Http); 4] = [
     ("http2.stream_window=16MiB", Http::Two),
@@ -69,6 +72,11 @@ impl Plan {
             connection.sets = own.chain(flags.sets.iter().cloned()).collect();
         }
         let possible = connection.possible_protocols(&wanted, url.scheme)?;
+        if arguments.upload.is_some_and(|size| size > UPLOAD_AT_MOST) {
+            return Err(BadInput::new(format!(
+                "an upload of more than {UPLOAD_AT_MOST} does not fit into a probe: 5MB usually shows enough"
+            )));
+        }
         let download = on_same_server(&url, arguments.download.as_deref(), "--download")?;
         let upload_to = on_same_server(&url, arguments.upload_to.as_deref(), "--upload-to")?;
         let plan = Plan {
@@ -142,10 +150,11 @@ impl Plan {
         let small = versions * (1 + SMALL_FIRST + (rounds - 1) * SMALL_LATER);
         // For each version and round a download; once, an overlap of two and three around a pause.
         let requests = small + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
-        let down = rounds * (versions + over_six) * self.bytes
-            + versions * OVERLAP_BYTES.max(self.bytes)
-            + 3 * IDLE_BYTES
-            + small * SMALL_BYTES;
+        let down = (rounds * (versions + over_six)).saturating_mul(self.bytes);
+        let once = versions.saturating_mul(OVERLAP_BYTES.max(self.bytes));
+        let down = down
+            .saturating_add(once)
+            .saturating_add(3 * IDLE_BYTES + small * SMALL_BYTES);
         let upload = match &self.upload {
             Some((url, size)) => format!(
                 " and {} POST requests to {} with {} in all",
