@@ -13,7 +13,7 @@ use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product::{self, Recognised};
 use super::small::{self, Latency, ShortConnection};
 use super::transfer::{self, Losses, Rates, Upload, median, median_span};
-use super::windows::{UploadWindows, median_data_frame};
+use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
 
 /// What a probe found out. Times are in nanoseconds in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -248,7 +248,11 @@ fn upload_windows(seen: &Observations) -> Option<UploadWindows> {
 }
 
 fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
-    let Some(windows) = windows else {
+    // Without an update nobody knows how far the window would have been opened.
+    let is_known = |windows: &&UploadWindows| {
+        !matches!(windows.policy, UpdatePolicy::Unseen | UpdatePolicy::Never)
+    };
+    let Some(windows) = windows.filter(is_known) else {
         return Vec::new();
     };
     let predict = |ms| {

@@ -19,10 +19,6 @@ const UNKNOWN: &str = "-";
 
 /// The table of versions, with its heading.
 pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
-    let has_six = endpoint
-        .versions
-        .iter()
-        .any(|facts| facts.download_six.median().is_some());
     let mut rows = vec![
         ["", "first byte", "later", "download", "upload"]
             .map(str::to_owned)
@@ -36,12 +32,12 @@ pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
             rate(facts.download.median()),
             rate(facts.upload_rate()),
         ]);
-        if has_six && facts.download_six.median().is_some() {
+        if let Some(six) = facts.download_six.median() {
             rows.push(vec![
                 "  six connections".to_owned(),
                 String::new(),
                 String::new(),
-                rate(facts.download_six.median()),
+                rate(Some(six)),
                 String::new(),
             ]);
         }
@@ -54,7 +50,7 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let Some(windows) = &endpoint.upload_windows else {
         return Vec::new();
     };
-    if windows.limit_bytes() >= UNLIMITED {
+    if endpoint.predictions.is_empty() || windows.limit_bytes() >= UNLIMITED {
         return Vec::new();
     }
     let mut heading = vec!["round trip".to_owned()];

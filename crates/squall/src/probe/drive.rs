@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(1_200);
 const CONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 /// Handshakes before anything is downloaded.
 const IDLE_CONNECTS: usize = 5;
+/// A response that fits twice into an initial congestion window takes one round trip, after a pause or not.
+const IDLE_NEEDS: u64 = 30_000;
 /// A download that ends before this says nothing about a small request beside it.
 const OVERLAP_NEEDS: u64 = 1 << 20;
 
@@ -434,7 +436,8 @@ impl<'a> Drive<'a> {
     fn pause(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
         let is_short = self.length.is_some_and(|length| length <= IDLE_BYTES);
-        if !is_short && !self.has_ranges {
+        let is_too_short = self.length.is_some_and(|length| length < IDLE_NEEDS);
+        if is_too_short || (!is_short && !self.has_ranges) {
             return Ok(());
         }
         let range = format!("bytes=0-{}", IDLE_BYTES - 1);

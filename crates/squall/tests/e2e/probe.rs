@@ -129,7 +129,11 @@ fn window_that_is_never_opened_is_named_first() {
         "--set",
         "http2.connection_window=16MiB",
     ];
-    let result = probed(&server, "/", &["--upload", "1MB", "--http", "2"]);
+    let result = probed(
+        &server,
+        "/",
+        &["--upload", "1MB", "--http", "2", "--duration", "3s"],
+    );
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     let said = result["verdict"]["sentence"].as_str().expect("a sentence");
     assert!(said.contains("stops after 65,535 bytes"), "{said}");
