@@ -139,8 +139,8 @@ const ROUND_TRIPS_MS: [u64; 5] = [10, 30, 60, 100, 200];
 const USUAL_SEGMENT: u64 = 1_448;
 /// A download must bring this much for its records to say what is usual.
 const RECORDS_OF: u64 = 200_000;
-/// More than a Linux server's socket holds (`tcp_wmem`): a response that still brings as much was not written when the
-/// request behind it arrived.
+/// More than a Linux server's socket holds by default (`tcp_wmem`): a response that still brings more was not written when
+/// the request behind it arrived.
 const BUFFERED_AT_MOST: u64 = 4 << 20;
 
 impl Endpoint {
@@ -342,19 +342,24 @@ fn multiplexed(step: &Step) -> Option<bool> {
     let is_long = |connection: u32, stream: u64| {
         Some(connection) == long.connection && Some(stream) == long.stream
     };
-    let bytes_after = |time: Time| -> u64 {
+    let bytes_where = |is_wanted: &dyn Fn(Time) -> bool| -> u64 {
         let pieces = step.pieces.iter();
-        let later =
-            pieces.filter(|piece| piece.time > time && is_long(piece.connection, piece.stream));
-        later.map(|piece| piece.bytes).sum()
+        let wanted =
+            pieces.filter(|piece| is_wanted(piece.time) && is_long(piece.connection, piece.stream));
+        wanted.map(|piece| piece.bytes).sum()
     };
     let sent = small.written_last?;
     if small.connection != long.connection {
         return None;
     }
     match small.answered_first {
-        Some(answered) if bytes_after(answered) > 0 => Some(true),
-        _ => (bytes_after(sent) > BUFFERED_AT_MOST).then_some(false),
+        Some(answered) if bytes_where(&|time| time > answered) > 0 => Some(true),
+        _ => {
+            // A sender's buffer grows with its congestion window, which is no larger than what it has sent.
+            let before = bytes_where(&|time| time <= sent);
+            let buffered = BUFFERED_AT_MOST.saturating_add(4 * before);
+            (bytes_where(&|time| time > sent) > buffered).then_some(false)
+        }
     }
 }
 

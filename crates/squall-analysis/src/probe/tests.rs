@@ -435,3 +435,52 @@ fn download_that_stops_is_found() {
         found.evidence
     );
 }
+
+#[test]
+fn products_are_recognised_by_what_only_they_send() {
+    let product = |fields: &[(&str, &str)], settings: &[(u64, u64)]| {
+        let mut seen = healthy(FAR);
+        seen.heads = vec![head(Version::Http2, fields)];
+        seen.steps[0].version = Version::Http2;
+        seen.steps[0].settings = settings.to_vec();
+        let known = Diagnosis::of(&seen).endpoint.product;
+        known.map(|known| known.product.name())
+    };
+    assert_eq!(product(&[("server", "nginx/1.31.3")], &[]), Some("nginx"));
+    assert_eq!(
+        product(&[("server", "Apache/2.4")], &[]),
+        Some("Apache httpd")
+    );
+    assert_eq!(
+        product(&[("server", "Apache-Coyote/1.1")], &[]),
+        Some("Tomcat")
+    );
+    // The announcements of what ends the connection count more than the field, which may come from behind it.
+    let envoy = [(3, 1_024), (4, 16_777_216)];
+    assert_eq!(product(&[("server", "nginx")], &envoy), Some("Envoy"));
+    let go = [(3, 250), (4, 1_048_576), (5, 1_048_576)];
+    assert_eq!(product(&[], &go), Some("Go net/http"));
+    assert_eq!(product(&[("set-cookie", "AWSALB=x")], &[]), Some("AWS ALB"));
+    assert_eq!(product(&[("x-amz-cf-id", "x")], &envoy), Some("CloudFront"));
+    // Several programs announce these.
+    assert_eq!(product(&[], &[(3, 100), (4, 65_535)]), None);
+}
+
+#[test]
+fn fix_is_in_the_words_of_the_server_if_it_is_known() {
+    let window = Windows {
+        stream: 65_535,
+        connection: 1 << 30,
+        update_after: i64::MAX,
+        increment: 65_535,
+    };
+    let fix = |server: &str| {
+        let mut seen = with(upload(4_000_000, FAR, window));
+        seen.heads = vec![head(Version::Http2, &[("server", server)])];
+        only(&seen, Fault::StreamWindow).fix
+    };
+    assert!(fix("Kestrel").contains("InitialStreamWindowSize"));
+    assert!(fix("Jetty(12)").contains("initialStreamRecvWindow"));
+    assert!(fix("made").contains("SETTINGS_INITIAL_WINDOW_SIZE"));
+    assert!(fix("Microsoft-IIS/10.0").contains("RFC 9113"));
+}
