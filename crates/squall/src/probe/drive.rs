@@ -1,30 +1,29 @@
 //! The course of a probe: which versions answer, then rounds of steps over each of them in turns, each over fresh
 //! connections, until all are done or the time is over.
 //!
-//! Nothing is concluded here, except what is worth asking next.
+//! Nothing is concluded here, except what is worth asking next. `ask` has the beginning, `step` runs each step.
 
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use anyhow::Result;
-use squall_analysis::probe::{Head, Http3Reach, Observations, StepKind, failure, version_name};
+use squall_analysis::probe::{Head, Observations, StepKind, version_name};
 use squall_base::plan::Version;
-use squall_base::record::Outcome;
 use squall_base::{Bytes, Duration, Time};
 use squall_http::Scheme;
-use squall_http::values::alt_svc::{AltSvc, Alternative};
+use squall_http::values::alt_svc::Alternative;
 use squall_linux::clock;
 
 use super::plan::{
     IDLE_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX, SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
 use super::step::{Environment, Load, StepRecords, Task};
-use crate::client::{HandshakeFailure, HttpUrl, PreparedRequest, TlsCredentials, quic_handshake};
+use crate::client::{HttpUrl, PreparedRequest};
 
 /// The most time for one step.
 const STEP_AT_MOST: Duration = Duration::from_secs(5);
 /// A step with less time than this is left out.
-const STEP_AT_LEAST: Duration = Duration::from_millis(50);
+pub(super) const STEP_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after which a congestion window may be small again: longer than most retransmission timeouts.
 const PAUSE: Duration = Duration::from_millis(1_200);
 /// Between two TCP handshakes that measure the round trip.
@@ -37,19 +36,19 @@ const IDLE_NEEDS: u64 = 30_000;
 const OVERLAP_NEEDS: u64 = 1 << 20;
 
 /// The probe of one URL under way.
-struct Drive<'a> {
-    environment: Environment<'a>,
-    deadline: Time,
-    seen: Observations,
+pub(super) struct Drive<'a> {
+    pub(super) environment: Environment<'a>,
+    pub(super) deadline: Time,
+    pub(super) seen: Observations,
     /// The server as HTTP/3 reaches it.
-    http3: Option<Alternative>,
+    pub(super) http3: Option<Alternative>,
     /// Whether the URL's response is small enough to be requested often.
-    is_small: bool,
+    pub(super) is_small: bool,
     /// Bytes of the download, once one was complete.
-    length: Option<u64>,
+    pub(super) length: Option<u64>,
     /// Whether the server offers ranges.
-    has_ranges: bool,
-    is_out_of_time: bool,
+    pub(super) has_ranges: bool,
+    pub(super) is_out_of_time: bool,
 }
 
 /// Probes one URL.
@@ -93,12 +92,12 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
 }
 
 impl<'a> Drive<'a> {
-    fn plan(&self) -> &'a Plan {
+    pub(super) fn plan(&self) -> &'a Plan {
         self.environment.plan
     }
 
     /// Time for the next step; `None` if there is not enough.
-    fn time(&mut self) -> Option<Duration> {
+    pub(super) fn time(&mut self) -> Option<Duration> {
         let left = self.deadline.since(clock::now());
         if left < STEP_AT_LEAST {
             self.is_out_of_time = true;
@@ -108,13 +107,13 @@ impl<'a> Drive<'a> {
     }
 
     /// A part of the time that is left.
-    fn share_of_time(&self, parts: u64) -> Duration {
+    pub(super) fn share_of_time(&self, parts: u64) -> Duration {
         let left = self.deadline.since(clock::now());
         Duration::from_nanos(left.as_nanos() / parts)
     }
 
     /// The URL with the alternative that HTTP/3 uses.
-    fn for_version(&self, url: &HttpUrl, version: Version) -> HttpUrl {
+    pub(super) fn for_version(&self, url: &HttpUrl, version: Version) -> HttpUrl {
         let mut url = url.clone();
         if version == Version::Http3 {
             url.alternative.clone_from(&self.http3);
@@ -128,134 +127,6 @@ impl<'a> Drive<'a> {
             return Ok(None);
         };
         self.environment.run(url, task, time).map(Some)
-    }
-
-    /// Asks over each version once. Returns those that answered.
-    fn ask_versions(&mut self) -> Result<Vec<Version>> {
-        let plan = self.plan();
-        let mut answered = Vec::new();
-        let over_tcp = plan
-            .versions
-            .iter()
-            .filter(|version| **version != Version::Http3);
-        for version in over_tcp {
-            if self.ask(*version)? {
-                answered.push(*version);
-            }
-        }
-        self.read_alternatives();
-        if plan.versions.contains(&Version::Http3)
-            && self.reach_http3()?
-            && self.ask(Version::Http3)?
-        {
-            answered.push(Version::Http3);
-        }
-        Ok(answered)
-    }
-
-    /// Sends one request that allows compression. Returns whether it was answered.
-    fn ask(&mut self, version: Version) -> Result<bool> {
-        let plan = self.plan();
-        let url = self.for_version(&plan.url, version);
-        let request = plan.ask("GET", &url, &[("accept-encoding", "gzip, br")])?;
-        let task = Task {
-            kind: StepKind::Small,
-            version,
-            round: 0,
-            requests: vec![request],
-            load: Load::InTurn(1),
-            bytes_at_most: SMALL_BYTES + 1,
-        };
-        let Some(time) = self.time() else {
-            return Ok(false);
-        };
-        // A silent server must leave time to ask over the other versions.
-        let time = time.min(self.share_of_time(3)).max(STEP_AT_LEAST);
-        let records = self.environment.run(&url, task, time)?;
-        self.note_address(version)?;
-        let step = &records.step;
-        let Some(head) = records.heads.into_iter().next() else {
-            let why = failure(step).unwrap_or_else(|| "no response".to_owned());
-            self.seen.failures.push((version, why));
-            return Ok(false);
-        };
-        if let Some(why) = failure(step) {
-            self.seen.notes.push(format!(
-                "{}: the first response was not complete: {why}.",
-                version_name(version)
-            ));
-        }
-        if head.status >= 400 && self.seen.heads.is_empty() {
-            let said = format!("The server answered with status {}.", head.status);
-            self.seen.notes.push(said);
-        }
-        let row = step.of(0);
-        let is_complete = row.is_some_and(|row| row.outcome == Outcome::Answered);
-        self.is_small = is_complete && step.body_bytes() <= SMALL_BYTES;
-        let coding = head.field("content-encoding").unwrap_or_default();
-        self.seen.coding = Some((coding.to_owned(), step.body_bytes()));
-        self.seen.heads.push(head);
-        Ok(true)
-    }
-
-    /// Notes the address that is asked, which the address book remembers.
-    fn note_address(&mut self, version: Version) -> Result<()> {
-        if self.seen.address.is_empty()
-            && let Some(address) = self.tcp_address(version)?
-        {
-            self.seen.address = address.to_string();
-        }
-        Ok(())
-    }
-
-    /// Whether a response advertised HTTP/3, and where.
-    fn read_alternatives(&mut self) {
-        let values = self.seen.heads.iter().flat_map(|head| {
-            let fields = head.fields.iter();
-            fields.filter(|(name, _)| name == "alt-svc")
-        });
-        let found = values
-            .filter_map(|(_, value)| AltSvc::parse(value).ok())
-            .find_map(|services| services.http3().cloned());
-        self.seen.advertises_http3 = found.is_some();
-        self.http3 = found;
-    }
-
-    /// Completes a handshake of QUIC. Returns whether that worked.
-    fn reach_http3(&mut self) -> Result<bool> {
-        if self.time().is_none() {
-            return Ok(false);
-        }
-        let plan = self.plan();
-        let url = self.for_version(&plan.url, Version::Http3);
-        let (_, side) = plan.spoken(Version::Http3)?;
-        let book = &mut *self.environment.address_book;
-        self.seen.http3 = match quic_handshake(&plan.connection, &url, &side, book)? {
-            Ok(()) => Http3Reach::Works,
-            Err(HandshakeFailure::Silent(why)) => Http3Reach::Silent(why),
-            Err(HandshakeFailure::Refused(why)) => Http3Reach::Refused(why),
-        };
-        match &self.seen.http3 {
-            Http3Reach::Works => Ok(true),
-            Http3Reach::Silent(why) | Http3Reach::Refused(why) => {
-                self.seen.failures.push((Version::Http3, why.clone()));
-                Ok(false)
-            }
-            Http3Reach::NotTried => Ok(false),
-        }
-    }
-
-    /// The address of connections over TCP.
-    fn tcp_address(&mut self, version: Version) -> Result<Option<SocketAddr>> {
-        if version == Version::Http3 {
-            return Ok(None);
-        }
-        let plan = self.plan();
-        let (protocol, side) = plan.spoken(version)?;
-        let book = &mut *self.environment.address_book;
-        let target =
-            TlsCredentials::target(&plan.connection, &plan.url, (protocol, true), &side, book)?;
-        Ok(target.packets_to())
     }
 
     /// Times of this many TCP handshakes, one after the other, as far as there is time for them.

@@ -1,11 +1,12 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
-//! `arguments` has the flags and `plan` what follows from them. `drive` is the course of a probe, `step` one load of the
-//! embedded client in it, and `observer` sees what that receives. squall-analysis' `probe` draws the conclusions, and
-//! squall-report's `probe` writes them. `behind` repeats the command behind a link. It says what it will send before it
-//! sends anything.
+//! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `drive` is the course
+//! of a probe, `step` one load of the embedded client in it, and `observer` sees what that receives. squall-analysis'
+//! `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command behind a link. It
+//! says what it will send before it sends anything.
 
 mod arguments;
+mod ask;
 mod behind;
 mod drive;
 mod observer;
