@@ -456,7 +456,7 @@ fn no_compression(case: &Case<'_>) -> Option<Signs> {
     let is_text = (kind.starts_with("text/") && kind != "text/event-stream")
         || ["json", "javascript", "xml"]
             .iter()
-            .any(|word| kind.ends_with(word));
+            .any(|word| kind.ends_with(*word));
     (is_text && coding.coding.is_empty() && coding.bytes >= BYTES).then(|| Signs {
         fault: Fault::NoCompression,
         matters: Matters::Overhead,

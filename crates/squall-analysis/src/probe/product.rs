@@ -89,12 +89,16 @@ fn by_fields_of_its_own(heads: &[Head]) -> Option<Recognised> {
     let by = "its header fields";
     heads.iter().find_map(|head| {
         let field = |name| head.field(name).unwrap_or_default();
-        let product = match () {
-            () if !field("x-amz-cf-id").is_empty() => Product::CloudFront,
-            () if field("server").starts_with("awselb/") => Product::Alb,
-            () if field("set-cookie").starts_with("AWSALB") => Product::Alb,
-            () if !field("x-envoy-upstream-service-time").is_empty() => Product::Envoy,
-            () => return None,
+        let product = if !field("x-amz-cf-id").is_empty() {
+            Product::CloudFront
+        } else if field("server").starts_with("awselb/")
+            || field("set-cookie").starts_with("AWSALB")
+        {
+            Product::Alb
+        } else if !field("x-envoy-upstream-service-time").is_empty() {
+            Product::Envoy
+        } else {
+            return None;
         };
         Some(Recognised { product, by })
     })
@@ -149,7 +153,7 @@ fn by_server_field(heads: &[Head]) -> Option<Recognised> {
         ("cowboy", Product::Cowboy),
         ("hyper", Product::Hyper),
     ];
-    let found = names.iter().find(|(name, _)| server.starts_with(name));
+    let found = names.iter().find(|(name, _)| server.starts_with(*name));
     found.map(|(_, product)| Recognised {
         product: *product,
         by: "its server field",

@@ -252,6 +252,28 @@ fn endless_response_is_cut_off() {
     assert!(stdout(&output).contains("Mbit/s"), "{}", stdout(&output));
 }
 
+/// From nearby, a window of 65,535 bytes costs nothing that anybody would notice. At a round trip of 30 ms, 1 MB takes 15
+/// of them.
+#[test]
+fn window_costs_time_behind_a_link() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--https", "0", "--sink"]);
+    let url = format!("https://{}/", server.address("https"));
+    let certificate = home.path().join(CERTIFICATE);
+    let certificate = certificate.to_str().expect("a path in UTF-8");
+    let link = ["--behind", "delay 15ms"];
+    let asks = ["--json", "--http", "2", "--upload", "1MB", "--cacert"];
+    let flags = joined(&[&link, &asks, &[certificate, url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let round_trip = result["endpoint"]["round_trip"].as_u64().expect("a time");
+    assert!(round_trip >= 30_000_000, "{round_trip} ns");
+    assert_eq!(faults(&result)[0], "stream_window", "{result}");
+    assert_eq!(result["faults"][0]["matters"], "here", "{result}");
+}
+
 #[test]
 fn two_servers_are_compared() {
     let _seat = seat();
