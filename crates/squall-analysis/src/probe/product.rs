@@ -91,17 +91,24 @@ fn by_fields_of_its_own(heads: &[Head]) -> Option<Recognised> {
         let field = |name| head.field(name).unwrap_or_default();
         let product = if !field("x-amz-cf-id").is_empty() {
             Product::CloudFront
-        } else if field("server").starts_with("awselb/")
-            || field("set-cookie").starts_with("AWSALB")
-        {
+        } else if field("server").starts_with("awselb/") || is_alb(head) {
             Product::Alb
-        } else if !field("x-envoy-upstream-service-time").is_empty() {
-            Product::Envoy
         } else {
             return None;
         };
         Some(Recognised { product, by })
     })
+}
+
+/// Whether the load balancer's cookie came without a trace of a cache in front of it.
+fn is_alb(head: &Head) -> bool {
+    let has_cookie = head
+        .field("set-cookie")
+        .is_some_and(|cookie| cookie.starts_with("AWSALB"));
+    has_cookie
+        && ["via", "cf-ray"]
+            .iter()
+            .all(|name| head.field(name).is_none())
 }
 
 fn by_settings(settings: &BTreeMap<u64, u64>, policy: Option<UpdatePolicy>) -> Option<Recognised> {
@@ -129,6 +136,14 @@ fn by_settings(settings: &BTreeMap<u64, u64>, policy: Option<UpdatePolicy>) -> O
 }
 
 fn by_server_field(heads: &[Head]) -> Option<Recognised> {
+    // Envoy adds it wherever it is on the way, so it says no more than the `server` field.
+    let is_envoy = |head: &Head| head.field("x-envoy-upstream-service-time").is_some();
+    if heads.iter().any(is_envoy) {
+        return Some(Recognised {
+            product: Product::Envoy,
+            by: "its header fields",
+        });
+    }
     let server = heads.iter().find_map(|head| head.field("server"))?;
     let server = server.to_ascii_lowercase();
     // The more specific names come first.
