@@ -239,6 +239,8 @@ pub(super) fn upload(bytes: i64, round_trip: Duration, windows: Windows) -> Step
     if left > 0 {
         row.outcome = Outcome::Censored;
         row.answered_first = None;
+        row.headers = None;
+        row.written_last = None;
         row.end = at_us(now + 3_000_000);
     }
     made.requests.push(row);

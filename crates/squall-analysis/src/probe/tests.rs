@@ -2,7 +2,7 @@
 
 use squall_base::Duration;
 use squall_base::plan::Version;
-use squall_base::record::{EndingCounts, RequestRecord};
+use squall_base::record::{EndingCounts, Outcome, RequestRecord};
 
 use super::made::{
     Windows, at_us, download, exchange, head, healthy, ms, received_data, request, small_requests,
@@ -136,6 +136,38 @@ fn window_that_is_never_opened_is_found() {
         found[0].sentence.contains("stops after 65,535 bytes"),
         "{found:?}"
     );
+}
+
+#[test]
+fn upload_that_the_server_did_not_want_says_nothing_about_its_windows() {
+    let never = Windows {
+        update_after: i64::MAX,
+        increment: 0,
+        ..ALB
+    };
+    let refused = |status, outcome| {
+        let mut made = upload(1_000_000, FAR, never);
+        let row = made.requests.iter_mut().find(|row| row.what == 1).unwrap();
+        row.outcome = outcome;
+        row.status = Some(status);
+        row.headers = Some(row.end);
+        made
+    };
+    for made in [
+        refused(413, Outcome::Answered),
+        // It responds without reading the body.
+        refused(200, Outcome::Answered),
+        refused(200, Outcome::StreamReset),
+    ] {
+        assert_eq!(UploadWindows::of(&made), None);
+        let seen = with(made);
+        assert_eq!(faults(&seen), []);
+        let facts = Diagnosis::of(&seen).endpoint;
+        let uploads = facts
+            .version(Version::Http2)
+            .map(|facts| facts.uploads.len());
+        assert_eq!(uploads, Some(0));
+    }
 }
 
 #[test]
@@ -418,7 +450,7 @@ fn silent_server_is_reported_as_such() {
 fn download_that_stops_is_found() {
     let mut made = step(StepKind::Download, Version::Http1);
     made.requests.push(RequestRecord {
-        outcome: squall_base::record::Outcome::Censored,
+        outcome: Outcome::Censored,
         end: at_us(6_000_000),
         ..request(0, 1_000, 30_000)
     });

@@ -11,7 +11,7 @@ use squall_base::record::{Outcome, RequestRecord, SocketSample};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind};
-use super::windows::UploadWindows;
+use super::windows::{UploadWindows, was_wanted};
 
 /// Shorter bodies say nothing about a rate.
 const BODY_AT_LEAST: u64 = 64 * 1024;
@@ -100,9 +100,9 @@ impl Upload {
         self.bytes as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// The upload of a step; `None` if it was not begun.
+    /// The upload of a step; `None` if it was not begun, or the server did not want it.
     pub(super) fn of(step: &Step) -> Option<Upload> {
-        let row = step.of(1)?;
+        let row = step.of(1).filter(|row| was_wanted(row))?;
         let begun = row.written_first?;
         let is_answered = row.outcome == Outcome::Answered;
         let ended = row.answered_first.unwrap_or(row.end);

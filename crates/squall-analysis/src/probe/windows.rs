@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Way};
+use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Outcome, RequestRecord, Way};
 use squall_base::{Duration, Time};
 
 use super::observed::Step;
@@ -105,9 +105,9 @@ pub struct UploadWindows {
 }
 
 impl UploadWindows {
-    /// The windows of the long upload of a step; `None` if it sent no DATA over HTTP/2.
+    /// The windows of the long upload of a step; `None` if it sent no DATA over HTTP/2, or the server did not want it.
     pub fn of(step: &Step) -> Option<UploadWindows> {
-        let row = step.of(1)?;
+        let row = step.of(1).filter(|row| was_wanted(row))?;
         let (connection, stream) = (row.connection?, row.stream?);
         let frames = step.frames.iter();
         let mut reader = Reader::default();
@@ -125,6 +125,18 @@ impl UploadWindows {
     /// Whether the connection's window, not the stream's, is that limit.
     pub fn is_limited_by_connection(&self) -> bool {
         self.largest_connection_bytes < self.largest_stream_bytes
+    }
+}
+
+/// Whether a server took an upload, or was still taking it when it was given up. One that responds without reading the
+/// body, with an error or not, says nothing about its windows.
+pub(super) fn was_wanted(row: &RequestRecord) -> bool {
+    match row.outcome {
+        Outcome::Answered => {
+            row.written_last.is_some() && row.status.is_some_and(|status| status < 400)
+        }
+        Outcome::Censored | Outcome::TimedOut => row.headers.is_none(),
+        _ => false,
     }
 }
 

@@ -196,6 +196,14 @@ impl<'a> Drive<'a> {
         if let Some(step) = step.filter(|step| step.answered().next().is_some()) {
             self.length = Some(step.body_bytes());
         }
+        if let Some(head) = heads.iter().find(|head| head.status >= 400 && round == 1) {
+            let said = format!(
+                "{}: the download was answered with status {}; --download names another one.",
+                version_name(version),
+                head.status
+            );
+            self.seen.notes.push(said);
+        }
         let mut ranges = heads.iter().filter_map(|head| head.field("accept-ranges"));
         self.has_ranges |= ranges.any(|value| value.contains("bytes"));
         Ok(())
@@ -245,16 +253,31 @@ impl<'a> Drive<'a> {
             bytes_at_most: plan.bytes,
         };
         let heads = self.keep(&url, task)?;
-        let refused = heads.iter().find(|head| head.status >= 400);
-        if let Some(head) = refused.filter(|_| round == 1) {
-            let said = format!(
-                "{}: an upload was answered with status {}; --upload-to names another path.",
-                version_name(version),
-                head.status
-            );
-            self.seen.notes.push(said);
+        if round == 1 {
+            let name = version_name(version);
+            let refused = heads.iter().find(|head| head.status >= 400);
+            let said = match refused {
+                Some(head) => Some(format!(
+                    "{name}: an upload was answered with status {}; --upload-to names another path.",
+                    head.status
+                )),
+                None if self.was_answered_early() => Some(format!(
+                    "{name}: an upload was answered before its end, so the server did not read it; --upload-to names \
+                     another path."
+                )),
+                None => None,
+            };
+            self.seen.notes.extend(said);
         }
         Ok(())
+    }
+
+    /// Whether the last step's upload was answered although its body was not sent completely.
+    fn was_answered_early(&self) -> bool {
+        let step = self.seen.steps.last();
+        let step = step.filter(|step| step.kind == StepKind::Upload);
+        let row = step.and_then(|step| step.of(1));
+        row.is_some_and(|row| row.headers.is_some() && row.written_last.is_none())
     }
 
     /// What is enough to see once: whether requests are multiplexed, and downloads around a pause.
