@@ -41,6 +41,7 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
     stalled,
     detect_windows::stream_window,
     detect_windows::connection_window,
+    detect_windows::quic_window,
     detect_windows::update_per_data,
     delayed_ack,
     small_records,

@@ -37,10 +37,16 @@ fn cost(blocked: Duration, windows: &UploadWindows) -> Option<(Matters, Duration
     let is_known = windows.policy != UpdatePolicy::Unseen;
     let limit = windows.limit_bytes();
     (is_known && limit < SMALL).then(|| {
-        let seconds = UPLOAD / limit.max(1) as f64 * FAR.as_secs_f64();
-        let lost = Duration::from_nanos((seconds * 1e9) as u64);
-        (Matters::FartherAway, lost, "upload of 10 MB at 100 ms")
+        let (lost, per) = far_away(limit);
+        (Matters::FartherAway, lost, per)
     })
+}
+
+/// What a limit costs a client that is far away.
+fn far_away(limit: u64) -> (Duration, &'static str) {
+    let seconds = UPLOAD / limit.max(1) as f64 * FAR.as_secs_f64();
+    let lost = Duration::from_nanos((seconds * 1e9) as u64);
+    (lost, "upload of 10 MB at 100 ms")
 }
 
 /// The window's own part of the evidence: what it allows, and what was measured.
@@ -113,6 +119,51 @@ pub(super) fn connection_window(case: &Case<'_>) -> Option<Signs> {
             figure::count(windows.largest_stream_bytes)
         ),
         evidence: evidence(case, windows),
+        lost: Some(lost),
+        per,
+    })
+}
+
+pub(super) fn quic_window(case: &Case<'_>) -> Option<Signs> {
+    let limits = case.endpoint.upload_limits.as_ref()?;
+    let limit = limits.limit_bytes()?;
+    let blocked = limits.blocked_by_stream.max(limits.blocked_by_connection);
+    let is_here =
+        blocked >= WAIT_AT_LEAST && blocked.as_secs_f64() >= SHARE * limits.sending.as_secs_f64();
+    let (matters, lost, per) = if is_here {
+        (Matters::Here, blocked, "upload")
+    } else if limit < SMALL {
+        let (lost, per) = far_away(limit);
+        (Matters::FartherAway, lost, per)
+    } else {
+        return None;
+    };
+    let size = figure::count(limit);
+    let sentence = if is_here {
+        format!(
+            "Uploads over HTTP/3 wait for QUIC's flow control: only {size} bytes may be on the way, once per round trip."
+        )
+    } else {
+        format!(
+            "Uploads over HTTP/3 may have only {size} bytes on the way: fast enough from here, slow for clients farther away."
+        )
+    };
+    let known = |bytes: Option<u64>| bytes.map_or_else(|| "not reached".to_owned(), figure::count);
+    Some(Signs {
+        fault: Fault::QuicWindow,
+        matters,
+        sentence,
+        evidence: vec![
+            format!(
+                "limit of the stream in bytes: {}, of the connection: {}",
+                known(limits.stream_bytes),
+                known(limits.connection_bytes)
+            ),
+            format!(
+                "at 100 ms that is {}",
+                rate(limit as f64 / FAR.as_secs_f64())
+            ),
+        ],
         lost: Some(lost),
         per,
     })

@@ -9,6 +9,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
+use super::limits::UploadLimits;
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product::{self, Recognised};
 use super::small::{self, Latency, ShortConnection};
@@ -40,7 +41,9 @@ pub struct Endpoint {
     pub settings: BTreeMap<String, u64>,
     /// The windows of uploads over HTTP/2.
     pub upload_windows: Option<UploadWindows>,
-    /// What these windows allow at other round trips; empty if they are not known or no upload reached them.
+    /// The limits of uploads over HTTP/3, if an upload reached one.
+    pub upload_limits: Option<UploadLimits>,
+    /// What the windows over HTTP/2 allow at other round trips; empty if they are not known or no upload reached them.
     pub predictions: Vec<Prediction>,
     /// The middle payload of the DATA frames of downloads over HTTP/2.
     pub data_frame_bytes: Option<u64>,
@@ -168,6 +171,7 @@ impl Endpoint {
             settings: (numbers.iter())
                 .map(|(id, value)| (setting_name(*id), *value))
                 .collect(),
+            upload_limits: upload_limits(seen),
             predictions: predictions(upload_windows.as_ref()),
             upload_windows,
             data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
@@ -245,6 +249,13 @@ fn upload_windows(seen: &Observations) -> Option<UploadWindows> {
     let steps = seen.steps_of(StepKind::Upload, Version::Http2);
     let windows = steps.filter_map(UploadWindows::of);
     windows.max_by_key(|windows| windows.blocked_by_stream + windows.blocked_by_connection)
+}
+
+/// The limits of the round whose upload waited longest.
+fn upload_limits(seen: &Observations) -> Option<UploadLimits> {
+    let steps = seen.steps_of(StepKind::Upload, Version::Http3);
+    let limits = steps.filter_map(UploadLimits::of);
+    limits.max_by_key(|limits| limits.blocked_by_stream + limits.blocked_by_connection)
 }
 
 fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {

@@ -21,6 +21,8 @@ squall_base::words! {
         StreamWindow = "stream_window",
         /// The connection's window is smaller than the stream's.
         ConnectionWindow = "connection_window",
+        /// The limits of QUIC for uploads are small.
+        QuicWindow = "quic_window",
         /// A window update for each DATA frame, of a window that is large enough.
         UpdatePerData = "update_per_data",
         /// Pauses of a delayed acknowledgement within small responses.
@@ -64,6 +66,7 @@ impl Fault {
             Fault::Stalled => "A transfer stalls",
             Fault::StreamWindow => "Stream window too small for uploads",
             Fault::ConnectionWindow => "Connection window too small for uploads",
+            Fault::QuicWindow => "QUIC limits too small for uploads",
             Fault::UpdatePerData => "A window update for every DATA frame",
             Fault::DelayedAck => "Pauses of about 40 ms in small responses",
             Fault::SmallRecords => "Small TLS records",
@@ -95,6 +98,9 @@ impl Fault {
             }
             Fault::ConnectionWindow => {
                 "a WINDOW_UPDATE for stream 0 at the connection's start (RFC 9113, section 6.9.2): at least the stream's window"
+            }
+            Fault::QuicWindow => {
+                "larger initial_max_stream_data_bidi_remote and initial_max_data (RFC 9000, section 18.2), raised before they are used up"
             }
             Fault::UpdatePerData => {
                 "send WINDOW_UPDATE when half of the window is used up (RFC 9113, section 6.9)"

@@ -1,7 +1,7 @@
 //! What is wrong with an endpoint's HTTP, as a client sees it from outside: facts, faults and a verdict.
 //!
 //! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of `windows`
-//! (flow control of uploads), `transfer` (rates, uploads, losses), `small` (latencies, pauses, connections) and `product`
+//! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `transfer` (rates, uploads, losses), `small` (latencies, pauses, connections) and `product`
 //! (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are faults,
 //! `fault` says what each means, and `verdict` puts the most important one first. Nothing is sent here: the binary's
 //! `probe/` does that, and squall-report's `probe` prints the result.
@@ -10,6 +10,7 @@ mod detect;
 mod detect_windows;
 mod endpoint;
 mod fault;
+mod limits;
 #[cfg(test)]
 mod made;
 mod observed;
@@ -25,6 +26,7 @@ use serde::Serialize;
 
 pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
 pub use fault::{Fault, Found, Matters};
+pub use limits::UploadLimits;
 pub use observed::{Head, Http3Reach, Observations, Piece, Step, StepKind, version_name};
 pub use product::{Product, Recognised};
 pub use small::{Latency, ShortConnection, failure};

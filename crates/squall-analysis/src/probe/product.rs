@@ -180,6 +180,7 @@ pub(super) fn setting(product: Product, fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::StreamWindow => stream_window(product),
         Fault::ConnectionWindow => connection_window(product),
+        Fault::QuicWindow => quic_window(product),
         Fault::BufferedUpload => buffered_upload(product),
         Fault::ShortConnections => short_connections(product),
         Fault::DelayedAck | Fault::SmallRecords | Fault::SmallFrames | Fault::NoCompression => {
@@ -240,6 +241,19 @@ fn connection_window(product: Product) -> Option<&'static str> {
         Product::Hyper => "http2().initial_connection_window_size",
         Product::Cowboy => "initial_connection_window_size of the protocol options",
         Product::Alb => stream_window(Product::Alb)?,
+        _ => return None,
+    })
+}
+
+fn quic_window(product: Product) -> Option<&'static str> {
+    Some(match product {
+        Product::Nginx => "http3_stream_buffer_size (64k by default)",
+        Product::Envoy => {
+            "initial_stream_window_size and initial_connection_window_size of quic_protocol_options"
+        }
+        Product::Nghttpx => {
+            "--frontend-http3-window-size and --frontend-http3-connection-window-size"
+        }
         _ => return None,
     })
 }

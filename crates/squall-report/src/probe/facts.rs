@@ -108,6 +108,20 @@ pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         );
         facts.push(("upload windows", said));
     }
+    if let Some(limits) = &endpoint.upload_limits {
+        let bytes = |bytes: Option<u64>| match bytes {
+            Some(bytes) => format!("{} bytes", figure::count(bytes)),
+            None => "no limit reached".to_owned(),
+        };
+        let said = format!(
+            "stream {}, connection {}; waited {} and {}",
+            bytes(limits.stream_bytes),
+            bytes(limits.connection_bytes),
+            figure::span(limits.blocked_by_stream),
+            figure::span(limits.blocked_by_connection)
+        );
+        facts.push(("HTTP/3 upload limits", said));
+    }
     facts.extend(uploads(endpoint));
     facts.extend(downloads(endpoint));
     facts
