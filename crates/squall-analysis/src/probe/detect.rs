@@ -5,6 +5,7 @@
 
 use squall_base::Duration;
 use squall_base::plan::{Unit, Version};
+use squall_base::record::Outcome;
 
 use super::detect_windows;
 use super::endpoint::{Endpoint, http3_problem};
@@ -125,8 +126,11 @@ fn stalled(case: &Case<'_>) -> Option<Signs> {
     const SILENCE: Duration = Duration::from_secs(2);
     let steps = case.seen.steps.iter();
     let mut downloads = steps.filter(|step| step.kind == StepKind::Download && !step.was_cut);
-    let (step, silence) = downloads.find_map(|step| Some((step, silence(step)?)))?;
-    (silence >= SILENCE).then(|| Signs {
+    let (step, silence) = downloads.find_map(|step| {
+        let silence = quiet_for(step).filter(|quiet| *quiet >= SILENCE)?;
+        Some((step, silence))
+    })?;
+    Some(Signs {
         fault: Fault::Stalled,
         matters: Matters::Here,
         sentence: format!(
@@ -136,7 +140,7 @@ fn stalled(case: &Case<'_>) -> Option<Signs> {
         evidence: vec![format!(
             "{} bytes of the body arrived, then nothing for {}",
             figure::count(step.body_bytes()),
-            figure::span(silence)
+            figure::time(silence)
         )],
         lost: Some(silence),
         per: "download",
@@ -144,8 +148,7 @@ fn stalled(case: &Case<'_>) -> Option<Signs> {
 }
 
 /// How long an unfinished response had brought nothing when it was given up.
-fn silence(step: &Step) -> Option<Duration> {
-    use squall_base::record::Outcome;
+fn quiet_for(step: &Step) -> Option<Duration> {
     let row = step.of(0)?;
     let is_unfinished = matches!(row.outcome, Outcome::Censored | Outcome::TimedOut);
     let headers = row.headers.filter(|_| is_unfinished)?;
@@ -178,7 +181,7 @@ fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
             sentence: format!(
                 "Short responses over {} come in two parts, {} apart: the second one waits for a delayed acknowledgement.",
                 version_name(*version),
-                figure::span(middle)
+                figure::time(middle)
             ),
             evidence: vec![format!("{count} of {of} responses have such a pause")],
             lost: Some(middle),
@@ -236,10 +239,10 @@ fn idle_slow_start(case: &Case<'_>) -> Option<Signs> {
         sentence: format!(
             "After a pause, the same {} bytes take {} instead of {}: the server's congestion window is small again.",
             figure::count(idle.bytes),
-            figure::span(idle.after_pause),
-            figure::span(idle.warm)
+            figure::time(idle.after_pause),
+            figure::time(idle.warm)
         ),
-        evidence: vec![format!("the round trip is {}", figure::span(round_trip))],
+        evidence: vec![format!("the round trip is {}", figure::time(round_trip))],
         lost: Some(lost),
         per: "download after a pause",
     })
@@ -277,7 +280,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
         ),
         evidence: tls
             .handshake
-            .map(|took| format!("the handshake took {}", figure::span(took)))
+            .map(|took| format!("the handshake took {}", figure::time(took)))
             .into_iter()
             .collect(),
         lost: round_trip,
@@ -339,8 +342,8 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
         matters: Matters::Here,
         sentence: format!(
             "During downloads a round trip takes {} instead of {}: a queue on the way fills up.",
-            figure::span(loaded),
-            figure::span(idle)
+            figure::time(loaded),
+            figure::time(idle)
         ),
         evidence: vec![format!(
             "{} TCP handshakes beside downloads over six connections",
@@ -399,7 +402,7 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
             sentence: format!(
                 "Once a long upload over {} has arrived, its response takes {} more than that to a short one: something stores the body before it passes it on, or works on it only then.",
                 facts.version,
-                figure::span(wait)
+                figure::time(wait)
             ),
             evidence: Vec::new(),
             lost: Some(wait),
@@ -481,7 +484,7 @@ fn slow_server(case: &Case<'_>) -> Option<Signs> {
         matters: Matters::Here,
         sentence: format!(
             "The server takes {} to begin its response, over every version and on open connections too.",
-            figure::span(lost)
+            figure::time(lost)
         ),
         evidence: Vec::new(),
         lost: Some(lost),

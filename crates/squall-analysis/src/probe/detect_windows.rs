@@ -56,7 +56,7 @@ fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
     if let Some(rtt) = case.endpoint.round_trip.filter(|rtt| !rtt.is_zero()) {
         evidence.push(format!(
             "one window per round trip of {} is {}",
-            figure::span(rtt),
+            figure::time(rtt),
             rate(limit as f64 / rtt.as_secs_f64())
         ));
     }

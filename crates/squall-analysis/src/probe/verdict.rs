@@ -52,7 +52,7 @@ fn headline(first: &Found) -> String {
         Some(lost) if !first.per.is_empty() => {
             format!(
                 "{title}: {} lost for each {}",
-                figure::span(lost),
+                figure::time(lost),
                 first.per
             )
         }

@@ -103,8 +103,8 @@ pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
             figure::count(windows.stream_bytes),
             figure::count(windows.connection_bytes),
             windows.policy.words(),
-            figure::span(windows.blocked_by_stream),
-            figure::span(windows.blocked_by_connection)
+            figure::time(windows.blocked_by_stream),
+            figure::time(windows.blocked_by_connection)
         );
         facts.push(("upload windows", said));
     }
@@ -117,8 +117,8 @@ pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
             "stream {}, connection {}; waited {} and {}",
             bytes(limits.stream_bytes),
             bytes(limits.connection_bytes),
-            figure::span(limits.blocked_by_stream),
-            figure::span(limits.blocked_by_connection)
+            figure::time(limits.blocked_by_stream),
+            figure::time(limits.blocked_by_connection)
         );
         facts.push(("HTTP/3 upload limits", said));
     }
@@ -129,7 +129,7 @@ pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 
 fn round_trips(endpoint: &Endpoint) -> String {
     let loaded = endpoint.connect_loaded;
-    let loaded = loaded.map(|loaded| format!(", {} during downloads", figure::span(loaded)));
+    let loaded = loaded.map(|loaded| format!(", {} during downloads", figure::time(loaded)));
     span(endpoint.round_trip) + &loaded.unwrap_or_default()
 }
 
@@ -142,7 +142,7 @@ fn tls_text(endpoint: &Endpoint) -> String {
         text += &format!(", {group}");
     }
     if let Some(took) = tls.handshake {
-        text += &format!(", handshake {}", figure::span(took));
+        text += &format!(", handshake {}", figure::time(took));
         if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
             let times = took.as_secs_f64() / round_trip.as_secs_f64();
             text += &format!(" ({times:.1} round trips)");
@@ -288,7 +288,7 @@ pub(super) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
 }
 
 fn span(span: Option<Duration>) -> String {
-    span.map_or_else(|| UNKNOWN.to_owned(), figure::span)
+    span.map_or_else(|| UNKNOWN.to_owned(), figure::time)
 }
 
 fn mbit(bytes_per_s: f64) -> String {

@@ -87,7 +87,7 @@ fn headline(found: &Found) -> String {
     match found.lost {
         Some(lost) if !found.per.is_empty() => format!(
             "{title}{matters}: {} for each {}",
-            figure::span(lost),
+            figure::time(lost),
             found.per
         ),
         _ => format!("{title}{matters}"),

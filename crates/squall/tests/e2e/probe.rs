@@ -140,6 +140,23 @@ fn window_that_is_never_opened_is_named_first() {
 }
 
 #[test]
+fn small_limits_of_http3_uploads_are_named_first() {
+    let _seat = seat();
+    let home = home();
+    let listeners = ["--h3", "0", "--sink", "--set", "http3.stream_window=64KiB"];
+    let server = Serving::start(home.path(), &listeners);
+    let url = format!("https://{}/", server.address("h3"));
+    let asks = ["--json", "--cacert", CERTIFICATE, "--http", "3"];
+    let flags = joined(&[&asks, &["--upload", "1MB"], &[url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert_eq!(faults(&result)[0], "quic_window", "{result}");
+    let limits = &result["endpoint"]["upload_limits"];
+    assert!(limits["updates"].as_u64() > Some(0), "{limits}");
+}
+
+#[test]
 fn connections_that_end_after_few_requests_are_named_first() {
     let _seat = seat();
     let server = joined(&[&["--set", "http2.goaway_after=4"], &WIDE]);
