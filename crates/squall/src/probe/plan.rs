@@ -27,6 +27,8 @@ pub(super) const IDLE_BYTES: u64 = 256 * 1024;
 /// The short upload.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
 
+/// With less time, a server that is only slow would look silent.
+const DURATION_AT_LEAST: Duration = Duration::from_secs(1);
 /// The longest upload, which is kept in memory.
 const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
 
@@ -62,6 +64,12 @@ impl Plan {
             return Err(BadInput::new(
                 "squall probe connects to the server itself: without --upgrade, --proxy and --unix-socket",
             ));
+        }
+        if arguments.duration < DURATION_AT_LEAST {
+            return Err(BadInput::new(format!(
+                "--duration {}: expected at least {DURATION_AT_LEAST}, so that a server has time to respond",
+                arguments.duration
+            )));
         }
         let url = HttpUrl::parse(url)?;
         let wanted = wanted(&arguments.http, url.scheme)?;

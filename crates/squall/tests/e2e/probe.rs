@@ -323,6 +323,7 @@ fn mistakes_end_it_before_anything_is_sent() {
             "localhost",
         ),
         (vec!["--http", "3", "http://server/"], "https://"),
+        (vec!["--duration", "10ms", "http://server/"], "at least 1s"),
     ] {
         let output = probe(&home, &arguments);
         let said = stderr(&output);
