@@ -42,6 +42,15 @@ pub fn span(span: Duration) -> String {
     }
 }
 
+/// A span as [`span`] writes it, but from one second on in seconds: `15.3 s`.
+pub fn time(span: Duration) -> String {
+    if span < Duration::from_secs(1) {
+        self::span(span)
+    } else {
+        format!("{} s", three_digits(span.as_secs_f64()))
+    }
+}
+
 /// A ratio: `1.8x`, `0.55x`, `1.04x`, `12x`. The closer to 1, the more digits.
 pub fn ratio(value: f64) -> String {
     let distance = (value - 1.0).abs();
@@ -110,6 +119,8 @@ mod tests {
     #[test]
     fn numbers_are_formatted_for_sentences() {
         assert_eq!(span(Duration::from_nanos(84_100)), "85 us");
+        assert_eq!(time(Duration::from_millis(999)), "999 ms");
+        assert_eq!(time(Duration::from_millis(15_260)), "15.3 s");
         assert_eq!(span(Duration::from_millis(212)), "212 ms");
         assert_eq!(
             [1.8, 0.553, 1.04, 12.3, 0.9951, 2.0].map(ratio),

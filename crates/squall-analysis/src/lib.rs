@@ -17,8 +17,9 @@
 //! `causes` says what the requests' time was spent on, `explain` shows one request in full, `detail` some requests of a
 //! run with their connections, `capture` infers from packets seen at one point what happened to them beyond it, `findings`
 //! recognises what is wrong, and `tried` says what fixes gained. `load` is for a load without trials: it keeps sums instead
-//! of rows, because there are too many requests to keep. `request_totals` has sums for programs that collect metrics. Lists
-//! that are too long to draw are `thinned`. squall-report draws the result.
+//! of rows, because there are too many requests to keep. `request_totals` has sums for programs that collect metrics. `probe`
+//! says what is wrong with an endpoint that squall only sees from outside. Lists that are too long to draw are `thinned`.
+//! squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -53,6 +54,7 @@ mod latency;
 pub mod load;
 mod own_error;
 mod page_time;
+pub mod probe;
 mod quantile;
 mod request_totals;
 mod run_health;

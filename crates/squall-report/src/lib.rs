@@ -7,7 +7,7 @@
 //! page, and `payload` packs the data for its scripts. The page's scripts and styles are in assets/, the chart library in
 //! assets/vendor/. `findings` prints what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of
 //! each cause, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials; `export` writes results for other tools, and `text` has what all of these share.
+//! without trials, `probe` what is wrong with an endpoint; `export` writes results for other tools, and `text` has what all of these share.
 
 mod causes;
 mod changes;
@@ -21,6 +21,7 @@ pub mod load;
 mod palette;
 mod payload;
 mod points;
+pub mod probe;
 mod shown;
 mod table;
 mod terminal;

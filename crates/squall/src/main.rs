@@ -24,6 +24,7 @@ mod load;
 mod outcome;
 mod output;
 mod pages;
+mod probe;
 mod recordings;
 mod result_files;
 mod run;
@@ -77,6 +78,8 @@ enum Command {
     Fetch(commands::fetch::Arguments),
     /// Generate load on a server, and measure its responses
     Load(Box<load::Arguments>),
+    /// Say what is wrong with the HTTP of a server, from outside
+    Probe(Box<probe::Arguments>),
     /// Convert a recording into a script for `squall load`
     Import(import::Arguments),
     /// Run any program behind an emulated network link
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Command::Proxy(arguments) => commands::proxy::run(&arguments),
         Command::Fetch(arguments) => commands::fetch::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Probe(arguments) => probe::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Link(arguments) => link::command::run(&arguments),
         Command::LinkWorker { starter, arguments } => link::command::work(&arguments, &starter),

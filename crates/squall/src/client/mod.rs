@@ -1,4 +1,4 @@
-//! What `squall fetch` and `squall load` share: flags, requests, targets, protocols and settings.
+//! What `squall fetch`, `squall load` and `squall probe` share: flags, requests, targets, protocols and settings.
 //!
 //! Only flags and what they turn into; the client itself is in squall-stations.
 
@@ -25,12 +25,12 @@ pub(crate) use flags::{ConnectionFlags, Http, RequestFlags, positive_time};
 pub(crate) use form::{FieldValue, encode_fields};
 pub(crate) use payload::{Payload, PreparedRequest, check_upload, file_length};
 pub(crate) use pool::{WarmCount, pool_orders};
-pub(crate) use reach::AddressBook;
+pub(crate) use reach::{AddressBook, HandshakeFailure};
 pub(crate) use settings::{SET, side_settings};
 pub(crate) use single::single;
 pub(crate) use target::{HttpUrl, TlsCredentials};
 pub(crate) use verbose::{LinePrefix, VerbosePrinter};
-pub(crate) use version::resolve_auto;
+pub(crate) use version::{quic_handshake, resolve_auto};
 
 /// The rights that a client uses if it has them: what it reads and writes may belong to any user, a local port may be below
 /// 1024, a congestion control may not be for everyone, and its threads may be in real time.

@@ -3,7 +3,7 @@
 //!
 //! `reach` chooses between several addresses.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -107,6 +107,13 @@ impl HttpUrl {
             target: target.to_owned(),
             ..self.clone()
         }
+    }
+
+    /// The port, if the URL is for a service of this machine.
+    pub(crate) fn local_port(&self) -> Option<u16> {
+        let ip = self.host.parse::<IpAddr>();
+        let is_local = self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
+        is_local.then_some(self.port)
     }
 
     /// The whole URL.
@@ -356,6 +363,16 @@ mod tests {
         ] {
             assert!(HttpUrl::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn services_of_this_machine_are_recognised() {
+        let port = |text| HttpUrl::parse(text).unwrap().local_port();
+        assert_eq!(port("https://localhost/"), Some(443));
+        assert_eq!(port("http://127.0.0.1:8080/"), Some(8_080));
+        assert_eq!(port("http://[::1]:8080/"), Some(8_080));
+        assert_eq!(port("https://server/"), None);
+        assert_eq!(port("https://192.0.2.1/"), None);
     }
 
     #[test]

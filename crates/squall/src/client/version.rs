@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::Duration;
-use squall_base::plan::Protocol;
+use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_http::{Body, ClientEvent, InboxOptions, Scheme};
 use squall_linux::stop::StopSignal;
@@ -140,6 +140,29 @@ fn alternative(
             "{instead} the alternative of {text} for HTTP/3, {host}:{port} ({address}), cannot be used: {why}"
         ))),
     }
+}
+
+/// Completes a handshake of HTTP/3 with the server of a URL, or with its alternative, and closes the connection.
+///
+/// # Errors
+/// If the flags do not allow it, or the name cannot be found. What the server or the network did is the inner result.
+pub(crate) fn quic_handshake(
+    flags: &ConnectionFlags,
+    url: &HttpUrl,
+    side: &SideSettings,
+    address_book: &mut AddressBook,
+) -> Result<Result<(), HandshakeFailure>> {
+    let credentials = TlsCredentials::of(flags)?;
+    let destination = url.destination(flags.connect_to.as_deref())?;
+    let server_name = url.server_name();
+    let mut probe_context = credentials.quic(side)?;
+    let transport = ProbeTransport::Quic {
+        context: &mut probe_context,
+        server_name,
+    };
+    let address = address_book.address(destination, flags.family(), transport)?;
+    let mut context = credentials.quic(side)?;
+    Ok(try_handshake(&mut context, server_name, address))
 }
 
 /// Sends a HEAD request to a URL and returns what its response reveals.

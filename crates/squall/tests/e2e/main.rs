@@ -66,6 +66,7 @@ mod observed;
 mod old_http;
 mod paths;
 mod privileges;
+mod probe;
 mod programs;
 mod protocols;
 mod proxies;

@@ -1,0 +1,523 @@
+//! The rules: which facts about an endpoint are faults. Each rule asks for enough evidence to be right; when the evidence
+//! does not suffice, nothing is claimed.
+//!
+//! Rules of uploads' windows are in `detect_windows`.
+
+use squall_base::Duration;
+use squall_base::plan::{Unit, Version};
+use squall_base::record::Outcome;
+
+use super::detect_windows;
+use super::endpoint::{Endpoint, http3_problem};
+use super::fault::{Fault, Found, Matters};
+use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
+use super::product;
+use super::small::Pauses;
+use super::transfer::median_span;
+use crate::figure;
+use crate::value::format_value;
+
+/// Below this round trip, a difference of one round trip cannot be told from the time that programs take.
+const ROUND_TRIP_AT_LEAST: Duration = Duration::from_millis(5);
+
+/// What the rules see.
+pub(super) struct Case<'a> {
+    pub(super) seen: &'a Observations,
+    pub(super) endpoint: &'a Endpoint,
+}
+
+/// A fault before its fix is looked up.
+pub(super) struct Signs {
+    pub(super) fault: Fault,
+    pub(super) matters: Matters,
+    pub(super) sentence: String,
+    pub(super) evidence: Vec<String>,
+    pub(super) lost: Option<Duration>,
+    pub(super) per: &'static str,
+}
+
+/// All rules.
+const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
+    no_answer,
+    stalled,
+    detect_windows::stream_window,
+    detect_windows::connection_window,
+    detect_windows::quic_window,
+    detect_windows::update_per_data,
+    delayed_ack,
+    small_records,
+    small_frames,
+    idle_slow_start,
+    large_certificate,
+    old_tls,
+    udp_blocked,
+    bufferbloat,
+    loss,
+    buffered_upload,
+    no_multiplexing,
+    short_connections,
+    no_compression,
+    slow_server,
+    slow_http2,
+];
+
+/// All faults, the most important one first.
+pub(super) fn faults(seen: &Observations, endpoint: &Endpoint) -> Vec<Found> {
+    let case = Case { seen, endpoint };
+    let signs = RULES.iter().filter_map(|rule| rule(&case));
+    let mut found: Vec<Found> = signs.map(|signs| with_fix(signs, endpoint)).collect();
+    found.sort_by_key(Found::rank);
+    found
+}
+
+fn with_fix(signs: Signs, endpoint: &Endpoint) -> Found {
+    let general = signs.fault.general_fix();
+    let known = endpoint.product.and_then(|recognised| {
+        let setting = product::setting(recognised.product, signs.fault)?;
+        Some(format!("{}: {setting}", recognised.product.name()))
+    });
+    Found {
+        fault: signs.fault,
+        matters: signs.matters,
+        sentence: signs.sentence,
+        evidence: signs.evidence,
+        lost: signs.lost,
+        per: signs.per,
+        fix: known.unwrap_or_else(|| general.to_owned()),
+    }
+}
+
+impl Case<'_> {
+    /// The round trip, if it is long enough for differences of one round trip to be seen.
+    fn long_round_trip(&self) -> Option<Duration> {
+        let round_trip = self.endpoint.round_trip;
+        round_trip.filter(|rtt| *rtt >= ROUND_TRIP_AT_LEAST)
+    }
+}
+
+pub(super) fn times(span: Duration, factor: f64) -> Duration {
+    Duration::from_nanos((span.as_nanos() as f64 * factor).round() as u64)
+}
+
+pub(super) fn rate(bytes_per_s: f64) -> String {
+    format_value(bytes_per_s, Unit::BytesPerSecond)
+}
+
+fn no_answer(case: &Case<'_>) -> Option<Signs> {
+    if case.seen.has_response() {
+        return None;
+    }
+    let failures = case.seen.failures.iter();
+    let evidence: Vec<String> = failures
+        .map(|(version, why)| format!("{}: {why}", version_name(*version)))
+        .collect();
+    Some(Signs {
+        fault: Fault::NoAnswer,
+        matters: Matters::Here,
+        sentence: format!("{} gave no HTTP response.", case.seen.url),
+        evidence,
+        lost: None,
+        per: "",
+    })
+}
+
+/// A download that began and then brought nothing for a long time.
+fn stalled(case: &Case<'_>) -> Option<Signs> {
+    const SILENCE: Duration = Duration::from_secs(2);
+    let steps = case.seen.steps.iter();
+    let mut downloads = steps.filter(|step| step.kind == StepKind::Download && !step.was_cut);
+    let (step, silence) = downloads.find_map(|step| {
+        let silence = quiet_for(step).filter(|quiet| *quiet >= SILENCE)?;
+        Some((step, silence))
+    })?;
+    Some(Signs {
+        fault: Fault::Stalled,
+        matters: Matters::Here,
+        sentence: format!(
+            "A download over {} stopped before its end.",
+            version_name(step.version)
+        ),
+        evidence: vec![format!(
+            "{} bytes of the body arrived, then nothing for {}",
+            figure::count(step.body_bytes()),
+            figure::time(silence)
+        )],
+        lost: Some(silence),
+        per: "download",
+    })
+}
+
+/// How long an unfinished response had brought nothing when it was given up.
+fn quiet_for(step: &Step) -> Option<Duration> {
+    let row = step.of(0)?;
+    let is_unfinished = matches!(row.outcome, Outcome::Censored | Outcome::TimedOut);
+    let headers = row.headers.filter(|_| is_unfinished)?;
+    let last = step.pieces.iter().map(|piece| piece.time).max();
+    Some(row.end.since(last.unwrap_or(headers)))
+}
+
+/// A sender with Nagle's algorithm holds a short segment back until the one before it is acknowledged, and a receiver
+/// delays that acknowledgement by 40 ms (Linux, TCP_DELACK_MIN).
+fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
+    const RESPONSES_AT_LEAST: usize = 4;
+    const FROM: Duration = Duration::from_millis(35);
+    const TO: Duration = Duration::from_millis(60);
+    // A pause of one round trip would look alike.
+    const ROUND_TRIP_AT_MOST: Duration = Duration::from_millis(25);
+    if case.endpoint.round_trip? > ROUND_TRIP_AT_MOST {
+        return None;
+    }
+    [Version::Http1, Version::Http2].iter().find_map(|version| {
+        let pauses = Pauses::of(case.seen, *version);
+        let (count, middle) = pauses.within(FROM, TO);
+        let of = pauses.spans.len();
+        if of < RESPONSES_AT_LEAST || 2 * count < of {
+            return None;
+        }
+        let middle = middle?;
+        Some(Signs {
+            fault: Fault::DelayedAck,
+            matters: Matters::Here,
+            sentence: format!(
+                "Short responses over {} come in two parts, {} apart: the second one waits for a delayed acknowledgement.",
+                version_name(*version),
+                figure::time(middle)
+            ),
+            evidence: vec![format!("{count} of {of} responses have such a pause")],
+            lost: Some(middle),
+            per: "small request",
+        })
+    })
+}
+
+fn small_records(case: &Case<'_>) -> Option<Signs> {
+    const BYTES: u64 = 4_200;
+    let bytes = case.endpoint.record_bytes.filter(|bytes| *bytes < BYTES)?;
+    Some(Signs {
+        fault: Fault::SmallRecords,
+        matters: Matters::Overhead,
+        sentence: format!(
+            "Downloads come in TLS records of {} bytes on average, where 16,384 are possible.",
+            figure::count(bytes)
+        ),
+        evidence: vec![format!(
+            "{} records for each megabyte; each is encrypted, sent and decrypted by itself",
+            figure::count(1_000_000 / bytes.max(1))
+        )],
+        lost: None,
+        per: "",
+    })
+}
+
+fn small_frames(case: &Case<'_>) -> Option<Signs> {
+    const BYTES: u64 = 2_048;
+    let bytes = case
+        .endpoint
+        .data_frame_bytes
+        .filter(|bytes| *bytes < BYTES)?;
+    Some(Signs {
+        fault: Fault::SmallFrames,
+        matters: Matters::Overhead,
+        sentence: format!(
+            "Downloads over HTTP/2 come in DATA frames of {} bytes.",
+            figure::count(bytes)
+        ),
+        evidence: vec!["each frame has a header of 9 bytes, and mostly a TLS record".to_owned()],
+        lost: None,
+        per: "",
+    })
+}
+
+fn idle_slow_start(case: &Case<'_>) -> Option<Signs> {
+    let idle = case.endpoint.idle?;
+    let round_trip = case.long_round_trip()?;
+    let lost = idle.after_pause - idle.warm;
+    let is_clear = lost >= round_trip && idle.after_pause >= times(idle.warm, 1.2);
+    is_clear.then(|| Signs {
+        fault: Fault::IdleSlowStart,
+        matters: Matters::Here,
+        sentence: format!(
+            "After a pause, the same {} bytes take {} instead of {}: the server's congestion window is small again.",
+            figure::count(idle.bytes),
+            figure::time(idle.after_pause),
+            figure::time(idle.warm)
+        ),
+        evidence: vec![format!("the round trip is {}", figure::time(round_trip))],
+        lost: Some(lost),
+        per: "download after a pause",
+    })
+}
+
+fn large_certificate(case: &Case<'_>) -> Option<Signs> {
+    // RFC 6928: ten segments. The rest is for tickets and SETTINGS, which follow the handshake.
+    const SEGMENTS: u64 = 10;
+    const TICKETS: u64 = 1_000;
+    let tls = case.endpoint.tls.as_ref()?;
+    let flight = tls.server_bytes?;
+    let window = SEGMENTS * tls.segment_bytes;
+    if flight <= window + TICKETS {
+        return None;
+    }
+    let round_trips = if is_old(&tls.cipher) { 2.6 } else { 1.6 };
+    let round_trip = case.long_round_trip();
+    let is_late = round_trip.map(|rtt| {
+        tls.handshake
+            .is_some_and(|took| took >= times(rtt, round_trips))
+    });
+    let matters = match is_late {
+        // Its initial window is larger.
+        Some(false) => return None,
+        Some(true) => Matters::Here,
+        None => Matters::FartherAway,
+    };
+    Some(Signs {
+        fault: Fault::LargeCertificate,
+        matters,
+        sentence: format!(
+            "The server sends {} bytes in the TLS handshake, more than the {} of an initial congestion window: each new connection takes a further round trip.",
+            figure::count(flight),
+            figure::count(window)
+        ),
+        evidence: tls
+            .handshake
+            .map(|took| format!("the handshake took {}", figure::time(took)))
+            .into_iter()
+            .collect(),
+        lost: round_trip,
+        per: "connection",
+    })
+}
+
+/// Whether a version and its cipher suite are those of TLS 1.2.
+fn is_old(cipher: &str) -> bool {
+    cipher.starts_with("1.2")
+}
+
+fn old_tls(case: &Case<'_>) -> Option<Signs> {
+    let tls = case
+        .endpoint
+        .tls
+        .as_ref()
+        .filter(|tls| is_old(&tls.cipher))?;
+    let round_trip = case.long_round_trip();
+    Some(Signs {
+        fault: Fault::OldTls,
+        matters: round_trip.map_or(Matters::FartherAway, |_| Matters::Here),
+        sentence: format!(
+            "The server speaks TLS {}: its handshake takes a round trip more than that of TLS 1.3.",
+            tls.cipher
+        ),
+        evidence: Vec::new(),
+        lost: round_trip,
+        per: "connection",
+    })
+}
+
+fn udp_blocked(case: &Case<'_>) -> Option<Signs> {
+    let why = http3_problem(&case.seen.http3).filter(|_| case.seen.advertises_http3)?;
+    let sentence = match case.seen.http3 {
+        Http3Reach::Silent(_) => {
+            "Responses advertise HTTP/3, but nothing answers over UDP: clients try it, wait, and fall back."
+        }
+        _ => "Responses advertise HTTP/3, but its handshake fails: clients try it and fall back.",
+    };
+    Some(Signs {
+        fault: Fault::UdpBlocked,
+        matters: Matters::Here,
+        sentence: sentence.to_owned(),
+        evidence: vec![why.to_owned()],
+        lost: None,
+        per: "",
+    })
+}
+
+fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
+    const MORE: Duration = Duration::from_millis(50);
+    const SAMPLES: usize = 3;
+    let (idle, loaded) = (case.endpoint.connect_idle?, case.endpoint.connect_loaded?);
+    let lost = loaded - idle;
+    let is_clear = case.seen.connects_loaded.len() >= SAMPLES && lost >= MORE && lost >= idle;
+    is_clear.then(|| Signs {
+        fault: Fault::Bufferbloat,
+        matters: Matters::Here,
+        sentence: format!(
+            "During downloads a round trip takes {} instead of {}: a queue on the way fills up.",
+            figure::time(loaded),
+            figure::time(idle)
+        ),
+        evidence: vec![format!(
+            "{} TCP handshakes beside downloads over six connections",
+            case.seen.connects_loaded.len()
+        )],
+        lost: Some(lost),
+        per: "request during a download",
+    })
+}
+
+fn loss(case: &Case<'_>) -> Option<Signs> {
+    const SHARE: f64 = 0.01;
+    const SENT_AGAIN: u64 = 5;
+    const OUT_OF_ORDER: u64 = 20;
+    let losses = case.endpoint.losses;
+    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+    let up = share(losses.retransmitted, losses.sent);
+    let down = share(losses.out_of_order, losses.received);
+    let is_up = losses.retransmitted >= SENT_AGAIN && up >= SHARE;
+    let is_down = losses.out_of_order >= OUT_OF_ORDER && down >= SHARE;
+    (is_up || is_down).then(|| Signs {
+        fault: Fault::Loss,
+        matters: Matters::Here,
+        sentence: "Packets are lost on the way, so senders slow down and wait for repairs."
+            .to_owned(),
+        evidence: vec![
+            format!(
+                "sent again: {} of {} segments with data ({:.1} %)",
+                figure::count(losses.retransmitted),
+                figure::count(losses.sent),
+                up * 100.0
+            ),
+            format!(
+                "received behind a gap: {} of {} ({:.1} %)",
+                figure::count(losses.out_of_order),
+                figure::count(losses.received),
+                down * 100.0
+            ),
+        ],
+        lost: None,
+        per: "",
+    })
+}
+
+fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
+    const BYTES: u64 = 1_000_000;
+    const MORE: Duration = Duration::from_millis(100);
+    case.endpoint.versions.iter().find_map(|facts| {
+        let long = facts.uploads.iter().filter(|upload| upload.is_answered && upload.bytes >= BYTES);
+        let waits = long.filter_map(|upload| Some(upload.answer? - upload.answer_to_short?));
+        let wait = median_span(waits)?;
+        let round_trip = case.endpoint.round_trip.unwrap_or_default();
+        (wait >= MORE && wait >= times(round_trip, 3.0)).then(|| Signs {
+            fault: Fault::BufferedUpload,
+            matters: Matters::Here,
+            sentence: format!(
+                "Once a long upload over {} has arrived, its response takes {} more than that to a short one: something stores the body before it passes it on, or works on it only then.",
+                facts.version,
+                figure::time(wait)
+            ),
+            evidence: Vec::new(),
+            lost: Some(wait),
+            per: "upload",
+        })
+    })
+}
+
+fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
+    let mut versions = case.endpoint.multiplexes.iter();
+    let (version, _) = versions.find(|(_, overlaps)| !**overlaps)?;
+    Some(Signs {
+        fault: Fault::NoMultiplexing,
+        matters: Matters::Here,
+        sentence: format!(
+            "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
+        ),
+        evidence: vec![
+            "more than 4 MiB of the long response arrived after the small request was sent"
+                .to_owned(),
+        ],
+        lost: None,
+        per: "",
+    })
+}
+
+fn short_connections(case: &Case<'_>) -> Option<Signs> {
+    let short = case.endpoint.short_connection?;
+    let how = if short.with_goaway {
+        "with a GOAWAY"
+    } else {
+        "by closing it"
+    };
+    let latencies = case.endpoint.versions.iter().map(|facts| &facts.latency);
+    let lost = latencies
+        .filter_map(|latency| Some(latency.first? - latency.later?))
+        .max();
+    Some(Signs {
+        fault: Fault::ShortConnections,
+        matters: Matters::Here,
+        sentence: format!(
+            "The server ends a connection after {} ({how}), and clients connect again.",
+            figure::counted(short.requests, "request", "requests")
+        ),
+        evidence: Vec::new(),
+        lost,
+        per: "connection",
+    })
+}
+
+fn no_compression(case: &Case<'_>) -> Option<Signs> {
+    const BYTES: u64 = 2_000;
+    let coding = case.endpoint.coding.as_ref()?;
+    let kind = coding.content_type.as_str();
+    let is_text = (kind.starts_with("text/") && kind != "text/event-stream")
+        || ["json", "javascript", "xml"]
+            .iter()
+            .any(|word| kind.ends_with(*word));
+    (is_text && coding.coding.is_empty() && coding.bytes >= BYTES).then(|| Signs {
+        fault: Fault::NoCompression,
+        matters: Matters::Overhead,
+        sentence: format!(
+            "{} bytes of {kind} were sent without compression, although the request allowed gzip and br.",
+            figure::count(coding.bytes)
+        ),
+        evidence: Vec::new(),
+        lost: None,
+        per: "",
+    })
+}
+
+fn slow_server(case: &Case<'_>) -> Option<Signs> {
+    const SLOW: Duration = Duration::from_millis(300);
+    let latencies = case.endpoint.versions.iter().map(|facts| &facts.latency);
+    let later = latencies.filter_map(|latency| latency.later).min()?;
+    let lost = later - case.endpoint.round_trip.unwrap_or_default();
+    (lost >= SLOW).then(|| Signs {
+        fault: Fault::SlowServer,
+        matters: Matters::Here,
+        sentence: format!(
+            "The server takes {} to begin its response, over every version and on open connections too.",
+            figure::time(lost)
+        ),
+        evidence: Vec::new(),
+        lost: Some(lost),
+        per: "request",
+    })
+}
+
+fn slow_http2(case: &Case<'_>) -> Option<Signs> {
+    const RATIO: f64 = 0.6;
+    const MORE: f64 = 0.1;
+    const ROUNDS: usize = 2;
+    let one = &case.endpoint.version(Version::Http1)?.download;
+    let two = &case.endpoint.version(Version::Http2)?.download;
+    if one.bytes_per_s.len().min(two.bytes_per_s.len()) < ROUNDS {
+        return None;
+    }
+    let ((slowest, _), (_, fastest)) = (one.range()?, two.range()?);
+    let steps = case.seen.steps_of(StepKind::Download, Version::Http2);
+    let bytes = steps.map(Step::body_bytes).max()? as f64;
+    let lost = bytes / two.median()? - bytes / one.median()?;
+    let is_clear = fastest < RATIO * slowest && lost >= MORE;
+    is_clear.then(|| Signs {
+        fault: Fault::SlowHttp2,
+        matters: Matters::Here,
+        sentence:
+            "Downloads over HTTP/2 are slower than over one connection of HTTP/1.1, in every round."
+                .to_owned(),
+        evidence: vec![format!(
+            "at most {} over HTTP/2, at least {} over HTTP/1.1",
+            rate(fastest),
+            rate(slowest)
+        )],
+        lost: Some(Duration::from_nanos((lost * 1e9) as u64)),
+        per: "download",
+    })
+}

@@ -1,0 +1,194 @@
+//! The rules about the windows that a server gives to HTTP/2 uploads.
+//!
+//! A window that did not cost time here may still cost it at a longer round trip: one window per round trip is the
+//! highest rate that flow control allows.
+
+use squall_base::Duration;
+use squall_base::plan::Version;
+
+use super::detect::{Case, Signs, rate};
+use super::fault::{Fault, Matters};
+use super::windows::{UpdatePolicy, UploadWindows};
+use crate::figure;
+
+/// A window that carries less than 50 Mbit/s at a round trip of 100 ms. A judgement: twice the median upload of a fixed
+/// line, from another continent.
+const SMALL: u64 = 625_000;
+/// The round trip of a client that is far away.
+const FAR: Duration = Duration::from_millis(100);
+/// The upload that costs are given for if none was slow here.
+const UPLOAD: f64 = 10e6;
+/// Less waiting than this is not worth a sentence.
+const WAIT_AT_LEAST: Duration = Duration::from_millis(20);
+/// A share of the sending time that is not chance.
+const SHARE: f64 = 0.2;
+
+/// Whether waiting for a window cost time here.
+fn is_here(blocked: Duration, windows: &UploadWindows) -> bool {
+    blocked >= WAIT_AT_LEAST && blocked.as_secs_f64() >= SHARE * windows.sending.as_secs_f64()
+}
+
+/// How much it matters, and the time lost for what; `None` if the window is no fault.
+fn cost(blocked: Duration, windows: &UploadWindows) -> Option<(Matters, Duration, &'static str)> {
+    if is_here(blocked, windows) {
+        return Some((Matters::Here, blocked, "upload"));
+    }
+    // Without an update nobody knows whether the window would have grown.
+    let is_known = windows.policy != UpdatePolicy::Unseen;
+    let limit = windows.limit_bytes();
+    (is_known && limit < SMALL).then(|| {
+        let (lost, per) = far_away(limit);
+        (Matters::FartherAway, lost, per)
+    })
+}
+
+/// What a limit costs a client that is far away.
+fn far_away(limit: u64) -> (Duration, &'static str) {
+    let seconds = UPLOAD / limit.max(1) as f64 * FAR.as_secs_f64();
+    let lost = Duration::from_nanos((seconds * 1e9) as u64);
+    (lost, "upload of 10 MB at 100 ms")
+}
+
+/// The window's own part of the evidence: what it allows, and what was measured.
+fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
+    let limit = windows.limit_bytes();
+    let mut evidence = vec![format!("the server {}", windows.policy.words())];
+    if let Some(rtt) = case.endpoint.round_trip.filter(|rtt| !rtt.is_zero()) {
+        evidence.push(format!(
+            "one window per round trip of {} is {}",
+            figure::time(rtt),
+            rate(limit as f64 / rtt.as_secs_f64())
+        ));
+    }
+    evidence.push(format!(
+        "at 100 ms that is {}",
+        rate(limit as f64 / FAR.as_secs_f64())
+    ));
+    let measured = |version, name: &str| {
+        let facts = case.endpoint.version(version)?;
+        Some(format!(
+            "measured over {name}: {}",
+            rate(facts.upload_rate()?)
+        ))
+    };
+    evidence.extend(measured(Version::Http2, "HTTP/2"));
+    evidence.extend(measured(Version::Http1, "HTTP/1.1"));
+    evidence
+}
+
+pub(super) fn stream_window(case: &Case<'_>) -> Option<Signs> {
+    let windows = case.endpoint.upload_windows.as_ref()?;
+    if windows.is_limited_by_connection() && !is_here(windows.blocked_by_stream, windows) {
+        return None;
+    }
+    let (matters, lost, per) = cost(windows.blocked_by_stream, windows)?;
+    let size = figure::count(windows.largest_stream_bytes);
+    let sentence = match (windows.policy, matters) {
+        (UpdatePolicy::Never, _) => format!(
+            "An upload over HTTP/2 stops after {size} bytes: the server never opens the stream's window again."
+        ),
+        (_, Matters::Here) => format!(
+            "Uploads over HTTP/2 wait for the stream's flow-control window: only {size} bytes may be on the way, once per round trip."
+        ),
+        _ => format!(
+            "Uploads over HTTP/2 may have only {size} bytes on the way: fast enough from here, slow for clients farther away."
+        ),
+    };
+    Some(Signs {
+        fault: Fault::StreamWindow,
+        matters,
+        sentence,
+        evidence: evidence(case, windows),
+        lost: Some(lost),
+        per,
+    })
+}
+
+pub(super) fn connection_window(case: &Case<'_>) -> Option<Signs> {
+    let windows = case.endpoint.upload_windows.as_ref()?;
+    if !windows.is_limited_by_connection() {
+        return None;
+    }
+    let (matters, lost, per) = cost(windows.blocked_by_connection, windows)?;
+    Some(Signs {
+        fault: Fault::ConnectionWindow,
+        matters,
+        sentence: format!(
+            "Uploads over HTTP/2 share a connection window of {} bytes, although each stream has {}.",
+            figure::count(windows.largest_connection_bytes),
+            figure::count(windows.largest_stream_bytes)
+        ),
+        evidence: evidence(case, windows),
+        lost: Some(lost),
+        per,
+    })
+}
+
+pub(super) fn quic_window(case: &Case<'_>) -> Option<Signs> {
+    let limits = case.endpoint.upload_limits.as_ref()?;
+    let limit = limits.limit_bytes()?;
+    let blocked = limits.blocked_by_stream.max(limits.blocked_by_connection);
+    let is_here =
+        blocked >= WAIT_AT_LEAST && blocked.as_secs_f64() >= SHARE * limits.sending.as_secs_f64();
+    let (matters, lost, per) = if is_here {
+        (Matters::Here, blocked, "upload")
+    } else if limit < SMALL {
+        let (lost, per) = far_away(limit);
+        (Matters::FartherAway, lost, per)
+    } else {
+        return None;
+    };
+    let size = figure::count(limit);
+    let sentence = if is_here {
+        format!(
+            "Uploads over HTTP/3 wait for QUIC's flow control: only {size} bytes may be on the way, once per round trip."
+        )
+    } else {
+        format!(
+            "Uploads over HTTP/3 may have only {size} bytes on the way: fast enough from here, slow for clients farther away."
+        )
+    };
+    let known = |bytes: Option<u64>| bytes.map_or_else(|| "not reached".to_owned(), figure::count);
+    Some(Signs {
+        fault: Fault::QuicWindow,
+        matters,
+        sentence,
+        evidence: vec![
+            format!(
+                "limit of the stream in bytes: {}, of the connection: {}",
+                known(limits.stream_bytes),
+                known(limits.connection_bytes)
+            ),
+            format!(
+                "at 100 ms that is {}",
+                rate(limit as f64 / FAR.as_secs_f64())
+            ),
+        ],
+        lost: Some(lost),
+        per,
+    })
+}
+
+pub(super) fn update_per_data(case: &Case<'_>) -> Option<Signs> {
+    const FRAMES: u64 = 20;
+    let windows = case.endpoint.upload_windows.as_ref()?;
+    let UpdatePolicy::EachData { bytes } = windows.policy else {
+        return None;
+    };
+    let is_clear = windows.data_frames >= FRAMES
+        && windows.limit_bytes() >= SMALL
+        && bytes <= windows.limit_bytes() / 3;
+    is_clear.then(|| Signs {
+        fault: Fault::UpdatePerData,
+        matters: Matters::Overhead,
+        sentence: "The server answers every DATA frame of an upload with a WINDOW_UPDATE, long before one is needed.".to_owned(),
+        evidence: vec![format!(
+            "{} updates of about {} bytes for {} DATA frames",
+            figure::count(windows.updates),
+            figure::count(bytes),
+            figure::count(windows.data_frames)
+        )],
+        lost: None,
+        per: "",
+    })
+}

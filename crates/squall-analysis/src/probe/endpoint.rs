@@ -1,0 +1,417 @@
+//! The facts about an endpoint that follow from what a probe recorded. A fact that was not seen is `None`.
+//!
+//! It judges nothing: `detect` says which of these facts are faults.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use squall_base::plan::Version;
+use squall_base::record::{Outcome, SocketSample};
+use squall_base::{Duration, Time};
+
+use super::limits::UploadLimits;
+use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
+use super::product::{self, Recognised};
+use super::small::{self, Latency, ShortConnection};
+use super::transfer::{self, Losses, Rates, Upload, median, median_span};
+use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
+
+/// What a probe found out. Times are in nanoseconds in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Endpoint {
+    /// The URL.
+    pub url: String,
+    /// The address that was asked.
+    pub address: String,
+    /// The `server` field of its responses.
+    pub server: Option<String>,
+    /// The program that ends the connections, if it was recognised.
+    pub product: Option<Recognised>,
+    /// Each version that was tried.
+    pub versions: Vec<VersionFacts>,
+    /// TLS over TCP; `None` in cleartext.
+    pub tls: Option<TlsFacts>,
+    /// The shortest round trip that was seen.
+    pub round_trip: Option<Duration>,
+    /// The middle time of a TCP handshake while nothing else was sent.
+    pub connect_idle: Option<Duration>,
+    /// The same during downloads over six connections.
+    pub connect_loaded: Option<Duration>,
+    /// The SETTINGS of HTTP/2, by the names of RFC 9113.
+    pub settings: BTreeMap<String, u64>,
+    /// The windows of uploads over HTTP/2.
+    pub upload_windows: Option<UploadWindows>,
+    /// The limits of uploads over HTTP/3, if an upload reached one.
+    pub upload_limits: Option<UploadLimits>,
+    /// What the windows over HTTP/2 allow at other round trips; empty if they are not known or no upload reached them.
+    pub predictions: Vec<Prediction>,
+    /// The middle payload of the DATA frames of downloads over HTTP/2.
+    pub data_frame_bytes: Option<u64>,
+    /// The mean plaintext of the TLS records of downloads.
+    pub record_bytes: Option<u64>,
+    /// Whether a small response may overtake a long one, by version.
+    pub multiplexes: BTreeMap<&'static str, bool>,
+    /// Downloads before and after a pause.
+    pub idle: Option<IdleFacts>,
+    /// Requests per connection, if the server ended connections.
+    pub short_connection: Option<ShortConnection>,
+    /// Losses over TCP.
+    pub losses: Losses,
+    /// The content type, the coding (empty: none) and the bytes of a response to a request that allows compression.
+    pub coding: Option<CodingFacts>,
+    /// Whether responses advertise HTTP/3.
+    pub advertises_http3: bool,
+    /// What could not be done.
+    pub notes: Vec<String>,
+}
+
+/// The facts about one version.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VersionFacts {
+    /// Its name.
+    pub version: &'static str,
+    /// Why it cannot be used, if it cannot.
+    pub problem: Option<String>,
+    /// Small requests.
+    pub latency: Latency,
+    /// Downloads over one connection.
+    pub download: Rates,
+    /// Downloads over six connections; HTTP/1.1 only.
+    pub download_six: Rates,
+    /// Uploads, one for each round.
+    pub uploads: Vec<Upload>,
+}
+
+impl VersionFacts {
+    /// The middle rate of its uploads.
+    pub fn upload_rate(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.uploads.iter().map(Upload::bytes_per_s).collect();
+        median(&rates)
+    }
+}
+
+/// TLS over TCP.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TlsFacts {
+    /// Version and cipher suite.
+    pub cipher: String,
+    /// The group of the key exchange.
+    pub group: Option<String>,
+    /// How long its handshake took.
+    pub handshake: Option<Duration>,
+    /// Bytes that the server sent before its first response: the handshake, tickets and SETTINGS.
+    pub server_bytes: Option<u64>,
+    /// The largest segment that the server was seen to send.
+    pub segment_bytes: u64,
+}
+
+/// What a window allows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// At this round trip ...
+    pub round_trip: Duration,
+    /// ... at most this rate.
+    pub bytes_per_s: f64,
+}
+
+/// Downloads of the same bytes on one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct IdleFacts {
+    /// Immediately after another one.
+    pub warm: Duration,
+    /// After a pause.
+    pub after_pause: Duration,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The coding of a response.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CodingFacts {
+    /// The content type, without parameters.
+    pub content_type: String,
+    /// The coding; empty for none.
+    pub coding: String,
+    /// Bytes of the body.
+    pub bytes: u64,
+}
+
+/// Round trips for predictions, in milliseconds.
+const ROUND_TRIPS_MS: [u64; 5] = [10, 30, 60, 100, 200];
+/// The segment of an Ethernet path with IPv4 and timestamps.
+const USUAL_SEGMENT: u64 = 1_448;
+/// A download must bring this much for its records to say what is usual.
+const RECORDS_OF: u64 = 200_000;
+/// More than a Linux server's socket holds by default (`tcp_wmem`): a response that still brings more was not written when
+/// the request behind it arrived.
+const BUFFERED_AT_MOST: u64 = 4 << 20;
+
+impl Endpoint {
+    /// The facts.
+    pub fn of(seen: &Observations) -> Endpoint {
+        let numbers = settings(seen);
+        let upload_windows = upload_windows(seen);
+        let policy = upload_windows.as_ref().map(|windows| windows.policy);
+        let http2 = seen.steps_of(StepKind::Download, Version::Http2);
+        let frame_bytes: Vec<f64> = http2
+            .filter_map(median_data_frame)
+            .map(|bytes| bytes as f64)
+            .collect();
+        let server = seen.heads.iter().find_map(|head| head.field("server"));
+        Endpoint {
+            url: seen.url.clone(),
+            address: seen.address.clone(),
+            server: server.map(str::to_owned),
+            product: product::recognise(&seen.heads, &numbers, policy),
+            versions: versions(seen),
+            tls: tls(seen),
+            round_trip: round_trip(seen),
+            connect_idle: median_span(seen.connects_idle.iter().copied()),
+            connect_loaded: median_span(seen.connects_loaded.iter().copied()),
+            settings: (numbers.iter())
+                .map(|(id, value)| (setting_name(*id), *value))
+                .collect(),
+            upload_limits: upload_limits(seen),
+            predictions: predictions(upload_windows.as_ref()),
+            upload_windows,
+            data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
+            record_bytes: record_bytes(seen),
+            multiplexes: multiplexes(seen),
+            idle: idle(seen),
+            short_connection: (seen.steps.iter())
+                .filter(|step| step.kind == StepKind::Small)
+                .find_map(small::short_connection),
+            losses: Losses::of(seen),
+            coding: coding(seen),
+            advertises_http3: seen.advertises_http3,
+            notes: seen.notes.clone(),
+        }
+    }
+
+    /// The facts about a version.
+    pub fn version(&self, version: Version) -> Option<&VersionFacts> {
+        let name = version_name(version);
+        self.versions.iter().find(|facts| facts.version == name)
+    }
+}
+
+fn versions(seen: &Observations) -> Vec<VersionFacts> {
+    let mut uploads = transfer::uploads(seen);
+    let all = [Version::Http1, Version::Http2, Version::Http3];
+    let was_tried = |version: &Version| {
+        seen.failures.iter().any(|(failed, _)| failed == version)
+            || seen.steps.iter().any(|step| step.version == *version)
+    };
+    let facts = |version: Version| {
+        let failure = seen.failures.iter().find(|(failed, _)| *failed == version);
+        VersionFacts {
+            version: version_name(version),
+            problem: failure.map(|(_, why)| why.clone()),
+            latency: Latency::of(seen, version),
+            download: transfer::downloads(seen, StepKind::Download, version),
+            download_six: transfer::downloads(seen, StepKind::SixDownloads, version),
+            uploads: uploads.remove(&version).unwrap_or_default(),
+        }
+    };
+    all.into_iter().filter(was_tried).map(facts).collect()
+}
+
+/// The SETTINGS of the first HTTP/2 connection that had some.
+fn settings(seen: &Observations) -> BTreeMap<u64, u64> {
+    let mut http2 = seen
+        .steps
+        .iter()
+        .filter(|step| step.version == Version::Http2);
+    let found = http2.find(|step| !step.settings.is_empty());
+    found.map_or_else(BTreeMap::new, |step| {
+        step.settings.iter().copied().collect()
+    })
+}
+
+/// The name of a setting (RFC 9113, section 6.5.2, and its registry), or its number.
+fn setting_name(id: u64) -> String {
+    let name = match id {
+        0x1 => "HEADER_TABLE_SIZE",
+        0x2 => "ENABLE_PUSH",
+        0x3 => "MAX_CONCURRENT_STREAMS",
+        0x4 => "INITIAL_WINDOW_SIZE",
+        0x5 => "MAX_FRAME_SIZE",
+        0x6 => "MAX_HEADER_LIST_SIZE",
+        0x8 => "ENABLE_CONNECT_PROTOCOL",
+        0x9 => "NO_RFC7540_PRIORITIES",
+        id => return format!("{id:#x}"),
+    };
+    name.to_owned()
+}
+
+/// The windows of the round whose upload waited longest.
+fn upload_windows(seen: &Observations) -> Option<UploadWindows> {
+    let steps = seen.steps_of(StepKind::Upload, Version::Http2);
+    let windows = steps.filter_map(UploadWindows::of);
+    windows.max_by_key(|windows| windows.blocked_by_stream + windows.blocked_by_connection)
+}
+
+/// The limits of the round whose upload waited longest.
+fn upload_limits(seen: &Observations) -> Option<UploadLimits> {
+    let steps = seen.steps_of(StepKind::Upload, Version::Http3);
+    let limits = steps.filter_map(UploadLimits::of);
+    limits.max_by_key(|limits| limits.blocked_by_stream + limits.blocked_by_connection)
+}
+
+fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
+    // Without an update nobody knows how far the window would have been opened.
+    let is_known = |windows: &&UploadWindows| {
+        !matches!(windows.policy, UpdatePolicy::Unseen | UpdatePolicy::Never)
+    };
+    let Some(windows) = windows.filter(is_known) else {
+        return Vec::new();
+    };
+    let predict = |ms| {
+        let round_trip = Duration::from_millis(ms);
+        Prediction {
+            round_trip,
+            bytes_per_s: windows.limit_bytes() as f64 / round_trip.as_secs_f64(),
+        }
+    };
+    ROUND_TRIPS_MS.map(predict).to_vec()
+}
+
+/// The shortest of all handshakes and of what the transports report.
+fn round_trip(seen: &Observations) -> Option<Duration> {
+    let samples = seen.steps.iter().flat_map(|step| &step.sockets);
+    let sampled = samples.filter_map(|row| match &row.sample {
+        SocketSample::Tcp(info) => info.get("tcpi_min_rtt").map(Duration::from_micros),
+        SocketSample::Quic(path) => path.min_rtt,
+    });
+    // The kernel reports its largest number until it has a sample.
+    let sampled = sampled.filter(|rtt| !rtt.is_zero() && *rtt < Duration::from_secs(60));
+    sampled.chain(seen.connects_idle.iter().copied()).min()
+}
+
+fn tls(seen: &Observations) -> Option<TlsFacts> {
+    let over_tcp = || {
+        let steps = seen.steps.iter();
+        steps.filter(|step| step.version != Version::Http3)
+    };
+    let cipher = over_tcp().find_map(|step| step.counts.ciphers.keys().next())?;
+    let group = over_tcp().find_map(|step| step.counts.groups.keys().next());
+    let small = || over_tcp().filter(|step| step.kind == StepKind::Small);
+    let handshakes = small().flat_map(|step| {
+        let opened = step.requests.iter().filter(|row| row.opened_connection);
+        opened.filter_map(|row| Some(row.secured?.since(row.connected?)))
+    });
+    let segments = small().flat_map(Step::last_tcp);
+    let segments = segments.filter_map(|info| info.get("tcpi_rcv_mss"));
+    Some(TlsFacts {
+        cipher: cipher.clone(),
+        group: group.cloned(),
+        handshake: median_span(handshakes),
+        server_bytes: small().filter_map(before_first_response).min(),
+        // A connection that received little reports a small default.
+        segment_bytes: segments.max().unwrap_or(0).clamp(USUAL_SEGMENT, 9_000),
+    })
+}
+
+/// What the server of a connection over TLS sent before its first response, in bytes of TCP.
+fn before_first_response(step: &Step) -> Option<u64> {
+    let secure = step.exchanges.iter().filter(|row| row.protocol.is_secure());
+    let starts = secure.filter_map(|row| row.response_extent.as_ref()?.wire_start);
+    starts.min()
+}
+
+/// Bytes of plaintext for each TLS record, over the downloads.
+fn record_bytes(seen: &Observations) -> Option<u64> {
+    let downloads = seen
+        .steps
+        .iter()
+        .filter(|step| step.kind == StepKind::Download);
+    let extents = downloads.flat_map(|step| {
+        let extents = step.exchanges.iter();
+        extents.filter_map(|row| row.response_extent.as_ref())
+    });
+    let (mut bytes, mut records) = (0, 0);
+    for extent in extents {
+        if let (Some(first), Some(last)) = (extent.record_first, extent.record_last) {
+            bytes += extent.end.saturating_sub(extent.start);
+            records += last.saturating_sub(first) + 1;
+        }
+    }
+    (bytes >= RECORDS_OF).then(|| bytes / records.max(1))
+}
+
+/// By version, whether a small response came while a long one was under way; only where that can be said.
+fn multiplexes(seen: &Observations) -> BTreeMap<&'static str, bool> {
+    let steps = seen.steps.iter();
+    let overlaps = steps.filter(|step| step.kind == StepKind::Overlap);
+    overlaps
+        .filter_map(|step| Some((version_name(step.version), multiplexed(step)?)))
+        .collect()
+}
+
+fn multiplexed(step: &Step) -> Option<bool> {
+    let (long, small) = (step.of(0)?, step.of(1)?);
+    let is_long = |connection: u32, stream: u64| {
+        Some(connection) == long.connection && Some(stream) == long.stream
+    };
+    let bytes_where = |is_wanted: &dyn Fn(Time) -> bool| -> u64 {
+        let pieces = step.pieces.iter();
+        let wanted =
+            pieces.filter(|piece| is_wanted(piece.time) && is_long(piece.connection, piece.stream));
+        wanted.map(|piece| piece.bytes).sum()
+    };
+    let sent = small.written_last?;
+    if small.connection != long.connection {
+        return None;
+    }
+    match small.answered_first {
+        Some(answered) if bytes_where(&|time| time > answered) > 0 => Some(true),
+        _ => {
+            // A sender's buffer grows with its congestion window, which is no larger than what it has sent.
+            let before = bytes_where(&|time| time <= sent);
+            let buffered = BUFFERED_AT_MOST.saturating_add(4 * before);
+            (bytes_where(&|time| time > sent) > buffered).then_some(false)
+        }
+    }
+}
+
+fn idle(seen: &Observations) -> Option<IdleFacts> {
+    let mut steps = seen.steps.iter();
+    let step = steps.find(|step| step.kind == StepKind::Idle)?;
+    let rows = [0, 1, 2].map(|what| step.of(what));
+    let [Some(first), Some(warm), Some(late)] = rows else {
+        return None;
+    };
+    let is_same = [warm, late].iter().all(|row| {
+        row.outcome == Outcome::Answered
+            && row.connection == first.connection
+            && row.response_body_bytes == first.response_body_bytes
+    });
+    let took = |row: &squall_base::record::RequestRecord| Some(row.end.since(row.written_last?));
+    if !is_same {
+        return None;
+    }
+    Some(IdleFacts {
+        warm: took(warm)?,
+        after_pause: took(late)?,
+        bytes: first.response_body_bytes,
+    })
+}
+
+fn coding(seen: &Observations) -> Option<CodingFacts> {
+    let (coding, bytes) = seen.coding.clone()?;
+    let content_type = seen.heads.last()?.field("content-type").unwrap_or_default();
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    Some(CodingFacts {
+        content_type: content_type.to_ascii_lowercase(),
+        coding,
+        bytes,
+    })
+}
+
+/// What is said of HTTP/3 if it cannot be used; `None` if it works or was not tried.
+pub(super) fn http3_problem(reach: &Http3Reach) -> Option<&str> {
+    match reach {
+        Http3Reach::Silent(why) | Http3Reach::Refused(why) => Some(why),
+        Http3Reach::NotTried | Http3Reach::Works => None,
+    }
+}

@@ -1,0 +1,265 @@
+//! The limits that a server gives to an HTTP/3 upload (RFC 9000, section 4.1), and how long the upload waited for them.
+//!
+//! The first limits are transport parameters, which quiche does not report. They are known once the upload wants to send
+//! more: then quiche says at which limit that is (STREAM_DATA_BLOCKED, DATA_BLOCKED). `windows` does this for HTTP/2.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use squall_base::record::{FrameFacts, FrameLayer, Way};
+use squall_base::{Duration, Time};
+
+use super::observed::Step;
+use super::windows::was_wanted;
+
+/// Frame types (RFC 9000, section 19).
+const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+const MAX_DATA: u64 = 0x10;
+const MAX_STREAM_DATA: u64 = 0x11;
+const DATA_BLOCKED: u64 = 0x14;
+const STREAM_DATA_BLOCKED: u64 = 0x15;
+
+/// What an HTTP/3 upload shows of the server's limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UploadLimits {
+    /// The most that the stream was seen to have at a time; `None` if its limit was never reached.
+    pub stream_bytes: Option<u64>,
+    /// The same for the connection.
+    pub connection_bytes: Option<u64>,
+    /// How often the stream's limit was raised.
+    pub updates: u64,
+    /// From the first STREAM frame of the upload to the last one, or to when it was given up.
+    pub sending: Duration,
+    /// The part of it in which everything that the stream's limit allows was sent.
+    pub blocked_by_stream: Duration,
+    /// The same for the connection's limit.
+    pub blocked_by_connection: Duration,
+}
+
+impl UploadLimits {
+    /// The limits of the long upload of a step; `None` if it reached none, or the server did not want it.
+    pub fn of(step: &Step) -> Option<UploadLimits> {
+        let row = step.of(1).filter(|row| was_wanted(row))?;
+        let (connection, stream) = (row.connection?, row.stream?);
+        let mut reader = Reader::default();
+        for record in &step.frames {
+            if record.connection == connection && record.frame.layer == FrameLayer::Quic {
+                reader.read(record.time, &record.frame, stream);
+            }
+        }
+        let is_whole = row.written_last.is_some();
+        reader.finish(if is_whole { None } else { Some(row.end) })
+    }
+
+    /// The most that the upload could have in flight: the smaller of the limits that it reached.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        let known = [self.stream_bytes, self.connection_bytes];
+        known.into_iter().flatten().min()
+    }
+}
+
+/// One limit: the offset up to which may be sent.
+#[derive(Debug, Default)]
+struct Limit {
+    offset: Option<u64>,
+    /// The largest part of it that was free at a time.
+    largest: u64,
+    sent: u64,
+    since: Option<Time>,
+    blocked: Duration,
+}
+
+impl Limit {
+    /// The sender got to this offset.
+    fn advance(&mut self, time: Time, sent: u64) {
+        if sent > self.sent {
+            self.sent = sent;
+            self.open(time);
+            self.check(time);
+        }
+    }
+
+    /// The sender has more than the limit allows.
+    fn reached(&mut self, time: Time, offset: u64) {
+        if self.offset.is_none() {
+            self.largest = offset;
+        }
+        self.offset = self.offset.max(Some(offset));
+        self.check(time);
+    }
+
+    /// The peer raised it.
+    fn raised(&mut self, time: Time, offset: u64) {
+        self.offset = self.offset.max(Some(offset));
+        self.largest = self.largest.max(offset.saturating_sub(self.sent));
+        self.open(time);
+        self.check(time);
+    }
+
+    fn open(&mut self, time: Time) {
+        if let Some(since) = self.since.take() {
+            self.blocked = self.blocked + time.since(since);
+        }
+    }
+
+    fn check(&mut self, time: Time) {
+        if self.offset.is_some_and(|offset| self.sent >= offset) {
+            self.since.get_or_insert(time);
+        }
+    }
+}
+
+/// Walks over the QUIC frames of one connection.
+#[derive(Debug, Default)]
+struct Reader {
+    stream: Limit,
+    connection: Limit,
+    /// How far each stream of ours was sent.
+    streams: BTreeMap<u64, u64>,
+    /// Whether the sender ever had more than a limit allowed.
+    was_reached: [bool; 2],
+    updates: u64,
+    first: Option<Time>,
+    last: Option<Time>,
+}
+
+impl Reader {
+    fn read(&mut self, time: Time, frame: &FrameFacts, upload: u64) {
+        let is_upload = frame.stream == Some(upload);
+        match (frame.way, frame.kind, frame.value) {
+            (Way::Sent, kind, _) if STREAM.contains(&kind) => {
+                self.stream_frame(time, frame, upload);
+            }
+            (Way::Sent, STREAM_DATA_BLOCKED, Some(offset)) if is_upload => {
+                self.was_reached[0] = true;
+                self.stream.reached(time, offset);
+            }
+            (Way::Sent, DATA_BLOCKED, Some(offset)) => {
+                self.was_reached[1] = true;
+                self.connection.reached(time, offset);
+            }
+            (Way::Received, MAX_STREAM_DATA, Some(offset)) if is_upload => {
+                self.updates += 1;
+                self.stream.raised(time, offset);
+            }
+            (Way::Received, MAX_DATA, Some(offset)) => self.connection.raised(time, offset),
+            _ => {}
+        }
+    }
+
+    fn stream_frame(&mut self, time: Time, frame: &FrameFacts, upload: u64) {
+        let (Some(stream), Some(offset)) = (frame.stream, frame.offset) else {
+            return;
+        };
+        let end = offset.saturating_add(frame.length);
+        let far = self.streams.entry(stream).or_default();
+        // The rest was sent again.
+        let more = end.saturating_sub(*far);
+        *far = (*far).max(end);
+        let all = self.connection.sent.saturating_add(more);
+        self.connection.advance(time, all);
+        if stream == upload {
+            self.first.get_or_insert(time);
+            self.last = Some(time);
+            self.stream.advance(time, end);
+        }
+    }
+
+    /// The result; `given_up` is when an upload ended that was not sent completely.
+    fn finish(mut self, given_up: Option<Time>) -> Option<UploadLimits> {
+        let (first, last) = (self.first?, self.last?);
+        let end = given_up.unwrap_or(last);
+        self.stream.open(end);
+        self.connection.open(end);
+        let [stream, connection] = self.was_reached;
+        (stream || connection).then(|| UploadLimits {
+            stream_bytes: stream.then_some(self.stream.largest),
+            connection_bytes: connection.then_some(self.connection.largest),
+            updates: self.updates,
+            sending: end.since(first),
+            blocked_by_stream: self.stream.blocked,
+            blocked_by_connection: self.connection.blocked,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Version;
+    use squall_base::record::{FrameRecord, Side};
+
+    use super::super::made::{at_us, request, step};
+    use super::super::observed::StepKind;
+    use super::*;
+
+    const UPLOAD: u64 = 4;
+
+    fn frame(time_us: u64, way: Way, kind: u64, stream: Option<u64>, value: u64) -> FrameRecord {
+        let is_stream = STREAM.contains(&kind);
+        FrameRecord {
+            time: at_us(time_us),
+            hop: 1,
+            side: Side::Client,
+            connection: 0,
+            frame: FrameFacts {
+                way,
+                layer: FrameLayer::Quic,
+                kind,
+                flags: 0,
+                stream,
+                offset: is_stream.then_some(value),
+                length: if is_stream { 1_000 } else { 0 },
+                packet: None,
+                value: (!is_stream).then_some(value),
+                stream_window: None,
+                connection_window: None,
+            },
+        }
+    }
+
+    /// An upload of 20,000 bytes that may send 10,000 at a time, which are given back after 30 ms.
+    fn upload() -> Step {
+        let mut made = step(StepKind::Upload, Version::Http3);
+        let stream = Some(UPLOAD);
+        let sent = |at: u64, offset: u64| frame(at, Way::Sent, 0x0e, stream, offset);
+        made.frames
+            .extend((0..9).map(|n| sent(1_000 + n, n * 1_000)));
+        // quiche says so as soon as it has more to send, and goes on sending.
+        made.frames
+            .push(frame(1_009, Way::Sent, STREAM_DATA_BLOCKED, stream, 10_000));
+        made.frames.push(sent(1_010, 9_000));
+        made.frames.push(frame(
+            31_010,
+            Way::Received,
+            MAX_STREAM_DATA,
+            stream,
+            20_000,
+        ));
+        made.frames
+            .extend((10..20).map(|n| sent(31_010 + n, n * 1_000)));
+        let mut row = request(1, 1_000, 60_000);
+        row.stream = stream;
+        row.request_body_bytes = 20_000;
+        row.written_last = Some(at_us(31_029));
+        made.requests.push(row);
+        made
+    }
+
+    #[test]
+    fn waiting_for_the_streams_limit_is_measured() {
+        let limits = UploadLimits::of(&upload()).expect("a limit was reached");
+        assert_eq!(limits.stream_bytes, Some(10_000));
+        assert_eq!(limits.connection_bytes, None);
+        assert_eq!(limits.updates, 1);
+        assert_eq!(limits.blocked_by_stream, Duration::from_millis(30));
+        assert_eq!(limits.limit_bytes(), Some(10_000));
+    }
+
+    #[test]
+    fn upload_within_its_limits_says_nothing_about_them() {
+        let mut made = upload();
+        made.frames
+            .retain(|record| record.frame.kind != STREAM_DATA_BLOCKED);
+        assert_eq!(UploadLimits::of(&made), None);
+    }
+}

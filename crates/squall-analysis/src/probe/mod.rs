@@ -1,0 +1,59 @@
+//! What is wrong with an endpoint's HTTP, as a client sees it from outside: facts, faults and a verdict.
+//!
+//! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of `windows`
+//! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `transfer` (rates, uploads, losses), `small` (latencies, pauses, connections) and `product`
+//! (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are faults,
+//! `fault` says what each means, and `verdict` puts the most important one first. Nothing is sent here: the binary's
+//! `probe/` does that, and squall-report's `probe` prints the result.
+
+mod detect;
+mod detect_windows;
+mod endpoint;
+mod fault;
+mod limits;
+#[cfg(test)]
+mod made;
+mod observed;
+mod product;
+mod small;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod verdict;
+mod windows;
+
+use serde::Serialize;
+
+pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
+pub use fault::{Fault, Found, Matters};
+pub use limits::UploadLimits;
+pub use observed::{Head, Http3Reach, Observations, Piece, Step, StepKind, version_name};
+pub use product::{Product, Recognised};
+pub use small::{Latency, ShortConnection, failure};
+pub use transfer::{Losses, Rates, Upload};
+pub use verdict::Verdict;
+pub use windows::{UpdatePolicy, UploadWindows};
+
+/// The result of a probe.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// The answer.
+    pub verdict: Verdict,
+    /// All faults, the most important one first.
+    pub faults: Vec<Found>,
+    /// The facts.
+    pub endpoint: Endpoint,
+}
+
+impl Diagnosis {
+    /// What these observations show.
+    pub fn of(seen: &Observations) -> Diagnosis {
+        let endpoint = Endpoint::of(seen);
+        let faults = detect::faults(seen, &endpoint);
+        Diagnosis {
+            verdict: Verdict::of(seen, &endpoint, &faults),
+            faults,
+            endpoint,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What a probe of an endpoint recorded: the input of this module.
+//!
+//! The rows are those of the embedded client, with times of one clock. Nothing is computed here; `endpoint` says what
+//! follows from them.
+
+use squall_base::plan::Version;
+use squall_base::record::{
+    ExchangeRecord, FrameRecord, Outcome, RequestRecord, SideCounts, SocketRecord, SocketSample,
+    TcpInfo,
+};
+use squall_base::{Duration, Time};
+
+/// What a step of a probe did. The numbers are [`RequestRecord::what`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepKind {
+    /// Small requests, one after the other, on one connection if the server keeps it.
+    Small,
+    /// One download on one connection.
+    Download,
+    /// Six downloads, on six connections.
+    SixDownloads,
+    /// A download (0), and a small request (1) on the same connection while it runs.
+    Overlap,
+    /// A short upload (0), then a long one (1), on one connection.
+    Upload,
+    /// Three downloads on one connection: one after another (0, 1), and the third (2) after the connection was idle.
+    Idle,
+}
+
+/// Bytes of a response's body, and when they were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// When the read returned.
+    pub time: Time,
+    /// The connection, by its number in the step.
+    pub connection: u32,
+    /// The stream; for HTTP/1.1 the number of the exchange.
+    pub stream: u64,
+    /// How many, at least 1.
+    pub bytes: u64,
+}
+
+/// The records of one step, over fresh connections.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What it did.
+    pub kind: StepKind,
+    /// The version that was asked for.
+    pub version: Version,
+    /// The round, from 1.
+    pub round: u32,
+    /// All requests.
+    pub requests: Vec<RequestRecord>,
+    /// All exchanges that ended.
+    pub exchanges: Vec<ExchangeRecord>,
+    /// All frames, in the order in which they were recorded.
+    pub frames: Vec<FrameRecord>,
+    /// Samples of sockets, in that order too.
+    pub sockets: Vec<SocketRecord>,
+    /// The bodies of responses as they arrived.
+    pub pieces: Vec<Piece>,
+    /// The server's SETTINGS on the first connection, as identifiers and values.
+    pub settings: Vec<(u64, u64)>,
+    /// The client's counters.
+    pub counts: SideCounts,
+    /// Whether it was ended because it had received as many bytes as it may.
+    pub was_cut: bool,
+}
+
+impl Step {
+    /// Requests with a complete response, in the order of their ends.
+    pub fn answered(&self) -> impl Iterator<Item = &RequestRecord> {
+        let requests = self.requests.iter();
+        requests.filter(|row| row.outcome == Outcome::Answered)
+    }
+
+    /// The first request that is a copy of request `what`.
+    pub fn of(&self, what: u32) -> Option<&RequestRecord> {
+        self.requests.iter().find(|row| row.what == what)
+    }
+
+    /// Bytes of all bodies that arrived.
+    pub fn body_bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes).sum()
+    }
+
+    /// What the kernel reported of the step's TCP connections.
+    pub(super) fn tcp(&self) -> impl DoubleEndedIterator<Item = (&SocketRecord, &TcpInfo)> {
+        self.sockets.iter().filter_map(|row| match &row.sample {
+            SocketSample::Tcp(info) => Some((row, info)),
+            SocketSample::Quic(_) => None,
+        })
+    }
+
+    /// The last sample of each of its TCP connections.
+    pub(super) fn last_tcp(&self) -> Vec<&TcpInfo> {
+        let mut last: std::collections::BTreeMap<u32, &TcpInfo> = std::collections::BTreeMap::new();
+        for (row, info) in self.tcp() {
+            last.insert(row.connection, info);
+        }
+        last.into_values().collect()
+    }
+}
+
+/// The head of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The version that carried it.
+    pub version: Version,
+    /// The status.
+    pub status: u16,
+    /// The header fields, with names in lower case.
+    pub fields: Vec<(String, String)>,
+}
+
+impl Head {
+    /// The first value of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(field, _)| field.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// What became of a handshake of QUIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Http3Reach {
+    /// It was not tried.
+    #[default]
+    NotTried,
+    /// It was completed.
+    Works,
+    /// Nothing came back: UDP may be blocked on the way, or nothing listens.
+    Silent(String),
+    /// The server refused it, or the network said that nothing listens.
+    Refused(String),
+}
+
+/// Everything that a probe of one endpoint recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Observations {
+    /// The URL.
+    pub url: String,
+    /// The address that was asked, with its port.
+    pub address: String,
+    /// Whether the URL is https.
+    pub is_secure: bool,
+    /// One head of a response for each version that answered, and that of the request that allows compression last.
+    pub heads: Vec<Head>,
+    /// The coding of the response to a request that allows compression, with the bytes of its body; `None` if it was not
+    /// asked. The coding is empty if there was none.
+    pub coding: Option<(String, u64)>,
+    /// Versions that were tried and did not work, with the reason.
+    pub failures: Vec<(Version, String)>,
+    /// Whether a response advertised HTTP/3 (Alt-Svc, RFC 7838).
+    pub advertises_http3: bool,
+    /// Whether HTTP/3 can be reached.
+    pub http3: Http3Reach,
+    /// Times of TCP handshakes while nothing else was sent.
+    pub connects_idle: Vec<Duration>,
+    /// Times of TCP handshakes during downloads over six connections.
+    pub connects_loaded: Vec<Duration>,
+    /// All steps, in their order.
+    pub steps: Vec<Step>,
+    /// What could not be done, each as a sentence.
+    pub notes: Vec<String>,
+}
+
+impl Observations {
+    /// The steps of one kind over one version.
+    pub fn steps_of(&self, kind: StepKind, version: Version) -> impl Iterator<Item = &Step> {
+        let steps = self.steps.iter();
+        steps.filter(move |step| step.kind == kind && step.version == version)
+    }
+
+    /// Whether any response arrived.
+    pub fn has_response(&self) -> bool {
+        !self.heads.is_empty()
+    }
+}
+
+/// `HTTP/1.1`, `HTTP/2`, `HTTP/3`.
+pub fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::Http1 => "HTTP/1.1",
+        Version::Http2 => "HTTP/2",
+        Version::Http3 => "HTTP/3",
+    }
+}

@@ -1,0 +1,518 @@
+//! One test for each fault: made observations show it, and a healthy endpoint does not.
+
+use squall_base::Duration;
+use squall_base::plan::Version;
+use squall_base::record::{EndingCounts, Outcome, RequestRecord};
+
+use super::made::{
+    Windows, at_us, download, exchange, head, healthy, ms, received_data, request, small_requests,
+    step, tcp, tcp_at, times, upload,
+};
+use super::{
+    Diagnosis, Fault, Found, Http3Reach, Matters, Observations, Piece, Step, StepKind,
+    UpdatePolicy, UploadWindows,
+};
+
+const FAR: Duration = ms(30);
+
+const LARGE: Windows = Windows {
+    stream: 16 << 20,
+    connection: 24 << 20,
+    update_after: 8 << 20,
+    increment: 8 << 20,
+};
+/// The load balancer that starved uploads.
+const ALB: Windows = Windows {
+    stream: 65_535,
+    connection: 65_535,
+    update_after: 1,
+    increment: 16_375,
+};
+
+fn faults(seen: &Observations) -> Vec<Fault> {
+    let found = Diagnosis::of(seen).faults;
+    found.iter().map(|found| found.fault).collect()
+}
+
+/// The only fault.
+fn only(seen: &Observations, fault: Fault) -> Found {
+    let mut found = Diagnosis::of(seen).faults;
+    let names: Vec<&str> = found.iter().map(|found| found.fault.name()).collect();
+    assert_eq!(names, [fault.name()]);
+    assert!(!found[0].fix.is_empty() && found[0].sentence.ends_with('.'));
+    found.remove(0)
+}
+
+fn with(step: Step) -> Observations {
+    let mut seen = healthy(FAR);
+    seen.steps.push(step);
+    seen
+}
+
+#[test]
+fn healthy_endpoint_has_no_fault() {
+    for round_trip in [Duration::from_micros(60), ms(8), FAR, ms(200)] {
+        let mut seen = healthy(round_trip);
+        seen.steps.push(upload(4_000_000, round_trip, LARGE));
+        let diagnosis = Diagnosis::of(&seen);
+        assert_eq!(diagnosis.faults, [], "{round_trip}");
+        assert!(diagnosis.verdict.is_sound);
+        let said = diagnosis.verdict.sentence;
+        assert!(said.starts_with("Nothing is wrong"), "{said}");
+        assert_eq!(diagnosis.endpoint.round_trip, Some(round_trip));
+    }
+}
+
+#[test]
+fn small_stream_window_is_found_with_what_it_allows() {
+    let window = Windows {
+        stream: 65_535,
+        connection: 1 << 30,
+        update_after: i64::MAX,
+        increment: 65_535,
+    };
+    let found = only(&with(upload(4_000_000, FAR, window)), Fault::StreamWindow);
+    assert_eq!(found.matters, Matters::Here);
+    // 61 windows of 65,535 bytes, one in a round trip: 1.8 s.
+    let lost = found.lost.expect("it cost time").as_secs_f64();
+    assert!(lost > 1.0, "{lost}");
+    let evidence = found.evidence.join("; ");
+    assert!(evidence.contains("Mbit/s"), "{evidence}");
+    // From nearby nothing is lost, but clients farther away will be slow.
+    let mut near = healthy(Duration::from_micros(60));
+    near.steps
+        .push(upload(4_000_000, Duration::from_micros(60), window));
+    let found = only(&near, Fault::StreamWindow);
+    assert_eq!(found.matters, Matters::FartherAway);
+}
+
+#[test]
+fn upload_that_needed_no_update_says_nothing_about_the_window() {
+    let window = Windows {
+        stream: 65_535,
+        connection: 65_535,
+        ..LARGE
+    };
+    let seen = with(upload(60_000, FAR, window));
+    assert_eq!(faults(&seen), []);
+    let windows = Diagnosis::of(&seen).endpoint.upload_windows;
+    assert_eq!(windows.unwrap().policy, UpdatePolicy::Unseen);
+}
+
+#[test]
+fn load_balancer_that_gives_back_each_frame_is_recognised_by_it() {
+    let mut made = upload(4_000_000, FAR, ALB);
+    made.settings = vec![(3, 128), (4, 65_536)];
+    let mut seen = with(made);
+    // The field of what is behind it.
+    seen.heads[0] = head(Version::Http1, &[("server", "Cowboy")]);
+    let diagnosis = Diagnosis::of(&seen);
+    let windows = diagnosis.endpoint.upload_windows.as_ref().unwrap();
+    assert_eq!(windows.policy, UpdatePolicy::EachData { bytes: 16_375 });
+    let first = &diagnosis.faults[0];
+    assert_eq!(first.fault, Fault::StreamWindow);
+    assert!(first.fix.starts_with("AWS ALB: "), "{}", first.fix);
+    let predicted: Vec<u64> = diagnosis
+        .endpoint
+        .predictions
+        .iter()
+        .map(|it| it.bytes_per_s.round() as u64)
+        .collect();
+    assert_eq!(predicted[3], 655_350, "one window in 100 ms");
+}
+
+#[test]
+fn window_that_is_never_opened_is_found() {
+    let never = Windows {
+        update_after: i64::MAX,
+        increment: 0,
+        ..ALB
+    };
+    let windows = UploadWindows::of(&upload(1_000_000, FAR, never)).unwrap();
+    assert_eq!(windows.policy, UpdatePolicy::Never);
+    assert_eq!(windows.blocked_by_stream, Duration::from_secs(3));
+    let found = Diagnosis::of(&with(upload(1_000_000, FAR, never))).faults;
+    assert!(
+        found[0].sentence.contains("stops after 65,535 bytes"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn upload_that_the_server_did_not_want_says_nothing_about_its_windows() {
+    let never = Windows {
+        update_after: i64::MAX,
+        increment: 0,
+        ..ALB
+    };
+    let refused = |status, outcome| {
+        let mut made = upload(1_000_000, FAR, never);
+        let row = made.requests.iter_mut().find(|row| row.what == 1).unwrap();
+        row.outcome = outcome;
+        row.status = Some(status);
+        row.headers = Some(row.end);
+        made
+    };
+    for made in [
+        refused(413, Outcome::Answered),
+        // It responds without reading the body.
+        refused(200, Outcome::Answered),
+        refused(200, Outcome::StreamReset),
+    ] {
+        assert_eq!(UploadWindows::of(&made), None);
+        let seen = with(made);
+        assert_eq!(faults(&seen), []);
+        let facts = Diagnosis::of(&seen).endpoint;
+        let uploads = facts
+            .version(Version::Http2)
+            .map(|facts| facts.uploads.len());
+        assert_eq!(uploads, Some(0));
+    }
+}
+
+#[test]
+fn connection_window_below_the_streams_is_found() {
+    let window = Windows {
+        stream: 1 << 20,
+        connection: 65_535,
+        update_after: i64::MAX,
+        increment: 65_535,
+    };
+    let found = only(
+        &with(upload(4_000_000, FAR, window)),
+        Fault::ConnectionWindow,
+    );
+    assert_eq!(found.matters, Matters::Here);
+    assert!(found.sentence.contains("65,535"), "{}", found.sentence);
+}
+
+#[test]
+fn updates_for_each_frame_of_a_large_window_are_overhead() {
+    let window = Windows {
+        update_after: 1,
+        increment: 16_384,
+        ..LARGE
+    };
+    let found = only(&with(upload(4_000_000, FAR, window)), Fault::UpdatePerData);
+    assert_eq!(found.matters, Matters::Overhead);
+}
+
+#[test]
+fn grants_and_halves_are_told_apart() {
+    let policy = |windows| {
+        UploadWindows::of(&upload(4_000_000, FAR, windows))
+            .unwrap()
+            .policy
+    };
+    let grants = Windows {
+        update_after: 1,
+        increment: 8_000_000,
+        ..ALB
+    };
+    assert!(matches!(
+        policy(grants),
+        UpdatePolicy::Grants { bytes: 8_000_000 }
+    ));
+    let half = Windows {
+        stream: 1 << 20,
+        connection: 1 << 20,
+        update_after: 1 << 19,
+        increment: 1 << 19,
+    };
+    assert_eq!(policy(half), UpdatePolicy::Half);
+}
+
+#[test]
+fn pauses_of_a_delayed_acknowledgement_are_found() {
+    let near = Duration::from_micros(500);
+    let mut seen = healthy(near);
+    for row in seen.steps[0].requests.iter_mut().skip(1) {
+        row.end = row.answered_first.unwrap() + ms(41);
+    }
+    let found = only(&seen, Fault::DelayedAck);
+    assert_eq!(found.lost, Some(ms(41)));
+    // At such a round trip, a pause of 40 ms is one round trip.
+    let mut far = healthy(ms(40));
+    for row in far.steps[0].requests.iter_mut().skip(1) {
+        row.end = row.answered_first.unwrap() + ms(41);
+    }
+    assert_eq!(faults(&far), []);
+}
+
+#[test]
+fn small_records_and_frames_are_overhead() {
+    let mut made = download(StepKind::Download, Version::Http2, 4_000_000, ms(600));
+    let mut extent = exchange(4_000);
+    if let Some(extent) = &mut extent.response_extent {
+        extent.end = 4_000_100;
+        extent.record_last = Some(3_080);
+    }
+    made.exchanges.push(extent);
+    let found = only(&with(made), Fault::SmallRecords);
+    assert!(found.sentence.contains("1,299"), "{}", found.sentence);
+    let mut made = download(StepKind::Download, Version::Http2, 4_000_000, ms(600));
+    made.frames = received_data(200, 500);
+    only(&with(made), Fault::SmallFrames);
+}
+
+fn after_pause(late: Duration) -> Step {
+    let mut made = step(StepKind::Idle, Version::Http2);
+    let rows = [ms(90), ms(40), late];
+    for (what, took) in (0..).zip(rows) {
+        let mut row = request(
+            what,
+            10_000 + u64::from(what) * 2_000_000,
+            took.as_nanos() / 1_000,
+        );
+        row.response_body_bytes = 200_000;
+        made.requests.push(row);
+    }
+    made
+}
+
+#[test]
+fn slow_start_after_a_pause_is_found() {
+    let found = only(&with(after_pause(ms(130))), Fault::IdleSlowStart);
+    assert_eq!(found.lost, Some(ms(90)));
+    assert_eq!(faults(&with(after_pause(ms(45)))), []);
+}
+
+#[test]
+fn large_certificate_costs_a_round_trip() {
+    let mut seen = healthy(FAR);
+    for step in &mut seen.steps {
+        step.exchanges
+            .iter_mut()
+            .for_each(|row| *row = exchange(18_000));
+    }
+    assert_eq!(faults(&seen), [], "the handshake took one round trip");
+    for row in seen.steps.iter_mut().flat_map(|step| &mut step.requests) {
+        row.secured = row.connected.map(|time| time + times(FAR, 2));
+    }
+    let found = only(&seen, Fault::LargeCertificate);
+    assert_eq!((found.matters, found.lost), (Matters::Here, Some(FAR)));
+}
+
+#[test]
+fn old_tls_is_found() {
+    let mut seen = healthy(FAR);
+    for step in &mut seen.steps {
+        step.counts.ciphers = [("1.2 ECDHE-RSA-AES128-GCM-SHA256".to_owned(), 1)].into();
+    }
+    only(&seen, Fault::OldTls);
+}
+
+#[test]
+fn advertised_http3_without_udp_is_found() {
+    let mut seen = healthy(FAR);
+    seen.http3 = Http3Reach::Silent("no handshake within 3 s".to_owned());
+    assert_eq!(faults(&seen), [], "nobody promised it");
+    seen.advertises_http3 = true;
+    only(&seen, Fault::UdpBlocked);
+    seen.http3 = Http3Reach::Works;
+    assert_eq!(faults(&seen), []);
+}
+
+#[test]
+fn queues_and_losses_are_found() {
+    let mut seen = healthy(FAR);
+    seen.connects_loaded = vec![ms(210); 5];
+    let found = only(&seen, Fault::Bufferbloat);
+    assert_eq!(found.lost, Some(ms(180)));
+    let mut made = step(StepKind::Download, Version::Http1);
+    made.sockets.push(tcp(&[
+        ("tcpi_rcv_ooopack", 60),
+        ("tcpi_data_segs_in", 3_000),
+    ]));
+    only(&with(made), Fault::Loss);
+    let mut made = step(StepKind::Download, Version::Http1);
+    made.sockets.push(tcp(&[
+        ("tcpi_rcv_ooopack", 6),
+        ("tcpi_data_segs_in", 3_000),
+    ]));
+    assert_eq!(faults(&with(made)), []);
+}
+
+#[test]
+fn upload_that_is_stored_first_is_found() {
+    let mut made = upload(4_000_000, FAR, LARGE);
+    let row = made.requests.iter_mut().find(|row| row.what == 1).unwrap();
+    let delivered = row.end.as_nanos() / 1_000;
+    row.written_last = Some(at_us(delivered - 1_000));
+    row.answered_first = Some(at_us(delivered + 830_000));
+    row.end = at_us(delivered + 830_000);
+    let empty = [("tcpi_unacked", 0), ("tcpi_notsent_bytes", 0)];
+    made.sockets.push(tcp_at(delivered, &empty));
+    let found = only(&with(made), Fault::BufferedUpload);
+    assert_eq!(found.lost, Some(ms(800)));
+}
+
+fn overlap(small_took_us: u64) -> Step {
+    let mut made = download(StepKind::Overlap, Version::Http2, 40_000_000, ms(1_000));
+    let mut small = request(1, 101_000, small_took_us);
+    small.stream = Some(2);
+    made.requests.push(small);
+    made
+}
+
+#[test]
+fn response_that_waits_for_a_long_one_is_found() {
+    only(&with(overlap(950_000)), Fault::NoMultiplexing);
+    let seen = with(overlap(40_000));
+    assert_eq!(faults(&seen), []);
+    let versions = Diagnosis::of(&seen).endpoint.multiplexes;
+    assert_eq!(versions.get("HTTP/2"), Some(&true));
+}
+
+#[test]
+fn connections_that_end_soon_are_found() {
+    let mut made = small_requests(Version::Http2, FAR);
+    for (n, row) in (0..).zip(&mut made.requests) {
+        row.connection = Some(n / 4);
+        row.opened_connection = n % 4 == 0;
+    }
+    made.counts.endings = EndingCounts {
+        goaways_received: 1,
+        ..EndingCounts::default()
+    };
+    let found = Diagnosis::of(&with(made)).faults;
+    let found = found
+        .iter()
+        .find(|found| found.fault == Fault::ShortConnections);
+    let said = &found.expect("it is found").sentence;
+    assert!(said.contains("after 4 requests (with a GOAWAY)"), "{said}");
+}
+
+#[test]
+fn plain_text_without_compression_is_found() {
+    let mut seen = healthy(FAR);
+    seen.heads.push(head(
+        Version::Http2,
+        &[("content-type", "text/html; charset=utf-8")],
+    ));
+    seen.coding = Some(("gzip".to_owned(), 20_000));
+    assert_eq!(faults(&seen), []);
+    seen.coding = Some((String::new(), 20_000));
+    only(&seen, Fault::NoCompression);
+    seen.heads
+        .push(head(Version::Http2, &[("content-type", "image/png")]));
+    assert_eq!(faults(&seen), []);
+}
+
+#[test]
+fn slow_server_is_not_blamed_on_the_network() {
+    let mut seen = healthy(FAR);
+    let rows = seen
+        .steps
+        .iter_mut()
+        .filter(|step| step.kind == StepKind::Small);
+    for row in rows.flat_map(|step| &mut step.requests) {
+        row.answered_first = row.written_last.map(|time| time + ms(900));
+        row.end = row.answered_first.unwrap();
+    }
+    let found = only(&seen, Fault::SlowServer);
+    assert_eq!(found.lost, Some(ms(870)));
+}
+
+#[test]
+fn slow_downloads_over_http2_are_found_if_every_round_shows_it() {
+    let mut seen = healthy(FAR);
+    let is_http2 = |step: &Step| step.kind == StepKind::Download && step.version == Version::Http2;
+    seen.steps.retain(|step| !is_http2(step));
+    let slow = || download(StepKind::Download, Version::Http2, 4_000_000, ms(3_000));
+    seen.steps.push(slow());
+    assert_eq!(faults(&seen), [], "one round is not enough");
+    seen.steps.push(slow());
+    only(&seen, Fault::SlowHttp2);
+}
+
+#[test]
+fn silent_server_is_reported_as_such() {
+    let seen = Observations {
+        url: "https://server/".to_owned(),
+        failures: vec![(
+            Version::Http2,
+            "connected, but no response in time".to_owned(),
+        )],
+        ..Observations::default()
+    };
+    let diagnosis = Diagnosis::of(&seen);
+    assert_eq!(diagnosis.faults[0].fault, Fault::NoAnswer);
+    assert!(
+        diagnosis
+            .verdict
+            .cause
+            .contains("HTTP/2: connected, but no response")
+    );
+}
+
+#[test]
+fn download_that_stops_is_found() {
+    let mut made = step(StepKind::Download, Version::Http1);
+    made.requests.push(RequestRecord {
+        outcome: Outcome::Censored,
+        end: at_us(6_000_000),
+        ..request(0, 1_000, 30_000)
+    });
+    made.pieces.push(Piece {
+        time: at_us(500_000),
+        connection: 0,
+        stream: 0,
+        bytes: 9_000,
+    });
+    let found = only(&with(made), Fault::Stalled);
+    assert!(
+        found.evidence[0].starts_with("9,000 bytes"),
+        "{:?}",
+        found.evidence
+    );
+}
+
+#[test]
+fn products_are_recognised_by_what_only_they_send() {
+    let product = |fields: &[(&str, &str)], settings: &[(u64, u64)]| {
+        let mut seen = healthy(FAR);
+        seen.heads = vec![head(Version::Http2, fields)];
+        seen.steps[0].version = Version::Http2;
+        seen.steps[0].settings = settings.to_vec();
+        let known = Diagnosis::of(&seen).endpoint.product;
+        known.map(|known| known.product.name())
+    };
+    assert_eq!(product(&[("server", "nginx/1.31.3")], &[]), Some("nginx"));
+    assert_eq!(
+        product(&[("server", "Apache/2.4")], &[]),
+        Some("Apache httpd")
+    );
+    assert_eq!(
+        product(&[("server", "Apache-Coyote/1.1")], &[]),
+        Some("Tomcat")
+    );
+    // The announcements of what ends the connection count more than the field, which may come from behind it.
+    let envoy = [(3, 1_024), (4, 16_777_216)];
+    assert_eq!(product(&[("server", "nginx")], &envoy), Some("Envoy"));
+    let go = [(3, 250), (4, 1_048_576), (5, 1_048_576)];
+    assert_eq!(product(&[], &go), Some("Go net/http"));
+    assert_eq!(product(&[("set-cookie", "AWSALB=x")], &[]), Some("AWS ALB"));
+    assert_eq!(product(&[("x-amz-cf-id", "x")], &envoy), Some("CloudFront"));
+    // Several programs announce these.
+    assert_eq!(product(&[], &[(3, 100), (4, 65_535)]), None);
+}
+
+#[test]
+fn fix_is_in_the_words_of_the_server_if_it_is_known() {
+    let window = Windows {
+        stream: 65_535,
+        connection: 1 << 30,
+        update_after: i64::MAX,
+        increment: 65_535,
+    };
+    let fix = |server: &str| {
+        let mut seen = with(upload(4_000_000, FAR, window));
+        seen.heads = vec![head(Version::Http2, &[("server", server)])];
+        only(&seen, Fault::StreamWindow).fix
+    };
+    assert!(fix("Kestrel").contains("InitialStreamWindowSize"));
+    assert!(fix("Jetty(12)").contains("initialStreamRecvWindow"));
+    assert!(fix("made").contains("SETTINGS_INITIAL_WINDOW_SIZE"));
+    assert!(fix("Microsoft-IIS/10.0").contains("RFC 9113"));
+}

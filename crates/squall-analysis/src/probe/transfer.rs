@@ -1,0 +1,209 @@
+//! How fast bodies were carried, and what held uploads up: medians over rounds, from the times of requests, the pieces of
+//! bodies and the kernel's counters.
+//!
+//! Rates of different rounds are never pooled; each round has one.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use squall_base::plan::Version;
+use squall_base::record::{Outcome, RequestRecord, SocketSample};
+use squall_base::{Duration, Time};
+
+use super::observed::{Observations, Step, StepKind};
+use super::windows::{UploadWindows, was_wanted};
+
+/// Shorter bodies say nothing about a rate.
+const BODY_AT_LEAST: u64 = 64 * 1024;
+
+/// The rates of one way to carry a body.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Rates {
+    /// Bytes of bodies per second, one for each round.
+    pub bytes_per_s: Vec<f64>,
+}
+
+impl Rates {
+    /// The middle one.
+    pub fn median(&self) -> Option<f64> {
+        median(&self.bytes_per_s)
+    }
+
+    /// The lowest and the highest.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let mut sorted = self.bytes_per_s.clone();
+        sorted.sort_by(f64::total_cmp);
+        Some((*sorted.first()?, *sorted.last()?))
+    }
+}
+
+/// The middle value, or the midpoint of the middle two.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let low = *sorted.get(sorted.len().checked_sub(1)? / 2)?;
+    Some(f64::midpoint(low, sorted[sorted.len() / 2]))
+}
+
+/// The middle span.
+pub(super) fn median_span(spans: impl IntoIterator<Item = Duration>) -> Option<Duration> {
+    let nanos: Vec<f64> = spans
+        .into_iter()
+        .map(|span| span.as_nanos() as f64)
+        .collect();
+    median(&nanos).map(|nanos| Duration::from_nanos(nanos.round() as u64))
+}
+
+/// The rates of downloads over one version.
+pub(super) fn downloads(seen: &Observations, kind: StepKind, version: Version) -> Rates {
+    let rates = seen.steps_of(kind, version).filter_map(download);
+    Rates {
+        bytes_per_s: rates.collect(),
+    }
+}
+
+/// Bytes per second from the first byte of the requests to the last byte of the responses that was read.
+fn download(step: &Step) -> Option<f64> {
+    let bytes = step.body_bytes();
+    // Connections are opened for the requests: their handshakes are not part of the transfer.
+    let begun = step.requests.iter().filter_map(|row| row.written_first);
+    let begun = begun.min()?;
+    let ended = step.pieces.iter().map(|piece| piece.time).max()?;
+    let seconds = ended.since(begun).as_secs_f64();
+    (bytes >= BODY_AT_LEAST && seconds > 0.0).then(|| bytes as f64 / seconds)
+}
+
+/// What one upload took, and what held it up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Upload {
+    /// Bytes that the server has acknowledged, or all if it has answered.
+    pub bytes: u64,
+    /// From its first byte to the first byte of the response, or to its end without one.
+    pub took: Duration,
+    /// Whether a complete response arrived.
+    pub is_answered: bool,
+    /// Waiting for the stream's window.
+    pub stream_window: Duration,
+    /// Waiting for the connection's window alone.
+    pub connection_window: Duration,
+    /// Waiting for TCP's receive window (`tcpi_rwnd_limited`).
+    pub receive_window: Duration,
+    /// From when everything was delivered to the first byte of the response; `None` if that is not known.
+    pub answer: Option<Duration>,
+    /// The same for the short upload before it.
+    pub answer_to_short: Option<Duration>,
+}
+
+impl Upload {
+    /// Bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+
+    /// The upload of a step; `None` if it was not begun, or the server did not want it.
+    pub(super) fn of(step: &Step) -> Option<Upload> {
+        let row = step.of(1).filter(|row| was_wanted(row))?;
+        let begun = row.written_first?;
+        let is_answered = row.outcome == Outcome::Answered;
+        let ended = row.answered_first.unwrap_or(row.end);
+        let bytes = if is_answered {
+            row.request_body_bytes
+        } else {
+            acknowledged(step, row)
+        };
+        let windows = UploadWindows::of(step);
+        let (stream_window, connection_window) = windows.map_or_else(Default::default, |windows| {
+            (windows.blocked_by_stream, windows.blocked_by_connection)
+        });
+        let limited = step.last_tcp();
+        let limited = limited
+            .iter()
+            .filter_map(|info| info.get("tcpi_rwnd_limited"));
+        Some(Upload {
+            bytes,
+            took: ended.since(begun),
+            is_answered,
+            stream_window,
+            connection_window,
+            receive_window: Duration::from_micros(limited.sum()),
+            answer: answer(step, row),
+            answer_to_short: step.of(0).and_then(short_answer),
+        })
+    }
+}
+
+/// Bytes of an unfinished upload that its peer has acknowledged, as far as the kernel or quiche says.
+fn acknowledged(step: &Step, row: &RequestRecord) -> u64 {
+    let samples = step
+        .sockets
+        .iter()
+        .filter(|sample| Some(sample.connection) == row.connection);
+    let bytes = samples.filter_map(|sample| match &sample.sample {
+        SocketSample::Tcp(info) => info.get("tcpi_bytes_acked"),
+        SocketSample::Quic(path) => Some(path.sent_bytes.saturating_sub(path.lost_bytes)),
+    });
+    bytes.max().unwrap_or(0).min(row.request_body_bytes)
+}
+
+/// How long the response took once the server had everything: a full socket buffer still has to cross the path.
+fn answer(step: &Step, row: &RequestRecord) -> Option<Duration> {
+    let (written, answered) = (row.written_last?, row.answered_first?);
+    let mut samples = step
+        .tcp()
+        .filter(|(sample, _)| Some(sample.connection) == row.connection);
+    let is_delivered = |sample: Time, left: [Option<u64>; 2]| {
+        sample >= written && left.iter().all(|left| *left == Some(0))
+    };
+    let (delivered, _) = samples.find(|(sample, info)| {
+        let left = ["tcpi_unacked", "tcpi_notsent_bytes"].map(|name| info.get(name));
+        is_delivered(sample.time, left)
+    })?;
+    Some(answered.since(delivered.time))
+}
+
+/// The same for an upload that fits into one packet.
+fn short_answer(row: &RequestRecord) -> Option<Duration> {
+    Some(row.answered_first?.since(row.written_last?))
+}
+
+/// The uploads of each round, by version.
+pub(super) fn uploads(seen: &Observations) -> BTreeMap<Version, Vec<Upload>> {
+    let mut all: BTreeMap<Version, Vec<Upload>> = BTreeMap::new();
+    let steps = seen.steps.iter();
+    for step in steps.filter(|step| step.kind == StepKind::Upload) {
+        if let Some(upload) = Upload::of(step) {
+            all.entry(step.version).or_default().push(upload);
+        }
+    }
+    all
+}
+
+/// Retransmitted and all data segments of uploads, and out-of-order and all data segments of downloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Segments sent again (`tcpi_total_retrans`).
+    pub retransmitted: u64,
+    /// Segments sent with data.
+    pub sent: u64,
+    /// Segments that arrived out of order, behind a gap (`tcpi_rcv_ooopack`).
+    pub out_of_order: u64,
+    /// Segments received with data.
+    pub received: u64,
+}
+
+impl Losses {
+    /// Over all TCP connections of a probe.
+    pub(super) fn of(seen: &Observations) -> Losses {
+        let mut losses = Losses::default();
+        for step in &seen.steps {
+            for info in step.last_tcp() {
+                let count = |name| info.get(name).unwrap_or(0);
+                losses.retransmitted += count("tcpi_total_retrans");
+                losses.sent += count("tcpi_data_segs_out");
+                losses.out_of_order += count("tcpi_rcv_ooopack");
+                losses.received += count("tcpi_data_segs_in");
+            }
+        }
+        losses
+    }
+}

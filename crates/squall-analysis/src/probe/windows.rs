@@ -1,0 +1,331 @@
+//! The windows that a server really gives to an HTTP/2 upload: how large, opened again when and by how much, and how long
+//! the upload waited for them.
+//!
+//! It reads frames as the client sent and received them (RFC 9113, section 6.9). QUIC's limits are not read: quiche does
+//! not report the initial ones.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Outcome, RequestRecord, Way};
+use squall_base::{Duration, Time};
+
+use super::observed::Step;
+use crate::figure;
+
+/// Frame types (RFC 9113, section 6).
+const DATA: u64 = 0x0;
+const WINDOW_UPDATE: u64 = 0x8;
+/// Flag of a DATA frame.
+const FLAG_END_STREAM: u8 = 0x1;
+/// The largest DATA frame that every peer accepts.
+const FRAME: i64 = 16_384;
+/// Nearly one update for each DATA frame: the last one gets none.
+const UPDATES_PER_DATA: f64 = 0.8;
+/// A window that grows by this much was not only given back what was used.
+const GROWTH: f64 = 1.5;
+/// An increment of this many initial windows is a grant.
+const GRANT: f64 = 2.0;
+
+/// When and by how much a server opens the window of an upload again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum UpdatePolicy {
+    /// No update came, and none was needed.
+    Unseen,
+    /// No update came, although the window was used up.
+    Never,
+    /// After nearly every DATA frame.
+    EachData {
+        /// The mean increment.
+        bytes: u64,
+    },
+    /// When about half of the window is used up.
+    Half,
+    /// Whenever about this much was received.
+    Every {
+        /// The mean increment.
+        bytes: u64,
+    },
+    /// In grants much larger than the initial window.
+    Grants {
+        /// The largest.
+        bytes: u64,
+    },
+    /// The window grows as the upload goes on.
+    Growing {
+        /// The largest window seen.
+        bytes: u64,
+    },
+}
+
+impl UpdatePolicy {
+    /// In words, after "the server".
+    pub fn words(self) -> String {
+        let size = figure::count;
+        match self {
+            UpdatePolicy::Unseen => "needed no update".to_owned(),
+            UpdatePolicy::Never => "never updates the window".to_owned(),
+            UpdatePolicy::EachData { bytes } => {
+                format!("gives back {} bytes after each DATA frame", size(bytes))
+            }
+            UpdatePolicy::Half => "gives back half of the window at a time".to_owned(),
+            UpdatePolicy::Every { bytes } => format!("gives back {} bytes at a time", size(bytes)),
+            UpdatePolicy::Grants { bytes } => format!("grants up to {} bytes", size(bytes)),
+            UpdatePolicy::Growing { bytes } => {
+                format!("lets the window grow, to {} bytes here", size(bytes))
+            }
+        }
+    }
+}
+
+/// What an upload's frames show of the server's windows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UploadWindows {
+    /// What the stream might send at its first DATA frame.
+    pub stream_bytes: u64,
+    /// What the connection might send at its first DATA frame.
+    pub connection_bytes: u64,
+    /// The largest window that the stream had.
+    pub largest_stream_bytes: u64,
+    /// The largest window that the connection had.
+    pub largest_connection_bytes: u64,
+    /// How the server opens the stream's window again.
+    pub policy: UpdatePolicy,
+    /// DATA frames of the upload.
+    pub data_frames: u64,
+    /// WINDOW_UPDATE frames of its stream.
+    pub updates: u64,
+    /// From the first DATA frame to the last one.
+    pub sending: Duration,
+    /// The part of it in which the stream's window was used up.
+    pub blocked_by_stream: Duration,
+    /// The part of it in which only the connection's window was used up.
+    pub blocked_by_connection: Duration,
+}
+
+impl UploadWindows {
+    /// The windows of the long upload of a step; `None` if it sent no DATA over HTTP/2, or the server did not want it.
+    pub fn of(step: &Step) -> Option<UploadWindows> {
+        let row = step.of(1).filter(|row| was_wanted(row))?;
+        let (connection, stream) = (row.connection?, row.stream?);
+        let frames = step.frames.iter();
+        let mut reader = Reader::default();
+        for record in frames.filter(|record| is_of(record, connection)) {
+            reader.read(record.time, &record.frame, stream);
+        }
+        reader.finish(row.end)
+    }
+
+    /// The most that the upload could have in flight: one such amount per round trip is the highest rate.
+    pub fn limit_bytes(&self) -> u64 {
+        self.largest_stream_bytes.min(self.largest_connection_bytes)
+    }
+
+    /// Whether the connection's window, not the stream's, is that limit.
+    pub fn is_limited_by_connection(&self) -> bool {
+        self.largest_connection_bytes < self.largest_stream_bytes
+    }
+}
+
+/// Whether a server took an upload, or was still taking it when it was given up. One that responds without reading the
+/// body, with an error or not, says nothing about its windows.
+pub(super) fn was_wanted(row: &RequestRecord) -> bool {
+    match row.outcome {
+        Outcome::Answered => {
+            row.written_last.is_some() && row.status.is_some_and(|status| status < 400)
+        }
+        Outcome::Censored | Outcome::TimedOut => row.headers.is_none(),
+        _ => false,
+    }
+}
+
+fn is_of(record: &FrameRecord, connection: u32) -> bool {
+    record.connection == connection && record.frame.layer == FrameLayer::Http2
+}
+
+/// Walks over the frames of one connection.
+#[derive(Debug, Default)]
+struct Reader {
+    connection: Window,
+    stream: Window,
+    first_data: Option<Time>,
+    last_data: Option<Time>,
+    has_ended: bool,
+    data_frames: u64,
+    increments: Vec<u64>,
+    blocked: Blocked,
+    was_used_up: bool,
+}
+
+/// What is known of one window.
+#[derive(Debug, Default)]
+struct Window {
+    at_first_data: Option<i64>,
+    largest: i64,
+}
+
+impl Window {
+    /// Before a DATA frame of `length` bytes, after which `left` may still be sent.
+    fn used(&mut self, left: Option<i64>, length: i64) {
+        if let Some(left) = left {
+            let before = left.saturating_add(length);
+            self.at_first_data.get_or_insert(before);
+            self.largest = self.largest.max(before);
+        }
+    }
+
+    /// After an update.
+    fn opened(&mut self, now: Option<i64>) {
+        self.largest = self.largest.max(now.unwrap_or(0));
+    }
+}
+
+/// Time in which windows were used up.
+#[derive(Debug, Default)]
+struct Blocked {
+    /// Which windows are used up since when.
+    stream_since: Option<Time>,
+    connection_since: Option<Time>,
+    by_stream: Duration,
+    by_connection: Duration,
+}
+
+impl Reader {
+    fn read(&mut self, time: Time, frame: &FrameFacts, stream: u64) {
+        match (frame.way, frame.kind) {
+            (Way::Sent, DATA) => self.data(time, frame, frame.stream == Some(stream)),
+            (Way::Received, WINDOW_UPDATE) if frame.stream == Some(0) => {
+                self.connection.opened(frame.connection_window);
+                self.blocked.open_connection(time);
+            }
+            (Way::Received, WINDOW_UPDATE) if frame.stream == Some(stream) => {
+                self.stream.opened(frame.stream_window);
+                if self.first_data.is_some() {
+                    self.increments.push(frame.value.unwrap_or(0));
+                }
+                self.blocked.open_stream(time);
+            }
+            _ => {}
+        }
+    }
+
+    fn data(&mut self, time: Time, frame: &FrameFacts, is_upload: bool) {
+        let length = i64::try_from(frame.length).unwrap_or(i64::MAX);
+        self.connection.used(frame.connection_window, length);
+        if !is_upload {
+            return;
+        }
+        self.stream.used(frame.stream_window, length);
+        self.first_data.get_or_insert(time);
+        self.last_data = Some(time);
+        self.data_frames += 1;
+        self.has_ended = frame.flags & FLAG_END_STREAM != 0;
+        // Whatever it waited for is there.
+        self.blocked.open_stream(time);
+        self.blocked.open_connection(time);
+        if self.has_ended {
+            return;
+        }
+        let is_used_up = |window: Option<i64>| window.is_some_and(|left| left <= 0);
+        // The short upload before this one used some of the connection's window: if both windows are as large, the
+        // connection's is used up a little earlier.
+        let has_little = frame.stream_window.is_some_and(|left| left < FRAME);
+        let is_connection = is_used_up(frame.connection_window);
+        if is_used_up(frame.stream_window) || (is_connection && has_little) {
+            self.was_used_up = true;
+            self.blocked.stream_since.get_or_insert(time);
+        } else if is_connection {
+            self.blocked.connection_since.get_or_insert(time);
+        }
+    }
+
+    /// The result of an upload that ended, or was given up, at `end`.
+    fn finish(mut self, end: Time) -> Option<UploadWindows> {
+        let first = self.first_data?;
+        let last = if self.has_ended { self.last_data? } else { end };
+        self.blocked.open_stream(last);
+        self.blocked.open_connection(last);
+        let stream = self.stream.at_first_data?;
+        let connection = self.connection.at_first_data?;
+        let (largest_stream, largest_connection) = (self.stream.largest, self.connection.largest);
+        let bytes = |window: i64| u64::try_from(window).unwrap_or(0);
+        Some(UploadWindows {
+            stream_bytes: bytes(stream),
+            connection_bytes: bytes(connection),
+            largest_stream_bytes: bytes(largest_stream),
+            largest_connection_bytes: bytes(largest_connection),
+            policy: self.policy(bytes(stream), bytes(largest_stream)),
+            data_frames: self.data_frames,
+            updates: self.increments.len() as u64,
+            sending: last.since(first),
+            blocked_by_stream: self.blocked.by_stream,
+            blocked_by_connection: self.blocked.by_connection,
+        })
+    }
+
+    fn policy(&self, initial: u64, largest: u64) -> UpdatePolicy {
+        let updates = self.increments.len() as u64;
+        if updates == 0 {
+            let has_stopped = self.was_used_up && !self.has_ended;
+            return if has_stopped {
+                UpdatePolicy::Never
+            } else {
+                UpdatePolicy::Unseen
+            };
+        }
+        let initial = initial as f64;
+        let largest_increment = self.increments.iter().copied().max().unwrap_or(0);
+        if largest_increment as f64 >= GRANT * initial {
+            return UpdatePolicy::Grants {
+                bytes: largest_increment,
+            };
+        }
+        let bytes = self.increments.iter().sum::<u64>() / updates;
+        if updates as f64 >= UPDATES_PER_DATA * self.data_frames as f64 {
+            return UpdatePolicy::EachData { bytes };
+        }
+        if largest as f64 >= GROWTH * initial {
+            return UpdatePolicy::Growing { bytes: largest };
+        }
+        let part = bytes as f64 / initial;
+        if (0.4..0.7).contains(&part) {
+            UpdatePolicy::Half
+        } else {
+            UpdatePolicy::Every { bytes }
+        }
+    }
+}
+
+impl Blocked {
+    fn open_stream(&mut self, time: Time) {
+        if let Some(since) = self.stream_since.take() {
+            self.by_stream = self.by_stream + time.since(since);
+        }
+    }
+
+    fn open_connection(&mut self, time: Time) {
+        if let Some(since) = self.connection_since.take() {
+            self.by_connection = self.by_connection + time.since(since);
+        }
+    }
+}
+
+/// The middle payload of the DATA frames received, without the last one of each stream; `None` if there were few.
+pub(super) fn median_data_frame(step: &Step) -> Option<u64> {
+    const FRAMES_AT_LEAST: usize = 50;
+    let mut ended = BTreeSet::new();
+    let mut lengths: Vec<u64> = Vec::new();
+    for record in step.frames.iter().rev() {
+        let frame = &record.frame;
+        let is_data = frame.kind == DATA && frame.layer != FrameLayer::Quic;
+        if frame.way == Way::Received && is_data {
+            let is_last = ended.insert((record.connection, frame.stream));
+            if !is_last {
+                lengths.push(frame.length);
+            }
+        }
+    }
+    lengths.sort_unstable();
+    (lengths.len() >= FRAMES_AT_LEAST).then(|| lengths[lengths.len() / 2])
+}

@@ -1,0 +1,314 @@
+//! The facts of a probe as rows of text, for a terminal and for Markdown.
+//!
+//! Numbers are written as everywhere (squall-analysis' `figure`); a figure that is not known is a dash.
+
+use std::collections::BTreeSet;
+
+use squall_analysis::figure;
+use squall_analysis::probe::{Diagnosis, Endpoint, Rates, VersionFacts};
+use squall_base::Duration;
+
+/// A window above this limits no client: 1 GiB per round trip.
+const UNLIMITED: u64 = 1 << 30;
+
+/// At shorter round trips, a handshake takes as long as the processors at both ends.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// What stands for an unknown figure.
+const UNKNOWN: &str = "-";
+
+/// The table of versions, with its heading.
+pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+    let mut rows = vec![
+        ["", "first byte", "later", "download", "upload"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for facts in &endpoint.versions {
+        rows.push(vec![
+            facts.version.to_owned(),
+            span(facts.latency.first),
+            span(facts.latency.later),
+            rate(facts.download.median()),
+            rate(facts.upload_rate()),
+        ]);
+        if let Some(six) = facts.download_six.median() {
+            rows.push(vec![
+                "  six connections".to_owned(),
+                String::new(),
+                String::new(),
+                rate(Some(six)),
+                String::new(),
+            ]);
+        }
+    }
+    rows
+}
+
+/// What the windows allow at several round trips, with what was measured; empty if no window limits uploads.
+pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+    let Some(windows) = &endpoint.upload_windows else {
+        return Vec::new();
+    };
+    if endpoint.predictions.is_empty() || windows.limit_bytes() >= UNLIMITED {
+        return Vec::new();
+    }
+    let mut heading = vec!["round trip".to_owned()];
+    let mut row = vec!["HTTP/2 upload, at most Mbit/s".to_owned()];
+    for prediction in &endpoint.predictions {
+        heading.push(format!("{:.0} ms", prediction.round_trip.as_millis_f64()));
+        row.push(mbit(prediction.bytes_per_s));
+    }
+    let mut measured = vec![format!("measured at {}, Mbit/s", span(endpoint.round_trip))];
+    let upload = endpoint
+        .versions
+        .iter()
+        .find(|facts| facts.version == "HTTP/2");
+    let upload = upload.and_then(VersionFacts::upload_rate);
+    measured.push(upload.map_or_else(|| UNKNOWN.to_owned(), mbit));
+    vec![heading, row, measured]
+}
+
+/// The other facts, each with its name.
+pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("asked", endpoint.address.clone())];
+    if let Some(server) = &endpoint.server {
+        facts.push(("server field", server.clone()));
+    }
+    if let Some(known) = &endpoint.product {
+        let said = format!("{}, by {}", known.product.name(), known.by);
+        facts.push(("recognised as", said));
+    }
+    facts.push(("round trip", round_trips(endpoint)));
+    if let Some(tls) = &endpoint.tls {
+        facts.push(("TLS", tls_text(endpoint)));
+        if let Some(bytes) = tls.server_bytes {
+            let said = format!(
+                "{} bytes from the server before its first response",
+                figure::count(bytes)
+            );
+            facts.push(("handshake", said));
+        }
+    }
+    if !endpoint.settings.is_empty() {
+        let settings = endpoint.settings.iter();
+        let words: Vec<String> = settings
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        facts.push(("SETTINGS", words.join(" ")));
+    }
+    if let Some(windows) = &endpoint.upload_windows {
+        let said = format!(
+            "{} bytes for a stream, {} for the connection; the server {}; waited {} for the stream's and {} for the connection's",
+            figure::count(windows.stream_bytes),
+            figure::count(windows.connection_bytes),
+            windows.policy.words(),
+            figure::time(windows.blocked_by_stream),
+            figure::time(windows.blocked_by_connection)
+        );
+        facts.push(("upload windows", said));
+    }
+    if let Some(limits) = &endpoint.upload_limits {
+        let bytes = |bytes: Option<u64>| match bytes {
+            Some(bytes) => format!("{} bytes", figure::count(bytes)),
+            None => "no limit reached".to_owned(),
+        };
+        let said = format!(
+            "stream {}, connection {}; waited {} and {}",
+            bytes(limits.stream_bytes),
+            bytes(limits.connection_bytes),
+            figure::time(limits.blocked_by_stream),
+            figure::time(limits.blocked_by_connection)
+        );
+        facts.push(("HTTP/3 upload limits", said));
+    }
+    facts.extend(uploads(endpoint));
+    facts.extend(downloads(endpoint));
+    facts
+}
+
+fn round_trips(endpoint: &Endpoint) -> String {
+    let loaded = endpoint.connect_loaded;
+    let loaded = loaded.map(|loaded| format!(", {} during downloads", figure::time(loaded)));
+    span(endpoint.round_trip) + &loaded.unwrap_or_default()
+}
+
+fn tls_text(endpoint: &Endpoint) -> String {
+    let Some(tls) = &endpoint.tls else {
+        return UNKNOWN.to_owned();
+    };
+    let mut text = tls.cipher.clone();
+    if let Some(group) = &tls.group {
+        text += &format!(", {group}");
+    }
+    if let Some(took) = tls.handshake {
+        text += &format!(", handshake {}", figure::time(took));
+        if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
+            let times = took.as_secs_f64() / round_trip.as_secs_f64();
+            text += &format!(" ({times:.1} round trips)");
+        }
+    }
+    text
+}
+
+/// Where the time of uploads went, summed over the rounds.
+fn uploads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let versions = endpoint
+        .versions
+        .iter()
+        .filter(|facts| !facts.uploads.is_empty());
+    let share = |facts: &VersionFacts| {
+        let sum = |part: &dyn Fn(&squall_analysis::probe::Upload) -> Duration| -> f64 {
+            facts
+                .uploads
+                .iter()
+                .map(|upload| part(upload).as_secs_f64())
+                .sum()
+        };
+        let took = sum(&|upload| upload.took).max(1e-9);
+        let percent = |part: f64| format!("{:.0} %", 100.0 * (part / took).min(1.0));
+        format!(
+            "{}: stream window {}, connection window {}, receive window {}, answer {}; the rest is the network's",
+            facts.version,
+            percent(sum(&|upload| upload.stream_window)),
+            percent(sum(&|upload| upload.connection_window)),
+            percent(sum(&|upload| upload.receive_window)),
+            percent(sum(&|upload| upload.answer.unwrap_or_default()))
+        )
+    };
+    versions
+        .map(|facts| ("uploads waited", share(facts)))
+        .collect()
+}
+
+fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let bytes = |bytes: u64| format!("{} bytes", figure::count(bytes));
+    facts.extend(
+        endpoint
+            .data_frame_bytes
+            .map(|size| ("DATA frames", bytes(size))),
+    );
+    facts.extend(
+        endpoint
+            .record_bytes
+            .map(|size| ("TLS records", bytes(size))),
+    );
+    for (version, multiplexes) in &endpoint.multiplexes {
+        let said = if *multiplexes {
+            "responses overtake each other"
+        } else {
+            "responses wait for each other"
+        };
+        facts.push(("multiplexing", format!("{version}: {said}")));
+    }
+    if let Some(coding) = &endpoint.coding {
+        let said = match coding.coding.as_str() {
+            "" => "none",
+            coding => coding,
+        };
+        facts.push(("compression", format!("{said} ({})", coding.content_type)));
+    }
+    let losses = endpoint.losses;
+    if losses.sent + losses.received > 0 {
+        let said = format!(
+            "{} of {} segments sent again, {} of {} received behind a gap",
+            figure::count(losses.retransmitted),
+            figure::count(losses.sent),
+            figure::count(losses.out_of_order),
+            figure::count(losses.received)
+        );
+        facts.push(("losses over TCP", said));
+    }
+    let advertised = if endpoint.advertises_http3 {
+        "yes"
+    } else {
+        "no"
+    };
+    facts.push(("HTTP/3 advertised", advertised.to_owned()));
+    facts
+}
+
+/// What stands for an endpoint in a table: A, B and so on.
+pub(super) fn letter(place: usize) -> char {
+    ('A'..='Z').nth(place).unwrap_or('?')
+}
+
+/// Several endpoints in columns: figures that differ between versions first.
+pub(super) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
+    let mut rows = vec![vec![String::new()]];
+    let columns = || of.iter().map(|diagnosis| &diagnosis.endpoint);
+    for (place, _) in columns().enumerate() {
+        rows[0].push(letter(place).to_string());
+    }
+    let names: BTreeSet<&str> = columns()
+        .flat_map(|endpoint| endpoint.versions.iter().map(|facts| facts.version))
+        .collect();
+    let mut row = |name: String, value: &dyn Fn(&Endpoint) -> String| {
+        let mut row = vec![name];
+        row.extend(columns().map(value));
+        rows.push(row);
+    };
+    row("round trip".to_owned(), &|endpoint| {
+        span(endpoint.round_trip)
+    });
+    for name in names {
+        let of_version = |endpoint: &Endpoint, what: &dyn Fn(&VersionFacts) -> String| {
+            let mut versions = endpoint.versions.iter();
+            let facts = versions.find(|facts| facts.version == name);
+            facts.map_or_else(|| UNKNOWN.to_owned(), what)
+        };
+        row(format!("{name} first byte"), &|endpoint| {
+            of_version(endpoint, &|facts| span(facts.latency.first))
+        });
+        row(format!("{name} later"), &|endpoint| {
+            of_version(endpoint, &|facts| span(facts.latency.later))
+        });
+        row(format!("{name} download"), &|endpoint| {
+            of_version(endpoint, &|facts| rate(facts.download.median()))
+        });
+        row(format!("{name} upload"), &|endpoint| {
+            of_version(endpoint, &|facts| rate(facts.upload_rate()))
+        });
+    }
+    row("stream window".to_owned(), &|endpoint| {
+        let windows = endpoint.upload_windows.as_ref();
+        windows.map_or_else(
+            || UNKNOWN.to_owned(),
+            |windows| figure::count(windows.largest_stream_bytes),
+        )
+    });
+    row("faults".to_owned(), &|endpoint| {
+        let found = of.iter().find(|diagnosis| &diagnosis.endpoint == endpoint);
+        found
+            .map_or(0, |diagnosis| diagnosis.faults.len())
+            .to_string()
+    });
+    rows
+}
+
+fn span(span: Option<Duration>) -> String {
+    span.map_or_else(|| UNKNOWN.to_owned(), figure::time)
+}
+
+fn mbit(bytes_per_s: f64) -> String {
+    figure::three_digits(bytes_per_s * 8.0 / 1e6)
+}
+
+/// A rate with its unit.
+fn rate(bytes_per_s: Option<f64>) -> String {
+    bytes_per_s.map_or_else(
+        || UNKNOWN.to_owned(),
+        |bytes_per_s| format!("{} Mbit/s", mbit(bytes_per_s)),
+    )
+}
+
+/// The lowest and the highest of several rounds, for Markdown.
+pub(super) fn range(rates: &Rates) -> String {
+    match rates.range() {
+        Some((lowest, highest)) if rates.bytes_per_s.len() > 1 => {
+            format!("{} to {} Mbit/s", mbit(lowest), mbit(highest))
+        }
+        _ => UNKNOWN.to_owned(),
+    }
+}

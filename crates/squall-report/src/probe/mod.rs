@@ -1,0 +1,179 @@
+//! The result of `squall probe` as text for a terminal and as Markdown: the answer first, then the other faults, then the
+//! facts.
+//!
+//! It judges nothing: squall-analysis' `probe` has found everything that is printed. `facts` puts figures into rows, which
+//! both forms share.
+
+mod facts;
+mod markdown;
+
+use squall_analysis::figure;
+use squall_analysis::probe::{Diagnosis, Found, Matters};
+
+use crate::terminal::TerminalWriter;
+use crate::text::{Colour, Style, aligned, printable};
+
+pub use markdown::markdown;
+
+/// The widest line, so that the text fits into an e-mail and a small terminal.
+const WIDTH_AT_MOST: usize = 80;
+
+/// The result as text of at most `width` columns, and never more than 80. Two endpoints are printed side by side.
+pub fn text(of: &[Diagnosis], width: usize, colour: Colour) -> String {
+    let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour);
+    let mut text = String::new();
+    for (place, diagnosis) in of.iter().enumerate() {
+        if place > 0 {
+            text.push('\n');
+        }
+        if of.len() > 1 {
+            let endpoint = &diagnosis.endpoint;
+            let letter = facts::letter(place);
+            let said = format!("{letter}: {} ({})", endpoint.url, endpoint.address);
+            writer.paragraph(&mut text, Style::Bold, "", &said);
+        }
+        answer(&writer, &mut text, diagnosis);
+        others(&writer, &mut text, diagnosis);
+    }
+    match of {
+        [one] => single(&writer, &mut text, one),
+        several => {
+            text.push('\n');
+            table(&mut text, &facts::beside(several));
+        }
+    }
+    text
+}
+
+/// The answer: a headline, what happens, and the fix.
+fn answer(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
+    let verdict = &diagnosis.verdict;
+    let style = match diagnosis.faults.first() {
+        Some(first) if first.matters == Matters::Here => Style::Warning,
+        _ => Style::Bold,
+    };
+    writer.paragraph(text, style, "", &verdict.headline);
+    writer.paragraph(text, Style::Plain, "", &verdict.sentence);
+    if !verdict.fix.is_empty() {
+        writer.paragraph(text, Style::Bold, "", &format!("Fix: {}", verdict.fix));
+    }
+    if !verdict.cause.is_empty() {
+        writer.paragraph(text, Style::Plain, "", &verdict.cause);
+    }
+}
+
+/// The faults behind the first one.
+fn others(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
+    if diagnosis.faults.len() < 2 {
+        return;
+    }
+    text.push('\n');
+    writer.paragraph(text, Style::Bold, "", "Also");
+    for found in diagnosis.faults.iter().skip(1) {
+        writer.paragraph(text, Style::Plain, "  ", &headline(found));
+        writer.paragraph(text, Style::Faint, "    ", &found.sentence);
+        writer.paragraph(text, Style::Faint, "    ", &format!("Fix: {}", found.fix));
+    }
+}
+
+/// A fault in a few words, with how much it matters.
+fn headline(found: &Found) -> String {
+    let matters = match found.matters {
+        Matters::Here => String::new(),
+        Matters::FartherAway => " (for clients farther away)".to_owned(),
+        Matters::Overhead => " (overhead)".to_owned(),
+    };
+    let title = found.fault.title();
+    match found.lost {
+        Some(lost) if !found.per.is_empty() => format!(
+            "{title}{matters}: {} for each {}",
+            figure::time(lost),
+            found.per
+        ),
+        _ => format!("{title}{matters}"),
+    }
+}
+
+/// The tables and facts of one endpoint.
+fn single(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
+    let endpoint = &diagnosis.endpoint;
+    text.push('\n');
+    table(text, &facts::versions(endpoint));
+    for facts in &endpoint.versions {
+        if let Some(problem) = &facts.problem {
+            let said = format!("{}: {problem}", facts.version);
+            writer.paragraph(text, Style::Faint, "  ", &said);
+        }
+    }
+    let predictions = facts::predictions(endpoint);
+    if !predictions.is_empty() {
+        text.push('\n');
+        table(text, &predictions);
+    }
+    text.push('\n');
+    for (name, value) in facts::facts(endpoint) {
+        writer.paragraph(text, Style::Plain, "  ", &format!("{name}: {value}"));
+    }
+    for note in &endpoint.notes {
+        writer.paragraph(text, Style::Faint, "  ", note);
+    }
+}
+
+fn table(text: &mut String, rows: &[Vec<String>]) {
+    for line in aligned(rows) {
+        text.push_str(printable(line.trim_end()).as_str());
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_analysis::probe::{Http3Reach, Observations};
+    use squall_base::plan::Version;
+
+    use super::*;
+
+    fn silent() -> Diagnosis {
+        Diagnosis::of(&Observations {
+            url: "https://server/\u{1b}[31m".to_owned(),
+            address: "192.0.2.1:443".to_owned(),
+            failures: vec![(
+                Version::Http2,
+                "connected, but no response in time".to_owned(),
+            )],
+            http3: Http3Reach::NotTried,
+            ..Observations::default()
+        })
+    }
+
+    #[test]
+    fn answer_is_in_the_first_three_lines_and_no_line_is_longer_than_80_columns() {
+        let text = text(&[silent()], 200, Colour::Plain);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "No answer");
+        assert!(lines[1].contains("gave no HTTP response"), "{text}");
+        assert!(lines[2].starts_with("Fix: "), "{text}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(
+            !text.contains('\u{1b}'),
+            "foreign text cannot control the terminal"
+        );
+    }
+
+    #[test]
+    fn two_endpoints_are_side_by_side() {
+        let text = text(&[silent(), silent()], 80, Colour::Plain);
+        assert_eq!(text.matches("No answer").count(), 2, "{text}");
+        assert_eq!(text.matches("192.0.2.1:443").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn markdown_has_the_same_answer() {
+        let text = markdown(&[silent()]);
+        assert!(text.starts_with("**No answer**"), "{text}");
+        assert!(text.contains("| HTTP/2 |"), "{text}");
+    }
+}

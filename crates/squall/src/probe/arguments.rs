@@ -1,0 +1,58 @@
+//! The flags of `squall probe`.
+//!
+//! Only what clap can check; `plan` turns them into what is sent.
+
+use squall_base::{Bytes, Duration};
+
+use crate::client::{ConnectionFlags, Http};
+use crate::commands::report::OutputFlags;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  squall probe https://server/\n  \
+        squall probe https://server/ --download /large.bin --upload 5MB --upload-to /upload\n  \
+        squall probe https://server/ https://cdn.server/ --markdown\n\n\
+        It sends only GET and HEAD, unless --upload asks for POST. The exit code is 0 if the server answered, whatever \
+        was found, 1 if it did not, 2 for a mistake in the command, 130 after Ctrl-C.")]
+pub(crate) struct Arguments {
+    /// URL to probe; two are compared
+    #[arg(required = true, num_args = 1..=2, value_name = "URL")]
+    pub(super) urls: Vec<String>,
+    /// What to download instead of the URL: a path of the same server, or a URL on it. A few megabytes show most
+    #[arg(long, value_name = "URL")]
+    pub(super) download: Option<String>,
+    /// Send bodies of this size with POST, once a round and version, after one of 1 kB
+    #[arg(long, value_name = "SIZE")]
+    pub(super) upload: Option<Bytes>,
+    /// Where to send them: a path of the same server, or a URL on it [default: the URL]
+    #[arg(long, value_name = "URL", requires = "upload")]
+    pub(super) upload_to: Option<String>,
+    /// HTTP versions to probe, such as 1.1,2 [default: all that the URL's scheme allows]
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub(super) http: Vec<Http>,
+    /// Time for everything, for each URL
+    #[arg(long, value_name = "TIME", default_value = "45s")]
+    pub(super) duration: Duration,
+    /// Rounds; rates and times are the middle ones of them
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(super) rounds: u32,
+    /// Stop each download after this many bytes
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    pub(super) bytes: Bytes,
+    /// Header field of all requests, as `name: value` (may be repeated)
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    pub(super) headers: Vec<String>,
+    /// Probe a service of this machine as if it were behind this link, such as 'delay 30ms, loss 1%', in both directions
+    /// (docs/LINK.md has the words)
+    #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
+    pub(super) behind: Option<String>,
+    /// Print everything sent and received, as `squall fetch -v` does
+    #[arg(long)]
+    pub(super) trace: bool,
+    #[command(flatten)]
+    pub(super) output: OutputFlags,
+    /// Print Markdown instead of text
+    #[arg(long, conflicts_with = "json")]
+    pub(super) markdown: bool,
+    #[command(flatten)]
+    pub(super) connection: ConnectionFlags,
+}

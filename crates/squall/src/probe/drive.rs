@@ -1,0 +1,375 @@
+//! The course of a probe: which versions answer, then rounds of steps over each of them in turns, each over fresh
+//! connections, until all are done or the time is over.
+//!
+//! Nothing is concluded here, except what is worth asking next. `ask` has the beginning, `step` runs each step.
+
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+
+use anyhow::Result;
+use squall_analysis::probe::{Head, Observations, StepKind, version_name};
+use squall_base::plan::Version;
+use squall_base::{Bytes, Duration, Time};
+use squall_http::Scheme;
+use squall_http::values::alt_svc::Alternative;
+use squall_linux::clock;
+
+use super::plan::{
+    IDLE_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX, SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
+};
+use super::step::{Environment, Load, StepRecords, Task};
+use crate::client::{HttpUrl, PreparedRequest};
+
+/// The most time for one step.
+const STEP_AT_MOST: Duration = Duration::from_secs(5);
+/// A step with less time than this is left out.
+pub(super) const STEP_AT_LEAST: Duration = Duration::from_millis(50);
+/// The pause after which a congestion window may be small again: longer than most retransmission timeouts.
+const PAUSE: Duration = Duration::from_millis(1_200);
+/// Between two TCP handshakes that measure the round trip.
+const CONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+/// Handshakes before anything is downloaded.
+const IDLE_CONNECTS: usize = 5;
+/// A response that fits twice into an initial congestion window takes one round trip, after a pause or not.
+const IDLE_NEEDS: u64 = 30_000;
+/// A download that ends before this says nothing about a small request beside it.
+const OVERLAP_NEEDS: u64 = 1 << 20;
+
+/// The probe of one URL under way.
+pub(super) struct Drive<'a> {
+    pub(super) environment: Environment<'a>,
+    pub(super) deadline: Time,
+    pub(super) seen: Observations,
+    /// The server as HTTP/3 reaches it.
+    pub(super) http3: Option<Alternative>,
+    /// Whether the URL's response is small enough to be requested often.
+    pub(super) is_small: bool,
+    /// Bytes of the download, once one was complete.
+    pub(super) length: Option<u64>,
+    /// Whether the server offers ranges.
+    pub(super) has_ranges: bool,
+    pub(super) is_out_of_time: bool,
+}
+
+/// Probes one URL.
+pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
+    let plan = environment.plan;
+    let mut drive = Drive {
+        deadline: clock::now() + plan.duration,
+        seen: Observations {
+            url: plan.url.to_text(),
+            is_secure: plan.url.scheme == Scheme::Https,
+            ..Observations::default()
+        },
+        http3: None,
+        is_small: false,
+        length: None,
+        has_ranges: false,
+        is_out_of_time: false,
+        environment,
+    };
+    let versions = drive.ask_versions()?;
+    if drive.seen.address.is_empty() {
+        drive.seen.address.clone_from(&plan.url.authority);
+    }
+    if !versions.is_empty() {
+        drive.seen.connects_idle = drive.connects(IDLE_CONNECTS);
+        for round in 1..=plan.rounds {
+            for version in &versions {
+                drive.round(*version, round)?;
+            }
+        }
+        drive.once(&versions)?;
+    }
+    if drive.is_out_of_time {
+        let said = format!(
+            "The time of {} was over before all steps were done; --duration gives more.",
+            plan.duration
+        );
+        drive.seen.notes.push(said);
+    }
+    Ok(drive.seen)
+}
+
+impl<'a> Drive<'a> {
+    pub(super) fn plan(&self) -> &'a Plan {
+        self.environment.plan
+    }
+
+    /// Time for the next step; `None` if there is not enough.
+    pub(super) fn time(&mut self) -> Option<Duration> {
+        let left = self.deadline.since(clock::now());
+        if left < STEP_AT_LEAST {
+            self.is_out_of_time = true;
+            return None;
+        }
+        Some(left.min(STEP_AT_MOST))
+    }
+
+    /// A part of the time that is left.
+    pub(super) fn share_of_time(&self, parts: u64) -> Duration {
+        let left = self.deadline.since(clock::now());
+        Duration::from_nanos(left.as_nanos() / parts)
+    }
+
+    /// The URL with the alternative that HTTP/3 uses.
+    pub(super) fn for_version(&self, url: &HttpUrl, version: Version) -> HttpUrl {
+        let mut url = url.clone();
+        if version == Version::Http3 {
+            url.alternative.clone_from(&self.http3);
+        }
+        url
+    }
+
+    /// Runs a step whose requests are for `url`, if there is time for it.
+    fn run(&mut self, url: &HttpUrl, task: Task) -> Result<Option<StepRecords>> {
+        let Some(time) = self.time() else {
+            return Ok(None);
+        };
+        self.environment.run(url, task, time).map(Some)
+    }
+
+    /// Times of this many TCP handshakes, one after the other, as far as there is time for them.
+    fn connects(&mut self, count: usize) -> Vec<Duration> {
+        let Ok(address) = self.seen.address.parse::<SocketAddr>() else {
+            return Vec::new();
+        };
+        let mut spans = Vec::new();
+        for _ in 0..count {
+            let Some(time) = self.time() else {
+                break;
+            };
+            spans.extend(connect(address, time.min(Duration::from_secs(1))));
+        }
+        spans
+    }
+
+    /// The steps of one round over one version.
+    fn round(&mut self, version: Version, round: u32) -> Result<()> {
+        self.small(version, round)?;
+        self.download(version, round)?;
+        if version == Version::Http1 {
+            self.six_downloads(round)?;
+        }
+        self.upload(version, round)
+    }
+
+    /// Small requests, one after the other on one connection.
+    fn small(&mut self, version: Version, round: u32) -> Result<()> {
+        let plan = self.plan();
+        let url = self.for_version(&plan.url, version);
+        let count = if round == 1 { SMALL_FIRST } else { SMALL_LATER };
+        let task = Task {
+            kind: StepKind::Small,
+            version,
+            round,
+            requests: vec![self.small_request(&url)?],
+            load: Load::InTurn(count),
+            bytes_at_most: count * SMALL_BYTES,
+        };
+        self.keep(&url, task).map(drop)
+    }
+
+    /// The URL itself if its response is small, otherwise its head.
+    fn small_request(&self, url: &HttpUrl) -> Result<PreparedRequest> {
+        let method = if self.is_small { "GET" } else { "HEAD" };
+        self.plan().ask(method, url, &[])
+    }
+
+    fn download(&mut self, version: Version, round: u32) -> Result<()> {
+        let plan = self.plan();
+        let url = self.for_version(&plan.download, version);
+        let task = Task {
+            kind: StepKind::Download,
+            version,
+            round,
+            requests: vec![plan.ask("GET", &url, &[])?],
+            load: Load::InTurn(1),
+            bytes_at_most: plan.bytes,
+        };
+        let heads = self.keep(&url, task)?;
+        let step = self
+            .seen
+            .steps
+            .last()
+            .filter(|step| step.kind == StepKind::Download);
+        if let Some(step) = step.filter(|step| step.answered().next().is_some()) {
+            self.length = Some(step.body_bytes());
+        }
+        if let Some(head) = heads.iter().find(|head| head.status >= 400 && round == 1) {
+            let said = format!(
+                "{}: the download was answered with status {}; --download names another one.",
+                version_name(version),
+                head.status
+            );
+            self.seen.notes.push(said);
+        }
+        let mut ranges = heads.iter().filter_map(|head| head.field("accept-ranges"));
+        self.has_ranges |= ranges.any(|value| value.contains("bytes"));
+        Ok(())
+    }
+
+    /// Downloads over six connections, with TCP handshakes beside them.
+    fn six_downloads(&mut self, round: u32) -> Result<()> {
+        let plan = self.plan();
+        let Some(time) = self.time() else {
+            return Ok(());
+        };
+        let task = Task {
+            kind: StepKind::SixDownloads,
+            version: Version::Http1,
+            round,
+            requests: vec![plan.ask("GET", &plan.download, &[])?],
+            load: Load::AtOnce(SIX),
+            bytes_at_most: plan.bytes,
+        };
+        let running = self.environment.start(&plan.download, task, time)?;
+        let address = self.seen.address.parse::<SocketAddr>().ok();
+        while !running.is_over() {
+            // The connections of the step are established first.
+            thread::sleep(CONNECT_EVERY);
+            if let Some(address) = address.filter(|_| !running.is_over()) {
+                let span = connect(address, Duration::from_secs(1));
+                self.seen.connects_loaded.extend(span);
+            }
+        }
+        self.seen.steps.push(running.finish()?.step);
+        Ok(())
+    }
+
+    fn upload(&mut self, version: Version, round: u32) -> Result<()> {
+        let plan = self.plan();
+        let Some((url, size)) = &plan.upload else {
+            return Ok(());
+        };
+        let url = self.for_version(url, version);
+        let short = plan.post(&url, Bytes::new(SHORT_UPLOAD))?;
+        let task = Task {
+            kind: StepKind::Upload,
+            version,
+            round,
+            requests: vec![short, plan.post(&url, *size)?],
+            load: Load::Chain(vec![Duration::ZERO; 2]),
+            bytes_at_most: plan.bytes,
+        };
+        let heads = self.keep(&url, task)?;
+        if round == 1 {
+            let name = version_name(version);
+            let refused = heads.iter().find(|head| head.status >= 400);
+            let said = match refused {
+                Some(head) => Some(format!(
+                    "{name}: an upload was answered with status {}; --upload-to names another path.",
+                    head.status
+                )),
+                None if self.was_answered_early() => Some(format!(
+                    "{name}: an upload was answered before its end, so the server did not read it; --upload-to names \
+                     another path."
+                )),
+                None => None,
+            };
+            self.seen.notes.extend(said);
+        }
+        Ok(())
+    }
+
+    /// Whether the last step's upload was answered although its body was not sent completely.
+    fn was_answered_early(&self) -> bool {
+        let step = self.seen.steps.last();
+        let step = step.filter(|step| step.kind == StepKind::Upload);
+        let row = step.and_then(|step| step.of(1));
+        row.is_some_and(|row| row.headers.is_some() && row.written_last.is_none())
+    }
+
+    /// What is enough to see once: whether requests are multiplexed, and downloads around a pause.
+    fn once(&mut self, versions: &[Version]) -> Result<()> {
+        let is_short = self.length.is_some_and(|length| length < OVERLAP_NEEDS);
+        for version in versions
+            .iter()
+            .filter(|version| **version != Version::Http1)
+        {
+            if !is_short {
+                self.overlap(*version)?;
+            }
+        }
+        if is_short {
+            let length = self.length.unwrap_or(0);
+            self.seen.notes.push(format!(
+                "A download of {length} bytes is too short to show rates and multiplexing; --download names a longer one."
+            ));
+        }
+        // HTTP/2 if there is one: HTTP/1.1 and it share TCP.
+        let tcp = versions
+            .iter()
+            .filter(|version| **version != Version::Http3);
+        match tcp.max() {
+            Some(version) => self.pause(*version),
+            None => Ok(()),
+        }
+    }
+
+    fn overlap(&mut self, version: Version) -> Result<()> {
+        let plan = self.plan();
+        let url = self.for_version(&plan.download, version);
+        let small = self.for_version(&plan.url, version);
+        let requests = vec![plan.ask("GET", &url, &[])?, self.small_request(&small)?];
+        // By then the connection is established, and the download has begun.
+        let connect = self.seen.connects_idle.iter().copied().max();
+        let delay =
+            Duration::from_millis(30 + 4 * connect.unwrap_or_default().as_nanos() / 1_000_000);
+        let task = Task {
+            kind: StepKind::Overlap,
+            version,
+            round: 1,
+            requests,
+            load: Load::Beside(delay),
+            bytes_at_most: OVERLAP_BYTES.max(plan.bytes),
+        };
+        self.keep(&url, task).map(drop)
+    }
+
+    fn pause(&mut self, version: Version) -> Result<()> {
+        let plan = self.plan();
+        let is_short = self.length.is_some_and(|length| length <= IDLE_BYTES);
+        let is_too_short = self.length.is_some_and(|length| length < IDLE_NEEDS);
+        if is_too_short || (!is_short && !self.has_ranges) {
+            return Ok(());
+        }
+        let range = format!("bytes=0-{}", IDLE_BYTES - 1);
+        let fields = if is_short {
+            Vec::new()
+        } else {
+            vec![("range", range.as_str())]
+        };
+        let mut requests = Vec::new();
+        for _ in 0..3 {
+            requests.push(plan.ask("GET", &plan.download, &fields)?);
+        }
+        let task = Task {
+            kind: StepKind::Idle,
+            version,
+            round: 1,
+            requests,
+            load: Load::Chain(vec![Duration::ZERO, Duration::ZERO, PAUSE]),
+            bytes_at_most: 4 * IDLE_BYTES,
+        };
+        self.keep(&plan.download, task).map(drop)
+    }
+
+    /// Runs a step and keeps its records. Returns the heads of its responses.
+    fn keep(&mut self, url: &HttpUrl, task: Task) -> Result<Vec<Head>> {
+        let Some(records) = self.run(url, task)? else {
+            return Ok(Vec::new());
+        };
+        self.seen.steps.push(records.step);
+        Ok(records.heads)
+    }
+}
+
+/// The time of one TCP handshake; `None` if it failed or took longer than `at_most`.
+fn connect(address: SocketAddr, at_most: Duration) -> Option<Duration> {
+    let begun = clock::now();
+    let stream = TcpStream::connect_timeout(&address, at_most.into()).ok()?;
+    let took = clock::now().since(begun);
+    drop(stream);
+    Some(took)
+}

@@ -1,0 +1,127 @@
+//! Sees what a step's connections receive: heads, SETTINGS and the pieces of bodies; and ends the step when it has received
+//! as many bytes as it may.
+//!
+//! Bodies are counted, never kept.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use squall_analysis::probe::Piece;
+use squall_base::{Duration, Time};
+use squall_http::ClientEvent;
+use squall_linux::stop::StopSignal;
+use squall_stations::client::{Observation, Observer};
+
+use crate::client::VerbosePrinter;
+
+/// Heads that are kept: the first ones of a step say all that is asked of them.
+const HEADS_AT_MOST: usize = 8;
+/// Pieces of one response that arrive within this time are one, so that a server cannot fill the memory with tiny ones.
+const PIECE: Duration = Duration::from_micros(200);
+
+/// What a step has seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Status and fields of the first responses.
+    pub(super) heads: Vec<(u16, Vec<(String, String)>)>,
+    /// The server's HTTP/2 SETTINGS on the first connection.
+    pub(super) settings: Vec<(u64, u64)>,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) was_cut: bool,
+    bytes: u64,
+}
+
+/// A view of what a step has seen, for the observer and for its caller.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedSeen(Arc<Mutex<Seen>>);
+
+impl SharedSeen {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        // A thread that panicked while it held the lock left whole rows.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what was seen.
+    pub(super) fn take(&self) -> Seen {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+/// The observer of one step.
+pub(super) struct StepObserver {
+    pub(super) seen: SharedSeen,
+    /// The step ends after this many bytes of bodies.
+    pub(super) bytes_at_most: u64,
+    pub(super) stop: StopSignal,
+    pub(super) trace: Option<VerbosePrinter>,
+}
+
+impl Observer for StepObserver {
+    fn connected(&mut self, now: Time, connection: u32) {
+        if let Some(trace) = &mut self.trace {
+            trace.connected(now, connection);
+        }
+    }
+
+    fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
+        if let Some(trace) = &mut self.trace {
+            trace.secured(now, connection, alpn);
+        }
+    }
+
+    fn observe(&mut self, observation: Observation<'_>) {
+        let mut seen = self.seen.lock();
+        if let Some(announced) = &observation.announced
+            && seen.settings.is_empty()
+        {
+            let settings = announced.received.iter();
+            seen.settings = settings
+                .map(|(id, value)| (u64::from(*id), u64::from(*value)))
+                .collect();
+        }
+        for event in &observation.inbox.events {
+            seen.apply(event, observation.connection, observation.now);
+        }
+        if seen.bytes >= self.bytes_at_most && !seen.was_cut {
+            seen.was_cut = true;
+            // If the client cannot be woken, its time limit ends it.
+            let _ = self.stop.request();
+        }
+        drop(seen);
+        if let Some(trace) = &mut self.trace {
+            trace.observe(observation);
+        }
+    }
+}
+
+impl Seen {
+    fn apply(&mut self, event: &ClientEvent, connection: u32, now: Time) {
+        match event {
+            ClientEvent::ResponseHeaders { status, fields, .. }
+                if self.heads.len() < HEADS_AT_MOST =>
+            {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let fields = fields.iter();
+                let fields = fields.map(|field| (text(&field.name), text(&field.value)));
+                self.heads.push((*status, fields.collect()));
+            }
+            ClientEvent::ResponseBody { stream, len } => {
+                self.bytes += len;
+                match self.pieces.last_mut() {
+                    Some(last)
+                        if (last.connection, last.stream) == (connection, stream.0)
+                            && now.since(last.time) < PIECE =>
+                    {
+                        last.bytes += len;
+                    }
+                    _ => self.pieces.push(Piece {
+                        time: now,
+                        connection,
+                        stream: stream.0,
+                        bytes: *len,
+                    }),
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! What a probe of one URL is to send: the URLs, the versions, the requests and the limits; and the sentence that
+//! announces it.
+//!
+//! Mistakes in the flags end here. Nothing is sent.
+
+use anyhow::Result;
+use squall_base::plan::{Protocol, SideSettings, Version};
+use squall_base::{Bytes, Duration};
+use squall_http::{Body, Scheme};
+
+use super::arguments::Arguments;
+use crate::client::{ConnectionFlags, Http, HttpUrl, Payload, PreparedRequest, RequestFlags};
+use crate::outcome::BadInput;
+
+/// Small requests of the first round, on one connection: enough to see that connections end after few.
+pub(super) const SMALL_FIRST: u64 = 20;
+/// Small requests of each later round.
+pub(super) const SMALL_LATER: u64 = 5;
+/// Connections of the parallel downloads: what browsers open for HTTP/1.1.
+pub(super) const SIX: u32 = 6;
+/// A response up to this size is a small one.
+pub(super) const SMALL_BYTES: u64 = 64 * 1024;
+/// What the download beside a small request may bring: more than fits into a server's socket buffer.
+pub(super) const OVERLAP_BYTES: u64 = 8 << 20;
+/// What is requested before and after a pause.
+pub(super) const IDLE_BYTES: u64 = 256 * 1024;
+/// The short upload.
+pub(super) const SHORT_UPLOAD: u64 = 1_000;
+
+/// With less time, a server that is only slow would look silent.
+const DURATION_AT_LEAST: Duration = Duration::from_secs(1);
+/// The longest upload, which is kept in memory.
+const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
+
+/// Windows that do not limit what the server sends: the probe is to see the server's limits.
+const OWN_WINDOWS: [(&str, Http); 4] = [
+    ("http2.stream_window=16MiB", Http::Two),
+    ("http2.connection_window=24MiB", Http::Two),
+    ("http3.stream_window=16MiB", Http::Three),
+    ("http3.connection_window=24MiB", Http::Three),
+];
+
+/// A plan for one URL.
+pub(super) struct Plan {
+    pub(super) url: HttpUrl,
+    pub(super) download: HttpUrl,
+    pub(super) upload: Option<(HttpUrl, Bytes)>,
+    pub(super) versions: Vec<Version>,
+    pub(super) rounds: u32,
+    pub(super) bytes: u64,
+    pub(super) duration: Duration,
+    pub(super) trace: bool,
+    pub(super) connection: ConnectionFlags,
+    request: RequestFlags,
+    /// The protocols that any connection may speak, for which settings are read.
+    possible: Vec<Protocol>,
+}
+
+impl Plan {
+    /// The plan that the flags describe.
+    pub(super) fn new(arguments: &Arguments, url: &str) -> Result<Plan, BadInput> {
+        let flags = &arguments.connection;
+        if flags.upgrade || flags.lacks_udp() {
+            return Err(BadInput::new(
+                "squall probe connects to the server itself: without --upgrade, --proxy and --unix-socket",
+            ));
+        }
+        if arguments.duration < DURATION_AT_LEAST {
+            return Err(BadInput::new(format!(
+                "--duration {}: expected at least {DURATION_AT_LEAST}, so that a server has time to respond",
+                arguments.duration
+            )));
+        }
+        let url = HttpUrl::parse(url)?;
+        let wanted = wanted(&arguments.http, url.scheme)?;
+        let mut connection = flags.clone();
+        if connection.preset.is_none() {
+            let own = OWN_WINDOWS.iter().filter(|(_, http)| wanted.contains(http));
+            let own = own.map(|(set, _)| (*set).to_owned());
+            connection.sets = own.chain(flags.sets.iter().cloned()).collect();
+        }
+        let possible = connection.possible_protocols(&wanted, url.scheme)?;
+        if arguments.upload.is_some_and(|size| size > UPLOAD_AT_MOST) {
+            return Err(BadInput::new(format!(
+                "an upload of more than {UPLOAD_AT_MOST} does not fit into a probe: 5MB usually shows enough"
+            )));
+        }
+        let download = on_same_server(&url, arguments.download.as_deref(), "--download")?;
+        let upload_to = on_same_server(&url, arguments.upload_to.as_deref(), "--upload-to")?;
+        let plan = Plan {
+            download,
+            upload: arguments.upload.map(|size| (upload_to, size)),
+            versions: wanted.iter().filter_map(|http| version(*http)).collect(),
+            rounds: arguments.rounds,
+            bytes: arguments.bytes.get().max(1),
+            duration: arguments.duration,
+            trace: arguments.trace,
+            connection,
+            request: RequestFlags {
+                method: None,
+                headers: arguments.headers.clone(),
+                data: None,
+                data_text: None,
+                data_size: None,
+                form: Vec::new(),
+                browser_headers: false,
+            },
+            possible,
+            url,
+        };
+        // Invalid settings are reported before anything is sent.
+        for version in &plan.versions {
+            plan.spoken(*version)?;
+        }
+        Ok(plan)
+    }
+
+    /// The protocol of a version, and the client's settings for it.
+    pub(super) fn spoken(&self, version: Version) -> Result<(Protocol, SideSettings), BadInput> {
+        let http = match version {
+            Version::Http1 => Http::One,
+            Version::Http2 => Http::Two,
+            Version::Http3 => Http::Three,
+        };
+        let (protocol, _) = self.connection.protocol(Some(http), self.url.scheme)?;
+        let side = self.connection.settings(protocol, &self.possible)?;
+        Ok((protocol, side))
+    }
+
+    /// A request without a body.
+    pub(super) fn ask(
+        &self,
+        method: &str,
+        url: &HttpUrl,
+        fields: &[(&str, &str)],
+    ) -> Result<PreparedRequest> {
+        let own: Vec<(String, String)> = fields
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        (self.request).request_of(method, url, &own, Body::EMPTY.into())
+    }
+
+    /// A request with a body of this size.
+    pub(super) fn post(&self, url: &HttpUrl, size: Bytes) -> Result<PreparedRequest> {
+        let own = [(
+            "content-type".to_owned(),
+            "application/octet-stream".to_owned(),
+        )];
+        (self.request).request_of("POST", url, &own, Payload::generated(size)?)
+    }
+
+    /// What will be sent, in one sentence.
+    pub(super) fn announcement(&self) -> String {
+        let rounds = u64::from(self.rounds);
+        let versions = self.versions.len() as u64;
+        let over_six = u64::from(self.versions.contains(&Version::Http1));
+        let small = versions * (1 + SMALL_FIRST + (rounds - 1) * SMALL_LATER);
+        // For each version and round a download; once, an overlap of two and three around a pause.
+        let requests = small + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
+        let down = (rounds * (versions + over_six)).saturating_mul(self.bytes);
+        let once = versions.saturating_mul(OVERLAP_BYTES.max(self.bytes));
+        let down = down
+            .saturating_add(once)
+            .saturating_add(3 * IDLE_BYTES + small * SMALL_BYTES);
+        let upload = match &self.upload {
+            Some((url, size)) => format!(
+                " and {} POST requests to {} with {} in all",
+                2 * rounds * versions,
+                url.to_text(),
+                megabytes(rounds * versions * (size.get() + SHORT_UPLOAD))
+            ),
+            None => String::new(),
+        };
+        format!(
+            "squall probe sends {}: at most {requests} GET and HEAD requests with {} of responses{upload}, \
+             over one connection at a time (HTTP/1.1 also over {SIX}) and some TCP handshakes, within {}\n",
+            self.url.to_text(),
+            megabytes(down),
+            self.duration
+        )
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
+}
+
+/// The versions to probe, each once.
+fn wanted(asked: &[Http], scheme: Scheme) -> Result<Vec<Http>, BadInput> {
+    if asked.contains(&Http::Auto) {
+        return Err(BadInput::new(
+            "squall probe tries each version by itself: expected --http 1.1, 2 or 3, or several of them",
+        ));
+    }
+    let all: &[Http] = match scheme {
+        Scheme::Http => &[Http::One, Http::Two],
+        Scheme::Https => &[Http::One, Http::Two, Http::Three],
+    };
+    if asked.contains(&Http::Three) && scheme == Scheme::Http {
+        return Err(BadInput::new(
+            "HTTP/3 is always encrypted: write the URL with https://",
+        ));
+    }
+    let is_wanted = |http: &&Http| asked.is_empty() || asked.contains(http);
+    Ok(all.iter().filter(is_wanted).copied().collect())
+}
+
+fn version(http: Http) -> Option<Version> {
+    match http {
+        Http::One => Some(Version::Http1),
+        Http::Two => Some(Version::Http2),
+        Http::Three => Some(Version::Http3),
+        Http::Auto => None,
+    }
+}
+
+/// A path or URL on the server of `url`; without one, `url` itself.
+fn on_same_server(url: &HttpUrl, text: Option<&str>, flag: &str) -> Result<HttpUrl, BadInput> {
+    let Some(text) = text else {
+        return Ok(url.clone());
+    };
+    if text.starts_with('/') {
+        return Ok(url.with_target(text));
+    }
+    let other = HttpUrl::parse(text)?;
+    if other.scheme == url.scheme && other.authority == url.authority {
+        return Ok(other);
+    }
+    Err(BadInput::new(format!(
+        "{flag} {text}: expected a path, or a URL on {}: other servers are probed by themselves",
+        url.authority
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_follow_from_the_scheme_and_the_flag() {
+        use Http::{Auto, One, Three, Two};
+        assert_eq!(wanted(&[], Scheme::Https).unwrap(), [One, Two, Three]);
+        assert_eq!(wanted(&[], Scheme::Http).unwrap(), [One, Two]);
+        assert_eq!(wanted(&[Two, One, Two], Scheme::Https).unwrap(), [One, Two]);
+        assert!(wanted(&[Three], Scheme::Http).is_err());
+        assert!(wanted(&[Auto], Scheme::Https).is_err());
+    }
+
+    #[test]
+    fn downloads_stay_on_the_server() {
+        let url = HttpUrl::parse("https://server:8443/a").unwrap();
+        let on = |text| on_same_server(&url, Some(text), "--download");
+        assert_eq!(on("/b?c").unwrap().to_text(), "https://server:8443/b?c");
+        assert_eq!(on("https://server:8443/d").unwrap().target, "/d");
+        assert!(on("https://other/d").is_err());
+        assert!(on("http://server:8443/d").is_err());
+    }
+}

@@ -1,0 +1,295 @@
+//! Runs one step of a probe: a client with its load over fresh connections, within a time and a number of bytes. Returns
+//! what it recorded.
+//!
+//! It decides nothing about the order of steps (`drive` does) and draws no conclusion (squall-analysis' `probe` does).
+
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow, bail};
+use squall_analysis::probe::{Head, Step, StepKind};
+use squall_base::Duration;
+use squall_base::plan::{
+    ClosedLoad, Connections, Page, PageLoad, PageNode, PoolOrder, PoolSettings, ThinkTime, Version,
+    Warmup, Workload,
+};
+use squall_http::InboxOptions;
+use squall_linux::clock;
+use squall_linux::stop::StopSignal;
+use squall_stations::LogSinks;
+use squall_stations::client::{Client, ClientReport, ClientSettings, ClientSinks, TargetedRequest};
+use squall_stations::rows::{self, Capacity, RowReceiver};
+
+use super::observer::{SharedSeen, StepObserver};
+use super::plan::Plan;
+use crate::client::{
+    AddressBook, HttpUrl, LinePrefix, PreparedRequest, TlsCredentials, VerbosePrinter, single,
+};
+use crate::interrupt;
+use crate::key_log::KeyLog;
+
+/// How often sockets are sampled.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+
+/// What a step is to do.
+pub(super) struct Task {
+    pub(super) kind: StepKind,
+    pub(super) version: Version,
+    pub(super) round: u32,
+    /// The requests, by the number that records have as `what`.
+    pub(super) requests: Vec<PreparedRequest>,
+    pub(super) load: Load,
+    /// It ends after this many bytes of responses.
+    pub(super) bytes_at_most: u64,
+}
+
+/// When a step's requests are sent.
+pub(super) enum Load {
+    /// The first request this often, one after the other.
+    InTurn(u64),
+    /// The first request on this many connections at once.
+    AtOnce(u32),
+    /// Each request after the one before it has succeeded, and after this pause.
+    Chain(Vec<Duration>),
+    /// All requests from the start, the second one after this time.
+    Beside(Duration),
+}
+
+/// What a step recorded, with the first heads of responses.
+pub(super) struct StepRecords {
+    pub(super) step: Step,
+    pub(super) heads: Vec<Head>,
+}
+
+/// What all steps of a probe share.
+pub(super) struct Environment<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) address_book: &'a mut AddressBook,
+    pub(super) keys: Option<&'a KeyLog>,
+    /// Requested by Ctrl-C; aborts the step.
+    pub(super) interrupted: &'a StopSignal,
+}
+
+impl Load {
+    /// The number of connections, and the load for the client.
+    fn workload(&self, time: Duration) -> Result<(u32, Workload)> {
+        let closed = |users, requests| {
+            Workload::Closed(ClosedLoad {
+                requests: Some(requests),
+                duration: Some(time),
+                ..ClosedLoad::of(users)
+            })
+        };
+        Ok(match self {
+            Load::InTurn(count) => (1, closed(1, *count)),
+            Load::AtOnce(count) => (*count, closed(*count, u64::from(*count))),
+            Load::Chain(pauses) => {
+                let nodes = (0..).zip(pauses).map(|(place, pause): (u32, _)| PageNode {
+                    after: place.checked_sub(1),
+                    delay: *pause,
+                    ..PageNode::plain(place)
+                });
+                (1, page(nodes.collect(), time)?)
+            }
+            Load::Beside(delay) => {
+                let second = PageNode {
+                    delay: *delay,
+                    ..PageNode::plain(1)
+                };
+                (1, page(vec![PageNode::plain(0), second], time)?)
+            }
+        })
+    }
+}
+
+/// One page, once.
+fn page(nodes: Vec<PageNode>, time: Duration) -> Result<Workload> {
+    Ok(Workload::Pages(PageLoad {
+        page: Page::new(nodes).context("cannot arrange the requests")?,
+        users: 1,
+        think: ThinkTime::None,
+        starts_over: Duration::ZERO,
+        pages: Some(1),
+        duration: Some(time),
+        warmup: Warmup::default(),
+        drain: Duration::ZERO,
+        seed: 0,
+    }))
+}
+
+/// Tables that a client fills.
+struct Receivers {
+    requests: RowReceiver<squall_base::record::RequestRecord>,
+    exchanges: RowReceiver<squall_base::record::ExchangeRecord>,
+    frames: RowReceiver<squall_base::record::FrameRecord>,
+    sockets: RowReceiver<squall_base::record::SocketRecord>,
+}
+
+/// A step under way.
+pub(super) struct RunningStep {
+    task: Task,
+    client: JoinHandle<Result<ClientReport, squall_stations::StationError>>,
+    receivers: Receivers,
+    seen: SharedSeen,
+}
+
+impl Environment<'_> {
+    /// Runs a step for at most `time`.
+    pub(super) fn run(&mut self, url: &HttpUrl, task: Task, time: Duration) -> Result<StepRecords> {
+        self.start(url, task, time)?.finish()
+    }
+
+    /// Starts a step that ends after at most `time`.
+    pub(super) fn start(
+        &mut self,
+        url: &HttpUrl,
+        task: Task,
+        time: Duration,
+    ) -> Result<RunningStep> {
+        let seen = SharedSeen::default();
+        let stop = StopSignal::new()?;
+        let observer = StepObserver {
+            seen: seen.clone(),
+            bytes_at_most: task.bytes_at_most,
+            stop: stop.clone(),
+            trace: self.trace(&task),
+        };
+        let (requests, request_rows) = rows::queue(Capacity::Unbounded);
+        let (exchanges, exchange_rows) = rows::queue(Capacity::Unbounded);
+        let (frames, frame_rows) = rows::queue(Capacity::Unbounded);
+        let (sockets, socket_rows) = rows::queue(Capacity::Unbounded);
+        let sinks = ClientSinks {
+            log: LogSinks {
+                exchanges: Some(exchanges),
+                frames: Some(frames),
+                sockets: Some(sockets),
+                key_log: self.keys.map(KeyLog::sender),
+                ..LogSinks::default()
+            },
+            observer: Some(Box::new(observer)),
+            ..ClientSinks::new(requests)
+        };
+        let settings = self.settings(url, &task, time)?;
+        let uploads = task.requests.iter().map(|asked| asked.upload.clone());
+        let client = Client::new(settings, sinks, self.interrupted.clone(), stop)?
+            .with_uploads(uploads.collect());
+        // On its own thread, because the client may change the thread's priority.
+        let client = thread::Builder::new()
+            .name("squall-client".to_owned())
+            .spawn(move || client.run())
+            .context("cannot start a client")?;
+        Ok(RunningStep {
+            task,
+            client,
+            receivers: Receivers {
+                requests: request_rows,
+                exchanges: exchange_rows,
+                frames: frame_rows,
+                sockets: socket_rows,
+            },
+            seen,
+        })
+    }
+
+    fn trace(&self, task: &Task) -> Option<VerbosePrinter> {
+        self.plan.trace.then(|| {
+            let requests = task.requests.iter().map(|asked| asked.request.clone());
+            VerbosePrinter::new(
+                Box::new(std::io::stderr()),
+                clock::now(),
+                LinePrefix::Connection,
+                requests.collect(),
+            )
+        })
+    }
+
+    fn settings(&mut self, url: &HttpUrl, task: &Task, time: Duration) -> Result<ClientSettings> {
+        let (protocol, side) = self.plan.spoken(task.version)?;
+        let spoken = (protocol, true);
+        let flags = &self.plan.connection;
+        let target = TlsCredentials::target(flags, url, spoken, &side, self.address_book)?;
+        let Some(first) = task.requests.first() else {
+            bail!("a step without a request");
+        };
+        let observed = InboxOptions {
+            fields: true,
+            bodies: false,
+            frames: self.plan.trace,
+        };
+        let (connections, workload) = task.load.workload(time)?;
+        let requests = task.requests.iter().map(|asked| TargetedRequest {
+            request: asked.request.clone(),
+            target: 0,
+        });
+        Ok(ClientSettings {
+            connections: Connections::OnDemand {
+                at_most: connections,
+            },
+            pool: PoolSettings {
+                order: PoolOrder::LastUsed,
+                streams_at_most: None,
+                warm: 0,
+            },
+            workload,
+            requests: requests.collect(),
+            sample_every: SAMPLE_EVERY,
+            ..single(
+                target,
+                spoken,
+                side,
+                first.request.clone(),
+                (observed, time),
+            )
+        })
+    }
+}
+
+impl RunningStep {
+    /// Whether it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.client.is_finished()
+    }
+
+    /// Waits for its end. Returns what it recorded.
+    pub(super) fn finish(self) -> Result<StepRecords> {
+        let report = self.client.join();
+        let report = report.map_err(|_| anyhow!("a client panicked"))?;
+        if interrupt::is_requested() {
+            bail!("interrupted");
+        }
+        let report = report?;
+        let seen = self.seen.take();
+        let Task {
+            kind,
+            version,
+            round,
+            ..
+        } = self.task;
+        let heads = seen.heads.into_iter().map(|(status, fields)| Head {
+            version,
+            status,
+            fields,
+        });
+        Ok(StepRecords {
+            heads: heads.collect(),
+            step: Step {
+                kind,
+                version,
+                round,
+                requests: collect(self.receivers.requests),
+                exchanges: collect(self.receivers.exchanges),
+                frames: collect(self.receivers.frames),
+                sockets: collect(self.receivers.sockets),
+                pieces: seen.pieces,
+                settings: seen.settings,
+                counts: report.counts,
+                was_cut: seen.was_cut,
+            },
+        })
+    }
+}
+
+/// All rows of a table whose senders are gone.
+fn collect<T>(rows: RowReceiver<T>) -> Vec<T> {
+    rows.flat_map(|mut chunk| std::mem::take(&mut *chunk))
+        .collect()
+}

@@ -1,0 +1,333 @@
+//! `squall probe` against servers with one fault each, without any, and against servers that do not behave: what a user
+//! sees first, and that it ends in time.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::served::{CERTIFICATE, Serving};
+use crate::support::{seat, squall, stderr, stdout};
+
+/// More than any of these probes may take on a busy machine; their own limit is `--duration`.
+const MOST: Duration = Duration::from_secs(40);
+
+fn home() -> TempDir {
+    TempDir::new().expect("a temporary folder")
+}
+
+/// Lists of arguments as one.
+fn joined<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
+    parts.concat()
+}
+
+/// Runs a probe with one round.
+fn probe(home: &TempDir, arguments: &[&str]) -> Output {
+    let begun = Instant::now();
+    let output = squall(home.path())
+        .args(["probe", "--rounds", "1"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("squall starts");
+    assert!(begun.elapsed() < MOST, "{:?}", begun.elapsed());
+    output
+}
+
+/// A probe of a server with these arguments over HTTPS, as JSON.
+fn probed(arguments: &[&str], target: &str, flags: &[&str]) -> Value {
+    let home = home();
+    let listeners = joined(&[&["--https", "0"], arguments]);
+    let server = Serving::start(home.path(), &listeners);
+    let url = format!("https://{}{target}", server.address("https"));
+    let flags = joined(&[&["--json", "--cacert", CERTIFICATE], flags, &[url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("valid JSON")
+}
+
+/// The names of the faults, the most important one first.
+fn faults(result: &Value) -> Vec<&str> {
+    let faults = result["faults"].as_array().expect("a list of faults");
+    let names = faults.iter().map(|fault| fault["fault"].as_str());
+    names.map(|name| name.expect("a name")).collect()
+}
+
+/// Windows that limit nothing.
+const WIDE: [&str; 4] = [
+    "--set",
+    "http2.stream_window=16MiB",
+    "--set",
+    "http2.connection_window=16MiB",
+];
+/// Versions over TCP: no test waits for UDP that nothing listens to.
+const TCP: [&str; 2] = ["--http", "1.1,2"];
+
+#[test]
+fn server_without_a_fault_has_none() {
+    let _seat = seat();
+    let home = home();
+    let listeners = joined(&[&["--https", "0", "--sink"], &WIDE]);
+    let server = Serving::start(home.path(), &listeners);
+    let url = format!("https://{}/?size=1MiB", server.address("https"));
+    let flags = joined(&[
+        &["--cacert", CERTIFICATE, "--upload", "2MB"],
+        &TCP,
+        &[url.as_str()],
+    ]);
+    let output = probe(&home, &flags);
+    let (said, announced) = (stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{announced}");
+    assert!(said.starts_with("Nothing is wrong\n"), "{said}");
+    assert!(announced.starts_with("squall probe sends "), "{announced}");
+    assert!(announced.contains("POST requests"), "{announced}");
+    for row in ["HTTP/1.1", "HTTP/2"] {
+        assert!(said.contains(row), "{said}");
+    }
+    let is_narrow = said.lines().all(|line| line.chars().count() <= 80);
+    assert!(is_narrow, "{said}");
+}
+
+#[test]
+fn load_balancer_that_starves_uploads_is_named_with_its_window() {
+    let _seat = seat();
+    let flags = joined(&[&["--upload", "1MB"], &TCP]);
+    let result = probed(&["--sink", "--preset", "alb"], "/", &flags);
+    assert_eq!(faults(&result)[0], "stream_window", "{result}");
+    assert_eq!(result["endpoint"]["product"]["product"], "alb", "{result}");
+    let windows = &result["endpoint"]["upload_windows"];
+    assert_eq!(windows["policy"]["kind"], "each_data", "{windows}");
+    assert_eq!(windows["policy"]["bytes"], 16_375, "{windows}");
+    let fix = result["verdict"]["fix"].as_str().expect("a fix");
+    assert!(fix.starts_with("AWS ALB"), "{fix}");
+    let predictions = result["endpoint"]["predictions"].as_array();
+    assert_eq!(predictions.expect("a table").len(), 5);
+}
+
+#[test]
+fn connection_window_below_the_streams_is_named_first() {
+    let _seat = seat();
+    let flags = joined(&[&["--upload", "2MB"], &TCP]);
+    let server = ["--sink", "--set", "http2.stream_window=1MiB"];
+    let result = probed(&server, "/", &flags);
+    assert_eq!(faults(&result)[0], "connection_window", "{result}");
+    let windows = &result["endpoint"]["upload_windows"];
+    assert_eq!(windows["connection_bytes"], 65_535, "{windows}");
+}
+
+#[test]
+fn window_that_is_never_opened_is_named_first() {
+    let _seat = seat();
+    let server = [
+        "--sink",
+        "--set",
+        "http2.window_updates=never",
+        "--set",
+        "http2.connection_window=16MiB",
+    ];
+    let result = probed(
+        &server,
+        "/",
+        &["--upload", "1MB", "--http", "2", "--duration", "3s"],
+    );
+    assert_eq!(faults(&result)[0], "stream_window", "{result}");
+    let said = result["verdict"]["sentence"].as_str().expect("a sentence");
+    assert!(said.contains("stops after 65,535 bytes"), "{said}");
+}
+
+#[test]
+fn small_limits_of_http3_uploads_are_named_first() {
+    let _seat = seat();
+    let home = home();
+    let listeners = ["--h3", "0", "--sink", "--set", "http3.stream_window=64KiB"];
+    let server = Serving::start(home.path(), &listeners);
+    let url = format!("https://{}/", server.address("h3"));
+    let asks = ["--json", "--cacert", CERTIFICATE, "--http", "3"];
+    let flags = joined(&[&asks, &["--upload", "1MB"], &[url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert_eq!(faults(&result)[0], "quic_window", "{result}");
+    let limits = &result["endpoint"]["upload_limits"];
+    assert!(limits["updates"].as_u64() > Some(0), "{limits}");
+}
+
+#[test]
+fn connections_that_end_after_few_requests_are_named_first() {
+    let _seat = seat();
+    let server = joined(&[&["--set", "http2.goaway_after=4"], &WIDE]);
+    let result = probed(&server, "/", &["--http", "2"]);
+    assert_eq!(faults(&result)[0], "short_connections", "{result}");
+    let short = &result["endpoint"]["short_connection"];
+    assert_eq!(short["requests"], 4, "{short}");
+    assert_eq!(short["with_goaway"], true, "{short}");
+}
+
+#[test]
+fn small_records_and_frames_are_named_as_overhead() {
+    let _seat = seat();
+    let server = joined(&[&["--set", "tls.records=1300"], &WIDE]);
+    let result = probed(&server, "/?size=1MiB", &TCP);
+    assert_eq!(faults(&result)[0], "small_records", "{result}");
+    assert_eq!(result["faults"][0]["matters"], "overhead");
+    let server = joined(&[&["--set", "http2.data_size=1000"], &WIDE]);
+    let result = probed(&server, "/?size=1MiB", &["--http", "2"]);
+    assert!(faults(&result).contains(&"small_frames"), "{result}");
+    assert_eq!(result["endpoint"]["data_frame_bytes"], 1_000, "{result}");
+}
+
+#[test]
+fn responses_in_pieces_with_nagles_algorithm_are_named_first() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(
+        home.path(),
+        &[
+            "--h1",
+            "0",
+            "--set",
+            "tcp.no_delay=false",
+            "--set",
+            "tcp.write_size=200",
+        ],
+    );
+    let url = format!("http://{}/?size=600", server.address("h1"));
+    let output = probe(&home, &["--json", "--http", "1.1", url.as_str()]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert_eq!(faults(&result)[0], "delayed_ack", "{result}");
+}
+
+/// A server that does this with each connection, in the background until the test ends.
+fn serve(with: impl Fn(std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let with = with.clone();
+            thread::spawn(move || with(stream));
+        }
+    });
+    address
+}
+
+#[test]
+fn silent_server_is_given_up_in_time() {
+    let _seat = seat();
+    let home = home();
+    let address = serve(|stream| {
+        thread::sleep(Duration::from_secs(60));
+        drop(stream);
+    });
+    let begun = Instant::now();
+    let url = format!("http://{address}/");
+    let output = probe(&home, &["--duration", "3s", url.as_str()]);
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.starts_with("No answer\n"), "{said}");
+    assert!(
+        said.contains("connected, but no response in time"),
+        "{said}"
+    );
+}
+
+#[test]
+fn server_that_breaks_the_protocol_is_quoted() {
+    let _seat = seat();
+    let home = home();
+    let address = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"\0\0\0garbage\r\n\r\n");
+    });
+    let url = format!("http://{address}/");
+    let output = probe(&home, &["--duration", "5s", url.as_str()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stdout(&output).starts_with("No answer\n"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn endless_response_is_cut_off() {
+    let _seat = seat();
+    let home = home();
+    let address = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&[b'x'; 16_384]).is_ok() {}
+    });
+    let url = format!("http://{address}/");
+    let flags = ["--duration", "6s", "--http", "1.1", "--bytes", "300kB"];
+    let output = probe(&home, &joined(&[&flags, &[url.as_str()]]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Mbit/s"), "{}", stdout(&output));
+}
+
+/// From nearby, a window of 65,535 bytes costs nothing that anybody would notice. At a round trip of 30 ms, 1 MB takes 15
+/// of them.
+#[test]
+fn window_costs_time_behind_a_link() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--https", "0", "--sink"]);
+    let url = format!("https://{}/", server.address("https"));
+    let certificate = home.path().join(CERTIFICATE);
+    let certificate = certificate.to_str().expect("a path in UTF-8");
+    let link = ["--behind", "delay 15ms"];
+    let asks = ["--json", "--http", "2", "--upload", "1MB", "--cacert"];
+    let flags = joined(&[&link, &asks, &[certificate, url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let round_trip = result["endpoint"]["round_trip"].as_u64().expect("a time");
+    assert!(round_trip >= 30_000_000, "{round_trip} ns");
+    assert_eq!(faults(&result)[0], "stream_window", "{result}");
+    assert_eq!(result["faults"][0]["matters"], "here", "{result}");
+}
+
+#[test]
+fn two_servers_are_compared() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = format!("http://{}/", server.address("h1"));
+    let flags = ["--http", "1.1", url.as_str(), url.as_str()];
+    let said = stdout(&probe(&home, &flags));
+    assert!(said.contains(&format!("A: {url}")), "{said}");
+    assert!(said.contains(&format!("B: {url}")), "{said}");
+    assert!(said.contains("HTTP/1.1 first byte"), "{said}");
+    let said = stdout(&probe(&home, &joined(&[&["--markdown"], &flags])));
+    assert!(said.contains("## Side by side"), "{said}");
+}
+
+#[test]
+fn mistakes_end_it_before_anything_is_sent() {
+    let home = home();
+    for (arguments, part) in [
+        (
+            vec!["--http", "auto", "https://server/"],
+            "--http 1.1, 2 or 3",
+        ),
+        (
+            vec!["--download", "https://other/x", "https://server/"],
+            "other servers are probed by themselves",
+        ),
+        (
+            vec!["--behind", "delay 30ms", "https://server.invalid/"],
+            "localhost",
+        ),
+        (vec!["--http", "3", "http://server/"], "https://"),
+        (vec!["--duration", "10ms", "http://server/"], "at least 1s"),
+    ] {
+        let output = probe(&home, &arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
