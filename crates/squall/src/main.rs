@@ -24,6 +24,7 @@ mod pages;
 mod recordings;
 mod run;
 mod selftest;
+mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +58,8 @@ enum Command {
     Compare(commands::compare::Arguments),
     /// Show the slowest requests of a run, one request, or one moment in detail
     Explain(explain::Arguments),
+    /// Show runs in a browser with all of their requests and packets, and how runs of one recipe changed
+    View(view::Arguments),
     /// Check what squall can do on this machine, and how to fix what it cannot
     Doctor(doctor::command::Arguments),
     /// Measure the link emulator on this machine, and check it against its targets
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::View(arguments) => view::run(&arguments),
         Command::Doctor(arguments) => doctor::command::run(&arguments),
         Command::Selftest(arguments) => selftest::command::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),

@@ -8,6 +8,7 @@ mod deliveries;
 mod explain;
 mod page;
 mod reading;
+mod runs;
 mod support;
 mod terminal;
 mod zoom;

@@ -122,6 +122,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     })
 }
 
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct ComparedRun<'a> {
+    pub(crate) folder: &'a RunFolder,
+    pub(crate) plan: &'a Plan,
+    pub(crate) summary: &'a RunSummary,
+}
+
+/// The comparison as one text, with what else differs below it.
+pub(crate) fn comparison_text(before: ComparedRun<'_>, after: ComparedRun<'_>) -> String {
+    let mut text = changes_text(&changes(before.summary, after.summary));
+    let notes = differences(before.plan, after.plan);
+    for note in (notes.into_iter()).chain(other_machine(before.folder, after.folder)) {
+        text += &format!("\nNote: {note}\n");
+    }
+    text
+}
+
 /// Whether some cell has trials, but no valid one.
 fn has_no_valid_cell(summary: &RunSummary) -> bool {
     let is_without =

@@ -1,8 +1,8 @@
 //! The small commands, one file each, and what users name on the command line (`named`). They print results to stdout
 //! and everything else to stderr.
 //!
-//! The large commands are not here: `run`, `load`, `link`, `explain`, `import`, `selftest` and `doctor` have folders of
-//! their own.
+//! The large commands are not here: `run`, `load`, `link`, `explain`, `import`, `view`, `selftest` and `doctor` have folders
+//! of their own.
 
 pub(crate) mod compare;
 mod differing_keys;

@@ -18,7 +18,7 @@ use squall_record::{
     RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_drops, read_exchanges,
     read_json, read_requests, write_json, write_whole,
 };
-use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
+use squall_report::{Colour, Detail, TrialPoints, findings, html, live_html, terminal};
 
 use super::named::{complete_trials, open_run};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         return stored.print(reporting);
     }
     let (folder, plan) = open_run(run)?;
-    let results = make_results(&folder, &plan, &reporting.threshold)?;
+    let results = make_results(&folder, &plan, &reporting.threshold, None)?;
     let written = results.write(&folder);
     if let Err(error) = &written {
         // A run may be read from where nobody may write.
@@ -173,7 +173,7 @@ pub(crate) fn write_and_print(
     plan: &Plan,
     reporting: &ReportFlags,
 ) -> Result<CommandOutcome> {
-    let results = make_results(folder, plan, &reporting.threshold)?;
+    let results = make_results(folder, plan, &reporting.threshold, None)?;
     let written = results.write(folder);
     let outcome = results.show(folder, written.is_ok(), reporting)?;
     written?;
@@ -223,7 +223,18 @@ impl RunResults {
     }
 }
 
-fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<RunResults> {
+/// The page of a run as `squall view` serves it. `source` is the path of the run there.
+pub(crate) fn live_page(folder: &RunFolder, plan: &Plan, source: &str) -> Result<String> {
+    Ok(make_results(folder, plan, &[], Some(source))?.page)
+}
+
+/// `source` is the path of the run on the server of a live page; `None` for a page that needs no server.
+fn make_results(
+    folder: &RunFolder,
+    plan: &Plan,
+    thresholds: &[Threshold],
+    source: Option<&str>,
+) -> Result<RunResults> {
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
@@ -241,7 +252,10 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
     let cells = aggregate(&found);
     add_findings(&mut summary, &cells);
     let delivered = read_deliveries(folder, &summary, &phases)?;
-    let page = html(&summary, &plots, &cells, &delivered);
+    let page = match source {
+        Some(source) => live_html(&summary, &plots, &cells, &delivered, source),
+        None => html(&summary, &plots, &cells, &delivered),
+    };
     Ok(RunResults {
         summary,
         cells,

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use squall_analysis::load::{
-    Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, VariantRounds,
+    Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, Timeline, VariantRounds,
 };
 use squall_analysis::{Latency, Percentile, Quantile, ThresholdSource};
 use squall_base::record::SideCounts;
@@ -18,6 +18,7 @@ use squall_base::{Duration, Time};
 use squall_report::load::{ComparisonJson, FinishedLoad, LoadJson, comparison, summary};
 
 use super::arguments::Arguments;
+use super::report::{self, ReportedVariant};
 use super::screen::text_format;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::{interrupt, output, pages};
@@ -35,6 +36,8 @@ pub(super) struct LoadResult {
     pub(super) pages: Option<PageTotals>,
     /// For `--hold`: response times, each with the number of its request.
     pub(super) answers: Vec<(u32, Duration)>,
+    /// For `--report`: its measured phase over time.
+    pub(super) timeline: Option<Timeline>,
     pub(super) threads: u32,
     /// The addresses that requests were sent to.
     pub(super) addresses: BTreeSet<SocketAddr>,
@@ -126,7 +129,7 @@ impl LoadSource<'_> {
 }
 
 impl LoadResult {
-    fn finished(&self) -> FinishedLoad<'_> {
+    pub(super) fn finished(&self) -> FinishedLoad<'_> {
         FinishedLoad {
             end: self.end,
             totals: &self.totals,
@@ -169,10 +172,13 @@ impl LoadResult {
 pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<CommandOutcome> {
     let finished = result.finished();
     let format = text_format(std::io::stdout().is_terminal());
-    let (sentences, all_hold) = thresholds(arguments, result);
+    let checked = thresholds(arguments, result);
+    let all_hold = checked.iter().all(|(_, holds)| *holds);
     let mut text = summary(&finished, &format);
     text += &held_line(result);
-    text += &sentences;
+    for (sentence, _) in &checked {
+        text += &format!("{sentence}\n");
+    }
     if result.gave_up {
         let waited = arguments.amount.give_up;
         text +=
@@ -180,6 +186,9 @@ pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<Com
     }
     text += &result.addresses_and_threads();
     write(arguments, text, || figures(arguments, result))?;
+    if let Some(path) = &arguments.outputs.report {
+        report::write(path, vec![ReportedVariant::once(result)], checked)?;
+    }
     Ok(outcome(all_hold, result.is_success(arguments)))
 }
 
@@ -189,8 +198,8 @@ pub(super) fn conclude_comparison(
     variants: &[(String, Vec<LoadResult>)],
 ) -> Result<CommandOutcome> {
     let format = text_format(std::io::stdout().is_terminal());
-    let (mut text, mut all_hold, mut is_success) = (String::new(), true, true);
-    let mut rounds = Vec::new();
+    let (mut text, mut is_success) = (String::new(), true);
+    let (mut rounds, mut reported, mut checked) = (Vec::new(), Vec::new(), Vec::new());
     for (name, results) in variants {
         let Some(last) = results.last() else { continue };
         text += &format!("--- {name}, last of {} rounds\n", results.len());
@@ -198,19 +207,22 @@ pub(super) fn conclude_comparison(
         text += &held_line(last);
         text += &last.addresses_and_threads();
         for (round, result) in (1..).zip(results) {
-            let (said, holds) = thresholds(arguments, result);
-            text.extend(said.lines().map(|line| format!("round {round}: {line}\n")));
-            all_hold &= holds;
+            for (sentence, holds) in thresholds(arguments, result) {
+                text += &format!("round {round}: {sentence}\n");
+                checked.push((format!("{name}, round {round}: {sentence}"), holds));
+            }
             is_success &= result.is_success(arguments);
         }
         text.push('\n');
-        rounds.push(VariantRounds {
+        let figures = VariantRounds {
             name: name.clone(),
             rounds: (results
                 .iter()
                 .map(|result| Round::of(&result.totals, result.end)))
             .collect(),
-        });
+        };
+        reported.push(ReportedVariant::of_rounds(figures.clone(), last));
+        rounds.push(figures);
     }
     text += &comparison(&rounds, &format);
     write(arguments, text, || {
@@ -222,6 +234,10 @@ pub(super) fn conclude_comparison(
         }
         Ok(json!({ "comparison": ComparisonJson::of(&rounds), "runs": runs }))
     })?;
+    let all_hold = checked.iter().all(|(_, holds)| *holds);
+    if let Some(path) = &arguments.outputs.report {
+        report::write(path, reported, checked)?;
+    }
     Ok(outcome(all_hold, is_success))
 }
 
@@ -235,17 +251,16 @@ fn outcome(all_hold: bool, is_success: bool) -> CommandOutcome {
     }
 }
 
-/// One sentence for each threshold, and whether all of them hold.
-fn thresholds(arguments: &Arguments, result: &LoadResult) -> (String, bool) {
+/// A sentence for each threshold, and whether it holds.
+fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<(String, bool)> {
     let source = LoadSource { result };
-    let (mut text, mut all_hold) = (String::new(), true);
-    for threshold in &arguments.outputs.threshold {
-        let checked = threshold.check(&source);
-        all_hold &= checked.holds;
-        text += &checked.sentence(threshold);
-        text.push('\n');
-    }
-    (text, all_hold)
+    let thresholds = arguments.outputs.threshold.iter();
+    thresholds
+        .map(|threshold| {
+            let checked = threshold.check(&source);
+            (checked.sentence(threshold), checked.holds)
+        })
+        .collect()
 }
 
 /// All figures of a run, as JSON.
